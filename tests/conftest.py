@@ -1,0 +1,59 @@
+"""What every test shares: one BLAS thread, fixed seeds, no network, and the oracles.
+
+An oracle is another library that knows the right answer. Where it is missing, the tests that ask
+for it skip and say how to install it.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy is first imported: reductions split over threads differ in their last bits.
+for _pool in ("OPENBLAS", "MKL", "OMP", "VECLIB_MAXIMUM"):
+    os.environ.setdefault(f"{_pool}_NUM_THREADS", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import ipaddress
+import sys
+from types import ModuleType
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("fixed")
+
+
+def _stay_on_this_machine(event: str, args: tuple[Any, ...]) -> None:
+    """Audit hook: refuse every connection that leaves the loopback interface."""
+    if event == "socket.connect" and isinstance(args[1], tuple):
+        host = args[1][0]
+        if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
+            raise RuntimeError(f"a test tried to reach {args[1]}; tests use no network")
+
+
+sys.addaudithook(_stay_on_this_machine)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Return the same numpy generator for every test."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def torch() -> ModuleType:
+    """Return PyTorch on one CPU thread, or skip."""
+    torch = pytest.importorskip("torch", reason="no torch: pip install -e '.[oracle]'")
+    torch.set_num_threads(1)
+    return torch
+
+
+@pytest.fixture(scope="session")
+def jax() -> ModuleType:
+    """Return JAX on the CPU with 64-bit types switched on, or skip."""
+    jax = pytest.importorskip("jax", reason="no jax: pip install -e '.[oracle]'")
+    jax.config.update("jax_enable_x64", True)
+    return jax
