@@ -53,8 +53,8 @@ class BundleHook(BuildHookInterface[Any]):
             if done.returncode:
                 self.app.abort(
                     f"gradwright: `npm {' '.join(step)}` failed in {FRONTEND}; its message stands"
-                    " above. Building from a checkout needs the npm registry (or a filled npm cache) once;"
-                    " wheels and sdists carry the built files and need neither npm nor Node."
+                    " above. Building from a checkout needs the npm registry (or a filled npm"
+                    " cache) once; wheels and sdists carry the built files and need no npm."
                 )
         (root / STAMP).write_text(sources_hash(root) + "\n")
 

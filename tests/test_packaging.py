@@ -1,0 +1,187 @@
+"""What users install: three packages and their bundles, whole, from a wheel or from an sdist."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import hatch_build
+from hatch_build import BUNDLES, FRONTEND, NODE_WHEEL, STAMP, BundleHook
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build wheel and sdist as they stand: without the hook, so that no test ever starts npm."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "HATCH_BUILD_NO_HOOKS": "true"},
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(next(built.glob("*.whl")))
+
+
+@pytest.fixture(scope="module")
+def source_tree(built: Path) -> Path:
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        archive.extractall(built, filter="data")
+    return next(built.glob("gradwright-*/pyproject.toml")).parent
+
+
+def bundles() -> set[str]:
+    return {path.name for path in (ROOT / BUNDLES).glob("*.js")}
+
+
+def test_wheel_holds_every_python_file_of_three_packages(wheel: zipfile.ZipFile) -> None:
+    expected = {
+        path.relative_to(folder).as_posix()
+        for folder in (ROOT / "workbench", ROOT / "widgets", ROOT / "kernels")
+        for path in folder.glob("gradwright*/**/*")
+        if path.suffix in {".py", ".pyi"} or path.name == "py.typed"
+    }
+    assert {f"{name}/py.typed" for name in ("gradwright", "gradwright_widgets")} <= expected
+    assert expected <= set(wheel.namelist())
+
+
+def test_wheel_holds_the_bundles(wheel: zipfile.ZipFile) -> None:
+    assert bundles(), "no bundles: run `make test`, whose install step builds them"
+    for name in bundles():
+        assert wheel.getinfo(f"gradwright_widgets/static/{name}").file_size > 0
+
+
+def test_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
+    packages = {"gradwright", "gradwright_widgets", "gradwright_kernels"}
+    for name in wheel.namelist():
+        folder = name.split("/")[0]
+        assert folder in packages or folder.endswith(".dist-info"), name
+        assert "node_modules" not in name and not name.endswith((".ts", ".map", ".ipynb")), name
+
+
+def test_wheel_announces_the_kernels(wheel: zipfile.ZipFile) -> None:
+    entry_points = next(n for n in wheel.namelist() if n.endswith("entry_points.txt"))
+    text = wheel.read(entry_points).decode()
+    assert "[gradwright.lowerings]\ncuda = gradwright_kernels" in text
+
+
+def test_wheel_from_sdist_needs_no_node(source_tree: Path) -> None:
+    assert {path.name for path in (source_tree / BUNDLES).glob("*.js")} == bundles()
+    assert (source_tree / "binder/requirements.txt").is_file()
+    # What the hook hashes in the checkout is exactly what the sdist carries.
+    assert hatch_build.sources_hash(source_tree) == hatch_build.sources_hash(ROOT)
+    assert (source_tree / STAMP).read_text() == (ROOT / STAMP).read_text()
+
+
+def test_lock_file_names_no_registry() -> None:
+    lock = json.loads((ROOT / FRONTEND / "package-lock.json").read_text())
+    packages = {name: entry for name, entry in lock["packages"].items() if name}
+    assert packages
+    assert not [name for name, entry in packages.items() if "resolved" in entry]
+    assert not [name for name, entry in packages.items() if "integrity" not in entry]
+
+
+# The hook itself, on a small tree with a stand-in for npm.
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Lay out a project whose `npm` writes one bundle and notes how it was called."""
+    (tmp_path / FRONTEND / "src").mkdir(parents=True)
+    (tmp_path / FRONTEND / "package.json").write_text("{}")
+    (tmp_path / FRONTEND / "src/panel.ts").write_text("export default {}")
+    (tmp_path / BUNDLES).mkdir(parents=True)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    program(tools / "node", "echo v20.1.0")
+    program(
+        tools / "npm", f'echo "$@" >> "{tmp_path}/calls"; echo x > "{tmp_path / BUNDLES}/panel.js"'
+    )
+    monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
+    return tmp_path
+
+
+def program(path: Path, script: str) -> None:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def hook(project: Path) -> BundleHook:
+    def abort(message: str) -> None:
+        raise SystemExit(message)
+
+    app = SimpleNamespace(abort=abort)
+    return BundleHook(str(project), {}, None, None, str(project), "wheel", app)
+
+
+def calls(project: Path) -> list[str]:
+    path = project / "calls"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_hook_builds_once(project: Path) -> None:
+    hook(project).initialize("standard", {})
+    assert calls(project) == ["ci", "run build"]
+    hook(project).initialize("editable", {})
+    assert calls(project) == ["ci", "run build"]
+
+
+def test_hook_builds_again_when_a_source_changed(project: Path) -> None:
+    hook(project).initialize("standard", {})
+    (project / FRONTEND / "src/panel.ts").write_text("export default { render() {} }")
+    hook(project).initialize("standard", {})
+    assert calls(project) == ["ci", "run build"] * 2
+
+
+def test_hook_ignores_what_npm_leaves_behind(project: Path) -> None:
+    hook(project).initialize("standard", {})
+    (project / FRONTEND / "node_modules/esbuild").mkdir(parents=True)
+    (project / FRONTEND / "node_modules/esbuild/index.js").write_text("x")
+    (project / FRONTEND / ".cache").write_text("x")
+    assert not hatch_build.is_stale(project)
+
+
+def test_hook_tells_a_moved_file_from_an_unchanged_tree(project: Path) -> None:
+    before = hatch_build.sources_hash(project)
+    (project / FRONTEND / "src/panel.ts").rename(project / FRONTEND / "src/panels.ts")
+    assert hatch_build.sources_hash(project) != before
+
+
+@pytest.mark.parametrize("step", ["ci", "run"])
+def test_a_failed_npm_is_explained_and_leaves_no_stamp(project: Path, step: str) -> None:
+    program(project / "bin/npm", f'[ "$1" != {step} ]')
+    with pytest.raises(SystemExit, match=rf"npm {step}.* failed in .*frontend.*npm registry"):
+        hook(project).initialize("standard", {})
+    assert hatch_build.is_stale(project)
+
+
+def test_node_comes_as_a_wheel_where_the_machine_has_none(project: Path) -> None:
+    assert hook(project).dependencies() == []
+    program(project / "bin/node", "echo v16.20.2")
+    assert hook(project).dependencies() == [NODE_WHEEL]
+    program(project / "bin/node", "echo v22.0.0")
+    hook(project).initialize("standard", {})
+    program(project / "bin/node", "echo v16.20.2")
+    assert hook(project).dependencies() == [], "nothing to build, so no Node is asked for"
+
+
+def test_no_node_at_all_is_explained(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hatch_build, "machine_npm", list)
+    monkeypatch.setattr(hatch_build, "wheel_npm", list)
+    with pytest.raises(SystemExit, match="no npm with Node >= 18"):
+        hook(project).initialize("standard", {})
