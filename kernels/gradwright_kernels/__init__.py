@@ -1,0 +1,22 @@
+"""gradwright's kernels for NVIDIA GPUs, written in Triton.
+
+Nothing imports this package by name: a session that asks for ``device="cuda"`` finds it through the
+entry point ``gradwright.lowerings``, and importing it registers the device and one lowering per op.
+Reading order: ``compiler``, ``driver`` and ``interpreter``, ``_launch``, then a file per kernel.
+"""
+
+from __future__ import annotations
+
+from gradwright.errors import LoweringError
+
+try:
+    import triton as _triton  # noqa: F401
+except ModuleNotFoundError as error:
+    raise LoweringError(
+        "device 'cuda' needs Triton, which is not installed",
+        hint="pip install 'gradwright[gpu]', on Linux",
+    ) from error
+
+from . import adamw, device, layer_norm, softmax
+
+__all__ = ["adamw", "device", "layer_norm", "softmax"]

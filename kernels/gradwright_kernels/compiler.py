@@ -1,0 +1,237 @@
+"""Triton used as a compiler: a kernel and the types of its arguments in, machine code out.
+
+Nothing here needs a GPU, a C compiler or torch, so every kernel is compiled and held to its budgets
+wherever the tests run. What a cubin expects at launch (its ABI) is checked when it is compiled: a
+Triton that changes it fails here, with a message, and not on somebody's GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton
+from gradwright.errors import LoweringError
+from gradwright.spec import dtype_name
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+POINTERS = {
+    "float64": "*fp64",
+    "float32": "*fp32",
+    "float16": "*fp16",
+    "bfloat16": "*bf16",
+    "int64": "*i64",
+    "int32": "*i32",
+}
+"""Triton's name for a pointer to each dtype that kernels read or write."""
+
+SHARED_LIMIT = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448, 100: 232_448, 120: 101_376}
+"""Most dynamic shared memory of one block in bytes, by compute capability (CUDA C guide, table 30)."""
+
+REGISTERS_PER_BLOCK = 65_536
+"""32-bit registers that one block can have on every GPU from sm_80 on."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel launch as a plan knows it: everything except where the arrays lie.
+
+    ``args`` gives each parameter of the kernel by name: a dtype for a pointer to contiguous memory,
+    an int for a size, any constant for a ``tl.constexpr``.
+    """
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    args: Mapping[str, Any]
+    num_warps: int = 4
+
+    @functools.cached_property
+    def pointers(self) -> tuple[tuple[str, np.dtype[Any]], ...]:
+        """Name and dtype of every array argument, in the kernel's order."""
+        return tuple((k, v) for k, v in self._ordered() if isinstance(v, np.dtype))
+
+    def runtime_values(self) -> list[Any]:
+        """Return what the code takes at launch, in order: a dtype for an array, else the int."""
+        pairs = zip(self._ordered(), self.signature().types, strict=True)
+        return [value for (_, value), kind in pairs if kind != "constexpr"]
+
+    def check(self, arrays: Sequence[Any]) -> None:
+        """Refuse arrays that the code was not made for.
+
+        Raises:
+            LoweringError: a dtype differs, or elements are not contiguous.
+        """
+        for (name, dtype), array in zip(self.pointers, arrays, strict=True):
+            if array.dtype != dtype or not array.flags.c_contiguous:
+                layout = "contiguous" if array.flags.c_contiguous else "strided"
+                raise LoweringError(
+                    f"{self.kernel.__name__} got the wrong array for {name}",
+                    facts=[f"{layout} {dtype_name(array.dtype)}"],
+                    need=f"contiguous {dtype_name(dtype)}",
+                )
+
+    def _ordered(self) -> list[tuple[str, Any]]:
+        return [(name, self.args[name]) for name in self.kernel.arg_names]
+
+    def signature(self) -> Signature:
+        """Return the types and constants that the code is specialised for.
+
+        Sizes of one become constants and multiples of 16 are declared as such (Triton's own rule):
+        that is what lets loads of neighbouring elements become one wide load.
+        """
+        constexpr = {p.name for p in self.kernel.params if p.is_constexpr}
+        types, constants, aligned = [], [], []
+        for i, (name, value) in enumerate(self._ordered()):
+            if name in constexpr or (type(value) is int and value == 1):
+                types.append("constexpr")
+                constants.append((name, value))
+                continue
+            if isinstance(value, np.dtype):
+                types.append(POINTERS[dtype_name(value)])
+            else:
+                types.append("i32" if -(2**31) <= value < 2**31 else "i64")
+            if isinstance(value, np.dtype) or value % 16 == 0:
+                aligned.append(i)
+        return Signature(self.kernel, tuple(types), tuple(constants), tuple(aligned), self.num_warps)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one specialisation of a kernel depends on; equal signatures share their code."""
+
+    kernel: Any
+    types: tuple[str, ...]
+    constants: tuple[tuple[str, Any], ...]
+    aligned: tuple[int, ...]
+    num_warps: int
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes on the GPU: per thread, and shared memory per block."""
+
+    registers: int
+    spilled_bytes: int
+    shared_bytes: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Machine code of one kernel, and what a launcher has to know about it."""
+
+    name: str
+    capability: int
+    types: tuple[str, ...]
+    threads: int
+    shared_bytes: int
+    cubin: bytes = field(repr=False)
+    ptx: str = field(repr=False, compare=False)
+
+    def resources(self) -> Resources:
+        """Read registers and spills from the cubin with the ``cuobjdump`` that Triton brings."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "kernel.cubin")
+            path.write_bytes(self.cubin)
+            tool = triton.knobs.nvidia.cuobjdump.path
+            done = subprocess.run(
+                [tool, "-res-usage", str(path)], capture_output=True, text=True, check=True
+            )
+        found = re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", done.stdout + done.stderr)
+        if found is None:
+            raise LoweringError(f"{self.name}: cuobjdump reports no registers", facts=[done.stdout])
+        # ptxas spills to the stack frame; LOCAL only counts arrays, which our kernels do not have.
+        registers, stack, local = map(int, found.groups())
+        return Resources(registers, stack + local, self.shared_bytes, self.threads)
+
+
+def compile_call(call: Call, capability: int) -> Binary:
+    """Compile a call for a GPU of compute capability ``capability``, such as 90 for 9.0.
+
+    Triton keeps the result on disk; asking again takes about a millisecond, in one process nothing.
+
+    Raises:
+        LoweringError: Triton cannot compile the kernel, or its output is not what we can launch.
+    """
+    return _compile(call.signature(), capability)
+
+
+@functools.lru_cache(maxsize=512)
+def _compile(signature: Signature, capability: int) -> Binary:
+    names = signature.kernel.arg_names
+    source = ASTSource(
+        fn=signature.kernel,
+        signature=dict(zip(names, signature.types, strict=True)),
+        constexprs=dict(signature.constants),
+        attrs={(i,): [["tt.divisibility", 16]] for i in signature.aligned},
+    )
+    # Fused multiply-add is Triton's default only up to 3.8; stated, every version compiles the same.
+    options = {"num_warps": signature.num_warps, "enable_fp_fusion": True}
+    try:
+        compiled = triton.compile(
+            source, target=GPUTarget("cuda", capability, 32), options=options
+        )
+    except Exception as error:  # Triton raises whatever its stages raise
+        raise LoweringError(
+            f"Triton {triton.__version__} cannot compile {source.name} for sm_{capability}",
+            facts=[str(error).strip()],
+        ) from error
+    meta = compiled.metadata
+    types = tuple(t for t in signature.types if t != "constexpr")
+    binary = Binary(
+        meta.name,
+        capability,
+        types,
+        32 * meta.num_warps,
+        meta.shared,
+        compiled.asm["cubin"],
+        compiled.asm["ptx"],
+    )
+    _check_abi(binary, meta)
+    return binary
+
+
+def _check_abi(binary: Binary, meta: Any) -> None:
+    """Hold the kernel to the ABI our launcher speaks.
+
+    Runtime arguments in order, then two pointers to scratch memory that our kernels never use
+    (Triton 3.6 to 3.9); one block is one CTA of ``threads`` x 1 x 1.
+    """
+    entry = re.search(rf"\.entry\s+{re.escape(binary.name)}\s*\((.*?)\)", binary.ptx, re.S)
+    n_params = len(re.findall(r"\.param\b", entry[1])) if entry else -1
+    needs_scratch = meta.global_scratch_size or meta.profile_scratch_size
+    if n_params != len(binary.types) + 2 or meta.num_ctas != 1 or needs_scratch:
+        raise LoweringError(
+            f"Triton {triton.__version__} passes arguments to {binary.name} in a new way",
+            facts=[f"{n_params} parameters, {meta.num_ctas} CTAs, scratch memory: {needs_scratch}"],
+            need=f"{len(binary.types)} arguments and two unused scratch pointers",
+            hint="a Triton from 3.6 to 3.9",
+        )
+
+
+class Ahead:
+    """A runtime that compiles for a GPU that need not be there, and keeps what it compiled."""
+
+    def __init__(self, capability: int) -> None:
+        self.capability = capability
+        self.binaries: list[Binary] = []
+
+    def prepare(self, call: Call) -> Callable[..., None]:
+        """Compile the call; running it is refused."""
+        self.binaries.append(binary := compile_call(call, self.capability))
+
+        def refuse(*arrays: Any) -> None:
+            raise LoweringError(f"{binary.name} was compiled ahead of time, without a GPU to run on")
+
+        return refuse
+
+    def workspace(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Need no memory."""
