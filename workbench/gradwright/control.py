@@ -1,0 +1,191 @@
+"""Control flow: ops whose attributes hold sub-graphs, with gradients of every order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError, GradwrightError, GraphError, ShapeError
+from .gradient import gradients
+from .graph import Graph, SubGraph, Tensor, active_graph
+from .graph.expand import infer_nodes, inline, run_nodes, stand_in
+from .op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from .spec import Dim, TensorSpec, is_floating
+
+_fresh = itertools.count()
+
+
+class Cond(Op):
+    """Results of one of two sub-graphs; only the chosen one runs.
+
+    ys = then_branch(xs) if pred else else_branch(xs)
+    """
+
+    namespace = "control"
+    follows_mode = True
+    onnx = OnnxRule("If", since=13)
+    then_branch: SubGraph = attr(doc="What runs when pred is true.")
+    else_branch: SubGraph = attr(doc="What runs when pred is false.")
+    training: bool | None = attr(None, doc="Mode of random ops inside; None follows the run.")
+
+    def infer(self, pred: TensorSpec, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
+        if pred.rank != 0 or pred.dtype != np.dtype(bool):
+            raise DTypeError(
+                "pred decides between two branches", need="bool[]", hint="(x > 0).any()"
+            )
+        then, other = infer_nodes(self.then_branch, xs), infer_nodes(self.else_branch, xs)
+        if len(then) != len(other):
+            raise ShapeError(
+                f"branches return {len(then)} and {len(other)} tensors", need="equally many"
+            )
+        return tuple(map(_join, then, other))
+
+    def chosen(self, pred: Any) -> SubGraph:
+        """Return the branch that runs."""
+        return self.then_branch if bool(pred) else self.else_branch
+
+    def forward(self, pred: Any, *xs: Any) -> Any:
+        branch = self.chosen(pred)
+        given = dict(zip(branch.inputs, xs, strict=True))
+        return tuple(run_nodes(branch.nodes, given, branch.outputs, training=bool(self.training)))
+
+    def vjp(
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
+    ) -> Sequence[Cotangent]:
+        pred, captured = xs[0], xs[1:]
+        wrt = [i for i, x in enumerate(captured) if is_floating(x.dtype)]
+        present = [i for i, g in enumerate(gs) if g is not ZERO]
+        if not wrt:
+            return [ZERO] * len(xs)
+        cotangents = [gs[i] for i in present]
+        branches = [
+            _differentiate(branch, wrt, present, [g.spec for g in cotangents])
+            for branch in (self.then_branch, self.else_branch)
+        ]
+        made = Cond(then_branch=branches[0], else_branch=branches[1], training=self.training)(
+            pred, *captured, *cotangents
+        )
+        out: list[Cotangent] = [ZERO] * len(xs)
+        for i, g in zip(wrt, made if isinstance(made, tuple) else (made,), strict=True):
+            out[i + 1] = g
+        return out
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        graph = Graph("sample", scratch=True)
+        x, w = graph.placeholder("x", (2, 3), "float64"), graph.placeholder("w", (3,), "float64")
+        branches = {
+            "then_branch": SubGraph([x, w], [x * w]),
+            "else_branch": SubGraph([x, w], [x - w]),
+        }
+        for pred in (True, False):
+            yield Sample(
+                (np.array(pred), rng.standard_normal((2, 3)), rng.standard_normal(3)), branches
+            )
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        graph = Graph("sample", scratch=True)
+        x = graph.placeholder("x", (2,))
+        branch = SubGraph([x], [x])
+        attrs = {"then_branch": branch, "else_branch": branch}
+        yield ErrorSample(
+            (TensorSpec((2,), "bool"), TensorSpec((2,))), attrs, "decides between two"
+        )
+
+
+def _join(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    """Return the spec of a tensor that is either; sizes that differ are known only at run time."""
+    if a.dtype != b.dtype or a.rank != b.rank:
+        raise ShapeError(
+            "branches return different tensors", need="equal rank and dtype", facts=[f"{a} and {b}"]
+        )
+    dims = [
+        p if p == q else Dim.symbol(f"cond_{next(_fresh)}")
+        for p, q in zip(a.shape, b.shape, strict=True)
+    ]
+    return TensorSpec(dims, a.dtype)
+
+
+def _differentiate(
+    branch: SubGraph, wrt: Sequence[int], present: Sequence[int], specs: Sequence[TensorSpec]
+) -> SubGraph:
+    """Return the sub-graph (inputs, cotangents) -> cotangents of the inputs ``wrt``."""
+    graph = Graph("gradient", scratch=True)
+    xs = [stand_in(graph, f"x{i}", t.spec) for i, t in enumerate(branch.inputs)]
+    gs = [stand_in(graph, f"g{i}", s) for i, s in enumerate(specs)]
+    ys = inline(branch, graph, xs)
+    targets = [ys[i] for i in present]
+    found = gradients(targets, [xs[i] for i in wrt], gs, unreachable="zero")
+    return SubGraph([*xs, *gs], found)
+
+
+def cond(
+    pred: Tensor,
+    then_fn: Callable[..., Any],
+    else_fn: Callable[..., Any],
+    *operands: Tensor,
+    name: str | None = None,
+) -> Any:
+    """Return ``then_fn(*operands)`` if ``pred`` (bool[]) holds when run, else ``else_fn(*operands)``.
+
+    Both functions build graph; they may also use tensors from outside. They return as many tensors,
+    of equal rank and dtype; shapes may differ. Only the chosen branch runs, and gradients of every
+    order flow through it.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ())
+    >>> y = gw.cond(x > 0.0, lambda: x * x, lambda: -x, name="y")
+    >>> dx, = gw.gradients(y, [x])
+    >>> [float(g.output({"x": v}, dx)[dx.name]) for v in (3.0, -3.0)]
+    [6.0, -1.0]
+    """
+    if not isinstance(pred, Tensor):
+        raise GraphError(
+            f"pred is {type(pred).__name__}", need="a bool tensor", hint="use Python's if"
+        )
+    owner, top = pred.graph, active_graph()
+    if top is not None and _encloses(owner, top):
+        owner = top
+    built = [
+        _trace(owner, fn, operands, label) for fn, label in ((then_fn, "then"), (else_fn, "else"))
+    ]
+    captured = list(dict.fromkeys(t for graph, _ in built for t in graph.captures))
+    branches = [SubGraph([graph.capture(t) for t in captured], ys) for graph, ys in built]
+    op = Cond(then_branch=branches[0], else_branch=branches[1])
+    return owner.add(op, [pred, *captured], name)
+
+
+def _encloses(outer: Graph, inner: Graph) -> bool:
+    graph: Graph | None = inner
+    while graph is not None and graph is not outer:
+        graph = graph.parent
+    return graph is outer
+
+
+def _trace(
+    owner: Graph, fn: Callable[..., Any], operands: Sequence[Tensor], label: str
+) -> tuple[Graph, list[Tensor]]:
+    inner = Graph(label, parent=owner)
+    with inner:
+        try:
+            ys = fn(*(inner.capture(t) if t.graph is not inner else t for t in operands))
+        except GradwrightError as error:
+            error.facts.append(f"while building the {label} branch of a cond")
+            raise
+        results = ys if isinstance(ys, (tuple, list)) else (ys,)
+        tensors = [y if isinstance(y, Tensor) else inner.constant(y) for y in results]
+        outputs = [t if t.graph is inner else inner.capture(t) for t in tensors]
+    if not outputs:
+        raise GraphError(
+            f"the {label} branch of a cond returns nothing", need="at least one tensor"
+        )
+    if inner.variables:
+        raise GraphError(
+            "a variable cannot be made inside a branch", hint="make it before the cond"
+        )
+    return inner, outputs

@@ -1,0 +1,139 @@
+"""Devices: where a plan's buffers live. ``cpu`` is one arena; ``guard`` catches stray writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from .errors import LoweringError
+from .lowering import load
+from .spec import TensorSpec
+
+Array = np.ndarray[Any, Any]
+ALIGN = 64
+"""Bytes: one cache line, and what AVX-512 loads and Triton's divisibility hints want."""
+
+
+class Device(Protocol):
+    """What plans ask of a device."""
+
+    name: str
+    guarded: bool
+    """Whether the plan must run step by step and call ``check`` and ``free``."""
+
+    def arena(self, nbytes: int) -> Array:
+        """Return a buffer of bytes that a plan divides among its tensors."""
+
+    def empty(self, spec: TensorSpec) -> Array:
+        """Return a fresh array that the plan gives away or guards."""
+
+    def check(self, what: str) -> None:
+        """Raise LoweringError if anything wrote outside its buffer."""
+
+    def free(self, array: Array) -> None:
+        """Take back an array that nothing may read any more."""
+
+
+def aligned(nbytes: int) -> Array:
+    """Return an uninitialised byte buffer whose address is a multiple of 64."""
+    raw = np.empty(nbytes + ALIGN, np.uint8)
+    start = -raw.__array_interface__["data"][0] % ALIGN
+    return raw[start : start + nbytes]
+
+
+class Cpu:
+    """Host memory: one aligned arena per plan, numpy and OpenBLAS underneath."""
+
+    name = "cpu"
+    guarded = False
+
+    def arena(self, nbytes: int) -> Array:
+        """Return an aligned buffer."""
+        return aligned(nbytes)
+
+    def empty(self, spec: TensorSpec) -> Array:
+        """Return a fresh uninitialised array."""
+        return np.empty(spec.shape, spec.dtype)  # type: ignore[arg-type]
+
+    def check(self, what: str) -> None:
+        """Nothing to check."""
+
+    def free(self, array: Array) -> None:
+        """Garbage collection does it."""
+
+
+class Guard(Cpu):
+    """Host memory with guard bytes around every buffer, filled with NaN before and after use.
+
+    A lowering that writes outside its output, into an input, or leaves part of its output
+    unwritten is named; a plan that reads what it has freed computes NaN.
+    """
+
+    name = "guard"
+    guarded = True
+    FENCE = 64
+    MARK = 0xA5
+
+    def __init__(self) -> None:
+        self._fences: dict[int, tuple[Array, Array]] = {}
+
+    def empty(self, spec: TensorSpec) -> Array:
+        """Return a poisoned array between two fences."""
+        raw = aligned(spec.nbytes + 2 * self.FENCE)
+        raw[:] = self.MARK
+        array: Array = (
+            raw[self.FENCE : self.FENCE + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+        )  # type: ignore[arg-type]
+        _poison(array)
+        self._fences[id(array)] = raw, array
+        return array
+
+    def check(self, what: str) -> None:
+        """Raise LoweringError if a fence is broken."""
+        for raw, array in self._fences.values():
+            ends = (raw[: self.FENCE], raw[raw.size - self.FENCE :])
+            if any((end != self.MARK).any() for end in ends):
+                self._fences.clear()
+                raise LoweringError(
+                    f"{what} wrote outside a buffer of {array.shape} {array.dtype}",
+                    hint="the lowering's masks and output sizes",
+                )
+
+    def free(self, array: Array) -> None:
+        """Poison the array, so that a late reader shows."""
+        if self._fences.pop(id(array), None) is not None:
+            _poison(array)
+
+
+def _poison(array: Array) -> None:
+    if array.dtype.kind in "fcV":
+        array[...] = np.nan
+    elif array.dtype.kind == "b":
+        array.view(np.uint8)[...] = 1
+    else:
+        array[...] = np.iinfo(array.dtype).max
+
+
+_devices: dict[str, Any] = {"cpu": Cpu, "guard": Guard}
+
+
+def register_device(name: str, make: Any) -> None:
+    """Offer a device by name; ``make()`` is called once per session."""
+    _devices[name] = make
+
+
+def open_device(name: str) -> Device:
+    """Return a device by name, importing the package that offers it when asked for the first time."""
+    if name not in _devices:
+        load(name)
+    if name not in _devices:
+        raise LoweringError(f"the package for {name!r} offers no device of that name")
+    made: Device = _devices[name]()
+    return made
+
+
+def known_devices() -> Sequence[str]:
+    """Return the names of the devices that are loaded."""
+    return list(_devices)

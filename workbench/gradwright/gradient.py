@@ -1,0 +1,224 @@
+"""Gradients as graph: reverse mode, any order, through every op that states or implies a vjp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .errors import GradientError
+from .graph import Graph, Node, Source, Tensor, ancestors
+from .op import ZERO, NotDifferentiable, Op, attr
+from .ops.elementwise import Add, AddN, Real
+from .ops.like import OnesLike, SumLike, ZerosLike
+from .ops.movement import Cast
+from .spec import TensorSpec, is_floating, kind
+
+
+def gradients(
+    ys: Tensor | Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    grad_outputs: Sequence[Any] | Any | None = None,
+    *,
+    stop: Iterable[Tensor] = (),
+    unreachable: str = "error",
+) -> list[Tensor]:
+    """Return ∂(Σ ys·grad_outputs)/∂w for each w in ``wrt``, as tensors of the derived layer.
+
+    Without ``grad_outputs`` the sum of all elements of ``ys`` is differentiated. ``wrt`` may be
+    variables, placeholders or activations; ``stop`` are tensors taken as constant. A tensor that
+    ``ys`` do not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ())
+    >>> dx, = gw.gradients(x * x * x, [x])
+    >>> ddx, = gw.gradients(dx, [x])
+    >>> [float(v) for v in g.output({"x": 2.0}, dx, ddx).values()]
+    [12.0, 12.0]
+    """
+    outputs = [ys] if isinstance(ys, Tensor) else list(ys)
+    seeds = [grad_outputs] if not isinstance(grad_outputs, (list, tuple)) else list(grad_outputs)
+    if grad_outputs is None:
+        seeds = [None] * len(outputs)
+    _check(outputs, wrt, seeds, unreachable)
+    if not wrt:
+        return []
+    graph = outputs[0].graph
+    stops = frozenset(stop)
+    key = (
+        tuple(outputs), tuple(wrt), tuple(s if isinstance(s, Tensor) else id(s) for s in seeds),
+        stops, unreachable,
+    )  # fmt: skip
+    reusable = all(s is None or isinstance(s, Tensor) for s in seeds)
+    if not reusable or key not in graph.gradients:
+        found = _backpropagate(graph, outputs, list(wrt), seeds, stops, unreachable)
+        if not reusable:
+            return found
+        graph.gradients[key] = found
+    return list(graph.gradients[key])
+
+
+def _check(
+    ys: Sequence[Tensor], wrt: Sequence[Tensor], seeds: Sequence[Any], unreachable: str
+) -> None:
+    if unreachable not in ("error", "zero"):
+        raise GradientError(f"unreachable={unreachable!r} is not known", need="'error' or 'zero'")
+    if not ys or isinstance(wrt, Tensor):
+        raise GradientError("nothing to differentiate", need="gradients(y, [w, ...]) with lists")
+    if len(seeds) != len(ys):
+        raise GradientError(f"{len(ys)} outputs need {len(ys)} grad_outputs, got {len(seeds)}")
+    for t in (*ys, *wrt):
+        ys[0].graph.check_member(t)
+        if not is_floating(t.dtype):
+            raise GradientError(f"{t!r} is not floating, so it has no gradient")
+
+
+def _backpropagate(
+    graph: Graph,
+    ys: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    seeds: Sequence[Any],
+    stop: frozenset[Tensor],
+    unreachable: str,
+) -> list[Tensor]:
+    order = ancestors(ys, stop=stop)
+    active = _active(order, wrt, stop)
+    prefix = "grad/" + ys[0].name.replace(":", "_")
+    cotangents: dict[Tensor, list[Tensor]] = {}
+    total: dict[Tensor, Tensor] = {}
+    with graph.deriving(prefix) as at:
+        for y, seed in zip(ys, seeds, strict=True):
+            if y in active:
+                cotangents.setdefault(y, []).append(_seed(y, seed))
+        for node in reversed(order):
+            found = [_total(cotangents.pop(t, None)) for t in node.outputs]
+            if all(g is None for g in found):
+                continue
+            for t, g in zip(node.outputs, found, strict=True):
+                if g is not None:
+                    total[t] = g
+            wanted = [t is not None and t in active and t not in stop for t in node.inputs]
+            if isinstance(node.op, Source) or not any(wanted):
+                continue
+            at(f"{prefix}/{node.name}", node)
+            gs = [ZERO if g is None else g for g in found]
+            for x, g, want in zip(node.inputs, pull_back(node, gs, wanted), wanted, strict=True):
+                if want and x is not None and g is not ZERO:
+                    cotangents.setdefault(x, []).append(fit(node, x, g))
+        at(prefix, None)
+        return [_result(t, total.get(t), active, ys, unreachable) for t in wrt]
+
+
+def _active(order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor]) -> set[Tensor]:
+    """Return the tensors that lie on a floating path from ``wrt``."""
+    active = set(wrt)
+    for node in order:
+        if any(t is not None and t in active and t not in stop for t in node.inputs):
+            active.update(t for t in node.outputs if is_floating(t.dtype))
+    return active
+
+
+def _seed(y: Tensor, seed: Any) -> Tensor:
+    if seed is None:
+        return OnesLike()(y)  # type: ignore[no-any-return]
+    g = seed if isinstance(seed, Tensor) else y.graph.constant(seed, dtype=y.dtype)
+    if g.rank != y.rank or g.dtype != y.dtype:
+        raise GradientError(
+            f"grad_output of {y.name!r} does not fit", need=str(y.spec), facts=[f"got {g.spec}"]
+        )
+    return g
+
+
+def _total(parts: list[Tensor] | None) -> Tensor | None:
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    return Add()(*parts) if len(parts) == 2 else AddN()(*parts)  # type: ignore[no-any-return]
+
+
+def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any]:
+    """Return the cotangents of a node's inputs, from its own vjp or from its expansion."""
+    op = node.op
+    if op.has_vjp():
+        out = op.vjp(gs, node.outputs, node.inputs)  # type: ignore[arg-type]
+        if len(out) != len(node.inputs):
+            raise GradientError(
+                f"vjp of {op.name} returned {len(out)} cotangents for {len(node.inputs)} inputs"
+            )
+        return out
+    if not op.is_composite():
+        return [NotDifferentiable(f"{op.name} states no vjp")] * len(node.inputs)
+    out_list: list[Any] = [ZERO] * len(node.inputs)
+    wrt = tuple(i for i, w in enumerate(wanted) if w)
+    present = tuple(g is not ZERO for g in gs)
+    inputs = [*node.inputs, *(g for g in gs if g is not ZERO)]
+    made = Pullback(op=op, n_inputs=len(node.inputs), wrt=wrt, present=present)(*inputs)
+    for i, g in zip(wrt, made if isinstance(made, tuple) else (made,), strict=True):
+        out_list[i] = g
+    return out_list
+
+
+def fit(node: Node, x: Tensor, g: Any) -> Tensor:
+    """Bring a cotangent to its primal's shape and dtype; the only place that unbroadcasts."""
+    if isinstance(g, NotDifferentiable):
+        raise GradientError(
+            f"no gradient flows through {node.op.name} {node.name!r} to {x.name!r}: {g.reason}",
+            facts=[f"made at {node.where}"] if node.where else [],
+            hint="gw.stop_gradient(...) where the path should end",
+        )
+    out: Tensor = g
+    if out.shape != x.shape:
+        out = SumLike()(out, x)
+    if out.dtype != x.dtype:
+        if kind(out.dtype) == "c" and kind(x.dtype) != "c":
+            out = Real()(out)
+        if out.dtype != x.dtype:
+            out = Cast(dtype=x.dtype)(out)
+    return out
+
+
+def _result(
+    t: Tensor, g: Tensor | None, active: set[Tensor], ys: Sequence[Tensor], unreachable: str
+) -> Tensor:
+    if g is not None:
+        return g
+    reached = any(y in active for y in ys) and _depends(ys, t)
+    if reached or unreachable == "zero":
+        return ZerosLike()(t)  # type: ignore[no-any-return]
+    raise GradientError(
+        f"{ys[0].name!r} does not depend on {t.name!r}",
+        facts=[f"{t!r} made at {t.node.where or 'no line'}"],
+        need="a floating path between them",
+        hint='unreachable="zero", or freeze it',
+    )
+
+
+def _depends(ys: Sequence[Tensor], t: Tensor) -> bool:
+    return t.node in set(ancestors(ys))
+
+
+class Pullback(Op):
+    """Cotangents of a composite's inputs, derived from its expansion: itself a composite.
+
+    Inputs are those of ``op`` and then the cotangents of the outputs that have one. The expansion
+    runs ``op`` again; a plan that holds both shares what is the same.
+    """
+
+    namespace = "base"
+    op: Op = attr(doc="The composite that is differentiated.")
+    n_inputs: int = attr(doc="How many of the inputs belong to it.")
+    wrt: tuple[int, ...] = attr(doc="Inputs whose cotangents are wanted.")
+    present: tuple[bool, ...] = attr(doc="Outputs that have a cotangent.")
+
+    def infer(self, *args: TensorSpec) -> Any:
+        """Each cotangent has its primal's spec."""
+        return tuple(args[i].with_shape(args[i].shape) for i in self.wrt)
+
+    def expand(self, *args: Tensor) -> Any:
+        """Build the composite's expansion and differentiate it."""
+        xs, gs = args[: self.n_inputs], args[self.n_inputs :]
+        ys = self.op.expand(*xs)
+        ys = ys if isinstance(ys, tuple) else (ys,)
+        chosen = [y for y, there in zip(ys, self.present, strict=True) if there]
+        return tuple(gradients(chosen, [xs[i] for i in self.wrt], list(gs), unreachable="zero"))

@@ -1,0 +1,35 @@
+"""The graph: tensors, nodes, scopes, values and edits."""
+
+from ..op import set_builder
+from . import expand
+from .edit import Edit, clone
+from .expand import SubGraph, expansion, interpret
+from .graph import Graph, active_graph, check_update
+from .tensor import Constant, Node, Placeholder, Rng, Source, Tensor, Variable
+from .values import Values, coerce, read_only
+from .walk import ancestors, descendants
+
+set_builder(expand)
+
+__all__ = [
+    "Constant",
+    "Edit",
+    "Graph",
+    "Node",
+    "Placeholder",
+    "Rng",
+    "Source",
+    "SubGraph",
+    "Tensor",
+    "Values",
+    "Variable",
+    "active_graph",
+    "ancestors",
+    "check_update",
+    "clone",
+    "coerce",
+    "descendants",
+    "expansion",
+    "interpret",
+    "read_only",
+]

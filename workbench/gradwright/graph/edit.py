@@ -1,0 +1,253 @@
+"""Edits of a graph: atomic rewiring, removal, cloning, and what re-running a cell replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CycleError, GradwrightError, GraphError
+from ..op import infer_specs
+from .tensor import Node, Source, Tensor, Variable
+from .walk import ancestors, descendants
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+class Edit:
+    """An atomic change: everything in the block happens, re-inferred downstream, or nothing does.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (3,))
+    >>> y = gw.exp(x, name="y")
+    >>> with g.edit() as e:
+    ...     _ = e.insert_after(x, lambda t: t * 2.0)
+    >>> g.output({"x": [0.0, 0.0, 0.5]}, "y")["y"].round(3).tolist()
+    [1.0, 1.0, 2.718]
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._inputs: dict[Node, tuple[Tensor | None, ...]] = {}
+        self._before: tuple[dict[str, Node], dict[Tensor, Tensor]] | None = None
+        self._removed: list[Node] = []
+
+    def __enter__(self) -> Edit:
+        self.graph.changed()
+        self._before = dict(self.graph._nodes), dict(self.graph.updates)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is not None:
+            self._rollback()
+            return
+        try:
+            self._finish()
+        except GradwrightError:
+            self._rollback()
+            raise
+
+    def replace_use(self, old: Tensor, new: Tensor, *, of: Iterable[Node] | None = None) -> None:
+        """Let the users of ``old`` (all, or those listed) read ``new`` instead."""
+        g = self.graph
+        g.check_member(old), g.check_member(new)
+        chosen = list(dict.fromkeys(old.uses if of is None else of))
+        for node in chosen:
+            self._rewire(node, {old: new})
+        if of is None:
+            for variable, value in list(g.updates.items()):
+                if value is old:
+                    g.updates[variable] = new
+
+    def insert_after(self, tensor: Tensor, build: Callable[[Tensor], Tensor]) -> Tensor:
+        """Put ``build(tensor)`` between a tensor and its present users; returns the new tensor."""
+        users = list(dict.fromkeys(tensor.uses))
+        new = build(tensor)
+        self.replace_use(tensor, new, of=users)
+        return new
+
+    def remove(self, *tensors: Tensor) -> None:
+        """Remove nodes that nothing uses any more."""
+        for t in tensors:
+            node = self.graph.check_member(t).node
+            used = [u for o in node.outputs for u in o.uses if u not in self._removed]
+            if used:
+                raise GraphError(
+                    f"{node.name!r} is still used", facts=[f"by {u!r}" for u in used[:5]]
+                )
+            self._removed.append(node)
+            _unlink(node)
+            del self.graph._nodes[node.name]
+
+    def _rewire(self, node: Node, mapping: Mapping[Tensor, Tensor]) -> None:
+        self._inputs.setdefault(node, node.inputs)
+        _set_inputs(node, tuple(mapping.get(t, t) if t is not None else None for t in node.inputs))
+
+    def _finish(self) -> None:
+        touched = [n for n in self._inputs if n not in self._removed]
+        order = descendants(touched)
+        if order is None:
+            raise CycleError("the edit would make a node depend on itself")
+        reinfer(order)
+        for node in self._removed:
+            self.graph.values.discard(node.name)
+            for t in node.outputs:
+                self.graph.updates.pop(t, None)
+
+    def _rollback(self) -> None:
+        assert self._before is not None
+        nodes, updates = self._before
+        for node, inputs in self._inputs.items():
+            _set_inputs(node, inputs)
+        for node in self._removed:
+            for t in node.inputs:
+                if t is not None:
+                    t.uses.append(node)
+        for name, node in list(self.graph._nodes.items()):
+            if nodes.get(name) is not node:
+                _unlink(node)
+                self.graph.values.discard(name)
+        self.graph._nodes, self.graph.updates = nodes, updates
+
+
+def _set_inputs(node: Node, inputs: tuple[Tensor | None, ...]) -> None:
+    _unlink(node)
+    node.inputs = inputs
+    for t in inputs:
+        if t is not None:
+            t.uses.append(node)
+
+
+def _unlink(node: Node) -> None:
+    for t in node.inputs:
+        if t is not None:
+            t.uses = [u for u in t.uses if u is not node]
+
+
+def reinfer(order: Sequence[Node]) -> None:
+    """Infer the specs of nodes anew, all or none."""
+    from .graph import _located
+
+    before = {n: [t.spec for t in n.outputs] for n in order}
+    try:
+        for node in order:
+            if isinstance(node.op, Source):
+                continue
+            try:
+                specs = infer_specs(node.op, [None if t is None else t.spec for t in node.inputs])
+            except GradwrightError as error:
+                raise _located(error, node) from None
+            for t, spec in zip(node.outputs, specs, strict=True):
+                t.spec = spec
+    except GradwrightError:
+        for node, old in before.items():
+            for t, spec in zip(node.outputs, old, strict=True):
+                t.spec = spec
+        raise
+
+
+def drop_derived(graph: Graph) -> None:
+    """Remove the derived layer, except what the user's own nodes and updates are built on."""
+    derived = graph.derived
+    if not derived:
+        return
+    roots = [t for n in graph.nodes for t in n.inputs if t is not None and t.node.derived]
+    roots += [t for t in graph.updates.values() if t.node.derived]
+    kept = set(ancestors(roots))
+    for node in derived:
+        if node not in kept:
+            _unlink(node)
+            del graph._nodes[node.name]
+            graph.values.discard(node.name)
+
+
+def supersede(old: Node, new: Node) -> None:
+    """Let what other cells built on ``old`` use ``new``, the node a re-run cell put in its place."""
+    graph = new.graph
+    outside = [
+        u
+        for t in old.outputs
+        for u in dict.fromkeys(t.uses)
+        if u.name not in graph._stale and not u.derived
+    ]
+    graph.revision += 1
+    graph.gradients.clear()
+    _unlink(old)
+    if len(old.outputs) != len(new.outputs) and outside:
+        raise GraphError(
+            f"{new.name!r} now has {len(new.outputs)} outputs, not {len(old.outputs)}",
+            facts=[f"used by {u!r}" for u in outside[:5]],
+        )
+    mapping = dict(zip(old.outputs, new.outputs, strict=False))
+    for variable, value in list(graph.updates.items()):
+        if variable in mapping or value in mapping:
+            del graph.updates[variable]
+            graph.updates[mapping.get(variable, variable)] = mapping.get(value, value)
+    for user in outside:
+        _set_inputs(user, tuple(None if t is None else mapping.get(t, t) for t in user.inputs))
+    drop_derived(graph)
+    order = descendants(outside)
+    if order is None:
+        raise CycleError(f"re-running the cell would make {new.name!r} depend on itself")
+    reinfer(order)
+
+
+def remove_unused(graph: Graph, stale: dict[str, Node]) -> None:
+    """Remove stale nodes that no other node uses, users first."""
+    for node in sorted(stale.values(), key=lambda n: -n.serial):
+        if not any(t.uses for t in node.outputs):
+            _unlink(node)
+            del graph._nodes[node.name], stale[node.name]
+            graph.values.discard(node.name)
+            for t in node.outputs:
+                graph.updates.pop(t, None)
+            graph.revision += 1
+
+
+def clone(
+    outputs: Sequence[Tensor] | Tensor,
+    replace: Mapping[Tensor, Tensor] | None = None,
+    *,
+    scope: str = "clone",
+    share: bool = True,
+) -> Any:
+    """Copy what ``outputs`` depend on, with some tensors replaced, inside the same graph.
+
+    ``share=True`` lets the copy use the same variables; ``share=False`` copies them frozen, as a
+    reference policy needs. Placeholders are always shared.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, z = g.placeholder("x", ()), g.placeholder("z", ())
+    >>> y = gw.exp(x) + 1.0
+    >>> y2 = gw.clone(y, {x: z})
+    >>> g.output({"z": 0.0}, y2)
+    {'clone/add': array(2., dtype=float32)}
+    """
+    wanted = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    if not wanted:
+        raise GraphError("nothing to clone", need="at least one output")
+    graph = wanted[0].graph
+    mapping: dict[Tensor, Tensor] = dict(replace or {})
+    for t in (*wanted, *mapping, *mapping.values()):
+        graph.check_member(t)
+    with graph._at_top(), graph.scope(graph._free_name(scope)):
+        for node in ancestors(wanted, stop=mapping):
+            if isinstance(node.op, Variable) and not share:
+                t = node.outputs[0]
+                mapping[t] = graph.variable(
+                    node.name,
+                    t.shape,
+                    init=graph.values.array(node.name),
+                    dtype=t.dtype,
+                    trainable=False,  # type: ignore[arg-type]
+                )
+            elif not isinstance(node.op, Source) and any(t not in mapping for t in node.outputs):
+                inputs = [None if t is None else mapping.get(t, t) for t in node.inputs]
+                copied = graph.add(node.op, inputs, node.name)
+                made = (copied if isinstance(copied, tuple) else (copied,))[0].node
+                for old, new in zip(node.outputs, made.outputs, strict=True):
+                    mapping.setdefault(old, new)
+    made_all = [mapping.get(t, t) for t in wanted]
+    return made_all[0] if isinstance(outputs, Tensor) else made_all

@@ -1,0 +1,184 @@
+"""Sub-graphs: what a composite stands for and what control flow holds; and how to run one plainly."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import GraphError
+from ..op import Frozen, Op, infer_specs, run_forward
+from ..spec import TensorSpec, spec_of
+from .graph import Graph, build
+from .tensor import Constant, Node, Placeholder, Source, Tensor
+from .walk import ancestors
+
+__all__ = ["SubGraph", "build", "expanded_specs", "expansion", "interpret", "run_nodes"]
+
+Array = np.ndarray[Any, Any]
+
+
+class SubGraph(Frozen):
+    """A graph with chosen inputs and outputs, compared by what it computes, not by names."""
+
+    def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.nodes = tuple(ancestors(self.outputs, stop=set(self.inputs)))
+        self._content: Any = None
+        given = {t.node for t in self.inputs}
+        for node in self.nodes:
+            if node.kind in ("variable", "placeholder") and node not in given:
+                raise GraphError(
+                    f"a sub-graph cannot hold its own {node.kind} {node.name!r}",
+                    hint="make it outside; the sub-graph captures what it uses",
+                )
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that holds the nodes."""
+        return (self.outputs or self.inputs)[0].graph
+
+    def content(self) -> Any:
+        """Return ops, wiring and constants as nested tuples."""
+        if self._content is None:
+            number: dict[Tensor, int] = {t: i for i, t in enumerate(self.inputs)}
+            rows = []
+            for node in self.nodes:
+                if any(t in number for t in node.outputs):
+                    continue
+                what: Any = node.op.key()
+                if isinstance(node.op, Constant):
+                    array = node.graph.values.array(node.name)
+                    what = str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest()
+                rows.append((what, tuple(None if t is None else number[t] for t in node.inputs)))
+                for t in node.outputs:
+                    number[t] = len(number)
+            specs = tuple(t.spec.key() for t in self.inputs)
+            self._content = specs, tuple(rows), tuple(number[t] for t in self.outputs)
+        return self._content
+
+    def __repr__(self) -> str:
+        return f"<{len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"
+
+
+_expansions: collections.OrderedDict[Any, SubGraph] = collections.OrderedDict()
+_MAX_EXPANSIONS = 2048
+
+
+def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
+    """Return what a composite stands for on inputs of these specs; inputs that are None are skipped."""
+    key = op, tuple(None if s is None else s.key() for s in specs)
+    held = _expansions.get(key)
+    if held is not None:
+        _expansions.move_to_end(key)
+        return held
+    inner = Graph(op.name, scratch=True)
+    with inner:
+        xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
+        ys = op.expand(*xs)
+    ys = ys if isinstance(ys, tuple) else (ys,)
+    made = _expansions[key] = SubGraph([x for x in xs if x is not None], ys)
+    if len(_expansions) > _MAX_EXPANSIONS:
+        _expansions.popitem(last=False)
+    return made
+
+
+def stand_in(graph: Graph, name: str, spec: TensorSpec) -> Tensor:
+    """Return a placeholder with the spec, known values included."""
+    tensor = graph.placeholder(name, spec.shape, spec.dtype)
+    tensor.spec.value = spec.value
+    return tensor
+
+
+def expanded_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+    """Return the output specs of a composite."""
+    if not op.is_composite():
+        raise NotImplementedError(f"{op.name} has neither infer nor expand")
+    return tuple(TensorSpec(t.shape, t.dtype, t.spec.value) for t in expansion(op, specs).outputs)
+
+
+def interpret(op: Op, xs: Sequence[Any]) -> Any:
+    """Compute a composite from arrays, one inner op after the other."""
+    if not op.is_composite():
+        raise NotImplementedError(f"{op.name} has neither forward nor expand")
+    arrays = [None if x is None else np.asarray(x) for x in xs]
+    inner = expansion(op, [None if a is None else _known(spec_of(a), a) for a in arrays])
+    given = dict(zip(inner.inputs, (a for a in arrays if a is not None), strict=True))
+    ys = run_nodes(inner.nodes, given, inner.outputs)
+    return ys[0] if len(ys) == 1 else tuple(ys)
+
+
+def _known(spec: TensorSpec, array: Array) -> TensorSpec:
+    """Add the value of a small integer array, which may decide shapes inside."""
+    if array.dtype.kind in "iu" and array.size <= 16:
+        spec.value = array
+    return spec
+
+
+def run_nodes(
+    nodes: Sequence[Node],
+    given: Mapping[Tensor, Array],
+    outputs: Sequence[Tensor],
+    *,
+    training: bool = False,
+) -> list[Array]:
+    """Run nodes in order with ``op.forward``: the plainest engine, the reference for all others."""
+    env: dict[Tensor, Array] = dict(given)
+    sizes = bind_dims({t: a.shape for t, a in given.items()})
+    for node in nodes:
+        if node.outputs[0] in env:
+            continue
+        if isinstance(node.op, Constant):
+            env[node.outputs[0]] = node.graph.values.array(node.name)
+            continue
+        if isinstance(node.op, Placeholder):
+            raise GraphError(f"placeholder {node.name!r} has no value")
+        op = node.op.for_mode(training).bind(sizes)
+        xs = [None if t is None else env[t] for t in node.inputs]
+        env.update(zip(node.outputs, run_forward(op, xs), strict=True))
+    return [env[t] for t in outputs]
+
+
+def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:
+    """Return the size of every symbol that is a whole dimension of a given tensor."""
+    sizes: dict[str, int] = {}
+    for t, shape in shapes.items():
+        for d, n in zip(t.shape, shape, strict=True):
+            if not isinstance(d, int) and len(d.symbols) == 1 and str(d) in d.symbols:
+                sizes[str(d)] = n
+    return sizes
+
+
+def infer_nodes(sub: SubGraph, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
+    """Return the output specs of a sub-graph on inputs of other specs."""
+    if all(t.spec == s for t, s in zip(sub.inputs, specs, strict=True)):
+        return [t.spec for t in sub.outputs]
+    known = dict(zip(sub.inputs, specs, strict=True))
+    sizes = bind_dims({t: s.shape for t, s in known.items()})  # type: ignore[misc]
+    for node in sub.nodes:
+        if node.outputs[0] in known:
+            continue
+        if isinstance(node.op, Source):
+            known[node.outputs[0]] = node.outputs[0].spec
+            continue
+        given = [None if t is None else known[t] for t in node.inputs]
+        known.update(zip(node.outputs, infer_specs(node.op.bind(sizes), given), strict=True))
+    return [known[t] for t in sub.outputs]
+
+
+def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Build the nodes of a sub-graph again in ``graph``, on other inputs."""
+    mapping: dict[Tensor, Tensor] = dict(zip(sub.inputs, inputs, strict=True))
+    with graph:
+        for node in sub.nodes:
+            if node.outputs[0] in mapping:
+                continue
+            if isinstance(node.op, Constant):
+                mapping[node.outputs[0]] = graph.constant(node.graph.values.array(node.name))
+                continue
+            graph.add(node.op, [None if t is None else mapping[t] for t in node.inputs])
+            mapping.update(zip(node.outputs, graph.latest.outputs, strict=True))
+    return [mapping[t] for t in sub.outputs]

@@ -1,0 +1,703 @@
+"""Graph: owns nodes, names, scopes and values; building it runs nothing.
+
+A graph is pure. Values live in ``graph.values``; a run may replace variables by stating updates,
+which all read the values of the run's start and commit together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import itertools
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
+from ..op import Op, infer_specs
+from ..spec import AnyDim, Dim, TensorSpec, is_floating, promote, spec_of
+from ..spec import dtype as as_dtype
+from .cells import current_cell
+from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
+from .values import Values, coerce
+
+_active = threading.local()
+
+SMALL = 64
+"""Integer constants up to this many elements are known to shape inference."""
+
+
+def active_graph() -> Graph | None:
+    """Return the innermost graph of ``with g:`` or ``with g.scope(...)`` in this thread."""
+    stack: list[Graph] = getattr(_active, "stack", [])
+    return stack[-1] if stack else None
+
+
+class Graph:
+    """A define-and-run computation: placeholders, variables, constants and the ops on them.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph("line")
+    >>> x = g.placeholder("x", ("B", 2))
+    >>> with g.scope("hidden"):
+    ...     w = g.variable("w", (2, 3), init=gw.init.ones)
+    ...     y = x @ w
+    >>> y.name, str(y.spec)
+    ('hidden/matmul', 'f32[B, 3]')
+    >>> g.output({"x": [[1.0, 2.0]]}, y)["hidden/matmul"].tolist()
+    [[3.0, 3.0, 3.0]]
+    """
+
+    def __init__(
+        self, name: str = "graph", *, parent: Graph | None = None, scratch: bool = False
+    ) -> None:
+        self.name, self.parent = name, parent
+        self.values = Values(self)
+        self.updates: dict[Tensor, Tensor] = {}
+        """Updates that every training step makes beside the optimizer's, such as running means."""
+        self.captures: dict[Tensor, Tensor] = {}
+        """For a sub-graph: tensors of the outer graphs it uses -> its placeholders for them."""
+        self.revision = 0
+        """Grows with every edit that is not merely an addition; plans depend on it."""
+        self.gradients: dict[Any, Any] = {}
+        """Memo of the derived layer, emptied when the graph is edited."""
+        self.latest: Node
+        """The node added last."""
+        self._nodes: dict[str, Node] = {}
+        self._scopes: list[str] = []
+        self._counters: dict[str, int] = {}
+        self._serial = itertools.count()
+        self._streams = itertools.count()
+        self._scalars: dict[Any, Tensor] = {}
+        self._deriving = ""
+        self._origin: Node | None = None
+        self._scratch = scratch
+        self._cell: tuple[str, int] | None = None
+        self._stale: dict[str, Node] = {}
+        self._running: dict[int, int] = {}
+
+    # -- sources ---------------------------------------------------------------------------------
+
+    def placeholder(
+        self, name: str, shape: Sequence[AnyDim | str | None], dtype: Any = "float32"
+    ) -> Tensor:
+        """Declare a value fed at each run; ``None`` is a size known then, ``"B"`` a named one."""
+        label = re.sub(r"\W", "_", name)
+        dims: list[AnyDim] = []
+        for axis, d in enumerate(shape):
+            if d is None:
+                dims.append(Dim.symbol(f"{label}_{axis}"))
+            elif isinstance(d, str):
+                if not d.isidentifier():
+                    raise ShapeError(f"{d!r} is not a dimension name", need="a Python identifier")
+                dims.append(Dim.symbol(d))
+            elif isinstance(d, Dim):
+                dims.append(d)
+            elif isinstance(d, (int, np.integer)) and d >= 0:
+                dims.append(int(d))
+            else:
+                raise ShapeError(
+                    f"placeholder {name!r}: {d!r} is not a size", need="int >= 0, name or None"
+                )
+        return self._source(Placeholder(), name, TensorSpec(dims, as_dtype(dtype)))
+
+    def variable(
+        self,
+        name: str,
+        shape: Sequence[int] | None = None,
+        init: Any = None,
+        dtype: Any = None,
+        *,
+        trainable: bool = True,
+    ) -> Tensor:
+        """Declare a stored tensor; ``init`` is an initializer, an array or a number (default 0).
+
+        Integer and bool variables are never trainable.
+        """
+        if shape is None:
+            if init is None or callable(init):
+                raise ShapeError(f"variable {name!r} has no shape", hint="variable(name, shape)")
+            array = np.asarray(init)
+            given = (
+                array.dtype if isinstance(init, (np.ndarray, np.generic)) else as_dtype("float32")
+            )
+            spec = TensorSpec(array.shape, as_dtype(dtype or given))
+        else:
+            if not all(isinstance(d, (int, np.integer)) and d >= 0 for d in shape):
+                raise ShapeError(f"variable {name!r} needs sizes, got {tuple(shape)!r}")
+            spec = TensorSpec([int(d) for d in shape], as_dtype(dtype or "float32"))
+        self._enter_cell()
+        full = self._full_name(name)
+        old = self._stale.get(full)
+        keep = old is not None and isinstance(old.op, Variable) and old.outputs[0].spec == spec
+        array = self.values.array(full) if keep else self._initial(name, spec, init)
+        tensor = self._source(Variable(), name, spec)
+        tensor.node.trainable = trainable and is_floating(spec.dtype)
+        if not keep:
+            self.values.commit({tensor.name: array})
+        return tensor
+
+    @staticmethod
+    def _initial(name: str, spec: TensorSpec, init: Any) -> np.ndarray[Any, Any]:
+        shape: tuple[int, ...] = spec.shape  # type: ignore[assignment]
+        if init is None:
+            return np.zeros(shape, spec.dtype)
+        if callable(init):
+            return coerce(init(shape, spec.dtype), spec, f"variable {name!r}").copy()
+        array = np.asarray(init)
+        if array.ndim == 0:
+            array = np.broadcast_to(array, shape)
+        return coerce(array, spec, f"variable {name!r}").copy()
+
+    def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Tensor:
+        """Store a literal; Python floats become float32, ints int64, unless ``dtype`` says else."""
+        array = _literal(value, dtype)
+        tensor = self._source(Constant(), name or "constant", spec_of(array), auto=name is None)
+        self.values.commit({tensor.name: array})
+        if array.dtype.kind in "iu" and array.size <= SMALL:
+            tensor.spec.value = array
+        return tensor
+
+    def scalar(self, value: Any, dtype: Any) -> Tensor:
+        """Return a constant for a number, one per value and dtype."""
+        array = np.asarray(value, dtype)
+        key = (array.tobytes(), array.dtype)
+        held = self._scalars.get(key)
+        if held is None or held.node.graph is not self or held.name not in self._nodes:
+            with self._at_top():
+                held = self._scalars[key] = self.constant(array)
+        return held
+
+    @property
+    def rng(self) -> Tensor:
+        """The random key of the run, ``uint64[2]``: seed and step; random ops read it."""
+        if "rng" in self._nodes:
+            return self["rng"]
+        if self.parent is not None:
+            return self.capture(self.parent.rng)
+        with self._at_top():
+            return self._source(Rng(), "rng", TensorSpec((2,), "uint64"))
+
+    def next_stream(self) -> int:
+        """Return a number no other random op of this graph has, fixed at creation."""
+        root = self
+        while root.parent is not None:
+            root = root.parent
+        return next(root._streams)
+
+    # -- names -----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def scope(self, name: str) -> Iterator[Graph]:
+        """Put nodes built in the block under ``name/``; scopes nest, and reopen when named again."""
+        _check_name(name)
+        self._scopes.append(name)
+        try:
+            with self:
+                yield self
+        finally:
+            self._scopes.pop()
+
+    @contextlib.contextmanager
+    def _at_top(self) -> Iterator[None]:
+        held, self._scopes = self._scopes, []
+        try:
+            yield
+        finally:
+            self._scopes = held
+
+    @contextlib.contextmanager
+    def deriving(self, prefix: str) -> Iterator[Callable[[str, Node | None], None]]:
+        """Build nodes of the derived layer (gradients, updates) under ``prefix``.
+
+        Yields a function that sets the prefix and the forward node for what follows.
+        """
+        held = self._deriving, self._origin
+
+        def at(prefix: str, origin: Node | None) -> None:
+            self._deriving, self._origin = prefix, origin
+
+        at(prefix, None)
+        try:
+            with self._at_top(), self:
+                yield at
+        finally:
+            self._deriving, self._origin = held
+
+    def __enter__(self) -> Graph:
+        _active.__dict__.setdefault("stack", []).append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _active.stack.pop()
+
+    def _full_name(self, name: str) -> str:
+        parts = [self._deriving, *self._scopes, name] if self._deriving else [*self._scopes, name]
+        return "/".join(parts) if len(parts) > 1 else name
+
+    def _free_name(self, base: str) -> str:
+        """Return ``base``, ``base_1``, ``base_2`` ...: the first that is free."""
+        full = self._full_name(base)
+        n = self._counters.get(full, 0)
+        candidate = full if n == 0 else f"{full}_{n}"
+        while candidate in self._nodes and candidate not in self._stale:
+            n += 1
+            candidate = f"{full}_{n}"
+        self._counters[full] = n + 1
+        return candidate
+
+    # -- adding nodes ----------------------------------------------------------------------------
+
+    def _source(self, op: Op, name: str, spec: TensorSpec, *, auto: bool = False) -> Tensor:
+        node = self._new_node(op, (), name, auto=auto)
+        node.outputs = (Tensor(node, 0, spec),)
+        self._insert(node)
+        return node.outputs[0]
+
+    def _new_node(
+        self, op: Op, inputs: tuple[Tensor | None, ...], name: str, *, auto: bool
+    ) -> Node:
+        self._enter_cell()
+        if auto:
+            full = self._free_name(name)
+        else:
+            _check_name(name)
+            full = self._full_name(name)
+            if full in self._nodes and full not in self._stale:
+                raise GraphError(
+                    f"the name {full!r} is taken",
+                    facts=[f"by {self._nodes[full]!r} {self._nodes[full].where}"],
+                    hint="another name, or with g.scope(...)",
+                )
+        node = Node(
+            self, full, op, inputs, next(self._serial), None if self._scratch else user_site()
+        )
+        node.derived, node.cell, node.origin = bool(self._deriving), self._cell, self._origin
+        return node
+
+    def _insert(self, node: Node) -> None:
+        old = self._stale.pop(node.name, None)
+        self._nodes[node.name] = self.latest = node
+        for t in node.inputs:
+            if t is not None:
+                t.uses.append(node)
+        if old is not None:
+            from .edit import supersede
+
+            supersede(old, node)
+
+    def add(self, op: Op, inputs: Sequence[Any], name: str | None = None) -> Any:
+        """Add a node and return its public outputs: a Tensor, or a tuple when there are several."""
+        tensors = self._as_tensors(op, inputs)
+        node = self._new_node(op, tensors, name or op.name.rpartition("/")[2], auto=name is None)
+        try:
+            specs = infer_specs(op, [None if t is None else t.spec for t in tensors])
+        except GradwrightError as error:
+            raise _located(error, node) from None
+        node.outputs = tuple([Tensor(node, i, s) for i, s in enumerate(specs)])
+        self._insert(node)
+        public = node.outputs[: op.n_public] if op.n_public is not None else node.outputs
+        return public[0] if len(public) == 1 else public
+
+    def _as_tensors(self, op: Op, inputs: Sequence[Any]) -> tuple[Tensor | None, ...]:
+        out: list[Tensor | None] = []
+        for x in inputs:
+            if isinstance(x, Tensor):
+                out.append(x if x.node.graph is self else self.capture(x))
+            elif x is None:
+                out.append(None)
+            else:
+                out.append(self._literal_for(x, inputs))
+        return tuple(out)
+
+    def _literal_for(self, value: Any, others: Sequence[Any]) -> Tensor:
+        """Turn a number or array into a constant; a number takes its neighbours' dtype if it can."""
+        if not isinstance(value, (bool, int, float, complex, np.generic)):
+            return self.constant(value)
+        held = [t.dtype for t in others if isinstance(t, Tensor)]
+        own = _literal(value, None).dtype
+        if not held:
+            return self.scalar(value, own)
+        joint = held[0]
+        for d in held[1:]:
+            joint = promote(joint, d)
+        ranks = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+        mine, theirs = ranks[own.kind], ranks["f" if joint.kind == "V" else joint.kind]
+        return self.scalar(value, joint if mine <= theirs else own)
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        """Return this sub-graph's placeholder for a tensor of an outer graph."""
+        outer = self.parent
+        while outer is not None and outer is not tensor.graph:
+            outer = outer.parent
+        if outer is None:
+            raise GraphError(
+                "tensors of two graphs cannot be mixed",
+                facts=[
+                    f"{tensor!r} is of graph {tensor.graph.name!r}",
+                    f"this is graph {self.name!r}",
+                ],
+                hint="build both in one graph, or feed the value of one into the other",
+            )
+        if tensor not in self.captures:
+            assert self.parent is not None
+            inner = tensor if tensor.graph is self.parent else self.parent.capture(tensor)
+            with self._at_top():
+                name = self._free_name("captured/" + inner.name.replace(":", "_"))
+                self.captures[tensor] = self._source(Placeholder(), name, inner.spec)
+        return self.captures[tensor]
+
+    # -- lookups ---------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Nodes the user built, in order of creation."""
+        return [n for n in self._nodes.values() if not n.derived]
+
+    @property
+    def derived(self) -> list[Node]:
+        """Nodes of gradients and updates; drawable, never saved."""
+        return [n for n in self._nodes.values() if n.derived]
+
+    @property
+    def all_nodes(self) -> list[Node]:
+        """Nodes of both layers."""
+        return list(self._nodes.values())
+
+    @property
+    def placeholders(self) -> list[Tensor]:
+        """Tensors to be fed, without the random key."""
+        return [n.outputs[0] for n in self._nodes.values() if isinstance(n.op, Placeholder)]
+
+    @property
+    def variables(self) -> list[Tensor]:
+        """Stored tensors that updates may change."""
+        return [n.outputs[0] for n in self._nodes.values() if isinstance(n.op, Variable)]
+
+    @property
+    def constants(self) -> list[Tensor]:
+        """Stored tensors that never change."""
+        return [n.outputs[0] for n in self._nodes.values() if isinstance(n.op, Constant)]
+
+    @property
+    def trainable(self) -> list[Tensor]:
+        """Variables that trainers update."""
+        return [t for t in self.variables if t.trainable]
+
+    @property
+    def scopes(self) -> list[str]:
+        """Names of all scopes of the user's nodes, outer before inner."""
+        found: dict[str, None] = {}
+        for node in self.nodes:
+            parts = node.name.split("/")
+            for i in range(1, len(parts)):
+                found["/".join(parts[:i])] = None
+        return list(found)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def get(self, name: str) -> Tensor | None:
+        """Return the tensor called ``name`` (``split:1`` is a second output), or None."""
+        node, index = self._nodes.get(name), 0
+        if node is None:
+            head, _, tail = name.rpartition(":")
+            node, index = self._nodes.get(head), int(tail) if tail.isdigit() else -1
+        if node is None or not 0 <= index < len(node.outputs):
+            return None
+        return node.outputs[index]
+
+    def __getitem__(self, name: str) -> Tensor:
+        tensor = self.get(name)
+        if tensor is None:
+            raise GraphError(
+                f"graph {self.name!r} has no tensor {name!r}", hint=self._similar(name)
+            )
+        return tensor
+
+    def node(self, name: str) -> Node:
+        """Return the node called ``name``."""
+        return self[name].node
+
+    def find(self, pattern: str) -> list[Tensor]:
+        """Return the first outputs of all nodes whose name fits a pattern such as ``"*/w"``."""
+        return [n.outputs[0] for n in self.nodes if fnmatch.fnmatchcase(n.name, pattern)]
+
+    def _similar(self, name: str) -> str:
+        import difflib
+
+        close = difflib.get_close_matches(name, list(self._nodes), 3, 0.5)
+        return " or ".join(map(repr, close)) if close else "g.summary() lists all names"
+
+    def check_member(self, tensor: Tensor) -> Tensor:
+        """Return the tensor if it is part of this graph as it is now."""
+        if tensor.graph is not self:
+            raise GraphError(
+                f"{tensor!r} is of another graph", facts=[f"this is graph {self.name!r}"]
+            )
+        if self._nodes.get(tensor.node.name) is not tensor.node:
+            raise GraphError(
+                f"{tensor!r} is no longer in the graph: an edit replaced or dropped it",
+                hint="take it anew: g[name], or gw.gradients(...) again",
+            )
+        return tensor
+
+    # -- trainable, kinds, renaming --------------------------------------------------------------
+
+    def set_trainable(self, tensor: Tensor, value: bool) -> None:
+        """Say whether trainers update a variable."""
+        if tensor.kind != "variable":
+            raise GraphError(f"{tensor!r} is a {tensor.kind}, so it cannot be trained")
+        if value and not is_floating(tensor.dtype):
+            raise GraphError(f"{tensor!r} is not floating, so it cannot be trained")
+        tensor.node.trainable = value
+
+    def freeze(self, *patterns: str | Tensor) -> list[str]:
+        """Stop training the variables that fit (default all); returns the names of those changed."""
+        return self._mark(patterns, False)
+
+    def unfreeze(self, *patterns: str | Tensor) -> list[str]:
+        """Train the floating variables that fit (default all); returns the names of those changed."""
+        return self._mark(patterns, True)
+
+    def _mark(self, patterns: Sequence[str | Tensor], value: bool) -> list[str]:
+        variables = [t for t in self.variables if is_floating(t.dtype)]
+        changed: dict[str, Tensor] = {}
+        for pattern in patterns or ("*",):
+            if isinstance(pattern, Tensor):
+                self.set_trainable(pattern, value)
+                changed[pattern.name] = pattern
+                continue
+            fitting = [t for t in variables if fnmatch.fnmatchcase(t.name, pattern)]
+            if not fitting:
+                raise GraphError(
+                    f"no floating variable fits {pattern!r}", hint=self._similar(pattern)
+                )
+            changed.update((t.name, t) for t in fitting)
+        for t in changed.values():
+            t.node.trainable = value
+        return list(changed)
+
+    def to_constant(self, *tensors: Tensor | str) -> None:
+        """Turn variables into constants, keeping names and values."""
+        self._convert(tensors, Variable, Constant)
+
+    def to_variable(self, *tensors: Tensor | str) -> None:
+        """Turn floating constants into trainable variables, keeping names and values."""
+        self._convert(tensors, Constant, Variable)
+
+    def _convert(self, tensors: Iterable[Tensor | str], old: type[Op], new: type[Op]) -> None:
+        chosen = [self[t] if isinstance(t, str) else self.check_member(t) for t in tensors]
+        for t in chosen:
+            if not isinstance(t.op, old):
+                raise GraphError(f"{t!r} is a {t.kind}", need=f"a {old.name}")
+            if new is Variable and not is_floating(t.dtype):
+                raise GraphError(f"{t!r} is not floating", need="a floating constant")
+        self.changed()
+        for t in chosen:
+            t.node.op, t.node.trainable = new(), new is Variable
+            t.spec.value = None
+            self._scalars = {k: s for k, s in self._scalars.items() if s is not t}
+
+    def rename(self, tensor: Tensor | str, name: str) -> None:
+        """Rename a node; ``name`` is the full new name, scopes included."""
+        node = (self[tensor] if isinstance(tensor, str) else self.check_member(tensor)).node
+        _check_name(name)
+        if name in self._nodes and self._nodes[name] is not node:
+            raise GraphError(f"the name {name!r} is taken", facts=[f"by {self._nodes[name]!r}"])
+        self._check_idle()
+        old = node.name
+        self._nodes = {name if k == old else k: n for k, n in self._nodes.items()}
+        node.name = name
+        if old in self.values:
+            self.values.rename(old, name)
+
+    # -- updates ---------------------------------------------------------------------------------
+
+    def update(self, variable: Tensor, value: Tensor) -> None:
+        """Have every training step set ``variable`` to ``value``, such as a running mean."""
+        check_update(variable, value)
+        self.updates[variable] = value
+
+    # -- edits -----------------------------------------------------------------------------------
+
+    def changed(self) -> None:
+        """Note an edit: plans are stale, and the derived layer goes unless the user built on it."""
+        self._check_idle()
+        self.revision += 1
+        self.gradients.clear()
+        from .edit import drop_derived
+
+        drop_derived(self)
+
+    def _check_idle(self) -> None:
+        others = [t for t in list(self._running) if t != threading.get_ident()]
+        if self._running:
+            raise GraphBusyError(
+                f"graph {self.name!r} is running" + (" in another thread" if others else ""),
+                hint="edit it between steps, or pause the trainer first",
+            )
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Mark the graph as running in this thread, so that edits are refused meanwhile."""
+        ident = threading.get_ident()
+        self._running[ident] = self._running.get(ident, 0) + 1
+        try:
+            yield
+        finally:
+            self._running[ident] -= 1
+            if not self._running[ident]:
+                del self._running[ident]
+
+    def edit(self) -> Any:
+        """Open an atomic edit: ``with g.edit() as e: e.replace_use(old, new)``."""
+        from .edit import Edit
+
+        return Edit(self)
+
+    def cell(self, name: str) -> Any:
+        """Treat the block as a run of notebook cell ``name``: running it again replaces its nodes."""
+        from .cells import cell_block
+
+        return cell_block(name)
+
+    def _enter_cell(self) -> None:
+        if self._scratch:
+            return
+        cell = current_cell()
+        if cell != self._cell:
+            self.settle()
+            self._cell = cell
+            if cell is not None:
+                again = [
+                    n
+                    for n in self._nodes.values()
+                    if n.cell and n.cell[0] == cell[0] and n.cell != cell
+                ]
+                self._stale = {n.name: n for n in again}
+                if again:
+                    self._counters.clear()
+
+    def settle(self) -> None:
+        """Remove what a re-run cell did not build again, unless other cells use it."""
+        if self._stale:
+            from .edit import remove_unused
+
+            remove_unused(self, self._stale)
+
+    # -- doors to the later stages ---------------------------------------------------------------
+
+    def output(self, feeds: Mapping[Any, Any], *fetches: Any) -> dict[str, np.ndarray[Any, Any]]:
+        """Run in eval mode and return arrays by name; without ``fetches`` all unused outputs."""
+        from ..session import Session
+
+        chosen = fetches or tuple(
+            t for n in self.nodes if n.kind == "array" for t in n.public if not t.uses
+        )
+        tensors = [self[f] if isinstance(f, str) else f for f in chosen]
+        with Session(self) as session:
+            return dict(zip((t.name for t in tensors), session.run(tensors, feeds), strict=True))
+
+    def summary(self) -> str:
+        """Return a table of the graph: nodes by scope, specs, parameters, updates."""
+        from .summary import summarize
+
+        return summarize(self)
+
+    def save(self, path: Any, **options: Any) -> None:
+        """Write the graph and its values as a ``.gw`` archive; see :func:`gradwright.io.save`."""
+        from ..io import save
+
+        save(self, path, **options)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {len(self.trainable)} trainable>"
+
+
+def check_update(variable: Tensor, value: Tensor) -> None:
+    """Refuse an update that would change a variable's shape or dtype."""
+    if variable.kind != "variable":
+        raise GraphError(f"{variable!r} is a {variable.kind}; only variables are updated")
+    if value.graph is not variable.graph:
+        raise GraphError("an update mixes two graphs", facts=[repr(variable), repr(value)])
+    fits = len(value.shape) == len(variable.shape) and all(
+        a == b or isinstance(a, Dim) for a, b in zip(value.shape, variable.shape, strict=True)
+    )
+    if not fits or value.dtype != variable.dtype:
+        raise ShapeError(
+            f"the update of {variable.name!r} has another spec",
+            need=str(variable.spec),
+            facts=[f"got {value.spec} from {value.name!r}"],
+        )
+
+
+def _literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        if array.dtype == np.float64:
+            dtype = "float32"
+        elif array.dtype == np.complex128:
+            dtype = "complex64"
+    elif dtype is None:
+        array = np.asarray(value)
+    if dtype is not None:
+        array = np.array(value, as_dtype(dtype))
+    as_dtype(array.dtype)
+    return array.copy() if array is value else array
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise GraphError(f"{name!r} is not a name", need="printable text")
+    if ":" in name or "" in name.split("/"):
+        raise GraphError(f"{name!r} is not a name", need="text without ':' and empty parts")
+
+
+def _located(error: GradwrightError, node: Node) -> GradwrightError:
+    """Complete an error of ``infer`` with the node and what came in."""
+    if error.where:
+        return error
+    names = [p.name for p in node.op.inputs]
+    for i, t in enumerate(node.inputs):
+        label = names[i] if i < len(names) else f"input {i}"
+        if t is not None:
+            error.facts.append(f"{label} : {t.spec} from {t.name!r} ({t.node.where or 'no line'})")
+    own = {k: v for k, v in node.op.attributes().items()}
+    if own:
+        error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
+    error.where = f"{node.op.name} {node.name!r}" + (f" ({node.where})" if node.where else "")
+    return error
+
+
+def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
+    """Find the graph that an op call belongs to, and add the node there."""
+    owner: Graph | None = None
+    top = active_graph()
+    for x in inputs:
+        if isinstance(x, Tensor):
+            g = x.node.graph
+            if owner is None or _is_inside(g, owner):
+                owner = g
+            elif not _is_inside(owner, g):
+                owner.capture(x)  # raises: the graphs are unrelated
+    if owner is None or (top is not None and top is not owner and _is_inside(top, owner)):
+        owner = top
+    if owner is None:
+        raise GraphError(
+            f"{op.name} has no tensor among its inputs, so no graph to go to",
+            hint="with g: ..., or g.constant(value)",
+        )
+    return owner.add(op, inputs, name)
+
+
+def _is_inside(inner: Graph, outer: Graph) -> bool:
+    while True:
+        if inner is outer:
+            return True
+        if inner.parent is None:
+            return False
+        inner = inner.parent

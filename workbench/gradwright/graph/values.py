@@ -1,0 +1,153 @@
+"""Values: the arrays behind variables and constants, with versions.
+
+Arrays here are never written in place: a commit swaps in new ones. So whatever was handed out, a
+snapshot or a check running in another thread keeps reading what it got, at no cost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DTypeError, GraphError, ShapeError
+from ..spec import TensorSpec, dtype_name, kind
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+Array = np.ndarray[Any, Any]
+
+
+def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
+    """Return ``value`` as an array of ``spec``; converts floats to floats, ints to floats, no more."""
+    array = np.asarray(value)
+    if array.dtype != spec.dtype:
+        if array.dtype == object or array.dtype.kind in "SUmM":
+            raise DTypeError(f"{label} cannot hold {array.dtype}", need=str(spec))
+        allowed = {"b": "b", "i": "bui", "u": "bui", "f": "buif", "c": "buifc"}[kind(spec.dtype)]
+        came = "f" if array.dtype.kind == "V" else array.dtype.kind
+        if came not in allowed:
+            raise DTypeError(
+                f"{label} is {dtype_name(spec.dtype)} and cannot take {array.dtype}",
+                need=str(spec),
+                hint=f"array.astype({dtype_name(spec.dtype)!r})",
+            )
+        array = _cast(array, spec.dtype, label)
+    if array.shape != spec.shape:
+        raise ShapeError(f"{label} has another shape", need=str(spec), facts=[f"got {array.shape}"])
+    return array
+
+
+def _cast(array: Array, target: np.dtype[Any], label: str) -> Array:
+    if kind(target) in "iu" and array.size:
+        limits = np.iinfo(target)
+        if array.min() < limits.min or array.max() > limits.max:
+            raise DTypeError(f"{label}: values do not fit into {dtype_name(target)}")
+    return array.astype(target)
+
+
+def read_only(array: Array) -> Array:
+    """Return a view nobody can write through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class Values(Mapping[str, Array]):
+    """Arrays of a graph's variables and constants by name; reading gives read-only views.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (2,))
+    >>> before = g.values["w"]
+    >>> g.values["w"] = [1.0, 2.0]
+    >>> with g.values.edit("w") as array:
+    ...     array[0] = 5.0
+    >>> before.tolist(), g.values["w"].tolist(), g.values.version("w")
+    ([0.0, 0.0], [5.0, 2.0], 2)
+    """
+
+    def __init__(self, graph: Graph | None = None) -> None:
+        self._graph = graph
+        self._arrays: dict[str, Array] = {}
+        self._versions: dict[str, int] = {}
+        self.lock = threading.RLock()
+
+    def __getitem__(self, name: str) -> Array:
+        try:
+            return read_only(self._arrays[name])
+        except KeyError:
+            raise GraphError(f"no variable or constant is called {name!r}") from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in self._arrays:
+            raise GraphError(
+                f"no variable or constant is called {name!r}",
+                hint="g.variable(name, shape) makes one",
+            )
+        held = self._arrays[name]
+        if self._graph is not None and self._graph[name].kind == "constant":
+            raise GraphError(f"{name!r} is a constant", hint="g.to_variable(name) first")
+        array = coerce(value, TensorSpec(held.shape, held.dtype), f"variable {name!r}")
+        self.commit({name: array.copy()})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._arrays))
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def version(self, name: str) -> int:
+        """Return how often the value has been replaced."""
+        return self._versions[name]
+
+    @contextlib.contextmanager
+    def edit(self, name: str) -> Iterator[Array]:
+        """Give a writable copy that becomes the value when the block ends without an error."""
+        array = self[name].copy()
+        yield array
+        self[name] = array
+
+    def snapshot(self) -> Values:
+        """Return an independent copy of all values; shares memory until one side changes."""
+        copy = Values(self._graph)
+        with self.lock:
+            copy._arrays, copy._versions = dict(self._arrays), dict(self._versions)
+        return copy
+
+    def restore(self, snapshot: Mapping[str, Array]) -> None:
+        """Set all values that ``snapshot`` holds, all or none."""
+        new = {}
+        for name, array in snapshot.items():
+            held = self[name]
+            new[name] = coerce(array, TensorSpec(held.shape, held.dtype), f"variable {name!r}")
+        self.commit(new)
+
+    # -- for the engine: no checks, no copies ----------------------------------------------------
+
+    def array(self, name: str) -> Array:
+        """Return the stored array itself, for the engine; never written by anyone."""
+        return self._arrays[name]
+
+    def commit(self, new: Mapping[str, Array]) -> None:
+        """Swap in the arrays, all at once; the caller gives them away."""
+        with self.lock:
+            for name, array in new.items():
+                self._arrays[name] = array
+                self._versions[name] = self._versions.get(name, -1) + 1
+
+    def discard(self, name: str) -> None:
+        """Forget a value whose node was removed."""
+        with self.lock:
+            self._arrays.pop(name, None)
+            self._versions.pop(name, None)
+
+    def rename(self, old: str, new: str) -> None:
+        """Move a value to another name."""
+        with self.lock:
+            self._arrays[new] = self._arrays.pop(old)
+            self._versions[new] = self._versions.pop(old)

@@ -1,0 +1,524 @@
+"""What an op is: one declaration from which functions, checks, drawings and tests are derived.
+
+A primitive op has ``forward`` (numpy in, numpy out: the reference for every device) and ``vjp``
+(tensors in, tensors out: differentiable again). A composite op has ``expand``, a graph of other
+ops; its gradient of every order, stepping into it and running it all come from there.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib.metadata
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from .errors import GraphError, UnsupportedOpError
+from .spec import Dim, TensorSpec
+from .spec import dtype as as_dtype
+
+if TYPE_CHECKING:
+    from .graph import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+class Frozen:
+    """Base of attribute values that are compared by content, such as a frozen sub-graph."""
+
+    def content(self) -> Any:
+        """Return a hashable value that is equal for equal content."""
+        raise NotImplementedError
+
+
+class _Required(enum.Enum):
+    REQUIRED = enum.auto()
+
+
+REQUIRED = _Required.REQUIRED
+
+
+@dataclass(frozen=True)
+class Attr:
+    """One attribute of an op: default, documentation, and its declared type as text."""
+
+    default: Any = REQUIRED
+    doc: str = ""
+    type: str = ""
+    choices: tuple[Any, ...] = ()
+
+
+def attr(default: Any = REQUIRED, *, doc: str, choices: Sequence[Any] = ()) -> Any:
+    """Declare an attribute: identity, keyword argument, form field and ONNX attribute at once."""
+    return Attr(default, doc, choices=tuple(choices))
+
+
+def _freeze(value: Any, owner: str) -> Any:
+    """Bring an attribute into the closed set: int, float, bool, str, dtype, enum, tuple, frozen."""
+    match value:
+        case None | bool() | int() | float() | str() | Dim() | Op() | Frozen() | np.dtype():
+            return value
+        case enum.Enum():
+            return value
+        case np.generic():
+            return _freeze(value.item(), owner)
+        case list() | tuple():
+            return tuple(_freeze(v, owner) for v in value)
+        case slice():
+            return ("slice", *(_freeze(v, owner) for v in (value.start, value.stop, value.step)))
+        case type() if issubclass(value, np.generic):
+            return as_dtype(value)
+    raise GraphError(
+        f"{owner}: {type(value).__name__} cannot be an attribute",
+        need="int, float, bool, str, dtype, enum, tuple or sub-graph",
+        hint="pass arrays and tensors as inputs",
+    )
+
+
+def _identity(value: Any) -> Any:
+    """Return a key that tells apart by type and bits: 1, True and 1.0; 0.0 and -0.0; NaN is NaN."""
+    if isinstance(value, tuple):
+        return tuple(map(_identity, value))
+    if isinstance(value, float):
+        return float, math.copysign(1.0, value), value.hex()
+    if isinstance(value, Op):
+        return value.key()
+    if isinstance(value, Frozen):
+        return type(value), value.content()
+    return type(value), value
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs and attributes on which an op is tested; few, small and awkward.
+
+    ``smooth`` says that gradients can be held against finite differences here;
+    ``differentiate`` lists the inputs to check (default: all floating ones).
+    """
+
+    inputs: tuple[Any, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    smooth: bool = True
+    differentiate: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ErrorSample:
+    """Specs and attributes that must be refused, and what the message has to say."""
+
+    inputs: tuple[Any, ...]
+    attrs: Mapping[str, Any]
+    match: str
+
+
+@dataclass(frozen=True)
+class WeightSite:
+    """Where an op holds a weight: input number, layout of its axes, and kind of layer."""
+
+    input: int
+    layout: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class OnnxRule:
+    """The ONNX operator that an op maps to, since which opset, and how attributes are renamed."""
+
+    op_type: str
+    since: int
+    rename: Mapping[str, str] = field(default_factory=dict)
+    domain: str = ""
+
+
+class Zero(enum.Enum):
+    """A cotangent that is structurally zero: nothing flows here, and nothing is computed."""
+
+    ZERO = enum.auto()
+
+    def __repr__(self) -> str:
+        return "ZERO"
+
+
+ZERO = Zero.ZERO
+
+
+@dataclass(frozen=True)
+class NotDifferentiable:
+    """A cotangent that does not exist, and why; raises only when somebody asks through it."""
+
+    reason: str
+
+
+Cotangent = Any  # Tensor | Zero | NotDifferentiable
+
+OPS: dict[str, type[Op]] = {}
+"""Every op that graphs and archives may name, by registered name."""
+
+_revision = 0
+
+
+def registry_revision() -> int:
+    """Return a number that grows whenever an op is defined or redefined; plans depend on it."""
+    return _revision
+
+
+def _register(cls: type[Op]) -> None:
+    global _revision
+    OPS[cls.name] = cls
+    _revision += 1
+
+
+OpType = TypeVar("OpType", bound="type[Op]")
+
+
+def register(name: str) -> Callable[[OpType], OpType]:
+    """Give a user's op its name, ``"owner/op"``; defining it again replaces it everywhere.
+
+    >>> import gradwright as gw
+    >>> @gw.register("me/double")
+    ... class Double(gw.Op):
+    ...     '''Twice the input.'''
+    ...     def infer(self, x): return x
+    ...     def forward(self, x): return 2 * x
+    ...     def vjp(self, gs, ys, xs): return (gs[0] * 2,)
+    >>> g = gw.Graph()
+    >>> g.output({}, Double()(g.constant([1.0, 2.0]), name="y"))["y"].tolist()
+    [2.0, 4.0]
+    """
+
+    def decorate(cls: OpType) -> OpType:
+        owner, _, short = name.rpartition("/")
+        if not owner or not re.fullmatch(r"[A-Za-z_][\w./-]*", name):
+            raise GraphError(f"{name!r} is not an op name", need='"owner/op"', hint='"me/softcap"')
+        cls.name, cls.namespace = name, cls.__dict__.get("namespace", owner)
+        _register(cls)
+        return cls
+
+    return decorate
+
+
+def find_op(name: str) -> type[Op]:
+    """Return the op registered as ``name``; installed packages may offer more (``gradwright.ops``)."""
+    if name not in OPS:
+        for entry in importlib.metadata.entry_points(group="gradwright.ops"):
+            if name.startswith(entry.name + "/"):
+                entry.load()
+    if name not in OPS:
+        raise UnsupportedOpError(
+            f"no op is called {name!r}", hint="import or define the op before using the graph"
+        )
+    return OPS[name]
+
+
+class Builder(Protocol):
+    """What the graph package does for ops: it stands to the right of this file."""
+
+    def build(self, op: Op, inputs: Sequence[Any], name: str | None) -> Any:
+        """Add a node for ``op(*inputs)`` and return its public outputs."""
+
+    def expanded_specs(self, op: Op, specs: Sequence[Any]) -> Any:
+        """Return the output specs of a composite."""
+
+    def interpret(self, op: Op, xs: Sequence[Any]) -> Any:
+        """Compute a composite op by op."""
+
+
+_builder: Builder
+
+
+def set_builder(builder: Builder) -> None:
+    """Tell ops how a call becomes a node; the graph package does so once."""
+    global _builder
+    _builder = builder
+
+
+class Op:
+    """One operation with its attributes; immutable, compared by type and bits.
+
+    Subclasses declare attributes as ``axis: int = attr(-1, doc="...")`` and implement ``infer`` and
+    either ``forward`` and ``vjp`` or ``expand``.
+    """
+
+    name: ClassVar[str] = ""
+    namespace: ClassVar[str] = ""
+    version: ClassVar[int] = 1
+    attrs: ClassVar[Mapping[str, Attr]] = MappingProxyType({})
+    inputs: ClassVar[tuple[inspect.Parameter, ...]] = ()
+    """Parameters of ``infer``: a default of None makes an input optional, ``*xs`` variadic."""
+    n_public: ClassVar[int | None] = None
+    """How many outputs are visible; the rest are residuals for the gradient. None: all."""
+    shape_only: ClassVar[tuple[int, ...]] = ()
+    """Inputs of which only the spec is read; they are not kept alive, nor even computed."""
+    needs_values: ClassVar[tuple[int, ...]] = ()
+    """Integer inputs whose values decide the output shape."""
+    value_rule: ClassVar[bool] = False
+    """Whether ``forward`` also works on arrays of dims, so that shape arithmetic is known early."""
+    views: ClassVar[bool] = False
+    """Whether ``forward`` may return views of its first input; its buffer then lives on."""
+    ufunc: ClassVar[np.ufunc | None] = None
+    """The numpy ufunc that is exactly this op: runs with ``out=``, in place where legal."""
+    is_method: ClassVar[bool] = False
+    """Whether the op is also a method of Tensor."""
+    follows_mode: ClassVar[bool] = False
+    """Whether the attribute ``training`` is None until the run says train or eval."""
+    array_api: ClassVar[bool] = False
+    """Whether ``forward`` uses only the Array API standard, so that other array libraries run it."""
+    onnx: ClassVar[OnnxRule | None] = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
+        hints = cls.__dict__.get("__annotations__", {})
+        typed = {
+            k: Attr(v.default, v.doc, str(hints.get(k, "Any")), v.choices) for k, v in own.items()
+        }
+        for k in own:
+            delattr(cls, k)
+        cls.attrs = MappingProxyType({**cls.attrs, **typed})
+        rule = vars(cls).get("infer") or vars(cls).get("expand")
+        if rule is not None:
+            cls.inputs = tuple(inspect.signature(rule).parameters.values())[1:]
+        if "name" not in vars(cls):
+            cls.name = re.sub(
+                r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__
+            ).lower()
+        if cls.__module__.partition(".")[0] == "gradwright" and not cls.__name__.startswith("_"):
+            _register(cls)
+
+    def __new__(cls, **attrs: Any) -> Op:
+        if cls.attrs or attrs:
+            return object.__new__(cls)
+        single = cls.__dict__.get("_single")
+        if single is None:
+            single = cls._single = object.__new__(cls)  # type: ignore[attr-defined]
+        return single  # type: ignore[no-any-return]
+
+    def __init__(self, **attrs: Any) -> None:
+        cls = type(self)
+        if not cls.attrs and not attrs:
+            return
+        for name, declared in cls.attrs.items():
+            value = attrs.pop(name, declared.default)
+            if value is REQUIRED:
+                raise TypeError(f"{cls.name} needs the attribute {name!r}: {declared.doc}")
+            if name == "dtype" and value is not None:
+                value = as_dtype(value)
+            value = _freeze(value, cls.name)
+            if declared.choices and value not in declared.choices:
+                options = ", ".join(map(repr, declared.choices))
+                raise GraphError(
+                    f"{cls.name}: {name}={value!r} is not known", need=f"one of {options}"
+                )
+            self.__dict__[name] = value
+        if attrs:
+            known = ", ".join(cls.attrs) or "no attributes"
+            raise TypeError(f"{cls.name} has no attribute {next(iter(attrs))!r}; it has {known}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self!r} is immutable; use op.replace({name}=...)")
+
+    @functools.cached_property
+    def _key(self) -> tuple[Any, ...]:
+        return type(self), *(_identity(self.__dict__[k]) for k in type(self).attrs)
+
+    def key(self) -> tuple[Any, ...]:
+        """Return a hashable identity of type and attributes."""
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Op) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.attributes().items())})"
+
+    def __call__(self, *inputs: Any, name: str | None = None) -> Any:
+        """Apply the op to tensors: a Tensor, or a tuple of its public outputs."""
+        return _builder.build(self, inputs, name)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes by name."""
+        return {k: self.__dict__[k] for k in type(self).attrs}
+
+    def replace(self, **changes: Any) -> Op:
+        """Return the op with some attributes changed."""
+        return type(self)(**{**self.attributes(), **changes})
+
+    # -- what an op implements ------------------------------------------------------------------
+
+    def infer(self, *specs: Any) -> Any:
+        """Return the spec, or tuple of specs, of the outputs; the only place that refuses inputs."""
+        return _builder.expanded_specs(self, specs)
+
+    def forward(self, *xs: Any) -> Any:
+        """Compute the outputs from numpy arrays: the reference that every device is held against."""
+        return _builder.interpret(self, xs)
+
+    def vjp(
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
+    ) -> Sequence[Cotangent]:
+        """Return per input the cotangent: a Tensor, ZERO or NotDifferentiable.
+
+        ``gs`` are the cotangents of the outputs (ZERO where nothing flows; never ZERO for an op of
+        one output), ``ys`` all outputs with residuals, ``xs`` the inputs.
+        """
+        raise NotImplementedError(f"{self.name} has no vjp")
+
+    def expand(self, *xs: Any) -> Any:
+        """Return the outputs as a graph of other ops; makes this a composite."""
+        raise NotImplementedError(f"{self.name} is primitive")
+
+    def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
+        """Return the input that is the (only) output unchanged on these concrete specs, if any."""
+        return None
+
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        """Return where this op holds weights, so that adapters find them whatever the layout."""
+        return ()
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        """Yield the inputs this op is tested on."""
+        raise NotImplementedError(f"{cls.name} has no samples")
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        """Yield inputs this op must refuse."""
+        return iter(())
+
+    @classmethod
+    def upgrade(cls, attrs: dict[str, Any], from_version: int) -> dict[str, Any]:
+        """Convert the attributes of an older version, read from an archive."""
+        return attrs
+
+    # -- what is derived ------------------------------------------------------------------------
+
+    @classmethod
+    def is_composite(cls) -> bool:
+        """Tell whether the op is defined by ``expand``."""
+        return cls.expand is not Op.expand
+
+    @classmethod
+    def has_vjp(cls) -> bool:
+        """Tell whether the op states its own gradient."""
+        return cls.vjp is not Op.vjp
+
+    def for_mode(self, training: bool) -> Op:
+        """Return the op with ``training`` settled, in nested ops too."""
+        cls = type(self)
+        changes: dict[str, Any] = {
+            k: v.for_mode(training)
+            for k, v in self.__dict__.items()
+            if k in cls.attrs and isinstance(v, Op)
+        }
+        if cls.follows_mode and self.__dict__["training"] is None:
+            changes["training"] = training
+        return self.replace(**changes) if changes else self
+
+    def bind(self, sizes: Mapping[str, int]) -> Op:
+        """Return the op with symbolic dimensions in its attributes replaced by sizes."""
+
+        def settle(value: Any) -> Any:
+            if isinstance(value, Dim):
+                return value.substitute(sizes)
+            if isinstance(value, Op):
+                return value.bind(sizes)
+            return tuple(map(settle, value)) if isinstance(value, tuple) else value
+
+        if not type(self).attrs:
+            return self
+        changes = {
+            k: s for k, v in self.attributes().items() if (s := settle(v)) is not v and s != v
+        }
+        return self.replace(**changes) if changes else self
+
+
+def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+    """Run ``op.infer`` and carry known integer values through it."""
+    found = op.infer(*specs)
+    out: tuple[TensorSpec, ...] = found if isinstance(found, tuple) else (found,)
+    if any(s is not None and s.value is not None for s in specs):  # an input's value is its own
+        given = {id(s) for s in specs}
+        out = tuple(s.with_shape(s.shape) if id(s) in given else s for s in out)
+    if op.value_rule and all(s is not None and s.value is not None for s in specs):
+        values = op.forward(*(s.value for s in specs if s is not None))
+        for spec, value in zip(
+            out, values if isinstance(values, tuple) else (values,), strict=True
+        ):
+            spec.value = np.asarray(value)
+    return out
+
+
+def run_forward(op: Op, xs: Sequence[Array | None]) -> tuple[Array, ...]:
+    """Run ``op.forward`` and return its outputs as a tuple of arrays."""
+    ys = op.forward(*xs)
+    return tuple(map(np.asarray, ys)) if isinstance(ys, tuple) else (np.asarray(ys),)
+
+
+def function(cls: type[Op]) -> Callable[..., Any]:
+    """Return the op as a function: inputs positional, attributes keyword, ``name`` last."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    n_inputs = len(cls.inputs)
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in cls.inputs)
+    attrs = [
+        inspect.Parameter(
+            k,
+            keyword if variadic else positional,
+            default=inspect.Parameter.empty if a.default is REQUIRED else a.default,
+            annotation=a.type,
+        )
+        for k, a in cls.attrs.items()
+    ]
+    attrs.sort(key=lambda p: p.default is not inspect.Parameter.empty)
+    names = [p.name for p in attrs]
+    label = inspect.Parameter("name", keyword, default=None, annotation="str | None")
+    ins = [p.replace(annotation="Tensor") for p in cls.inputs]
+    # Python wants parameters with defaults last: required attributes then become keyword-only.
+    if any(p.default is None for p in ins):
+        attrs = [p.replace(kind=keyword) for p in attrs]
+    signature = inspect.Signature([*ins, *attrs, label], return_annotation="Tensor")
+    input_names = [p.name for p in cls.inputs]
+
+    def call(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
+        if variadic:
+            return cls(**kwargs)(*_spread(args), name=name)
+        inputs = list(args[:n_inputs])
+        for key in input_names[len(inputs) :]:
+            if key not in kwargs and cls.inputs[len(inputs)].default is not None:
+                raise TypeError(f"{cls.name} needs the input {key!r}; it takes {signature}")
+            inputs.append(kwargs.pop(key, None))
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        extra = dict(zip(names, args[n_inputs:], strict=False))
+        if len(args) > n_inputs + len(names):
+            raise TypeError(f"{cls.name} takes {signature}, got {len(args)} positional arguments")
+        if doubled := extra.keys() & kwargs.keys():
+            raise TypeError(f"{cls.name} got {doubled.pop()!r} twice; it takes {signature}")
+        return cls(**extra, **kwargs)(*inputs, name=name)
+
+    short = cls.name.rpartition("/")[2]
+    call.__name__ = call.__qualname__ = short
+    call.__doc__ = inspect.cleandoc(cls.__doc__ or "") + "".join(
+        ["\n\nAttributes:\n"] + [f"    {k}: {a.doc}\n" for k, a in cls.attrs.items()]
+        if cls.attrs
+        else []
+    )
+    call.__module__ = f"gradwright.{cls.namespace}"
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    call.op = cls  # type: ignore[attr-defined]
+    return call
+
+
+def _spread(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Allow ``concat([a, b])`` beside ``concat(a, b)``."""
+    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args

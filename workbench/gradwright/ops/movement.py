@@ -1,0 +1,174 @@
+"""Ops that move elements without computing: cast, reshape, transpose, slicing, joining."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..spec import TensorSpec, differ, dtype, is_floating, normalize_axis
+
+
+class Cast(Op):
+    """Convert the elements to another dtype; float to int rounds toward zero.
+
+    y = dtype(x)
+    """
+
+    namespace = "base"
+    value_rule = True
+    is_method = True
+    dtype: np.dtype[Any] = attr(doc="Dtype of the result.")
+    onnx = OnnxRule("Cast", since=13, rename={"dtype": "to"})
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return x.with_dtype(self.dtype)
+
+    def forward(self, x: Any) -> Any:
+        if x.dtype == object:
+            return x
+        if x.dtype.kind == "c" and self.dtype.kind != "c":
+            x = x.real
+        with np.errstate(invalid="ignore", over="ignore"):
+            return x.astype(self.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (gs[0] if is_floating(self.dtype) else ZERO,)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((2, 3))
+        yield Sample((x,), {"dtype": dtype("float64")})
+        yield Sample((x.astype(np.float32),), {"dtype": dtype("float64")}, smooth=False)
+        yield Sample((x * 3,), {"dtype": dtype("int32")})
+        yield Sample((x,), {"dtype": dtype("bfloat16")}, smooth=False)
+
+
+class Transpose(Op):
+    """Permute the axes.
+
+    y[i₀, …] = x[permuted i]
+    """
+
+    namespace = "base"
+    views = True
+    axes: tuple[int, ...] | None = attr(None, doc="New order of the axes; None reverses them.")
+    onnx = OnnxRule("Transpose", since=13, rename={"axes": "perm"})
+
+    def order(self, rank: int) -> tuple[int, ...]:
+        """Return the permutation for a tensor of this rank."""
+        return tuple(reversed(range(rank))) if self.axes is None else tuple(a % rank for a in self.axes)
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        if self.axes is not None:
+            found = sorted(normalize_axis(a, x.rank) for a in self.axes)
+            if found != list(range(x.rank)):
+                raise ShapeError(f"axes {self.axes} are no permutation", need=f"each of 0..{x.rank - 1} once")
+        return x.with_shape([x.shape[a] for a in self.order(x.rank)])
+
+    def forward(self, x: Any) -> Any:
+        return x.transpose(self.order(x.ndim))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        inverse = np.argsort(self.order(xs[0].rank)).tolist()
+        return (Transpose(axes=inverse)(gs[0]),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3)),))
+        yield Sample((rng.standard_normal((2, 3, 4)),), {"axes": (1, 2, 0)})
+        yield Sample((rng.standard_normal((2, 0, 4)),), {"axes": (-1, 0, 1)})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {"axes": (0, 0)}, "no permutation")
+        yield ErrorSample((TensorSpec((2, 3)),), {"axes": (0, 2)}, "out of range")
+
+
+class ExpandDims(Op):
+    """Insert axes of size 1.
+
+    y[…, 0, …] = x[…]
+    """
+
+    namespace = "base"
+    views = True
+    is_method = True
+    value_rule = True
+    axis: int | tuple[int, ...] = attr(doc="Positions of the new axes in the result.")
+    onnx = OnnxRule("Unsqueeze", since=13, rename={"axis": "axes"})
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """Return the new axes, counted from the front of the result."""
+        given = (self.axis,) if isinstance(self.axis, int) else self.axis
+        return tuple(sorted(normalize_axis(a, rank + len(given)) for a in given))
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        shape = list(x.shape)
+        for a in self.axes(x.rank):
+            shape.insert(a, 1)
+        return x.with_shape(shape)
+
+    def forward(self, x: Any) -> Any:
+        return np.expand_dims(x, self.axes(x.ndim))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (Squeeze(axis=self.axes(xs[0].rank))(gs[0]),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3)),), {"axis": 1})
+        yield Sample((rng.standard_normal((2, 3)),), {"axis": (0, -1)})
+        yield Sample((rng.standard_normal(()),), {"axis": 0})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {"axis": 3}, "out of range")
+
+
+class Squeeze(Op):
+    """Drop axes of size 1.
+
+    y[…] = x[…, 0, …]
+    """
+
+    namespace = "base"
+    views = True
+    is_method = True
+    value_rule = True
+    axis: int | tuple[int, ...] | None = attr(None, doc="Axes to drop; None drops all of size 1.")
+    onnx = OnnxRule("Squeeze", since=13, rename={"axis": "axes"})
+
+    def axes(self, shape: Sequence[Any]) -> tuple[int, ...]:
+        """Return the dropped axes, counted from the front."""
+        if self.axis is None:
+            return tuple(i for i, d in enumerate(shape) if isinstance(d, int) and d == 1)
+        given = (self.axis,) if isinstance(self.axis, int) else self.axis
+        return tuple(sorted({normalize_axis(a, len(shape)) for a in given}))
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        axes = self.axes(x.shape)
+        for a in axes:
+            if differ(x.shape[a], 1):
+                raise ShapeError(f"axis {a} has size {x.shape[a]}", need="size 1")
+        return x.with_shape([d for i, d in enumerate(x.shape) if i not in axes])
+
+    def forward(self, x: Any) -> Any:
+        return np.squeeze(x, self.axes(x.shape))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        axes = self.axes(xs[0].shape)
+        return (ExpandDims(axis=axes)(gs[0]) if axes else gs[0],)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 1, 3, 1)),))
+        yield Sample((rng.standard_normal((2, 1, 3, 1)),), {"axis": 1})
+        yield Sample((rng.standard_normal((2, 3)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {"axis": 1}, "has size 3")

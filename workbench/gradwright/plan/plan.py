@@ -1,0 +1,279 @@
+"""Plan: how a graph runs for certain fetches, shapes, dtypes and mode.
+
+Usually one segment. Where a shape depends on values (``nonzero``, a reshape to a computed shape)
+a segment ends, and the next one is laid out, once per shape met, when the shape is known.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..errors import FeedError, GradwrightError, ShapeError
+from ..graph import Constant, Node, Source, Tensor, Variable, ancestors
+from ..graph.graph import _located
+from ..lowering import find_launch
+from ..op import Op, infer_specs
+from ..rewrite import Program, rewrite
+from ..spec import Dim, TensorSpec, spec_of
+from .segment import Segment
+
+Array = np.ndarray[Any, Any]
+MAX_TAILS = 32
+SMALL = 64
+
+
+class Plan:
+    """Compiled form of ``targets`` for feeds of given specs; makes no choice at run time.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> plan = gw.Session(g).plan((x * 2.0).sum(), {"x": (4, 3)})
+    >>> [instr.op.name for instr in plan.program.instrs], plan.memory().arena
+    (['mul', 'sum'], 64)
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Tensor],
+        feeds: Mapping[Tensor, TensorSpec],
+        device: Device,
+        *,
+        training: bool,
+        skip: Collection[str] = (),
+    ) -> None:
+        self.targets, self.device, self.training, self.skip = list(targets), device, training, skip
+        self.order = ancestors(targets, stop=feeds)
+        self.variables = [(n.name, n.outputs[0]) for n in self.order if isinstance(n.op, Variable)]
+        self._position = {node: i for i, node in enumerate(self.order)}
+        sizes = bind_sizes(feeds)
+        self.head = self._compile(0, dict(feeds), sizes)
+
+    @property
+    def program(self) -> Program:
+        """The program of the first segment."""
+        return self.head.segment.program
+
+    def memory(self) -> Memory:
+        """Return what the first segment needs, in bytes."""
+        layout = self.head.segment.layout
+        program = self.program
+        constants = sum(
+            a.nbytes for a in program.constants.values() if any(a.strides) or a.ndim == 0
+        )
+        outputs = sum(program.specs[program.numbers[t]].nbytes for t in program.outputs)
+        return Memory(layout.nbytes, layout.unshared, constants, outputs)
+
+    def run(self, env: dict[Tensor, Array], observe: Any = None) -> None:
+        """Compute all targets into ``env``, which holds the feeds and variables."""
+        part = self.head
+        while True:
+            part.segment.run(env, None if observe is None else observe(part.segment.program))
+            if part.end == len(self.order):
+                return
+            key = tuple(_met(env[t]).key() for t in part.dynamic)
+            following = part.tails.get(key)
+            if following is None:
+                known = {**part.known, **{t: _met(env[t]) for t in part.dynamic}}
+                sizes = dict(part.sizes)
+                for t in part.dynamic:
+                    _bind(sizes, t, env[t].shape)
+                following = part.tails[key] = self._compile(part.end, known, sizes)
+                if len(part.tails) > MAX_TAILS:
+                    part.tails.popitem(last=False)
+            else:
+                part.tails.move_to_end(key)
+            part = following
+
+    # -- compiling -------------------------------------------------------------------------------
+
+    def _compile(self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> _Part:
+        program, device = Program(), self.device
+        end, dynamic = len(self.order), []
+
+        def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
+            return find_launch(op, device.name, ins, outs) is not None
+
+        def number(t: Tensor) -> int:
+            if t not in program.numbers:
+                value = program.numbers[t] = program.new_value(known[t])
+                program.sources[value] = t
+            return program.numbers[t]
+
+        for position in range(start, len(self.order)):
+            node = self.order[position]
+            if isinstance(node.op, Source):
+                self._add_source(node, program, known)
+                continue
+            if all(t in known for t in node.outputs):
+                continue
+            op = node.op.for_mode(self.training).bind(sizes)
+            specs = [None if t is None else known[t] for t in node.inputs]
+            unknown = [
+                node.inputs[i] for i in op.needs_values if i < len(specs) and _lacks_value(specs[i])
+            ]
+            if unknown:
+                end, dynamic = position, unknown
+                break
+            outs = self._infer(node, op, specs, sizes)
+            known.update(zip(node.outputs, outs, strict=True))
+            ins = [None if t is None else number(t) for t in node.inputs]
+            made = program.emit(op, ins, outs, node, node.name, is_lowered, self.training)
+            program.numbers.update(zip(node.outputs, made, strict=True))
+            open_ended = [t for t, s in zip(node.outputs, outs, strict=True) if not s.is_concrete]
+            if open_ended:
+                end, dynamic = position + 1, open_ended
+                break
+        program.outputs = [
+            t for t in self._leaving(start, end, dynamic) if t in known and _made(t, program)
+        ]
+        for t in program.outputs:
+            number(t)
+        rewrite(program, self.skip)
+        return _Part(Segment(program, device), end, dynamic, known, sizes)
+
+    @staticmethod
+    def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:
+        t = node.outputs[0]
+        if t in known:
+            return
+        if node.kind == "placeholder":
+            raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
+        known[t] = t.spec
+        if isinstance(node.op, Constant):
+            program.numbers[t] = program.constant(node.graph.values.array(node.name))
+
+    def _leaving(self, start: int, end: int, dynamic: Sequence[Tensor]) -> list[Tensor]:
+        """Return what later segments and the caller need from nodes before ``end``."""
+        found = dict.fromkeys(self.targets)
+        found.update(dict.fromkeys(dynamic))
+        for node in self.order[end:]:
+            found.update(dict.fromkeys(t for t in node.inputs if t is not None))
+        return [t for t in found if start <= self._position.get(t.node, -1) < end]
+
+    def _infer(
+        self, node: Node, op: Op, specs: Sequence[TensorSpec | None], sizes: dict[str, int]
+    ) -> tuple[TensorSpec, ...]:
+        try:
+            outs = infer_specs(op, specs)
+        except GradwrightError as error:
+            raise _located(error, node) from None
+        for t, spec in zip(node.outputs, outs, strict=True):
+            for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
+                expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
+                if isinstance(size, int) and isinstance(expected, int) and size != expected:
+                    raise ShapeError(
+                        f"{t.name!r} has size {size} on axis {axis}, not {stated} = {expected}",
+                        where=f"{node.op.name} {node.name!r} ({node.where or 'no line'})",
+                        facts=[
+                            f"{i.name!r} : {s}"
+                            for i, s in zip(node.inputs, specs, strict=True)
+                            if i is not None
+                        ],
+                        need="the sizes that the graph was built for",
+                    )
+                if (
+                    isinstance(size, int)
+                    and isinstance(expected, Dim)
+                    and str(expected) in expected.symbols
+                ):
+                    sizes[str(expected)] = size
+        return outs
+
+
+class _Part:
+    """A segment, where it ends, and what follows for each set of shapes met there."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        end: int,
+        dynamic: Sequence[Tensor],
+        known: dict[Tensor, TensorSpec],
+        sizes: dict[str, int],
+    ) -> None:
+        self.segment, self.end, self.dynamic = segment, end, list(dynamic)
+        self.known, self.sizes = known, sizes
+        self.tails: collections.OrderedDict[Any, _Part] = collections.OrderedDict()
+
+
+class Memory:
+    """Bytes a plan holds: arena (and its size without sharing), constants, results per run."""
+
+    def __init__(self, arena: int, unshared: int, constants: int, outputs: int) -> None:
+        self.arena, self.unshared, self.constants, self.outputs = (
+            arena,
+            unshared,
+            constants,
+            outputs,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Memory: arena {self.arena:,} B ({self.unshared:,} unshared), "
+            f"constants {self.constants:,} B, outputs {self.outputs:,} B>"
+        )
+
+
+def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:
+    """Return the size of each symbol, or say which two feeds contradict each other."""
+    sizes: dict[str, int] = {}
+    source: dict[str, str] = {}
+    for t, spec in feeds.items():
+        if len(spec.shape) != t.rank:
+            raise FeedError(
+                f"{t.name!r} is fed with rank {len(spec.shape)}",
+                need=str(t.spec),
+                facts=[f"got {spec}"],
+            )
+        for stated, size in zip(t.shape, spec.shape, strict=True):
+            if isinstance(stated, Dim) and str(stated) in stated.symbols:
+                if sizes.setdefault(str(stated), size) != size:  # type: ignore[arg-type]
+                    raise FeedError(
+                        f"{t.name!r} says {stated} = {size}, but {source[str(stated)]!r} says "
+                        f"{stated} = {sizes[str(stated)]}",
+                        need="one size for each symbol",
+                    )
+                source.setdefault(str(stated), t.name)
+    for t, spec in feeds.items():
+        for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
+            expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
+            if isinstance(expected, int) and expected != size:
+                raise FeedError(
+                    f"{t.name!r} is fed with size {size} on axis {axis}",
+                    need=f"{t.spec}"
+                    + (f" with {stated} = {expected}" if expected != stated else ""),
+                    facts=[f"got {spec}"],
+                )
+    return sizes
+
+
+def _bind(sizes: dict[str, int], t: Tensor, shape: Sequence[int]) -> None:
+    for stated, size in zip(t.shape, shape, strict=True):
+        if isinstance(stated, Dim) and str(stated) in stated.symbols:
+            sizes[str(stated)] = size
+
+
+def _lacks_value(spec: TensorSpec | None) -> bool:
+    return spec is not None and (
+        spec.value is None or any(isinstance(d, Dim) for d in np.ravel(spec.value))
+    )
+
+
+def _met(array: Array) -> TensorSpec:
+    """Return the spec of an array met at run time, with its value when it may decide shapes."""
+    spec = spec_of(array)
+    if array.dtype.kind in "iu" and array.size <= SMALL:
+        spec.value = array.copy()
+    return spec
+
+
+def _made(t: Tensor, program: Program) -> bool:
+    """Tell whether the segment itself makes ``t`` (rather than passing on a feed or variable)."""
+    number = program.numbers.get(t)
+    return number is not None and number not in program.sources

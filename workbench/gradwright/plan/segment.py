@@ -1,0 +1,243 @@
+"""Segment: the executable form of a program: pre-bound calls over an arena."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..errors import GradwrightError, LoweringError
+from ..graph import Tensor
+from ..lowering import Launch, find_launch
+from ..op import run_forward
+from ..rewrite import Instr, Program
+from .memory import Interval, Layout, lay_out
+
+Array = np.ndarray[Any, Any]
+Registers = list[Any]
+Observe = Callable[[int, Array], None]
+
+
+class Segment:
+    """Runs a program: reads sources into registers, calls step after step, returns outputs.
+
+    A value lives in the arena when a launcher writes it and nobody outside keeps it; results that
+    leave the segment are fresh arrays in each run, so nothing handed out is ever overwritten.
+    """
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self.program, self.device = program, device
+        leaving = {program.numbers[t] for t in program.outputs}
+        self._leaving = leaving
+        self._roots = self._view_roots()
+        owned = leaving | {self._roots[i] for i in leaving}
+        launches: list[Launch | None] = [
+            find_launch(
+                instr.op,
+                device.name,
+                [None if i is None else program.specs[i] for i in instr.ins],
+                [program.specs[o] for o in instr.outs],
+            )
+            for instr in program.instrs
+        ]
+        last = self._last_use()
+        self.layout = self._lay_out(launches, owned, last)
+        self.registers: Registers = [None] * len(program.specs)
+        for number, array in program.constants.items():
+            self.registers[number] = array
+        self._bind_arena()
+        self._frees = self._free_lists(last)
+        self._steps = [self._bind(n, launch) for n, launch in enumerate(launches)]
+        self._reads = [(number, t) for number, t in program.sources.items()]
+        borrowed = {*program.sources, *program.constants}
+        self._writes = [
+            (t, n := program.numbers[t], self._roots[n] in borrowed) for t in program.outputs
+        ]
+        self._transient = [
+            i
+            for i in range(len(program.specs))
+            if i not in program.constants and i not in self.layout.offsets
+        ]
+
+    # -- preparation -----------------------------------------------------------------------------
+
+    def _view_roots(self) -> list[int]:
+        """Return for each value the one whose buffer it may be a view of."""
+        roots = list(range(len(self.program.specs)))
+        for instr in self.program.instrs:
+            if instr.op.views and instr.ins[0] is not None:
+                for o in instr.outs:
+                    roots[o] = roots[instr.ins[0]]
+        return roots
+
+    def _last_use(self) -> dict[int, int]:
+        """Return the last step that needs each root."""
+        last: dict[int, int] = {}
+        for step, instr in enumerate(self.program.instrs):
+            for i in (*instr.ins, *instr.outs):
+                if i is not None:
+                    last[self._roots[i]] = step
+        return last
+
+    def _lay_out(
+        self, launches: Sequence[Launch | None], owned: set[int], last: Mapping[int, int]
+    ) -> Layout:
+        if self.device.guarded:
+            return Layout({}, 0, 0)
+        intervals = [
+            Interval(o, self.program.specs[o].nbytes, step, last[o])
+            for step, (instr, launch) in enumerate(zip(self.program.instrs, launches, strict=True))
+            if launch is not None
+            for o in instr.outs
+            if o not in owned
+        ]
+        return lay_out(intervals)
+
+    def _bind_arena(self) -> None:
+        arena = self.device.arena(self.layout.nbytes)
+        for number, offset in self.layout.offsets.items():
+            spec = self.program.specs[number]
+            self.registers[number] = np.ndarray(spec.shape, spec.dtype, arena, offset)  # type: ignore[arg-type]
+
+    def _free_lists(self, last: Mapping[int, int]) -> list[list[int]]:
+        """Return per step the registers whose arrays nobody reads afterwards."""
+        frees: list[list[int]] = [[] for _ in self.program.instrs]
+        kept = {self._roots[i] for i in self._leaving} | self._leaving
+        for instr in self.program.instrs:
+            for o in instr.outs:
+                if o not in self.layout.offsets and self._roots[o] not in kept:
+                    frees[last[self._roots[o]]].append(o)
+        return frees
+
+    def _bind(self, number: int, launch: Launch | None) -> Callable[[Registers], None]:
+        instr, device, frees = self.program.instrs[number], self.device, self._frees[number]
+        ins, outs = instr.ins, instr.outs
+        if launch is None or device.guarded:
+            return self._bind_forward(instr, launch, frees)
+        if any(i is None for i in ins):
+            padded = tuple(-1 if i is None else i for i in ins)
+            read: Any = lambda regs: [None if i < 0 else regs[i] for i in padded]  # noqa: E731
+        else:
+            read = lambda regs: [regs[i] for i in ins]  # type: ignore[index]  # noqa: E731
+        fixed = all(o in self.layout.offsets for o in outs)
+        if fixed and not frees:
+            results = [self.registers[o] for o in outs]
+            if len(ins) == 1 and ins[0] is not None:
+                only = ins[0]
+                return lambda regs: launch((regs[only],), results)
+            if len(ins) == 2 and ins[0] is not None and ins[1] is not None:
+                first, second = ins[0], ins[1]
+                return lambda regs: launch((regs[first], regs[second]), results)
+            return lambda regs: launch(read(regs), results)
+        fresh = [o for o in outs if o not in self.layout.offsets]
+        specs = [self.program.specs[o] for o in fresh]
+
+        def run(regs: Registers) -> None:
+            for o, spec in zip(fresh, specs, strict=True):
+                regs[o] = device.empty(spec)
+            launch(read(regs), [regs[o] for o in outs])
+            for i in frees:
+                regs[i] = None
+
+        return run
+
+    def _bind_forward(
+        self, instr: Instr, launch: Launch | None, frees: Sequence[int]
+    ) -> Callable[[Registers], None]:
+        op, ins, outs, device = instr.op, instr.ins, instr.outs, self.device
+        specs = [self.program.specs[o] for o in outs]
+        arena = [i for i in ins if i is not None and i in self.layout.offsets]
+        views = op.views
+
+        def run(regs: Registers) -> None:
+            xs = [None if i is None else regs[i] for i in ins]
+            if launch is not None:
+                ys: Sequence[Array] = [device.empty(s) for s in specs]
+                launch(xs, ys)
+            else:
+                ys = run_forward(op, xs)
+                if device.guarded:
+                    ys = [
+                        _copy_into(device.empty(s), y, instr)
+                        for s, y in zip(specs, ys, strict=True)
+                    ]
+                elif not views and arena:
+                    ys = [
+                        y.copy()
+                        if y.base is not None
+                        and any(np.may_share_memory(y, regs[i]) for i in arena)
+                        or any(y is regs[i] for i in arena)
+                        else y
+                        for y in ys
+                    ]
+            for o, y in zip(outs, ys, strict=True):
+                regs[o] = y
+            if device.guarded:
+                device.check(f"{op.name} {instr.path!r}")
+            for i in frees:
+                if device.guarded:
+                    device.free(regs[i])
+                regs[i] = None
+
+        return run
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
+        """Compute the outputs and add them to ``env``; ``observe`` sees every value as it appears."""
+        regs = self.registers
+        for number, t in self._reads:
+            regs[number] = env[t]
+        step = 0
+        try:
+            if observe is None:
+                for call in self._steps:
+                    call(regs)
+                    step += 1
+            else:
+                for call, instr in zip(self._steps, self.program.instrs, strict=True):
+                    held = [regs[i] for i in self._frees[step]]
+                    call(regs)
+                    for o in instr.outs:
+                        if regs[o] is not None:
+                            observe(o, regs[o])
+                    del held
+                    step += 1
+            for t, number, is_borrowed in self._writes:
+                env[t] = regs[number].copy() if is_borrowed else regs[number]
+        except GradwrightError as error:
+            self._locate(error, step)
+            raise
+        except Exception as error:
+            raise self._explain(error, step) from error
+        finally:
+            for i in self._transient:
+                regs[i] = None
+
+    def _locate(self, error: GradwrightError, step: int) -> None:
+        if not error.where:
+            node = self.program.instrs[step].origin
+            error.where = f"{node.op.name} {node.name!r}" + (
+                f" ({node.where})" if node.where else ""
+            )
+
+    def _explain(self, error: Exception, step: int) -> LoweringError:
+        instr = self.program.instrs[step]
+        shapes = [None if i is None else str(self.program.specs[i]) for i in instr.ins]
+        return LoweringError(
+            f"{type(error).__name__}: {error}",
+            where=f"{instr.op.name} {instr.path!r} ({instr.origin.where or 'no line'})",
+            facts=[f"inputs: {', '.join(map(str, shapes))}"],
+        )
+
+
+def _copy_into(target: Array, value: Array, instr: Instr) -> Array:
+    if value.shape != target.shape or value.dtype != target.dtype:
+        raise LoweringError(
+            f"{instr.op.name} {instr.path!r} gave {value.dtype}{list(value.shape)}",
+            need=f"{target.dtype}{list(target.shape)} as infer says",
+        )
+    np.copyto(target, value)
+    return target

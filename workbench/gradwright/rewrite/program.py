@@ -1,0 +1,124 @@
+"""Program: a flat list of instructions over numbered values, with concrete specs.
+
+This is what a graph becomes for one set of shapes: composites are opened where no lowering takes
+them whole, sources are numbered first, and rewrites work on it before a plan lays out memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..graph import Constant, Node, Tensor, expansion
+from ..op import Op
+from ..spec import TensorSpec
+
+Array = np.ndarray[Any, Any]
+
+
+class Instr:
+    """One op on numbered values; ``origin`` is the node of the graph that it serves."""
+
+    __slots__ = ("ins", "op", "origin", "outs", "path")
+
+    def __init__(
+        self, op: Op, ins: tuple[int | None, ...], outs: tuple[int, ...], origin: Node, path: str
+    ) -> None:
+        self.op, self.ins, self.outs, self.origin, self.path = op, ins, outs, origin, path
+
+    def __repr__(self) -> str:
+        return f"{list(self.outs)} = {self.op!r} {list(self.ins)}  # {self.path}"
+
+
+@dataclass
+class Program:
+    """Instructions in order, the specs of all values, and where the sources come from."""
+
+    specs: list[TensorSpec] = field(default_factory=list)
+    instrs: list[Instr] = field(default_factory=list)
+    sources: dict[int, Tensor] = field(default_factory=dict)
+    """Values that are read from feeds, variables, or an earlier segment."""
+    constants: dict[int, Array] = field(default_factory=dict)
+    numbers: dict[Tensor, int] = field(default_factory=dict)
+    """The value that each tensor of the graph has become."""
+    outputs: list[Tensor] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    """One line per rewrite that changed something."""
+
+    def new_value(self, spec: TensorSpec) -> int:
+        """Return the number of a new value."""
+        self.specs.append(spec)
+        return len(self.specs) - 1
+
+    def constant(self, array: Array) -> int:
+        """Return the number of a new constant."""
+        number = self.new_value(TensorSpec(array.shape, array.dtype))
+        self.constants[number] = array
+        return number
+
+    def shape_stand_in(self, spec: TensorSpec) -> int:
+        """Return a constant that has the shape and dtype of ``spec`` and takes no memory."""
+        return self.constant(np.broadcast_to(np.zeros((), spec.dtype), spec.shape))  # type: ignore[arg-type]
+
+    def emit(
+        self,
+        op: Op,
+        ins: Sequence[int | None],
+        out_specs: Sequence[TensorSpec],
+        origin: Node,
+        path: str,
+        is_lowered: Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], bool],
+        training: bool,
+    ) -> tuple[int, ...]:
+        """Add an op, opened into its expansion unless the device runs it whole; returns its values."""
+        given = list(ins)
+        for i in op.shape_only:
+            held = given[i]
+            if held is not None:
+                given[i] = self.shape_stand_in(self.specs[held])
+        in_specs = [None if i is None else self.specs[i] for i in given]
+        if op.is_composite() and not is_lowered(op, in_specs, out_specs):
+            inner = expansion(op, in_specs)
+            if all(t.spec.is_concrete for n in inner.nodes for t in n.outputs):
+                numbers = dict(zip(inner.inputs, (i for i in given if i is not None), strict=True))
+                for node in inner.nodes:
+                    if node.outputs[0] in numbers:
+                        continue
+                    if isinstance(node.op, Constant):
+                        array = node.graph.values.array(node.name)
+                        numbers[node.outputs[0]] = self.constant(array)
+                        continue
+                    made = self.emit(
+                        node.op.for_mode(training),
+                        [None if t is None else numbers[t] for t in node.inputs],
+                        [t.spec for t in node.outputs],
+                        origin,
+                        f"{path}/{node.name}",
+                        is_lowered,
+                        training,
+                    )
+                    numbers.update(zip(node.outputs, made, strict=True))
+                return tuple(numbers[t] for t in inner.outputs)
+        outs = tuple(self.new_value(s) for s in out_specs)
+        self.instrs.append(Instr(op, tuple(given), outs, origin, path))
+        return outs
+
+    def substitute(self, replaced: dict[int, int]) -> None:
+        """Let every reader of a replaced value read the other one."""
+        if not replaced:
+            return
+
+        def final(i: int) -> int:
+            while i in replaced:
+                i = replaced[i]
+            return i
+
+        for instr in self.instrs:
+            if any(i in replaced for i in instr.ins if i is not None):
+                instr.ins = tuple(None if i is None else final(i) for i in instr.ins)
+        for t, i in self.numbers.items():
+            if i in replaced:
+                self.numbers[t] = final(i)

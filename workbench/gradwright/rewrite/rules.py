@@ -1,0 +1,110 @@
+"""Rewrites: program -> program, same values; each can be left out by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from ..op import run_forward
+from .program import Program
+
+FOLD_BYTES = 1 << 20
+"""Results above this size are computed in each run instead of being kept by the plan."""
+
+
+def forward_alias(program: Program) -> int:
+    """Drop instructions whose output is one of their inputs, such as sum_like of equal shapes."""
+    replaced: dict[int, int] = {}
+    kept = []
+    for instr in program.instrs:
+        specs = [None if i is None else program.specs[i] for i in instr.ins]
+        index = instr.op.alias_of(specs)
+        source = None if index is None else instr.ins[index]
+        if source is None:
+            kept.append(instr)
+        else:
+            replaced[instr.outs[0]] = source
+    program.instrs = kept
+    program.substitute(replaced)
+    return len(replaced)
+
+
+def fold_constants(program: Program) -> int:
+    """Compute what depends on constants alone, up to 1 MB a result."""
+    kept, folded = [], 0
+    with np.errstate(all="ignore"):
+        for instr in program.instrs:
+            known = all(i is None or i in program.constants for i in instr.ins)
+            small = sum(program.specs[o].nbytes for o in instr.outs) <= FOLD_BYTES
+            if not known or not small or instr.op.namespace == "control":
+                kept.append(instr)
+                continue
+            xs = [None if i is None else program.constants[i] for i in instr.ins]
+            for number, array in zip(instr.outs, run_forward(instr.op, xs), strict=True):
+                program.constants[number] = array
+            folded += 1
+    program.instrs = kept
+    return folded
+
+
+def share_common(program: Program) -> int:
+    """Compute equal ops on equal inputs once; random ops are equal only with equal streams."""
+    seen: dict[Any, tuple[int, ...]] = {}
+    replaced: dict[int, int] = {}
+    kept = []
+    same_constant: dict[Any, int] = {}
+    for number, array in program.constants.items():
+        if array.nbytes <= 64 or not any(array.strides):
+            first = array.ravel()[:1].tobytes() if not any(array.strides) else array.tobytes()
+            key = array.dtype, array.shape, first
+            other = same_constant.setdefault(key, number)
+            if other != number:
+                replaced[number] = other
+    for instr in program.instrs:
+        ins = tuple(None if i is None else replaced.get(i, i) for i in instr.ins)
+        key = instr.op.key(), ins
+        held = seen.setdefault(key, instr.outs)
+        if held is instr.outs:
+            kept.append(instr)
+        else:
+            replaced.update(zip(instr.outs, held, strict=True))
+    removed = len(program.instrs) - len(kept)
+    program.instrs = kept
+    program.substitute(replaced)
+    return removed
+
+
+def drop_dead(program: Program) -> int:
+    """Drop what no output needs."""
+    needed = {program.numbers[t] for t in program.outputs}
+    kept = []
+    for instr in reversed(program.instrs):
+        if any(o in needed for o in instr.outs):
+            needed.update(i for i in instr.ins if i is not None)
+            kept.append(instr)
+    removed = len(program.instrs) - len(kept)
+    program.instrs = kept[::-1]
+    program.constants = {k: a for k, a in program.constants.items() if k in needed}
+    program.sources = {k: t for k, t in program.sources.items() if k in needed}
+    return removed
+
+
+RULES: dict[str, Callable[[Program], int]] = {
+    "alias": forward_alias,
+    "fold": fold_constants,
+    "cse": share_common,
+    "dead": drop_dead,
+}
+
+
+def rewrite(program: Program, skip: Collection[str] = ()) -> Program:
+    """Apply all rules but those skipped; dead code always goes, for shapes alone are not computed."""
+    for name, rule in RULES.items():
+        if name in skip and name != "dead":
+            continue
+        count = rule(program)
+        if count:
+            program.log.append(f"{name}: {count}")
+    return program
