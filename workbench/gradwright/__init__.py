@@ -6,13 +6,13 @@ from .graph import Graph, Node, Tensor, Values, clone
 from .listeners import Listener
 from .lowering import lowering
 from .op import (
+    ZERO,
     ErrorSample,
     NotDifferentiable,
     OnnxRule,
     Op,
     Sample,
     WeightSite,
-    ZERO,
     attr,
     register,
 )
@@ -20,3 +20,27 @@ from .session import Session
 from .spec import Dim, TensorSpec
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ZERO",
+    "Dim",
+    "ErrorSample",
+    "Graph",
+    "Listener",
+    "Node",
+    "NotDifferentiable",
+    "OnnxRule",
+    "Op",
+    "Sample",
+    "Session",
+    "Tensor",
+    "TensorSpec",
+    "Values",
+    "WeightSite",
+    "attr",
+    "clone",
+    "cond",
+    "gradients",
+    "lowering",
+    "register",
+]

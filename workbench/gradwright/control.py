@@ -130,11 +130,11 @@ def cond(
     *operands: Tensor,
     name: str | None = None,
 ) -> Any:
-    """Return ``then_fn(*operands)`` if ``pred`` (bool[]) holds when run, else ``else_fn(*operands)``.
+    """Return ``then_fn(*operands)`` if ``pred`` holds when run, else ``else_fn(*operands)``.
 
-    Both functions build graph; they may also use tensors from outside. They return as many tensors,
-    of equal rank and dtype; shapes may differ. Only the chosen branch runs, and gradients of every
-    order flow through it.
+    ``pred`` is bool[]. Both functions build graph, and may use tensors from outside. They return
+    equally many tensors, of equal rank and dtype; shapes may differ. Only the chosen branch runs,
+    and gradients of every order flow through it.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -55,7 +55,7 @@ class Cpu:
 
     def empty(self, spec: TensorSpec) -> Array:
         """Return a fresh uninitialised array."""
-        return np.empty(spec.shape, spec.dtype)  # type: ignore[arg-type]
+        return np.empty(spec.shape, spec.dtype)
 
     def check(self, what: str) -> None:
         """Nothing to check."""
@@ -85,7 +85,7 @@ class Guard(Cpu):
         raw[:] = self.MARK
         array: Array = (
             raw[self.FENCE : self.FENCE + spec.nbytes].view(spec.dtype).reshape(spec.shape)
-        )  # type: ignore[arg-type]
+        )
         _poison(array)
         self._fences[id(array)] = raw, array
         return array
@@ -125,7 +125,7 @@ def register_device(name: str, make: Any) -> None:
 
 
 def open_device(name: str) -> Device:
-    """Return a device by name, importing the package that offers it when asked for the first time."""
+    """Return a device by name, importing the package that offers it when first asked."""
     if name not in _devices:
         load(name)
     if name not in _devices:

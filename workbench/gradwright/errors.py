@@ -77,7 +77,7 @@ class GradwrightError(Exception):
 
 
 class GraphError(GradwrightError, ValueError):
-    """A graph cannot be built or edited as asked; mixing tensors of two graphs is the usual cause."""
+    """A graph cannot be built or edited as asked, such as mixing tensors of two graphs."""
 
 
 class ShapeError(GraphError):

@@ -1,4 +1,4 @@
-"""Listeners: hooks into the engine. (Callbacks are for training.)"""
+"""Listeners: hooks into the engine; callbacks are the hooks of training."""
 
 from __future__ import annotations
 

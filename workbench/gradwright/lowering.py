@@ -53,7 +53,7 @@ def lowered_ops(device: str) -> list[str]:
 
 
 def load(device: str) -> None:
-    """Import the packages that offer lowerings for ``device`` (entry points gradwright.lowerings)."""
+    """Import the packages that offer lowerings for ``device`` by entry point."""
     if device in _loaded:
         return
     entries = importlib.metadata.entry_points(group="gradwright.lowerings", name=device)
@@ -103,7 +103,8 @@ def _sum(op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) 
     x = ins[0]
     if x is None or x.dtype.char not in "fdFD":
         return None
-    axes, keep, add = op.axes(x.rank), op.keepdims, np.add.reduce
+    axes, keep = op.axes(x.rank), op.keepdims
+    add: Any = np.add.reduce
     return lambda xs, ys: add(xs[0], axes, None, ys[0], keep)
 
 
@@ -116,7 +117,8 @@ def _sum_like(
         return None
     lead = x.rank - like.rank
     ones = [lead + i for i, d in enumerate(like.shape) if d == 1 and x.shape[lead + i] != 1]
-    axes, add = (*range(lead), *ones), np.add.reduce
+    axes = (*range(lead), *ones)
+    add: Any = np.add.reduce
     if ones:
         return lambda xs, ys: add(xs[0], axes, None, ys[0].reshape((1,) * lead + ys[0].shape), True)
     return lambda xs, ys: add(xs[0], axes, None, ys[0], False)

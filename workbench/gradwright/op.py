@@ -194,7 +194,7 @@ def register(name: str) -> Callable[[OpType], OpType]:
     """
 
     def decorate(cls: OpType) -> OpType:
-        owner, _, short = name.rpartition("/")
+        owner, _, _ = name.rpartition("/")
         if not owner or not re.fullmatch(r"[A-Za-z_][\w./-]*", name):
             raise GraphError(f"{name!r} is not an op name", need='"owner/op"', hint='"me/softcap"')
         cls.name, cls.namespace = name, cls.__dict__.get("namespace", owner)
@@ -205,7 +205,7 @@ def register(name: str) -> Callable[[OpType], OpType]:
 
 
 def find_op(name: str) -> type[Op]:
-    """Return the op registered as ``name``; installed packages may offer more (``gradwright.ops``)."""
+    """Return the op registered as ``name``; packages may offer more (``gradwright.ops``)."""
     if name not in OPS:
         for entry in importlib.metadata.entry_points(group="gradwright.ops"):
             if name.startswith(entry.name + "/"):
@@ -269,13 +269,13 @@ class Op:
     follows_mode: ClassVar[bool] = False
     """Whether the attribute ``training`` is None until the run says train or eval."""
     array_api: ClassVar[bool] = False
-    """Whether ``forward`` uses only the Array API standard, so that other array libraries run it."""
+    """Whether ``forward`` keeps to the Array API standard, so that other libraries run it."""
     onnx: ClassVar[OnnxRule | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
-        hints = cls.__dict__.get("__annotations__", {})
+        hints = inspect.get_annotations(cls)
         typed = {
             k: Attr(v.default, v.doc, str(hints.get(k, "Any")), v.choices) for k, v in own.items()
         }
@@ -293,6 +293,7 @@ class Op:
             _register(cls)
 
     def __new__(cls, **attrs: Any) -> Op:
+        """Make the op; one without attributes is made once."""
         if cls.attrs or attrs:
             return object.__new__(cls)
         single = cls.__dict__.get("_single")
@@ -356,11 +357,11 @@ class Op:
     # -- what an op implements ------------------------------------------------------------------
 
     def infer(self, *specs: Any) -> Any:
-        """Return the spec, or tuple of specs, of the outputs; the only place that refuses inputs."""
+        """Return the spec, or tuple of specs, of the outputs; only here are inputs refused."""
         return _builder.expanded_specs(self, specs)
 
     def forward(self, *xs: Any) -> Any:
-        """Compute the outputs from numpy arrays: the reference that every device is held against."""
+        """Compute the outputs from numpy arrays: the reference for all devices."""
         return _builder.interpret(self, xs)
 
     def vjp(

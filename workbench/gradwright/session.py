@@ -97,8 +97,9 @@ class Session:
         commit_if: Tensor | None = None,
         step: int | None = None,
     ) -> Any:
-        """Return the fetched arrays in the structure of ``fetches`` (tensor, name, list, tuple, dict).
+        """Return the fetched arrays in the structure of ``fetches``.
 
+        ``fetches`` is a tensor, a name, or lists, tuples and dicts of these.
         ``updates`` maps variables to their new values: all read the values of the start, and all
         commit together after the last op, or none if it fails or ``commit_if`` (bool[]) is False.
         ``step`` sets the random step; by default it counts the runs. Any tensor may be fed.

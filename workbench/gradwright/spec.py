@@ -22,7 +22,7 @@ Monomial = tuple[tuple[Any, int], ...]
 
 
 class Dim:
-    """A symbolic dimension: a polynomial with integer coefficients over symbols and floor divisions.
+    """A symbolic dimension: an integer polynomial over symbols and floor divisions.
 
     >>> from gradwright.spec import Dim
     >>> b = Dim.symbol("B")
@@ -65,7 +65,8 @@ class Dim:
                         return -1 * walk(x, depth + 1)
                     case ast.BinOp(left=a, op=op, right=b) if type(op) in operators:
                         rule: Any = operators[type(op)]
-                        return rule(walk(a, depth + 1), walk(b, depth + 1))  # type: ignore[no-any-return]
+                        found: int | Dim = rule(walk(a, depth + 1), walk(b, depth + 1))
+                        return found
             raise ShapeError(f"{text[:60]!r} is not a dimension", need="ints, names, + - * //")
 
         try:
@@ -318,7 +319,8 @@ class TensorSpec:
         self, shape: Sequence[AnyDim], dtype_: DTypeLike = "float32", value: Any = None
     ) -> None:
         self.shape: Shape = tuple(shape)
-        self.dtype = dtype_ if type(dtype_) in _DTYPE_TYPES else dtype(dtype_)
+        known: Any = dtype_
+        self.dtype: np.dtype[Any] = known if type(known) in _DTYPE_TYPES else dtype(known)
         self.value: Any = value
 
     @property

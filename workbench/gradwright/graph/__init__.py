@@ -2,9 +2,10 @@
 
 from ..op import set_builder
 from . import expand
+from .build import active_graph, check_update
 from .edit import Edit, clone
 from .expand import SubGraph, expansion, interpret
-from .graph import Graph, active_graph, check_update
+from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Rng, Source, Tensor, Variable
 from .values import Values, coerce, read_only
 from .walk import ancestors, descendants

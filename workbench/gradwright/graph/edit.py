@@ -127,7 +127,7 @@ def _unlink(node: Node) -> None:
 
 def reinfer(order: Sequence[Node]) -> None:
     """Infer the specs of nodes anew, all or none."""
-    from .graph import _located
+    from .build import located
 
     before = {n: [t.spec for t in n.outputs] for n in order}
     try:
@@ -137,7 +137,7 @@ def reinfer(order: Sequence[Node]) -> None:
             try:
                 specs = infer_specs(node.op, [None if t is None else t.spec for t in node.inputs])
             except GradwrightError as error:
-                raise _located(error, node) from None
+                raise located(error, node) from None
             for t, spec in zip(node.outputs, specs, strict=True):
                 t.spec = spec
     except GradwrightError:
@@ -163,7 +163,7 @@ def drop_derived(graph: Graph) -> None:
 
 
 def supersede(old: Node, new: Node) -> None:
-    """Let what other cells built on ``old`` use ``new``, the node a re-run cell put in its place."""
+    """Let what other cells built on ``old`` use ``new``, which a re-run cell put in its place."""
     graph = new.graph
     outside = [
         u
@@ -238,10 +238,10 @@ def clone(
                 t = node.outputs[0]
                 mapping[t] = graph.variable(
                     node.name,
-                    t.shape,
+                    [int(d) for d in t.shape],
                     init=graph.values.array(node.name),
                     dtype=t.dtype,
-                    trainable=False,  # type: ignore[arg-type]
+                    trainable=False,
                 )
             elif not isinstance(node.op, Source) and any(t not in mapping for t in node.outputs):
                 inputs = [None if t is None else mapping.get(t, t) for t in node.inputs]

@@ -1,4 +1,4 @@
-"""Sub-graphs: what a composite stands for and what control flow holds; and how to run one plainly."""
+"""Sub-graphs: what a composite stands for and control flow holds, and how to run one plainly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from ..errors import GraphError
 from ..op import Frozen, Op, infer_specs, run_forward
 from ..spec import TensorSpec, spec_of
-from .graph import Graph, build
+from .build import build
+from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
 
@@ -69,7 +70,7 @@ _MAX_EXPANSIONS = 2048
 
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
-    """Return what a composite stands for on inputs of these specs; inputs that are None are skipped."""
+    """Return what a composite stands for on inputs of these specs; None inputs are skipped."""
     key = op, tuple(None if s is None else s.key() for s in specs)
     held = _expansions.get(key)
     if held is not None:

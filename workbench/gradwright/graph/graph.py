@@ -20,20 +20,13 @@ from ..errors import GradwrightError, GraphBusyError, GraphError, ShapeError, us
 from ..op import Op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, promote, spec_of
 from ..spec import dtype as as_dtype
+from .build import active, check_name, check_update, literal, located
 from .cells import current_cell
 from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .values import Values, coerce
 
-_active = threading.local()
-
 SMALL = 64
 """Integer constants up to this many elements are known to shape inference."""
-
-
-def active_graph() -> Graph | None:
-    """Return the innermost graph of ``with g:`` or ``with g.scope(...)`` in this thread."""
-    stack: list[Graph] = getattr(_active, "stack", [])
-    return stack[-1] if stack else None
 
 
 class Graph:
@@ -124,7 +117,7 @@ class Graph:
             given = (
                 array.dtype if isinstance(init, (np.ndarray, np.generic)) else as_dtype("float32")
             )
-            spec = TensorSpec(array.shape, as_dtype(dtype or given))
+            spec = TensorSpec(array.shape, as_dtype(given if dtype is None else dtype))
         else:
             if not all(isinstance(d, (int, np.integer)) and d >= 0 for d in shape):
                 raise ShapeError(f"variable {name!r} needs sizes, got {tuple(shape)!r}")
@@ -154,7 +147,7 @@ class Graph:
 
     def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Tensor:
         """Store a literal; Python floats become float32, ints int64, unless ``dtype`` says else."""
-        array = _literal(value, dtype)
+        array = literal(value, dtype)
         tensor = self._source(Constant(), name or "constant", spec_of(array), auto=name is None)
         self.values.commit({tensor.name: array})
         if array.dtype.kind in "iu" and array.size <= SMALL:
@@ -192,8 +185,8 @@ class Graph:
 
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[Graph]:
-        """Put nodes built in the block under ``name/``; scopes nest, and reopen when named again."""
-        _check_name(name)
+        """Put nodes built in the block under ``name/``; scopes nest and can be reopened."""
+        check_name(name)
         self._scopes.append(name)
         try:
             with self:
@@ -228,11 +221,11 @@ class Graph:
             self._deriving, self._origin = held
 
     def __enter__(self) -> Graph:
-        _active.__dict__.setdefault("stack", []).append(self)
+        active.stack.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _active.stack.pop()
+        active.stack.pop()
 
     def _full_name(self, name: str) -> str:
         parts = [self._deriving, *self._scopes, name] if self._deriving else [*self._scopes, name]
@@ -264,7 +257,7 @@ class Graph:
         if auto:
             full = self._free_name(name)
         else:
-            _check_name(name)
+            check_name(name)
             full = self._full_name(name)
             if full in self._nodes and full not in self._stale:
                 raise GraphError(
@@ -296,7 +289,7 @@ class Graph:
         try:
             specs = infer_specs(op, [None if t is None else t.spec for t in tensors])
         except GradwrightError as error:
-            raise _located(error, node) from None
+            raise located(error, node) from None
         node.outputs = tuple([Tensor(node, i, s) for i, s in enumerate(specs)])
         self._insert(node)
         public = node.outputs[: op.n_public] if op.n_public is not None else node.outputs
@@ -314,11 +307,11 @@ class Graph:
         return tuple(out)
 
     def _literal_for(self, value: Any, others: Sequence[Any]) -> Tensor:
-        """Turn a number or array into a constant; a number takes its neighbours' dtype if it can."""
+        """Turn a number or array into a constant; a number takes its neighbours' dtype."""
         if not isinstance(value, (bool, int, float, complex, np.generic)):
             return self.constant(value)
         held = [t.dtype for t in others if isinstance(t, Tensor)]
-        own = _literal(value, None).dtype
+        own = literal(value, None).dtype
         if not held:
             return self.scalar(value, own)
         joint = held[0]
@@ -456,11 +449,11 @@ class Graph:
         tensor.node.trainable = value
 
     def freeze(self, *patterns: str | Tensor) -> list[str]:
-        """Stop training the variables that fit (default all); returns the names of those changed."""
+        """Stop training the variables that fit (default all); returns their names."""
         return self._mark(patterns, False)
 
     def unfreeze(self, *patterns: str | Tensor) -> list[str]:
-        """Train the floating variables that fit (default all); returns the names of those changed."""
+        """Train the floating variables that fit (default all); returns their names."""
         return self._mark(patterns, True)
 
     def _mark(self, patterns: Sequence[str | Tensor], value: bool) -> list[str]:
@@ -505,7 +498,7 @@ class Graph:
     def rename(self, tensor: Tensor | str, name: str) -> None:
         """Rename a node; ``name`` is the full new name, scopes included."""
         node = (self[tensor] if isinstance(tensor, str) else self.check_member(tensor)).node
-        _check_name(name)
+        check_name(name)
         if name in self._nodes and self._nodes[name] is not node:
             raise GraphError(f"the name {name!r} is taken", facts=[f"by {self._nodes[name]!r}"])
         self._check_idle()
@@ -560,7 +553,7 @@ class Graph:
         return Edit(self)
 
     def cell(self, name: str) -> Any:
-        """Treat the block as a run of notebook cell ``name``: running it again replaces its nodes."""
+        """Treat the block as notebook cell ``name``: running it again replaces its nodes."""
         from .cells import cell_block
 
         return cell_block(name)
@@ -616,88 +609,3 @@ class Graph:
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {len(self.trainable)} trainable>"
-
-
-def check_update(variable: Tensor, value: Tensor) -> None:
-    """Refuse an update that would change a variable's shape or dtype."""
-    if variable.kind != "variable":
-        raise GraphError(f"{variable!r} is a {variable.kind}; only variables are updated")
-    if value.graph is not variable.graph:
-        raise GraphError("an update mixes two graphs", facts=[repr(variable), repr(value)])
-    fits = len(value.shape) == len(variable.shape) and all(
-        a == b or isinstance(a, Dim) for a, b in zip(value.shape, variable.shape, strict=True)
-    )
-    if not fits or value.dtype != variable.dtype:
-        raise ShapeError(
-            f"the update of {variable.name!r} has another spec",
-            need=str(variable.spec),
-            facts=[f"got {value.spec} from {value.name!r}"],
-        )
-
-
-def _literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
-        array = np.asarray(value)
-        if array.dtype == np.float64:
-            dtype = "float32"
-        elif array.dtype == np.complex128:
-            dtype = "complex64"
-    elif dtype is None:
-        array = np.asarray(value)
-    if dtype is not None:
-        array = np.array(value, as_dtype(dtype))
-    as_dtype(array.dtype)
-    return array.copy() if array is value else array
-
-
-def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not name or not name.isprintable():
-        raise GraphError(f"{name!r} is not a name", need="printable text")
-    if ":" in name or "" in name.split("/"):
-        raise GraphError(f"{name!r} is not a name", need="text without ':' and empty parts")
-
-
-def _located(error: GradwrightError, node: Node) -> GradwrightError:
-    """Complete an error of ``infer`` with the node and what came in."""
-    if error.where:
-        return error
-    names = [p.name for p in node.op.inputs]
-    for i, t in enumerate(node.inputs):
-        label = names[i] if i < len(names) else f"input {i}"
-        if t is not None:
-            error.facts.append(f"{label} : {t.spec} from {t.name!r} ({t.node.where or 'no line'})")
-    own = {k: v for k, v in node.op.attributes().items()}
-    if own:
-        error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
-    error.where = f"{node.op.name} {node.name!r}" + (f" ({node.where})" if node.where else "")
-    return error
-
-
-def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
-    """Find the graph that an op call belongs to, and add the node there."""
-    owner: Graph | None = None
-    top = active_graph()
-    for x in inputs:
-        if isinstance(x, Tensor):
-            g = x.node.graph
-            if owner is None or _is_inside(g, owner):
-                owner = g
-            elif not _is_inside(owner, g):
-                owner.capture(x)  # raises: the graphs are unrelated
-    if owner is None or (top is not None and top is not owner and _is_inside(top, owner)):
-        owner = top
-    if owner is None:
-        raise GraphError(
-            f"{op.name} has no tensor among its inputs, so no graph to go to",
-            hint="with g: ..., or g.constant(value)",
-        )
-    return owner.add(op, inputs, name)
-
-
-def _is_inside(inner: Graph, outer: Graph) -> bool:
-    while True:
-        if inner is outer:
-            return True
-        if inner.parent is None:
-            return False
-        inner = inner.parent

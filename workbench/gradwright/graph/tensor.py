@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,7 +188,7 @@ class Tensor(TensorMethods):
 
     def __bool__(self) -> bool:
         raise GraphError(
-            f"tensor {self.name!r} has no value while the graph is built, so Python cannot branch on it",
+            f"tensor {self.name!r} has no value yet, so Python cannot branch on it",
             hint="gw.where(...) or gw.cond(...); compare identity with `is`",
         )
 
@@ -206,7 +206,7 @@ class Tensor(TensorMethods):
     def __float__(self) -> float:
         raise TypeError(f"tensor {self.name!r} has no value yet; fetch it with Session.run")
 
-    __int__ = __index__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __float__
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
         raise TypeError(
@@ -331,15 +331,18 @@ class Tensor(TensorMethods):
         return _apply("not_equal", self, other)
 
 
-def _apply(name: str, *inputs: Any, **attrs: Any) -> Any:
-    return find_op(name)(**attrs)(*inputs)
+def _apply(name: str, *inputs: Any, **attrs: Any) -> Tensor:
+    made: Tensor = find_op(name)(**attrs)(*inputs)
+    return made
 
 
-_indexer: Any
-_reshape: Any
+_indexer: Callable[[Tensor, Any], Tensor]
+_reshape: Callable[[Tensor, Any], Tensor]
 
 
-def set_indexing(indexer: Any, reshape: Any) -> None:
+def set_indexing(
+    indexer: Callable[[Tensor, Any], Tensor], reshape: Callable[[Tensor, Any], Tensor]
+) -> None:
     """Tell tensors how ``x[...]`` and ``x.reshape`` become ops; the movement ops do so once."""
     global _indexer, _reshape
     _indexer, _reshape = indexer, reshape

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
-    """Return ``value`` as an array of ``spec``; converts floats to floats, ints to floats, no more."""
+    """Return ``value`` as an array of ``spec``; converts to floats from floats and ints only."""
     array = np.asarray(value)
     if array.dtype != spec.dtype:
         if array.dtype == object or array.dtype.kind in "SUmM":

@@ -36,7 +36,7 @@ def ancestors(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> list[
 
 
 def descendants(nodes: Iterable[Node]) -> list[Node] | None:
-    """Return ``nodes`` and all that depends on them, inputs before users; None if there is a cycle."""
+    """Return ``nodes`` and all that depends on them, inputs first; None if there is a cycle."""
     order: list[Node] = []
     state: dict[Node, int] = {}
     for root in nodes:

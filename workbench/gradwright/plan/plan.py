@@ -15,7 +15,7 @@ import numpy as np
 from ..device import Device
 from ..errors import FeedError, GradwrightError, ShapeError
 from ..graph import Constant, Node, Source, Tensor, Variable, ancestors
-from ..graph.graph import _located
+from ..graph.build import located
 from ..lowering import find_launch
 from ..op import Op, infer_specs
 from ..rewrite import Program, rewrite
@@ -94,7 +94,8 @@ class Plan:
 
     def _compile(self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> _Part:
         program, device = Program(), self.device
-        end, dynamic = len(self.order), []
+        end = len(self.order)
+        dynamic: list[Tensor] = []
 
         def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
             return find_launch(op, device.name, ins, outs) is not None
@@ -115,7 +116,9 @@ class Plan:
             op = node.op.for_mode(self.training).bind(sizes)
             specs = [None if t is None else known[t] for t in node.inputs]
             unknown = [
-                node.inputs[i] for i in op.needs_values if i < len(specs) and _lacks_value(specs[i])
+                t
+                for i in op.needs_values
+                if i < len(specs) and _lacks_value(specs[i]) and (t := node.inputs[i]) is not None
             ]
             if unknown:
                 end, dynamic = position, unknown
@@ -162,7 +165,7 @@ class Plan:
         try:
             outs = infer_specs(op, specs)
         except GradwrightError as error:
-            raise _located(error, node) from None
+            raise located(error, node) from None
         for t, spec in zip(node.outputs, outs, strict=True):
             for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
                 expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated

@@ -99,7 +99,8 @@ class Segment:
         arena = self.device.arena(self.layout.nbytes)
         for number, offset in self.layout.offsets.items():
             spec = self.program.specs[number]
-            self.registers[number] = np.ndarray(spec.shape, spec.dtype, arena, offset)  # type: ignore[arg-type]
+            shape: Any = spec.shape
+            self.registers[number] = np.ndarray(shape, spec.dtype, arena, offset)
 
     def _free_lists(self, last: Mapping[int, int]) -> list[list[int]]:
         """Return per step the registers whose arrays nobody reads afterwards."""
@@ -120,7 +121,7 @@ class Segment:
             padded = tuple(-1 if i is None else i for i in ins)
             read: Any = lambda regs: [None if i < 0 else regs[i] for i in padded]  # noqa: E731
         else:
-            read = lambda regs: [regs[i] for i in ins]  # type: ignore[index]  # noqa: E731
+            read = lambda regs: [regs[i] for i in ins]  # noqa: E731
         fixed = all(o in self.layout.offsets for o in outs)
         if fixed and not frees:
             results = [self.registers[o] for o in outs]
@@ -166,8 +167,10 @@ class Segment:
                 elif not views and arena:
                     ys = [
                         y.copy()
-                        if y.base is not None
-                        and any(np.may_share_memory(y, regs[i]) for i in arena)
+                        if (
+                            y.base is not None
+                            and any(np.may_share_memory(y, regs[i]) for i in arena)
+                        )
                         or any(y is regs[i] for i in arena)
                         else y
                         for y in ys
@@ -186,7 +189,7 @@ class Segment:
     # -- running ---------------------------------------------------------------------------------
 
     def run(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
-        """Compute the outputs and add them to ``env``; ``observe`` sees every value as it appears."""
+        """Compute the outputs into ``env``; ``observe`` sees every value as it appears."""
         regs = self.registers
         for number, t in self._reads:
             regs[number] = env[t]

@@ -61,7 +61,8 @@ class Program:
 
     def shape_stand_in(self, spec: TensorSpec) -> int:
         """Return a constant that has the shape and dtype of ``spec`` and takes no memory."""
-        return self.constant(np.broadcast_to(np.zeros((), spec.dtype), spec.shape))  # type: ignore[arg-type]
+        shape: Any = spec.shape
+        return self.constant(np.broadcast_to(np.zeros((), spec.dtype), shape))
 
     def emit(
         self,
@@ -73,7 +74,7 @@ class Program:
         is_lowered: Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], bool],
         training: bool,
     ) -> tuple[int, ...]:
-        """Add an op, opened into its expansion unless the device runs it whole; returns its values."""
+        """Add an op, opened into its expansion unless it is lowered whole; returns its values."""
         given = list(ins)
         for i in op.shape_only:
             held = given[i]

@@ -58,8 +58,7 @@ def share_common(program: Program) -> int:
     for number, array in program.constants.items():
         if array.nbytes <= 64 or not any(array.strides):
             first = array.ravel()[:1].tobytes() if not any(array.strides) else array.tobytes()
-            key = array.dtype, array.shape, first
-            other = same_constant.setdefault(key, number)
+            other = same_constant.setdefault((array.dtype, array.shape, first), number)
             if other != number:
                 replaced[number] = other
     for instr in program.instrs:
@@ -100,7 +99,7 @@ RULES: dict[str, Callable[[Program], int]] = {
 
 
 def rewrite(program: Program, skip: Collection[str] = ()) -> Program:
-    """Apply all rules but those skipped; dead code always goes, for shapes alone are not computed."""
+    """Apply all rules but those skipped; dead code always goes: shapes need no computing."""
     for name, rule in RULES.items():
         if name in skip and name != "dead":
             continue

@@ -1,0 +1,119 @@
+"""How an op call finds its graph, and what names, literals and errors look like there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import GradwrightError, GraphError, ShapeError
+from ..op import Op
+from ..spec import Dim
+from ..spec import dtype as as_dtype
+from .tensor import Node, Tensor
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Graph] = []
+
+
+active = _Active()
+"""Graphs entered by ``with`` in this thread, innermost last."""
+
+
+def active_graph() -> Graph | None:
+    """Return the innermost graph of ``with g:`` or ``with g.scope(...)`` in this thread."""
+    return active.stack[-1] if active.stack else None
+
+
+def check_update(variable: Tensor, value: Tensor) -> None:
+    """Refuse an update that would change a variable's shape or dtype."""
+    if variable.kind != "variable":
+        raise GraphError(f"{variable!r} is a {variable.kind}; only variables are updated")
+    if value.graph is not variable.graph:
+        raise GraphError("an update mixes two graphs", facts=[repr(variable), repr(value)])
+    fits = len(value.shape) == len(variable.shape) and all(
+        a == b or isinstance(a, Dim) for a, b in zip(value.shape, variable.shape, strict=True)
+    )
+    if not fits or value.dtype != variable.dtype:
+        raise ShapeError(
+            f"the update of {variable.name!r} has another spec",
+            need=str(variable.spec),
+            facts=[f"got {value.spec} from {value.name!r}"],
+        )
+
+
+def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return a copy of a literal: Python floats as float32, ints as int64, arrays as they are."""
+    if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        if array.dtype == np.float64:
+            dtype = "float32"
+        elif array.dtype == np.complex128:
+            dtype = "complex64"
+    elif dtype is None:
+        array = np.asarray(value)
+    if dtype is not None:
+        array = np.array(value, as_dtype(dtype))
+    as_dtype(array.dtype)
+    return array.copy() if array is value else array
+
+
+def check_name(name: str) -> None:
+    """Refuse names that could not be looked up or printed."""
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise GraphError(f"{name!r} is not a name", need="printable text")
+    if ":" in name or "" in name.split("/"):
+        raise GraphError(f"{name!r} is not a name", need="text without ':' and empty parts")
+
+
+def located(error: GradwrightError, node: Node) -> GradwrightError:
+    """Complete an error of ``infer`` with the node and what came in."""
+    if error.where:
+        return error
+    names = [p.name for p in node.op.inputs]
+    for i, t in enumerate(node.inputs):
+        label = names[i] if i < len(names) else f"input {i}"
+        if t is not None:
+            error.facts.append(f"{label} : {t.spec} from {t.name!r} ({t.node.where or 'no line'})")
+    own = node.op.attributes()
+    if own:
+        error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
+    error.where = f"{node.op.name} {node.name!r}" + (f" ({node.where})" if node.where else "")
+    return error
+
+
+def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
+    """Find the graph that an op call belongs to, and add the node there."""
+    owner: Graph | None = None
+    top = active_graph()
+    for x in inputs:
+        if isinstance(x, Tensor):
+            g = x.node.graph
+            if owner is None or _is_inside(g, owner):
+                owner = g
+            elif not _is_inside(owner, g):
+                owner.capture(x)  # raises: the graphs are unrelated
+    if owner is None or (top is not None and top is not owner and _is_inside(top, owner)):
+        owner = top
+    if owner is None:
+        raise GraphError(
+            f"{op.name} has no tensor among its inputs, so no graph to go to",
+            hint="with g: ..., or g.constant(value)",
+        )
+    return owner.add(op, inputs, name)
+
+
+def _is_inside(inner: Graph, outer: Graph) -> bool:
+    while True:
+        if inner is outer:
+            return True
+        if inner.parent is None:
+            return False
+        inner = inner.parent
