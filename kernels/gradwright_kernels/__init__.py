@@ -18,5 +18,6 @@ except ModuleNotFoundError as error:
     ) from error
 
 from . import adamw, device, layer_norm, softmax
+from ._launch import compile_ahead
 
-__all__ = ["adamw", "device", "layer_norm", "softmax"]
+__all__ = ["adamw", "compile_ahead", "device", "layer_norm", "softmax"]

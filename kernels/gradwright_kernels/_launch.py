@@ -1,4 +1,4 @@
-"""What every lowering of this package is made of: a kernel, its grid, and the kinds of its arguments.
+"""What every lowering here is made of: a kernel, its grid, and the kinds of its arguments.
 
 ``prepare`` is called when a plan is made. Where the kernel then runs is not the lowering's concern:
 on the GPU, in the interpreter (``TRITON_INTERPRET=1``), or nowhere, when it is only compiled.
@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
 import triton
 import triton.language as tl
-from gradwright.spec import dtype_name
 
-from .compiler import Call
+from gradwright.lowering import find_launch
+from gradwright.op import Op, infer_specs
+from gradwright.spec import TensorSpec, dtype_name
+
+from .compiler import Ahead, Binary, Call
 from .driver import Driver
 from .interpreter import Interpreter
 
@@ -67,6 +70,29 @@ def _runtime() -> Runtime:
     return _chosen.get(None) or default()
 
 
+def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary]:
+    """Compile the kernels that ``op`` uses on these inputs, for a GPU that need not be here.
+
+    Tells what a kernel takes before it runs anywhere: registers, spills, shared memory, PTX.
+
+    >>> import gradwright as gw
+    >>> from gradwright_kernels import compile_ahead
+    >>> softmax = gw.nn.softmax.op(axis=-1)
+    >>> [binary] = compile_ahead(softmax, gw.TensorSpec((64, 1024)))
+    >>> binary.resources().spilled_bytes, "ld.global.v4" in binary.ptx
+    (0, True)
+    """
+    runtime = Ahead(capability)
+    with use(runtime):
+        find_launch(op, "cuda", ins, infer_specs(op, ins))
+    return runtime.binaries
+
+
+def contiguous(arrays: Sequence[Any]) -> list[Any]:
+    """Return the arrays, with a copy of each whose elements are not in order, such as a fed x.T."""
+    return [a if a.flags.c_contiguous else a.copy() for a in arrays]
+
+
 def tile(n_cols: int, elements: int) -> tuple[int, int, int]:
     """Return rows per program, columns rounded up to a power of two, and warps for such a tile.
 
@@ -82,8 +108,8 @@ def accumulator(dtype: np.dtype[Any]) -> Any:
 
     None stands for a dtype that the kernels do not take.
     """
-    names = {"float16": tl.float32, "bfloat16": tl.float32, "float32": tl.float32, "float64": tl.float64}
-    return names.get(dtype_name(dtype))
+    narrow = dict.fromkeys(("float16", "bfloat16", "float32"), tl.float32)
+    return {**narrow, "float64": tl.float64}.get(dtype_name(dtype))
 
 
 def index_type(size: int) -> Any:

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import triton
-from gradwright.errors import LoweringError
-from gradwright.spec import dtype_name
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+
+from gradwright.errors import LoweringError
+from gradwright.spec import dtype_name
 
 POINTERS = {
     "float64": "*fp64",
@@ -34,7 +35,7 @@ POINTERS = {
 """Triton's name for a pointer to each dtype that kernels read or write."""
 
 SHARED_LIMIT = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448, 100: 232_448, 120: 101_376}
-"""Most dynamic shared memory of one block in bytes, by compute capability (CUDA C guide, table 30)."""
+"""Most dynamic shared memory of one block in bytes, by compute capability (CUDA C guide)."""
 
 REGISTERS_PER_BLOCK = 65_536
 """32-bit registers that one block can have on every GPU from sm_80 on."""
@@ -45,7 +46,7 @@ class Call:
     """One kernel launch as a plan knows it: everything except where the arrays lie.
 
     ``args`` gives each parameter of the kernel by name: a dtype for a pointer to contiguous memory,
-    an int for a size, any constant for a ``tl.constexpr``.
+    None for an array that is not there, an int for a size, any constant for a ``tl.constexpr``.
     """
 
     kernel: Any
@@ -84,23 +85,29 @@ class Call:
     def signature(self) -> Signature:
         """Return the types and constants that the code is specialised for.
 
-        Sizes of one become constants and multiples of 16 are declared as such (Triton's own rule):
-        that is what lets loads of neighbouring elements become one wide load.
+        Sizes of one and absent arrays become constants, and multiples of 16 are declared as such
+        (Triton's own rules): that is what turns loads of neighbours into one wide load.
         """
-        constexpr = {p.name for p in self.kernel.params if p.is_constexpr}
-        types, constants, aligned = [], [], []
-        for i, (name, value) in enumerate(self._ordered()):
-            if name in constexpr or (type(value) is int and value == 1):
-                types.append("constexpr")
-                constants.append((name, value))
-                continue
-            if isinstance(value, np.dtype):
-                types.append(POINTERS[dtype_name(value)])
-            else:
-                types.append("i32" if -(2**31) <= value < 2**31 else "i64")
-            if isinstance(value, np.dtype) or value % 16 == 0:
-                aligned.append(i)
-        return Signature(self.kernel, tuple(types), tuple(constants), tuple(aligned), self.num_warps)
+        declared = {p.name for p in self.kernel.params if p.is_constexpr}
+        args = self._ordered()
+        types = tuple("constexpr" if n in declared else _type_of(v) for n, v in args)
+        runtime = [t != "constexpr" for t in types]
+        constants = tuple(arg for arg, r in zip(args, runtime, strict=True) if not r)
+        aligned = tuple(
+            i
+            for i, ((_, v), r) in enumerate(zip(args, runtime, strict=True))
+            if r and (isinstance(v, np.dtype) or v % 16 == 0)
+        )
+        return Signature(self.kernel, types, constants, aligned, self.num_warps)
+
+
+def _type_of(value: np.dtype[Any] | int | None) -> str:
+    """Return Triton's name for the type of an argument."""
+    if isinstance(value, np.dtype):
+        return POINTERS[dtype_name(value)]
+    if value is None or value == 1:
+        return "constexpr"
+    return "i32" if -(2**31) <= value < 2**31 else "i64"
 
 
 @dataclass(frozen=True)
@@ -145,9 +152,10 @@ class Binary:
             done = subprocess.run(
                 [tool, "-res-usage", str(path)], capture_output=True, text=True, check=True
             )
-        found = re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", done.stdout + done.stderr)
+        report = done.stdout + done.stderr
+        found = re.search(r"REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", report)
         if found is None:
-            raise LoweringError(f"{self.name}: cuobjdump reports no registers", facts=[done.stdout])
+            raise LoweringError(f"{self.name}: cuobjdump reports no registers", facts=[report])
         # ptxas spills to the stack frame; LOCAL only counts arrays, which our kernels do not have.
         registers, stack, local = map(int, found.groups())
         return Resources(registers, stack + local, self.shared_bytes, self.threads)
@@ -173,12 +181,10 @@ def _compile(signature: Signature, capability: int) -> Binary:
         constexprs=dict(signature.constants),
         attrs={(i,): [["tt.divisibility", 16]] for i in signature.aligned},
     )
-    # Fused multiply-add is Triton's default only up to 3.8; stated, every version compiles the same.
+    # Triton changes its mind about fused multiply-add; stated, all versions compile alike.
     options = {"num_warps": signature.num_warps, "enable_fp_fusion": True}
     try:
-        compiled = triton.compile(
-            source, target=GPUTarget("cuda", capability, 32), options=options
-        )
+        compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     except Exception as error:  # Triton raises whatever its stages raise
         raise LoweringError(
             f"Triton {triton.__version__} cannot compile {source.name} for sm_{capability}",
@@ -229,7 +235,7 @@ class Ahead:
         self.binaries.append(binary := compile_call(call, self.capability))
 
         def refuse(*arrays: Any) -> None:
-            raise LoweringError(f"{binary.name} was compiled ahead of time, without a GPU to run on")
+            raise LoweringError(f"{binary.name} was compiled ahead of time, not to be run")
 
         return refuse
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import triton
+
 from gradwright.device import Device, Guard, register_device
 from gradwright.errors import LoweringError
 

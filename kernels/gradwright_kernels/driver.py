@@ -16,6 +16,7 @@ from ctypes import byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c
 from typing import Any
 
 import numpy as np
+
 from gradwright.errors import LoweringError
 
 from .compiler import Binary, Call, compile_call
@@ -68,7 +69,7 @@ class Driver:
         self.call("open the GPU", cuda.cuDevicePrimaryCtxRetain, byref(self._context), device)
         self.capability = 0
         for attribute in _COMPUTE_CAPABILITY:  # 9 and 0 make 90
-            self.call("ask what GPU this is", cuda.cuDeviceGetAttribute, byref(part), attribute, device)
+            self.call("identify the GPU", cuda.cuDeviceGetAttribute, byref(part), attribute, device)
             self.capability = 10 * self.capability + part.value
 
     def call(self, what: str, function: Callable[..., int], *args: Any) -> None:

@@ -60,7 +60,8 @@ class HostArray:
 
     def size(self) -> tuple[int, ...]:
         """Return the shape."""
-        return self.array.shape
+        shape: tuple[int, ...] = self.array.shape
+        return shape
 
     def stride(self) -> tuple[int, ...]:
         """Return the strides in elements."""
@@ -86,7 +87,7 @@ class Interpreter:
         return run
 
     def workspace(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Return memory for what one kernel leaves to the next, filled with what must not be read."""
+        """Return memory for what one kernel leaves to the next, filled with NaN."""
         return np.full(shape, np.nan, dtype)
 
 
@@ -133,7 +134,8 @@ def repair() -> None:
 
 def _floats(bits: Array) -> Array:
     """Return the numbers that bfloat16 bit patterns (uint16) stand for."""
-    return bits.view(ml_dtypes.bfloat16).astype(np.float32)
+    numbers: Array = bits.view(ml_dtypes.bfloat16).astype(np.float32)
+    return numbers
 
 
 def _bits(numbers: Array) -> Array:

@@ -9,6 +9,9 @@ kilobytes of w, b and partial sums. Mean and variance are not saved: the backwar
 whole row of x at hand and computes them again, which costs no memory traffic.
 """
 
+# Kernels are Triton's language, not Python: they are typed when they are compiled.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,6 +20,7 @@ from typing import Any
 import numpy as np
 import triton
 import triton.language as tl
+
 from gradwright.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 

@@ -6,6 +6,9 @@ Bytes moved for N elements of s bytes: 2·N·s where a row fits in registers (x 
 once); 3·N·s from memory or cache for wider rows, whose x is read a second time.
 """
 
+# Kernels are Triton's language, not Python: they are typed when they are compiled.
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
 from __future__ import annotations
 
 import math
@@ -14,10 +17,11 @@ from typing import Any
 
 import triton
 import triton.language as tl
+
 from gradwright.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ._launch import accumulator, index_type, prepare, tile
+from ._launch import accumulator, contiguous, index_type, prepare, tile
 
 # Chosen from the compiler's report, not measured: no kernel here has run on a GPU yet. 2,048
 # elements are four 16-byte loads in flight per thread; rows of up to 64 KiB of accumulators (16,384
@@ -102,4 +106,4 @@ def softmax(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch |
         rows, block, warps = tile(n_cols, TILE)
         args |= {"n_rows": n_rows, "ROWS": rows, "BLOCK": block}
         run = prepare(_softmax_tile_kernel, triton.cdiv(n_rows, rows), args, warps)
-    return lambda xs, ys: run(xs[0], ys[0])
+    return lambda xs, ys: run(*contiguous(xs), *ys)

@@ -1,0 +1,75 @@
+/* A libcuda that runs nothing and remembers what it was asked: enough to test a launcher without a
+   GPU. Contexts are per thread, as in the real one. FAKE_GPUS sets how many GPUs it has (1). */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    uint64_t grid, threads, shared, stream, launches, modules, attribute, allocated, freed;
+    uint64_t params[24];
+} Log;
+
+static Log seen;
+static int n_params, fail_next;
+static _Thread_local void *context;
+
+Log *fake_log(void) { return &seen; }
+void fake_expect(int n) { n_params = n; }
+void fake_fail(int code) { fail_next = code; }
+
+static int answer(void) {
+    if (!context) return 201;
+    int code = fail_next;
+    fail_next = 0;
+    return code;
+}
+
+int cuInit(unsigned flags) { return flags; }
+int cuDeviceGetCount(int *n) {
+    const char *text = getenv("FAKE_GPUS");
+    *n = text ? atoi(text) : 1;
+    return 0;
+}
+int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
+int cuDevicePrimaryCtxRetain(void **made, int device) { *made = &seen; return device; }
+int cuCtxSetCurrent(void *made) { context = made; return 0; }
+int cuDeviceGetAttribute(int *value, int which, int device) {
+    *value = which == 75 ? 9 : 0;
+    return device;
+}
+int cuGetErrorString(int code, const char **text) {
+    *text = code == 700 ? "an illegal memory access was encountered" : "something else";
+    return 0;
+}
+int cuModuleLoadData(void **module, const void *image) {
+    if (memcmp(image, "\177ELF", 4)) return 200;
+    if (!context) return 201;
+    seen.modules++;
+    *module = &n_params;
+    return 0;
+}
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    *function = module;
+    return strlen(name) ? answer() : 500;
+}
+int cuFuncSetAttribute(void *function, int which, int value) {
+    seen.attribute = which == 8 ? value : 0;
+    return function ? answer() : 400;
+}
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+    if (!context) return 201;
+    seen.allocated += bytes;
+    *address = 0x7f0000000000 + seen.allocated * 16;
+    return answer();
+}
+int cuMemFree_v2(uint64_t address) { seen.freed += address != 0; return answer(); }
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void *stream, void **params, void **extra) {
+    int code = answer();
+    if (code) return code;
+    if (!function || gy * gz * by * bz != 1 || extra) return 1;
+    seen.grid = gx, seen.threads = bx, seen.shared = shared, seen.stream = (uint64_t)stream;
+    seen.launches++;
+    for (int i = 0; i < n_params && i < 24; i++) memcpy(&seen.params[i], params[i], 8);
+    return 0;
+}
