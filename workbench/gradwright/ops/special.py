@@ -1,0 +1,113 @@
+"""The error function and its kin: numpy has none of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from numpy.polynomial.chebyshev import cheb2poly
+
+Array = np.ndarray[Any, Any]
+
+# Chebyshev coefficients, computed with 50 digits for this file:
+# erf(x)/x in 2x² − 1 for |x| <= 1, and (1 + 2x)·exp(x²)·erfc(x) in (x − 3)/(x + 3) for x >= 0.
+_CENTRE = (
+    0.9754769393826541, -0.14226120510371365, 0.010035582187599796, -0.0005768764699767485,
+    2.741993125219606e-05, -1.1043175507344507e-06, 3.8488755420345036e-08, -1.1808582533875466e-09,
+    3.2334215826050907e-11, -7.991015947004549e-13, 1.7990725113961456e-14, -3.718635487818693e-16,
+)  # fmt: skip
+_TAIL = (
+    1.17756257419656, 0.005353904539615676, -0.09377550342284209, 0.05436652555744322,
+    -0.018976596707845208, 0.004453426061462712, -0.0006335531710553147, 1.76617195231716e-05,
+    1.2841532864056678e-05, -2.007228565905985e-06, -1.8075227904147802e-07, 7.549828343825571e-08,
+    1.8856685238424233e-09, -2.699519049795542e-09, -1.4600791197594434e-11, 1.0361607446044887e-10,
+    1.4757159763282659e-12, -4.2773400657372594e-12, -2.0792249523071558e-13, 1.813450166552367e-13,
+    1.9734251398365732e-14, -7.287949010403311e-15, -1.5169940134536708e-15, 2.3513416937719064e-16,
+)  # fmt: skip
+
+
+@functools.cache
+def _powers(dtype: np.dtype[Any]) -> tuple[list[Any], list[Any]]:
+    """Return both series as polynomials, with the terms that a dtype resolves."""
+    n_centre, n_tail = (12, 24) if dtype == np.float64 else (7, 12)
+    return tuple(  # type: ignore[return-value]
+        [dtype.type(c) for c in cheb2poly(series)[::-1]]
+        for series in (_CENTRE[:n_centre], _TAIL[:n_tail])
+    )
+
+
+def _horner(coefficients: list[Any], u: Array) -> Array:
+    y = np.full_like(u, coefficients[0])
+    for c in coefficients[1:]:
+        y *= u
+        y += c
+    return y
+
+
+def widened(x: Array) -> Array:
+    """Return halves and float8 as float32, in which they are computed; others as they are."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+def _centre(x: Array) -> Array:
+    """Return erf(x) for |x| <= 1; relative error 3e-16, in float32 2e-7."""
+    return x * _horner(_powers(x.dtype)[0], 2 * x * x - 1)
+
+
+def _tail(x: Array) -> Array:
+    """Return erfc(x) for x >= 0; relative error 6e-16, growing as x² with that of exp."""
+    x = np.minimum(x, 30)  # erfc(27) is below the smallest float64, and inf/inf is not a number
+    return np.exp(-x * x) * _horner(_powers(x.dtype)[1], (x - 3) / (x + 3)) / (1 + 2 * x)
+
+
+def erf(x: Array) -> Array:
+    """Return 2/√π ∫₀ˣ exp(−t²) dt.
+
+    >>> erf(np.array([0.0, 0.5, np.inf])).round(6).tolist()
+    [0.0, 0.5205, 1.0]
+    """
+    w = widened(np.asarray(x))
+    size = np.abs(w)
+    with np.errstate(under="ignore"):
+        y = np.where(size <= 1, _centre(np.clip(w, -1, 1)), np.copysign(1 - _tail(size), w))
+    return y.astype(x.dtype, copy=False)
+
+
+def erfc(x: Array) -> Array:
+    """Return 1 − erf(x), precise where that is tiny.
+
+    >>> f"{erfc(np.array(10.0)):.12e}"
+    '2.088487583763e-45'
+    """
+    w = widened(np.asarray(x))
+    with np.errstate(under="ignore"):
+        y = np.where(w <= 1, 1 - _centre(np.clip(w, -1, 1)), _tail(np.abs(w)))
+        y = np.where(w < -1, 2 - _tail(np.abs(w)), y)
+    return y.astype(x.dtype, copy=False)
+
+
+def normal_cdf(x: Array) -> Array:
+    """Return the probability that a standard normal is at most x."""
+    return erfc(-x / math.sqrt(2.0)) / 2
+
+
+def normal_quantile(p: Array) -> Array:
+    """Return the x for which ``normal_cdf(x)`` is p, for 0 < p < 1, in float64.
+
+    The starting value is Abramowitz and Stegun 26.2.23, right to 4.5e-4; two steps of Halley's
+    method leave rounding errors only.
+
+    >>> normal_quantile(np.array([0.5, 0.975])).round(6).tolist()
+    [0.0, 1.959964]
+    """
+    lower = np.minimum(p, 1 - p)
+    t = np.sqrt(-2 * np.log(lower))
+    x = (2.515517 + t * (0.802853 + t * 0.010328)) / (
+        1 + t * (1.432788 + t * (0.189269 + t * 0.001308))
+    ) - t
+    for _ in range(2):
+        error = (normal_cdf(x) - lower) * math.sqrt(2 * math.pi) * np.exp(x * x / 2)
+        x = x - error / (1 + x * error / 2)
+    return np.where(p < 0.5, x, -x) + 0.0
