@@ -16,6 +16,7 @@ from .op import (
     attr,
     register,
 )
+from .ops import namespace
 from .session import Session
 from .spec import Dim, TensorSpec
 
@@ -44,3 +45,8 @@ __all__ = [
     "lowering",
     "register",
 ]
+
+# exp, concat, matmul ...: the ops of the namespaces that numpy has at its top level, too.
+_functions = namespace("base", "math", "linalg")
+globals().update(_functions)
+__all__ += list(_functions)

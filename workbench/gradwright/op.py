@@ -171,7 +171,7 @@ def registry_revision() -> int:
 
 def _register(cls: type[Op]) -> None:
     global _revision
-    OPS[cls.name] = cls
+    OPS[cls.name], cls.registered = cls, True
     _revision += 1
 
 
@@ -249,6 +249,7 @@ class Op:
     name: ClassVar[str] = ""
     namespace: ClassVar[str] = ""
     version: ClassVar[int] = 1
+    registered: ClassVar[bool] = False
     attrs: ClassVar[Mapping[str, Attr]] = MappingProxyType({})
     inputs: ClassVar[tuple[inspect.Parameter, ...]] = ()
     """Parameters of ``infer``: a default of None makes an input optional, ``*xs`` variadic."""
@@ -285,11 +286,12 @@ class Op:
         rule = vars(cls).get("infer") or vars(cls).get("expand")
         if rule is not None:
             cls.inputs = tuple(inspect.signature(rule).parameters.values())[1:]
+        core = cls.__module__.partition(".")[0] == "gradwright"
         if "name" not in vars(cls):
-            cls.name = re.sub(
-                r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__
-            ).lower()
-        if cls.__module__.partition(".")[0] == "gradwright" and not cls.__name__.startswith("_"):
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__)
+            # An op that is not registered must never be taken for one that is.
+            cls.name = words.lower() if core else f"local/{words.lower()}"
+        if core and not cls.__name__.startswith("_"):
             _register(cls)
 
     def __new__(cls, **attrs: Any) -> Op:
@@ -298,8 +300,8 @@ class Op:
             return object.__new__(cls)
         single = cls.__dict__.get("_single")
         if single is None:
-            single = cls._single = object.__new__(cls)  # type: ignore[attr-defined]
-        return single  # type: ignore[no-any-return]
+            single = cls._single = object.__new__(cls)
+        return single
 
     def __init__(self, **attrs: Any) -> None:
         cls = type(self)
@@ -414,8 +416,12 @@ class Op:
         return cls.vjp is not Op.vjp
 
     def for_mode(self, training: bool) -> Op:
-        """Return the op with ``training`` settled, in nested ops too."""
+        """Return the op as it runs: its present definition, with ``training`` settled inside too."""
         cls = type(self)
+        now = OPS.get(cls.name, cls)
+        if now is not cls and cls.registered:  # its cell ran again: the same name, a new class
+            known = {k: v for k, v in self.attributes().items() if k in now.attrs}
+            return now(**known).for_mode(training)
         changes: dict[str, Any] = {
             k: v.for_mode(training)
             for k, v in self.__dict__.items()

@@ -207,7 +207,7 @@ AnyDim = int | Dim
 Shape = tuple[AnyDim, ...]
 
 FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
-_DTYPES = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     **{name: np.dtype(name) for name in ("float64", "float32", "float16")},
     **{name: np.dtype(getattr(ml_dtypes, name)) for name in FLOATS[3:]},
     **{
@@ -237,7 +237,7 @@ def dtype(name: DTypeLike) -> np.dtype[Any]:
         found = None
     if found not in _NAMES:
         raise DTypeError(f"{name!r} is not a dtype of gradwright", need=", ".join(_DTYPES))
-    return found  # type: ignore[return-value]
+    return found
 
 
 def dtype_name(d: np.dtype[Any]) -> str:

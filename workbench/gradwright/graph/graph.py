@@ -78,6 +78,7 @@ class Graph:
         self, name: str, shape: Sequence[AnyDim | str | None], dtype: Any = "float32"
     ) -> Tensor:
         """Declare a value fed at each run; ``None`` is a size known then, ``"B"`` a named one."""
+        check_name(name)
         label = re.sub(r"\W", "_", name)
         dims: list[AnyDim] = []
         for axis, d in enumerate(shape):

@@ -95,6 +95,9 @@ class Values(Mapping[str, Array]):
         array = coerce(value, TensorSpec(held.shape, held.dtype), f"variable {name!r}")
         self.commit({name: array.copy()})
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
+
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._arrays))
 

@@ -1,0 +1,350 @@
+"""The graph: names, scopes, sources, values, edits, cloning, and cells that run again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.errors import (
+    CycleError,
+    DTypeError,
+    GraphBusyError,
+    GraphError,
+    ShapeError,
+)
+
+
+def small() -> gw.Graph:
+    g = gw.Graph("small")
+    x = g.placeholder("x", (None, 3))
+    with g.scope("hidden"):
+        w = g.variable("w", (3, 2), init=np.arange(6.0).reshape(3, 2))
+        g.variable("b", (2,))
+        x @ w
+    return g
+
+
+# -- names and lookups ------------------------------------------------------------------------------
+
+
+def test_names_scopes_and_lookups():
+    g = small()
+    assert [n.name for n in g.nodes] == ["x", "hidden/w", "hidden/b", "hidden/matmul"]
+    assert g.scopes == ["hidden"] and g["hidden/w"].node.scope == "hidden"
+    assert [t.name for t in g.find("*/w")] == ["hidden/w"]
+    assert "hidden/w" in g and "hidden/v" not in g
+    with pytest.raises(GraphError, match=r"no tensor 'hidden/ww'[\s\S]*try:  'hidden/w'"):
+        g["hidden/ww"]
+
+
+def test_auto_names_count_up_and_second_outputs_have_numbers():
+    g = gw.Graph()
+    x = g.placeholder("x", (4,))
+    assert [(x + 1.0).name for _ in range(3)] == ["add", "add_1", "add_2"]
+    a, b = gw.split(x, 2)
+    assert (a.name, b.name) == ("split", "split:1") and g["split:1"] is b
+
+
+def test_a_taken_name_says_by_whom():
+    g = small()
+    with pytest.raises(GraphError, match=r"'x' is taken[\s\S]*test_graph.py:\d+"):
+        g.placeholder("x", ())
+
+
+@pytest.mark.parametrize("bad", ["", "a//b", "a:1", "a\nb", 3])
+def test_bad_names_are_refused(bad):
+    with pytest.raises(GraphError, match="is not a name"):
+        gw.Graph().placeholder(bad, ())
+
+
+def test_rename_keeps_value_and_links():
+    g = small()
+    w = g["hidden/w"]
+    g.rename(w, "first/weight")
+    assert g["first/weight"] is w and "hidden/w" not in g
+    assert g.values["first/weight"].shape == (3, 2)
+    assert list(n.name for n in g.nodes)[1] == "first/weight"
+    with pytest.raises(GraphError, match="is taken"):
+        w.rename("x")
+
+
+def test_errors_point_at_the_users_line():
+    g = small()
+    with pytest.raises(ShapeError) as caught:
+        g["hidden/w"] @ g["hidden/w"]
+    text = str(caught.value)
+    assert "inner dimensions differ" in text and "need: a.shape[-1] == b.shape[-2]" in text
+    assert text.count("test_graph.py:") == 3  # the node, and both inputs
+
+
+# -- sources and values -----------------------------------------------------------------------------
+
+
+def test_placeholder_dims():
+    g = gw.Graph()
+    x = g.placeholder("x", (None, "B", 3))
+    assert [str(d) for d in x.shape] == ["x_0", "B", "3"]
+    with pytest.raises(ShapeError, match="is not a size"):
+        g.placeholder("y", (-1,))
+    with pytest.raises(ShapeError, match="Python identifier"):
+        g.placeholder("y", ("a b",))
+
+
+def test_variable_takes_initializer_array_or_number():
+    g = gw.Graph()
+    assert g.values[g.variable("a", (2,)).name].tolist() == [0, 0]
+    assert g.values[g.variable("b", (2,), init=3).name].tolist() == [3, 3]
+    assert g.variable("c", init=np.ones((2, 2))).spec == gw.TensorSpec((2, 2), "float64")
+    assert g.variable("d", init=[1.0, 2.0]).spec == gw.TensorSpec((2,), "float32")
+    assert not g.variable("n", (), dtype="int64").trainable
+    with pytest.raises(ShapeError, match="another shape"):
+        g.variable("e", (3,), init=np.ones(2))
+    with pytest.raises(ShapeError, match="has no shape"):
+        g.variable("f")
+    assert "e" not in g and "f" not in g
+
+
+def test_python_and_numpy_numbers_keep_the_tensors_dtype():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,), "float32")
+    for y in (2 * x, np.float32(2) * x, x / np.float64(3.0), x * np.sqrt(2.0), np.int64(2) + x):
+        assert isinstance(y, gw.Tensor) and y.dtype == np.float32
+    n = g.placeholder("n", (2,), "int32")
+    assert (n + 1).dtype == np.int32 and (n * 1.5).dtype == np.float32
+    assert (x + np.ones(2)).dtype == np.float64  # an array states its own dtype
+
+
+def test_a_number_is_one_constant():
+    g = gw.Graph()
+    x = g.placeholder("x", ())
+    _ = x * 2.0 + 2.0 - 2.0
+    assert len(g.constants) == 1
+
+
+def test_values_are_versioned_and_never_change_under_a_reader():
+    g = small()
+    before = g.values["hidden/w"]
+    g.values["hidden/w"] = np.ones((3, 2))
+    assert before[1, 1] == 3.0 and g.values.version("hidden/w") == 1
+    with pytest.raises(ValueError, match="read-only"):
+        before[0, 0] = 1
+    with pytest.raises(ShapeError, match="another shape"):
+        g.values["hidden/w"] = np.ones(3)
+    with pytest.raises(DTypeError, match="cannot take complex128"):
+        g.values["hidden/w"] = np.ones((3, 2)) * 1j
+    with pytest.raises(GraphError, match="no variable or constant"):
+        g.values["hidden/v"] = 1.0
+    with pytest.raises(RuntimeError, match="stop"), g.values.edit("hidden/w") as w:
+        w[:] = 7
+        raise RuntimeError("stop")
+    assert g.values["hidden/w"].tolist() == np.ones((3, 2)).tolist()
+
+
+def test_snapshot_and_restore():
+    g = small()
+    held = g.values.snapshot()
+    g.values["hidden/w"] = np.zeros((3, 2))
+    assert held["hidden/w"][2, 1] == 5.0
+    g.values.restore(held)
+    assert g.values["hidden/w"][2, 1] == 5.0
+    with pytest.raises(ShapeError):
+        g.values.restore({"hidden/b": np.ones(2), "hidden/w": np.ones(1)})
+    assert g.values["hidden/b"].tolist() == [0, 0]  # all or none
+
+
+def test_freeze_and_unfreeze_by_pattern():
+    g = small()
+    assert [t.name for t in g.trainable] == ["hidden/w", "hidden/b"]
+    assert g.freeze("hidden/*") == ["hidden/w", "hidden/b"] and g.trainable == []
+    assert g.unfreeze("*/b") == ["hidden/b"]
+    g["hidden/b"].trainable = False
+    assert g.trainable == []
+    with pytest.raises(GraphError, match="no floating variable fits 'layer"):
+        g.freeze("layer*")
+    with pytest.raises(GraphError, match="is a placeholder"):
+        g["x"].trainable = True
+
+
+def test_variable_to_constant_and_back():
+    g = small()
+    g.to_constant("hidden/w")
+    assert g["hidden/w"].kind == "constant" and len(g.trainable) == 1
+    with pytest.raises(GraphError, match="is a constant"):
+        g.values["hidden/w"] = np.ones((3, 2))
+    out = g.output({"x": np.ones((1, 3))}, "hidden/matmul")["hidden/matmul"]
+    assert out.tolist() == [[6.0, 9.0]]
+    g.to_variable("hidden/w")
+    assert g["hidden/w"].trainable
+    with pytest.raises(GraphError, match="need: a variable"):
+        g.to_constant("x")
+
+
+def test_tensors_of_two_graphs_do_not_mix():
+    a, b = gw.Graph("a"), gw.Graph("b")
+    x, y = a.placeholder("x", ()), b.placeholder("y", ())
+    with pytest.raises(GraphError, match="two graphs cannot be mixed"):
+        x + y
+    with pytest.raises(GraphError, match="two graphs cannot be mixed"), b:
+        x + y
+
+
+def test_python_control_flow_on_a_tensor_is_explained():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    with pytest.raises(GraphError, match="cannot branch on it"):
+        bool(x > 0.0)
+    with pytest.raises(TypeError, match="no value yet"):
+        float(x)
+    with pytest.raises(TypeError, match="numpy cannot read"):
+        np.exp(np.asarray(x))
+    assert len(list(x)) == 2
+    with pytest.raises(TypeError, match="a size not known yet"):
+        len(g.placeholder("y", (None,)))
+
+
+def test_summary_lists_nodes_and_counts():
+    text = str(small().summary())
+    assert "hidden/matmul" in text and "f32[x_0, 2]" in text and "8 of 8 parameters" in text
+
+
+# -- edits ------------------------------------------------------------------------------------------
+
+
+def test_replace_use_reinfers_downstream():
+    g = gw.Graph()
+    x = g.placeholder("x", (3,))
+    y = gw.exp(x, name="y")
+    z = (y * 2.0).sum()
+    wide = g.placeholder("wide", (4,))
+    with g.edit() as e:
+        e.replace_use(x, wide)
+    assert y.shape == (4,)
+    out = g.output({"wide": np.zeros(4)}, z)
+    assert float(out[z.name]) == 8.0
+
+
+def test_a_failed_edit_changes_nothing():
+    g = gw.Graph()
+    x, w = g.placeholder("x", (3,)), g.variable("w", (3,))
+    y = x * w
+    other = g.placeholder("other", (4,))
+    names = [n.name for n in g.all_nodes]
+    with pytest.raises(ShapeError, match="do not broadcast"), g.edit() as e:
+        e.replace_use(x, other)
+    assert y.node.inputs[0] is x and y.node.inputs[1] is w
+    assert y.shape == (3,) and other.uses == [] and y.node in x.uses
+    with pytest.raises(RuntimeError), g.edit() as e:
+        e.insert_after(x, lambda t: t * 3.0)
+        raise RuntimeError("changed my mind")
+    assert [n.name for n in g.all_nodes] == names and y.node.inputs[0] is x
+
+
+def test_an_edit_cannot_make_a_cycle():
+    g = gw.Graph()
+    x = g.placeholder("x", ())
+    y = gw.exp(x)
+    z = gw.exp(y)
+    with pytest.raises(CycleError), g.edit() as e:
+        e.replace_use(x, z)
+    assert y.node.inputs[0] is x
+
+
+def test_remove_refuses_what_is_used():
+    g = gw.Graph()
+    x = g.placeholder("x", ())
+    y = gw.exp(x)
+    z = gw.exp(y)
+    with pytest.raises(GraphError, match="still used"), g.edit() as e:
+        e.remove(y)
+    with g.edit() as e:
+        e.remove(z)
+        e.remove(y)
+    assert [n.name for n in g.nodes] == ["x"] and x.uses == []
+    with pytest.raises(GraphError, match="no longer in the graph"):
+        gw.gradients(y, [x])
+
+
+def test_edits_drop_the_derived_layer_but_not_what_users_built_on_it():
+    g = gw.Graph()
+    x = g.placeholder("x", ())
+    y = x * x
+    (dx,) = gw.gradients(y, [x])
+    assert gw.gradients(y, [x])[0] is dx  # memoised
+    with g.edit():
+        pass
+    assert g.derived == []
+    with pytest.raises(GraphError, match="gw.gradients"):
+        gw.Session(g).run(dx, {"x": 1.0})
+    (dx,) = gw.gradients(y, [x])
+    penalty = dx * dx
+    with g.edit():
+        pass
+    assert float(g.output({"x": 3.0}, penalty)[penalty.name]) == 36.0
+
+
+def test_edits_wait_while_the_graph_runs():
+    g = small()
+    with g.running(), pytest.raises(GraphBusyError, match="is running"):
+        g.edit().__enter__()
+    with g.edit():
+        pass
+
+
+def test_clone_shares_or_copies():
+    g = small()
+    y = g["hidden/matmul"]
+    z = g.placeholder("z", (None, 3))
+    shared = gw.clone(y, {g["x"]: z})
+    copied = gw.clone(y, share=False, scope="reference")
+    assert shared.name == "clone/hidden/matmul" and len(g.variables) == 3
+    assert not g["reference/hidden/w"].trainable
+    g.values["hidden/w"] = np.zeros((3, 2))
+    out = g.output({"x": np.ones((1, 3)), "z": np.ones((1, 3))}, shared, copied)
+    assert out[shared.name].tolist() == [[0, 0]] and out[copied.name].tolist() == [[6, 9]]
+
+
+# -- cells ------------------------------------------------------------------------------------------
+
+
+def test_running_a_cell_again_replaces_its_nodes():
+    g = gw.Graph()
+    with g.cell("a"):
+        x = g.placeholder("x", (None, 3))
+    with g.cell("b"):
+        w = g.variable("w", (3, 2), init=1.0)
+        h = gw.exp(x @ w, name="h")
+    with g.cell("c"):
+        out = h.sum(name="out")
+    g.values["w"] = np.full((3, 2), 0.5)
+    with g.cell("b"):
+        w2 = g.variable("w", (3, 2), init=9.0)
+        h2 = (x @ w2) * 2.0
+        h2.rename("unused")
+        h3 = gw.neg(h2, name="h")
+    assert g.values["w"][0, 0] == 0.5  # equal spec: the value stays
+    assert out.node.inputs[0] is h3 and w2 is not w
+    value = g.output({"x": np.ones((1, 3))}, "out")["out"]
+    assert float(value) == -6.0
+    with pytest.raises(GraphError, match="no longer in the graph"):
+        gw.Session(g).run(h, {"x": np.ones((1, 3))})
+    assert [n.name for n in g.nodes if n.op.name == "exp"] == []  # what was not built again is gone
+
+
+def test_a_rerun_that_changes_a_shape_reaches_later_cells():
+    g = gw.Graph()
+    with g.cell("a"):
+        w = g.variable("w", (3, 2))
+    with g.cell("b"):
+        y = w.sum(axis=0)
+    with g.cell("a"):
+        g.variable("w", (3, 5), init=1.0)
+    assert y.shape == (5,)
+    assert g.values["w"].shape == (3, 5)
+
+
+def test_outside_cells_a_taken_name_stays_an_error():
+    g = gw.Graph()
+    g.variable("w", ())
+    with pytest.raises(GraphError, match="is taken"):
+        g.variable("w", ())
