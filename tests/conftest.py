@@ -14,6 +14,7 @@ for _pool in ("OPENBLAS", "MKL", "OMP", "VECLIB_MAXIMUM"):
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +35,12 @@ def _stay_on_this_machine(event: str, args: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_stay_on_this_machine)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Keep ``--doctest-modules`` from importing the files here that only other tests start."""
+    name = collection_path.name
+    return True if name.endswith(".py") and not name.startswith("test_") else None
 
 
 @pytest.fixture
