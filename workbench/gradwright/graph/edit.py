@@ -148,7 +148,10 @@ def reinfer(order: Sequence[Node]) -> None:
 
 
 def drop_derived(graph: Graph) -> None:
-    """Remove the derived layer, except what the user's own nodes and updates are built on."""
+    """Remove the derived layer, except state and what the user's nodes and updates are built on.
+
+    Variables of the derived layer are the state of an optimizer: nothing could derive them again.
+    """
     derived = graph.derived
     if not derived:
         return
@@ -156,10 +159,21 @@ def drop_derived(graph: Graph) -> None:
     roots += [t for t in graph.updates.values() if t.node.derived]
     kept = set(ancestors(roots))
     for node in derived:
-        if node not in kept:
-            _unlink(node)
-            del graph._nodes[node.name]
-            graph.values.discard(node.name)
+        if node not in kept and not isinstance(node.op, Variable):
+            _discard(node)
+
+
+def drop_scope(graph: Graph, scope: str) -> None:
+    """Remove the part of the derived layer under ``scope``, state included."""
+    for node in graph.derived:
+        if node.name.startswith(scope + "/"):
+            _discard(node)
+
+
+def _discard(node: Node) -> None:
+    _unlink(node)
+    del node.graph._nodes[node.name]
+    node.graph.values.discard(node.name)
 
 
 def supersede(old: Node, new: Node) -> None:

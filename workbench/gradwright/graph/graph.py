@@ -269,7 +269,8 @@ class Graph:
         node = Node(
             self, full, op, inputs, next(self._serial), None if self._scratch else user_site()
         )
-        node.derived, node.cell, node.origin = bool(self._deriving), self._cell, self._origin
+        node.derived, node.origin = bool(self._deriving), self._origin
+        node.cell = None if node.derived else self._cell
         return node
 
     def _insert(self, node: Node) -> None:
@@ -353,7 +354,7 @@ class Graph:
 
     @property
     def derived(self) -> list[Node]:
-        """Nodes of gradients and updates; drawable, never saved."""
+        """Nodes of gradients and updates; drawable, never saved, and of no notebook cell."""
         return [n for n in self._nodes.values() if n.derived]
 
     @property
@@ -364,17 +365,17 @@ class Graph:
     @property
     def placeholders(self) -> list[Tensor]:
         """Tensors to be fed, without the random key."""
-        return [n.outputs[0] for n in self._nodes.values() if isinstance(n.op, Placeholder)]
+        return [n.outputs[0] for n in self.nodes if isinstance(n.op, Placeholder)]
 
     @property
     def variables(self) -> list[Tensor]:
-        """Stored tensors that updates may change."""
-        return [n.outputs[0] for n in self._nodes.values() if isinstance(n.op, Variable)]
+        """Stored tensors that updates may change; not those of the derived layer."""
+        return [n.outputs[0] for n in self.nodes if isinstance(n.op, Variable)]
 
     @property
     def constants(self) -> list[Tensor]:
-        """Stored tensors that never change."""
-        return [n.outputs[0] for n in self._nodes.values() if isinstance(n.op, Constant)]
+        """Stored tensors that never change; not those of the derived layer."""
+        return [n.outputs[0] for n in self.nodes if isinstance(n.op, Constant)]
 
     @property
     def trainable(self) -> list[Tensor]:
