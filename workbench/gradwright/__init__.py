@@ -1,6 +1,7 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
 from .control import cond
+from .debug import Stepper
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
 from .listeners import Listener
@@ -34,6 +35,7 @@ __all__ = [
     "Op",
     "Sample",
     "Session",
+    "Stepper",
     "Tensor",
     "TensorSpec",
     "Values",

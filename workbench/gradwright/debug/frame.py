@@ -1,0 +1,214 @@
+"""Frame: one level of step-by-step execution, forwards and backwards.
+
+Values of all steps are kept while they fit into a budget. Beyond it a frame keeps, at every
+⌈√n⌉-th step, what later steps need; a value that was dropped is computed again from the checkpoint
+before it, so going back one step re-executes fewer than √n ops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import FeedError, GraphError
+from ..graph import Node, Source, Tensor
+from ..graph.expand import bind_dims
+from ..op import Op, run_forward
+
+Array = np.ndarray[Any, Any]
+
+
+class Frame:
+    """The steps of one graph level: nodes in order, given sources, values so far."""
+
+    def __init__(
+        self,
+        label: str,
+        order: Sequence[Node],
+        given: Mapping[Tensor, Array],
+        outputs: Sequence[Tensor],
+        *,
+        training: bool,
+        max_bytes: int,
+    ) -> None:
+        self.label, self.training, self.max_bytes = label, training, max_bytes
+        self.outputs = list(outputs)
+        self.steps = [
+            n for n in order if not isinstance(n.op, Source) and n.outputs[0] not in given
+        ]
+        self.index = {node: i for i, node in enumerate(self.steps)}
+        self.position = 0
+        self.executed = 0
+        """How many ops have run, re-executions included."""
+        self.overrides: dict[Tensor, Array] = {}
+        self._env: dict[Tensor, Array] = self._sources(order, given)
+        self._sizes = bind_dims({t: a.shape for t, a in self._env.items()})
+        self._start = dict(self._env)
+        self._every = max(1, math.ceil(math.sqrt(len(self.steps))))
+        self._held = 0
+        self._last_use = self._last_uses()
+        self._checkpoints: dict[int, dict[Tensor, Array]] | None = None
+        """By position, what later steps need; None while all values are kept."""
+
+    @staticmethod
+    def _sources(order: Sequence[Node], given: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
+        env = dict(given)
+        for node in order:
+            if isinstance(node.op, Source) and (t := node.outputs[0]) not in env:
+                if node.kind == "placeholder":
+                    raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
+                env[t] = node.graph.values.array(node.name)
+        return env
+
+    def _last_uses(self) -> dict[Tensor, int]:
+        last = {t: i for i, node in enumerate(self.steps) for t in node.inputs if t is not None}
+        last.update(dict.fromkeys(self.outputs, len(self.steps)))
+        return last
+
+    # -- where we are ----------------------------------------------------------------------------
+
+    @property
+    def current(self) -> Node | None:
+        """The node that runs next, None at the end."""
+        return self.steps[self.position] if self.position < len(self.steps) else None
+
+    def is_known(self, t: Tensor) -> bool:
+        """Tell whether the tensor has a value at this position."""
+        step = self.index.get(t.node)
+        return step < self.position if step is not None else t in self._env
+
+    def op(self, node: Node) -> Op:
+        """Return the op as it runs here: mode settled, sizes bound."""
+        return node.op.for_mode(self.training).bind(self._sizes)
+
+    def value(self, t: Tensor) -> Array:
+        """Return a value that is known, computing it again if it was dropped."""
+        if not self.is_known(t):
+            raise GraphError(f"{t.name!r} has not been computed yet", hint="step or run further")
+        if t not in self._env:
+            self._recompute(self.index[t.node] + 1)
+        return self._env[t]
+
+    def inputs(self, node: Node) -> list[Array | None]:
+        """Return the input values of a node whose inputs are known."""
+        return [None if t is None else self.value(t) for t in node.inputs]
+
+    # -- moving ----------------------------------------------------------------------------------
+
+    def forward(self) -> None:
+        """Run the current node; on an error nothing changes."""
+        node = self.steps[self.position]
+        if not all(t in self._env for t in node.outputs):
+            self._execute(node)
+        self._advance()
+
+    def finish_with(self, ys: Iterable[Array]) -> None:
+        """Take the current node's outputs from a frame that ran inside it."""
+        node = self.steps[self.position]
+        self._store(node, tuple(ys))
+        self._advance()
+
+    def _advance(self) -> None:
+        self.position += 1
+        if self._checkpoints is None:
+            if self._held > self.max_bytes:
+                self._become_sparse()
+        elif self.position % self._every == 0 and self.position not in self._checkpoints:
+            self._checkpoints[self.position] = self._env = self._live(self._env, self.position)
+            self._env = dict(self._env)
+
+    def backward(self) -> None:
+        """Go back before the last node; its values are kept or can be computed again."""
+        self.position -= 1
+
+    def _execute(self, node: Node) -> None:
+        if any(t not in self._env for t in node.inputs if t is not None):
+            self._recompute(self.index[node])
+        xs = [None if t is None else self._env[t] for t in node.inputs]
+        self._store(node, run_forward(self.op(node), xs))
+        self.executed += 1
+
+    def _store(self, node: Node, ys: Sequence[Array]) -> None:
+        for t, y in zip(node.outputs, ys, strict=True):
+            kept = self.overrides.get(t, y)
+            self._env[t] = kept
+            self._held += kept.nbytes
+            if not t.spec.is_concrete:
+                self._sizes.update(bind_dims({t: kept.shape}))
+
+    def _live(self, env: Mapping[Tensor, Array], at: int) -> dict[Tensor, Array]:
+        """Return what steps from ``at`` on need, and the sources."""
+        return {
+            t: a
+            for t, a in env.items()
+            if self._last_use.get(t, -1) >= at or t.node not in self.index
+        }
+
+    def _become_sparse(self) -> None:
+        """Go over to checkpoints: the values kept so far become those they would have been."""
+        live, self._checkpoints = dict(self._start), {0: dict(self._start)}
+        for number, node in enumerate(self.steps[: self.position], 1):
+            live.update((t, self._env[t]) for t in node.outputs)
+            if number % self._every == 0:
+                live = self._live(live, number)
+                self._checkpoints[number] = dict(live)
+        self._env = live
+
+    def _recompute(self, end: int) -> None:
+        """Compute the steps before ``end`` from the checkpoint before them: at most √n ops."""
+        assert self._checkpoints is not None, "all values are kept"
+        start = max(c for c in self._checkpoints if c < max(end, 1))
+        self._env = dict(self._checkpoints[start])
+        for node in self.steps[start:end]:
+            self._execute(node)
+
+    # -- editing ---------------------------------------------------------------------------------
+
+    def override(self, t: Tensor, array: Array) -> list[Node]:
+        """Set a value from now on; returns the nodes that depend on it, not yet run again."""
+        self.overrides[t] = array
+        if t in self._env or t.node not in self.index:
+            self._env[t] = array
+        if t in self._start:
+            self._start[t] = array
+        return self._dependents(t)
+
+    def _dependents(self, t: Tensor) -> list[Node]:
+        changed = {t}
+        affected = []
+        for node in self.steps:
+            shapes = node.op.shape_only  # a value cannot change what only reads the shape
+            if any(
+                x in changed for i, x in enumerate(node.inputs) if x is not None and i not in shapes
+            ):
+                affected.append(node)
+                changed.update(o for o in node.outputs if o not in self.overrides)
+        return affected
+
+    def rerun(self, edited: Iterable[Tensor], affected: Sequence[Node]) -> int:
+        """Run again exactly the nodes that depend on edits and had run; returns how many ops ran.
+
+        Where values were dropped to save memory, all steps since the checkpoint before run again.
+        """
+        before, target = self.executed, self.position
+        if self._checkpoints is None:
+            stale = {t for n in affected for t in n.outputs if t not in self.overrides}
+            self._env = {t: a for t, a in self._env.items() if t not in stale}
+            for node in affected:
+                if self.index[node] < target:
+                    self._execute(node)
+            return self.executed - before
+        first = min([self.index.get(t.node, -1) for t in edited], default=target)
+        self._checkpoints = {
+            at: {t: self.overrides.get(t, a) for t, a in saved.items()}
+            for at, saved in self._checkpoints.items()
+            if at <= max(first, 0)
+        }
+        self.position = max(self._checkpoints)
+        self._env = dict(self._checkpoints[self.position])
+        while self.position < target:
+            self.forward()
+        return self.executed - before

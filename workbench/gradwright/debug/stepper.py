@@ -1,0 +1,442 @@
+"""Stepper: runs a graph node by node, forwards and backwards, into composites and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..control import Cond
+from ..errors import GraphError
+from ..graph import Graph, Node, SubGraph, Tensor, Values, ancestors, coerce, expansion, read_only
+from ..op import OPS
+from ..session import as_feed
+from ..spec import TensorSpec, spec_of
+from .breakpoints import Breakpoint, make_breakpoint
+from .expression import Expression
+from .frame import Frame
+from .nonfinite import Origin, find_origin
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why a run stopped: ``end``, ``breakpoint``, ``target`` or ``error``, and where."""
+
+    reason: str
+    node: Node | None = None
+    breakpoint: Breakpoint | None = None
+    error: Exception | None = None
+
+    def __repr__(self) -> str:
+        place = f" at {self.node.name!r}" if self.node is not None else ""
+        detail = f" by {self.breakpoint}" if self.breakpoint else ""
+        return f"<Stop: {self.reason}{place}{detail}{f': {self.error}' if self.error else ''}>"
+
+
+class Stepper:
+    """Executes what ``fetches`` need, one node at a time, and keeps every value at hand.
+
+    It works on a snapshot: neither stepping nor editing changes the graph's values. Nodes of the
+    user's layer come first, then gradients. Memory beyond ``max_bytes`` is saved by keeping
+    checkpoints; going back then re-executes at most √n ops.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2,))
+    >>> y = (gw.exp(x, name="e") * 3.0).sum(name="y")
+    >>> s = gw.Stepper(g, fetches=[y], feeds={"x": [0.0, 0.0]})
+    >>> _ = s.break_at(op="sum")
+    >>> s.run()
+    <Stop: breakpoint at 'y' by #1 op sum>
+    >>> s.edit("e", [1.0, 3.0])
+    ['mul', 'y']
+    >>> s.rerun(), s.value("mul").tolist()
+    (1, [3.0, 9.0])
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        fetches: Any,
+        feeds: Mapping[Any, Any] | None = None,
+        *,
+        training: bool = False,
+        values: Values | None = None,
+        seed: int = 0,
+        step: int = 0,
+        max_bytes: int = 1 << 30,
+    ) -> None:
+        chosen = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
+        self.graph = graph
+        self.fetches = [graph[f] if isinstance(f, str) else graph.check_member(f) for f in chosen]
+        self.training, self._max_bytes = training, max_bytes
+        snapshot = (graph.values if values is None else values).snapshot()
+        given = {self._tensor(k): v for k, v in (feeds or {}).items()}
+        arrays = {t: as_feed(t, v) for t, v in given.items()}
+        if "rng" in graph:
+            arrays.setdefault(graph.rng, np.array([seed, step], np.uint64))
+        order = _forward_first(ancestors(self.fetches, stop=arrays))
+        for node in order:
+            if node.kind in ("variable", "constant"):
+                arrays.setdefault(node.outputs[0], snapshot.array(node.name))
+        self.breakpoints: list[Breakpoint] = []
+        self._watches: dict[str, Expression] = {}
+        self._pending: dict[Tensor, list[Node]] = {}
+        self._numbers = 0
+        self._frames = [
+            Frame("", order, arrays, self.fetches, training=training, max_bytes=max_bytes)
+        ]
+
+    # -- where we are ----------------------------------------------------------------------------
+
+    @property
+    def frame(self) -> Frame:
+        """The innermost level: the graph, or a composite that was stepped into."""
+        return self._frames[-1]
+
+    @property
+    def depth(self) -> int:
+        """How many composites deep we are; 0 in the graph itself."""
+        return len(self._frames) - 1
+
+    @property
+    def current(self) -> Node | None:
+        """The node that runs next."""
+        return self.frame.current
+
+    @property
+    def path(self) -> str:
+        """Full name of the current node, such as ``layer_norm/mean`` inside a composite."""
+        return self._path(self.current) if self.current is not None else ""
+
+    @property
+    def position(self) -> int:
+        """How many nodes of this level have run."""
+        return self.frame.position
+
+    @property
+    def done(self) -> bool:
+        """Whether everything has run."""
+        return self.depth == 0 and self.current is None
+
+    @property
+    def executed(self) -> int:
+        """How many ops have run in all, re-executions included."""
+        return sum(f.executed for f in self._frames)
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes of this level in order of execution."""
+        return list(self.frame.steps)
+
+    def value(self, name: str | Tensor) -> Array:
+        """Return the value of a tensor that is known here (read-only); names inside count, too."""
+        frame, t = self._find(name)
+        return read_only(frame.value(t))
+
+    def results(self) -> list[Array]:
+        """Return the fetched values, once everything has run."""
+        return [self.value(t) for t in self.fetches]
+
+    # -- moving ----------------------------------------------------------------------------------
+
+    def step(self, n: int = 1) -> Node | None:
+        """Run ``n`` nodes of this level; at the end of a composite return to the level above."""
+        for _ in range(n):
+            self._settle_edits()
+            if self.current is None:
+                if self.depth == 0:
+                    break
+                self.out()
+            else:
+                self.frame.forward()
+                if self.current is None and self.depth:
+                    self.out()
+        return self.current
+
+    def back(self, n: int = 1) -> Node | None:
+        """Go back ``n`` nodes; from the start of a composite to before it."""
+        for _ in range(n):
+            self._settle_edits()
+            if self.frame.position > 0:
+                self.frame.backward()
+            elif self.depth:
+                self._leave()
+        return self.current
+
+    def run(self) -> Stop:
+        """Run to the next breakpoint, an error, or the end."""
+        return self._run(None)
+
+    def run_to(self, target: str | Tensor | Node) -> Stop:
+        """Run until ``target`` is the next node to run; goes back if it has run already."""
+        node = target if isinstance(target, Node) else self._find(target)[1].node
+        if node not in self.frame.index:
+            raise GraphError(
+                f"{node.name!r} does not run here",
+                hint="fetch something that depends on it, or out() of this composite first",
+            )
+        while self.frame.position > self.frame.index[node]:
+            self.back()
+        return self._run(node)
+
+    def reset(self) -> None:
+        """Go back to before the first node; edits stay."""
+        self._settle_edits()
+        while self.depth:
+            self._leave()
+        self.frame.position = 0
+
+    def into(self) -> Node | None:
+        """Step into the current node: a composite's expansion, or the branch that a cond takes."""
+        self._settle_edits()
+        node, frame = self.current, self.frame
+        if node is None:
+            raise GraphError("everything has run", hint="back() first")
+        xs = frame.inputs(node)
+        op = frame.op(node)
+        if isinstance(op, Cond):
+            inner: SubGraph = op.chosen(xs[0])
+            arrays = [x for x in xs[1:] if x is not None]
+        elif op.is_composite():
+            inner = expansion(op, [None if x is None else _spec_with_value(x) for x in xs])
+            arrays = [x for x in xs if x is not None]
+        else:
+            raise GraphError(
+                f"{node.op.name} {node.name!r} is primitive: there is nothing inside", hint="step()"
+            )
+        given = dict(zip(inner.inputs, arrays, strict=True))
+        self._frames.append(
+            Frame(
+                self._path(node),
+                inner.nodes,
+                given,
+                inner.outputs,
+                training=self.training,
+                max_bytes=self._max_bytes,
+            )
+        )
+        return self.current
+
+    def out(self) -> Node | None:
+        """Finish this composite and return to the level above, after it."""
+        if not self.depth:
+            raise GraphError("already at the graph itself")
+        self._settle_edits()
+        while self.current is not None:
+            self.frame.forward()
+        ys = [self.frame.value(t) for t in self.frame.outputs]
+        self._leave()
+        self.frame.finish_with(ys)
+        return self.current
+
+    def _leave(self) -> None:
+        inner = self._frames.pop()
+        self.frame.executed += inner.executed
+
+    def into_gradient(self, of: str | Tensor | Node | None = None) -> Stop:
+        """Run to the first gradient node, or to the first one that belongs to the node ``of``."""
+        while self.depth:
+            self._leave()
+        origin = None if of is None else of if isinstance(of, Node) else self._find(of)[1].node
+        for node in self.frame.steps:
+            if node.derived and (origin is None or node.origin is origin):
+                return self.run_to(node)
+        what = "no gradient" if origin is None else f"no gradient of {origin.name!r}"
+        raise GraphError(
+            f"the fetches hold {what}", hint="Stepper(g, fetches=[loss, *gw.gradients(loss, [w])])"
+        )
+
+    def _run(self, target: Node | None) -> Stop:
+        self._settle_edits()
+        first = True
+        level = self.depth
+        while self.depth == level and (node := self.current) is not None:
+            if node is target:
+                return Stop("target", node)
+            path = self._path(node)
+            places = [b for b in self.breakpoints if b.fits_place(node, path)]
+            plain = [b for b in places if not b.is_conditional]
+            if plain and not first:
+                plain[0].hits += 1
+                return Stop("breakpoint", node, plain[0])
+            first = False
+            try:
+                self.frame.forward()
+            except Exception as error:
+                return Stop("error", node, error=error)
+            for b in places:
+                if b.is_conditional and self._fits(b, node):
+                    b.hits += 1
+                    return Stop("breakpoint", node, b)
+        if self.depth:
+            self.out()
+            return Stop("target", self.current)
+        return Stop("end")
+
+    def _fits(self, b: Breakpoint, node: Node) -> bool:
+        tensors = _Lookup(self)
+        return any(b.fits_value(self.frame.value(t), tensors) for t in node.public)
+
+    # -- breakpoints and watches -----------------------------------------------------------------
+
+    def break_at(
+        self,
+        name: str | None = None,
+        *,
+        op: str | None = None,
+        scope: str | None = None,
+        regex: str | None = None,
+        nan: bool = False,
+        inf: bool = False,
+        above: float | None = None,
+        when: str | Expression | None = None,
+    ) -> Breakpoint:
+        """Stop where all given places fit and, if conditions are given, one of them holds.
+
+        ``name`` is a pattern such as ``"hidden/*"``; ``above`` bounds |max|; ``when`` is an
+        expression such as ``"abs(value).mean() > 3"`` (see :class:`Expression`).
+        """
+        made = make_breakpoint(
+            self._numbers + 1,
+            {n.op.name for n in self.frame.steps} | set(OPS),
+            [n.name for n in self._frames[0].steps],
+            name=name,
+            op=op,
+            scope=scope,
+            regex=regex,
+            nan=nan,
+            inf=inf,
+            above=above,
+            when=when,
+        )
+        self._numbers += 1
+        self.breakpoints.append(made)
+        return made
+
+    def clear(self, breakpoint: Breakpoint | int | None = None) -> None:
+        """Remove one breakpoint, or all."""
+        number = breakpoint.number if isinstance(breakpoint, Breakpoint) else breakpoint
+        self.breakpoints = [b for b in self.breakpoints if number not in (None, b.number)]
+
+    def watch(self, expression: str) -> Expression:
+        """Add an expression to ``watches()``."""
+        parsed = Expression(expression)
+        for name in parsed.tensors:
+            self._find(name)
+        self._watches[expression] = parsed
+        return parsed
+
+    def unwatch(self, expression: str) -> None:
+        """Remove a watch."""
+        self._watches.pop(expression, None)
+
+    def watches(self) -> dict[str, Any]:
+        """Return the value of every watch here; None where something is not computed yet."""
+        return {text: self.evaluate(parsed) for text, parsed in self._watches.items()}
+
+    def evaluate(self, expression: str | Expression) -> Any:
+        """Return an expression's value here, or None while a tensor in it is not computed yet."""
+        parsed = Expression(expression) if isinstance(expression, str) else expression
+        for name in parsed.tensors:
+            frame, t = self._find(name)
+            if not frame.is_known(t):
+                return None
+        return parsed.evaluate(_Lookup(self))
+
+    def find_nonfinite(self) -> Origin | None:
+        """Run to the end and return the first origin of a NaN or Inf, forward or backward."""
+        while self.depth:
+            self._leave()
+        held, self.breakpoints = self.breakpoints, []
+        try:
+            stop = self._run(None)
+        finally:
+            self.breakpoints = held
+        if stop.error is not None:
+            raise stop.error
+        return find_origin(self.frame, self.fetches)
+
+    # -- editing ---------------------------------------------------------------------------------
+
+    def edit(self, name: str | Tensor, value: Any) -> list[str]:
+        """Replace a value; returns the names of the nodes that depend on it.
+
+        Placeholders, variables and activations can be edited; the graph's own values stay. The
+        new value takes effect with ``rerun()``, or with the next move.
+        """
+        frame, t = self._find(name)
+        if frame is not self.frame:
+            raise GraphError(f"{t.name!r} belongs to a level above", hint="out() first")
+        held = frame.value(t)
+        array = coerce(value, TensorSpec(held.shape, held.dtype), f"{t.kind} {t.name!r}").copy()
+        self._pending[t] = frame.override(t, array)
+        return [n.name for n in self._pending[t]]
+
+    def rerun(self) -> int:
+        """Run again exactly the nodes that depend on the edits and had run; returns how many."""
+        pending, self._pending = self._pending, {}
+        affected = {n for nodes in pending.values() for n in nodes}
+        order = sorted(affected, key=self.frame.index.__getitem__)
+        return self.frame.rerun(pending, order)
+
+    def _settle_edits(self) -> None:
+        if self._pending:
+            self.rerun()
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def _path(self, node: Node) -> str:
+        return f"{self.frame.label}/{node.name}" if self.frame.label else node.name
+
+    def _tensor(self, key: Any) -> Tensor:
+        return self.graph[key] if isinstance(key, str) else self.graph.check_member(key)
+
+    def _find(self, name: str | Tensor) -> tuple[Frame, Tensor]:
+        """Return the frame and tensor that a name means: this level first, then those above."""
+        if isinstance(name, Tensor):
+            for frame in reversed(self._frames):
+                if name.node in frame.index or frame.is_known(name):
+                    return frame, name
+            raise GraphError(f"{name.name!r} does not run here")
+        for frame in reversed(self._frames):
+            short = name.removeprefix(frame.label + "/") if frame.label else name
+            head, _, tail = short.rpartition(":")
+            base, index = (head, int(tail)) if head and tail.isdigit() else (short, 0)
+            for node in frame.steps if frame.label else ():
+                if node.name == base and index < len(node.outputs):
+                    return frame, node.outputs[index]
+        found = self.graph[name]
+        return self._frames[0], found
+
+
+class _Lookup(Mapping[str, Any]):
+    """Tensors of a stepper by name, computed when asked."""
+
+    def __init__(self, stepper: Stepper) -> None:
+        self._stepper = stepper
+
+    def __getitem__(self, name: str) -> Any:
+        return self._stepper.value(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (n.name for n in self._stepper.nodes())
+
+    def __len__(self) -> int:
+        return len(self._stepper.nodes())
+
+
+def _forward_first(order: Sequence[Node]) -> list[Node]:
+    """Put the user's nodes before gradients, unless the user built on gradients."""
+    mixed = any(t is not None and t.node.derived for n in order if not n.derived for t in n.inputs)
+    return list(order) if mixed else sorted(order, key=lambda n: n.derived)
+
+
+def _spec_with_value(array: Array) -> TensorSpec:
+    spec = spec_of(array)
+    if array.dtype.kind in "iu" and array.size <= 16:
+        spec.value = array
+    return spec
