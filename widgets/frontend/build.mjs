@@ -1,0 +1,63 @@
+// Bundles one ES module per widget into the Python package; `--tests` bundles the tests for Node instead.
+//
+// Style sheets are inlined as text. A worker is imported as `worker:PATH`: it is bundled on its own and
+// arrives as source text, so that it can be started from a Blob URL wherever the widget happens to run.
+import { build } from "esbuild";
+import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const LIMIT = 150_000; // bytes; every widget instance carries its whole module in its state
+const common = {
+  absWorkingDir: here,
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  loader: { ".css": "text" },
+  legalComments: "none",
+  logLevel: "warning",
+};
+
+const workerSource = {
+  name: "worker-source",
+  setup(plugin) {
+    plugin.onResolve({ filter: /^worker:/ }, (args) => ({
+      path: resolve(args.resolveDir, args.path.slice("worker:".length)),
+      namespace: "worker-source",
+    }));
+    plugin.onLoad({ filter: /.*/, namespace: "worker-source" }, async (args) => {
+      const bundle = await build({ ...common, entryPoints: [args.path], format: "iife", minify: true, write: false });
+      return { contents: bundle.outputFiles[0].text, loader: "text" };
+    });
+  },
+};
+
+if (process.argv.includes("--tests")) {
+  rmSync(join(here, "build/tests"), { recursive: true, force: true });
+  await build({
+    ...common,
+    entryPoints: readdirSync(join(here, "tests")).filter((f) => f.endsWith(".ts") && !f.endsWith(".d.ts")).map((f) => `tests/${f}`),
+    outdir: "build/tests",
+    outExtension: { ".js": ".mjs" },
+    platform: "node",
+    plugins: [workerSource],
+  });
+} else {
+  const outdir = resolve(here, "../gradwright_widgets/static");
+  mkdirSync(outdir, { recursive: true });
+  const names = ["graph_view", "live_plot", "parameter_table", "workbench"];
+  await build({
+    ...common,
+    entryPoints: names.map((name) => `src/${name}.ts`),
+    outdir,
+    minify: true,
+    charset: "utf8",
+    plugins: [workerSource],
+  });
+  for (const name of names) {
+    const { size } = statSync(join(outdir, `${name}.js`));
+    console.log(`${name}.js ${(size / 1000).toFixed(1)} kB`);
+    if (size > LIMIT) throw new Error(`${name}.js has ${size} bytes; a widget module may have ${LIMIT}`);
+  }
+}

@@ -1,0 +1,140 @@
+// One way of drawing for the screen and for export: a pen on a canvas, and a pen that writes SVG.
+
+export interface TextStyle {
+  size: number;
+  weight?: number;
+  color: string;
+  align?: "left" | "center" | "right";
+}
+
+export interface Pen {
+  box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void;
+  begin(): void;
+  move(x: number, y: number): void;
+  line(x: number, y: number): void;
+  curve(x1: number, y1: number, x2: number, y2: number, x: number, y: number): void;
+  stroke(color: string, width: number, dash?: number[]): void;
+  fill(color: string): void;
+  /** Text with its middle line at `y`. */
+  text(value: string, x: number, y: number, style: TextStyle): void;
+}
+
+export class CanvasPen implements Pen {
+  constructor(private readonly context: CanvasRenderingContext2D, private readonly font: string) {
+    context.textBaseline = "middle";
+    context.lineJoin = "round";
+  }
+
+  box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
+    const { context } = this;
+    context.beginPath();
+    if (radius > 0) context.roundRect(x, y, width, height, radius);
+    else context.rect(x, y, width, height);
+    if (paint.fill) this.fill(paint.fill);
+    if (paint.stroke) this.stroke(paint.stroke, paint.width ?? 1, paint.dash);
+  }
+
+  begin(): void {
+    this.context.beginPath();
+  }
+
+  move(x: number, y: number): void {
+    this.context.moveTo(x, y);
+  }
+
+  line(x: number, y: number): void {
+    this.context.lineTo(x, y);
+  }
+
+  curve(x1: number, y1: number, x2: number, y2: number, x: number, y: number): void {
+    this.context.bezierCurveTo(x1, y1, x2, y2, x, y);
+  }
+
+  stroke(color: string, width: number, dash: number[] = []): void {
+    const { context } = this;
+    context.strokeStyle = color;
+    context.lineWidth = width;
+    context.setLineDash(dash);
+    context.stroke();
+  }
+
+  fill(color: string): void {
+    this.context.fillStyle = color;
+    this.context.fill();
+  }
+
+  text(value: string, x: number, y: number, { size, weight = 400, color, align = "left" }: TextStyle): void {
+    const { context } = this;
+    context.font = `${weight} ${size}px ${this.font}`;
+    context.textAlign = align;
+    context.fillStyle = color;
+    context.fillText(value, x, y);
+  }
+}
+
+const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
+
+export function escapeXml(text: string): string {
+  // Control characters other than tab and line ends have no place in XML 1.0 at all.
+  return text.replace(/[&<>"']/g, (c) => ESCAPES[c]).replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, "\ufffd");
+}
+
+export class SvgPen implements Pen {
+  private readonly parts: string[] = [];
+  private path = "";
+
+  constructor(private readonly font: string) {}
+
+  box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
+    const stroke = paint.stroke ? this.strokeAttributes(paint.stroke, paint.width ?? 1, paint.dash) : "";
+    const size = `x="${number(x)}" y="${number(y)}" width="${number(width)}" height="${number(height)}" rx="${number(radius)}"`;
+    this.parts.push(`<rect ${size} fill="${escapeXml(paint.fill ?? "none")}"${stroke}/>`);
+  }
+
+  begin(): void {
+    this.path = "";
+  }
+
+  move(x: number, y: number): void {
+    this.path += `M${number(x)} ${number(y)}`;
+  }
+
+  line(x: number, y: number): void {
+    this.path += `L${number(x)} ${number(y)}`;
+  }
+
+  curve(x1: number, y1: number, x2: number, y2: number, x: number, y: number): void {
+    this.path += `C${[x1, y1, x2, y2, x, y].map(number).join(" ")}`;
+  }
+
+  stroke(color: string, width: number, dash?: number[]): void {
+    if (this.path) this.parts.push(`<path d="${this.path}" fill="none"${this.strokeAttributes(color, width, dash)}/>`);
+  }
+
+  fill(color: string): void {
+    if (this.path) this.parts.push(`<path d="${this.path}" fill="${escapeXml(color)}"/>`);
+  }
+
+  text(value: string, x: number, y: number, { size, weight = 400, color, align = "left" }: TextStyle): void {
+    const anchor = { left: "start", center: "middle", right: "end" }[align];
+    const place = `x="${number(x)}" y="${number(y)}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}"`;
+    this.parts.push(`<text ${place} dominant-baseline="central" fill="${escapeXml(color)}">${escapeXml(value)}</text>`);
+  }
+
+  private strokeAttributes(color: string, width: number, dash: number[] = []): string {
+    return ` stroke="${escapeXml(color)}" stroke-width="${number(width)}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}`;
+  }
+
+  finish(x: number, y: number, width: number, height: number, background: string, title: string): string {
+    const box = [x, y, width, height].map(number).join(" ");
+    return (
+      `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${box}" width="${number(width)}" height="${number(height)}" ` +
+      `font-family="${escapeXml(this.font)}" role="img"><title>${escapeXml(title)}</title>` +
+      `<rect x="${number(x)}" y="${number(y)}" width="100%" height="100%" fill="${escapeXml(background)}"/>${this.parts.join("")}</svg>`
+    );
+  }
+}
+
+function number(value: number): string {
+  return String(Math.round(value * 100) / 100);
+}

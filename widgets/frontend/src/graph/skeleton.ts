@@ -1,0 +1,182 @@
+// Layers: which row each vertex of a level stands in, and the segments between neighbouring rows.
+//
+// 1. Cycles (two scopes can each need the other) are opened at the edges that run against creation order.
+// 2. Rows are chosen so that lines are short in total (see rank.ts).
+// 3. A net that spans several rows gets one bend per row, shared by all of its targets like the trunk of a tree.
+
+import type { Level } from "./level";
+import { assignRows } from "./rank";
+
+/** Bends are added up to this many; beyond, the longest nets are drawn as direct curves. */
+const BENDS_PER_VERTEX = 8;
+const BENDS_AT_LEAST = 20_000;
+
+export interface Segments {
+  count: number;
+  upper: Int32Array;
+  lower: Int32Array;
+  net: Int32Array;
+  /** Result index at the upper end and argument position at the lower end; 0 at bends and scopes. */
+  upperSlot: Int32Array;
+  lowerSlot: Int32Array;
+}
+
+export interface Skeleton {
+  level: Level;
+  /** Items and ports first, as numbered by the level; bends after them. */
+  vertexCount: number;
+  realCount: number;
+  rank: Int32Array;
+  rankCount: number;
+  /** Vertex only feeds its one consumer and is fed by nothing else: parameters, constants. */
+  floating: Uint8Array;
+  segments: Segments;
+  /** Pairs (net, index of target) that run upwards, and those drawn without bends. */
+  feedback: [number, number][];
+  express: [number, number][];
+}
+
+export function buildSkeleton(level: Level): Skeleton {
+  const itemCount = level.items.length;
+  const inEnd = itemCount + level.inPorts.length;
+  const realCount = inEnd + level.outPorts.length;
+  const out: number[][] = Array.from({ length: realCount }, () => []);
+  const inn: number[][] = Array.from({ length: realCount }, () => []);
+  for (const net of level.nets) {
+    for (const target of net.targets) {
+      out[net.source].push(target);
+      inn[target].push(net.source);
+    }
+  }
+  const { topological, against } = orderVertices(out, inn);
+  const forward = (a: number, b: number): boolean => !against.size || !against.has(a * realCount + b);
+
+  // Rows: ports have rows of their own above and below the children.
+  const tail: number[] = [];
+  const head: number[] = [];
+  for (let v = 0; v < itemCount; v++) {
+    for (const w of new Set(out[v])) {
+      if (w >= itemCount || !forward(v, w)) continue;
+      tail.push(v);
+      head.push(w);
+    }
+  }
+  const rows = assignRows({ vertexCount: itemCount, tail, head });
+  const base = level.inPorts.length ? 1 : 0;
+  const rank = new Int32Array(realCount);
+  let deepest = 0;
+  for (let v = 0; v < itemCount; v++) deepest = Math.max(deepest, (rank[v] = rows[v] + base));
+  for (let v = inEnd; v < realCount; v++) rank[v] = deepest + 1;
+
+  const floating = new Uint8Array(realCount);
+  for (const v of topological) {
+    if (v < itemCount && inn[v].every((u) => floating[u] && out[u].length === 1)) floating[v] = 1;
+  }
+  return addBends(level, realCount, rank, floating, against);
+}
+
+/** Kahn's order; where only cycles remain, the vertex created first goes next and its open inputs count as feedback. */
+function orderVertices(out: number[][], inn: number[][]): { topological: number[]; against: Set<number> } {
+  const n = out.length;
+  const waiting = Int32Array.from(inn, (list) => list.length);
+  const placed = new Uint8Array(n);
+  const topological: number[] = [];
+  const against = new Set<number>();
+  const place = (v: number): void => {
+    placed[v] = 1;
+    topological.push(v);
+  };
+  for (let v = 0; v < n; v++) if (!waiting[v]) place(v);
+  let head = 0;
+  for (let first = 0; ; ) {
+    for (; head < topological.length; head++) {
+      for (const w of out[topological[head]]) if (--waiting[w] === 0 && !placed[w]) place(w);
+    }
+    if (topological.length === n) return { topological, against };
+    while (placed[first]) first++;
+    for (const u of inn[first]) if (!placed[u]) against.add(u * n + first);
+    place(first);
+  }
+}
+
+function addBends(level: Level, realCount: number, realRank: Int32Array, floating: Uint8Array, against: Set<number>): Skeleton {
+  const feedback: [number, number][] = [];
+  const express: [number, number][] = [];
+  const rank: number[] = Array.from(realRank);
+  const columns: Record<"upper" | "lower" | "net" | "upperSlot" | "lowerSlot", number[]> = {
+    upper: [], lower: [], net: [], upperSlot: [], lowerSlot: [],
+  };
+  const join = (upper: number, lower: number, net: number, upperSlot: number, lowerSlot: number): void => {
+    columns.upper.push(upper);
+    columns.lower.push(lower);
+    columns.net.push(net);
+    columns.upperSlot.push(upperSlot);
+    columns.lowerSlot.push(lowerSlot);
+  };
+  const slotOf = outputSlots(level);
+
+  const spans = level.nets.map((net, k) => {
+    let deepest = 0;
+    for (const target of net.targets) deepest = Math.max(deepest, realRank[target]);
+    return { net: k, bends: Math.max(0, deepest - realRank[net.source] - 1) };
+  });
+  let budget = Math.max(BENDS_AT_LEAST, BENDS_PER_VERTEX * realCount);
+  const direct = new Uint8Array(level.nets.length);
+  for (const { net, bends } of [...spans].sort((a, b) => a.bends - b.bends || a.net - b.net)) {
+    if (bends > budget) direct[net] = 1;
+    else budget -= bends;
+  }
+
+  level.nets.forEach((net, k) => {
+    const trunk = [net.source]; // trunk[d]: the vertex that carries the net d rows below its source
+    const byDepth = net.targets.map((target, i) => [realRank[target], i]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    for (const [row, i] of byDepth) {
+      const target = net.targets[i];
+      if (against.has(net.source * realCount + target)) feedback.push([k, i]);
+      else if (direct[k]) express.push([k, i]);
+      else {
+        while (trunk.length < row - realRank[net.source]) {
+          const bend = rank.length;
+          rank.push(realRank[net.source] + trunk.length);
+          const above = trunk[trunk.length - 1];
+          join(above, bend, k, above === net.source ? slotOf[k] : 0, 0);
+          trunk.push(bend);
+        }
+        const above = trunk[row - realRank[net.source] - 1];
+        join(above, target, k, above === net.source ? slotOf[k] : 0, net.positions[i]);
+      }
+    }
+  });
+  const used = [...new Set(rank)].sort((a, b) => a - b);
+  const compact = new Map(used.map((row, k) => [row, k]));
+  return {
+    level,
+    vertexCount: rank.length,
+    realCount,
+    rank: Int32Array.from(rank, (row) => compact.get(row)!),
+    rankCount: used.length,
+    floating,
+    segments: {
+      count: columns.upper.length,
+      upper: Int32Array.from(columns.upper),
+      lower: Int32Array.from(columns.lower),
+      net: Int32Array.from(columns.net),
+      upperSlot: Int32Array.from(columns.upperSlot),
+      lowerSlot: Int32Array.from(columns.lowerSlot),
+    },
+    feedback,
+    express,
+  };
+}
+
+/** Nets of one source leave it side by side, in the order of its results. */
+function outputSlots(level: Level): Int32Array {
+  const slots = new Int32Array(level.nets.length);
+  const seen = new Map<number, number>();
+  level.nets.forEach((net, k) => {
+    const slot = seen.get(net.source) ?? 0;
+    slots[k] = slot;
+    seen.set(net.source, slot + 1);
+  });
+  return slots;
+}

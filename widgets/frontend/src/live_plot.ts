@@ -1,0 +1,6 @@
+import { mountPlotPanel, plotStore } from "./plot/plot_panel";
+import { defineWidget, openSaved, type Saved } from "./ui/shell";
+
+const widget = defineWidget(plotStore, mountPlotPanel);
+export default widget;
+export const open = (el: HTMLElement, saved: Saved): void => openSaved(widget, el, saved);

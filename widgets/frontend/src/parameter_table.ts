@@ -1,0 +1,6 @@
+import { mountParameterPanel } from "./table/parameter_panel";
+import { defineWidget, openSaved, type Saved } from "./ui/shell";
+
+const widget = defineWidget(() => undefined, mountParameterPanel);
+export default widget;
+export const open = (el: HTMLElement, saved: Saved): void => openSaved(widget, el, saved);

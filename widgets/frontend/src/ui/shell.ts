@@ -1,0 +1,105 @@
+// What every widget has around its panels: style sheet, height, keyboard manners, the message line, and a way to live
+// in a file without a kernel.
+
+import css from "../style.css";
+import { Cleanup, type Model, type RenderContext, type Widget } from "./afm";
+import { element } from "./dom";
+
+export type Factory = () => Widget;
+
+/**
+ * A widget module's default export. The host calls it once per model: `prepare` runs when the model exists and its
+ * result is shared by all views of it; `mount` builds one view and returns what takes it down again.
+ */
+export function defineWidget<Shared>(
+  prepare: (model: Model) => Shared,
+  mount: (root: HTMLElement, model: Model, shared: Shared) => () => void,
+): Factory {
+  return () => {
+    let shared: Shared | undefined;
+    return {
+      initialize({ model }) {
+        shared = prepare(model);
+      },
+      render({ model, el }: RenderContext) {
+        const root = element("div", { class: "gw", "data-lm-suppress-shortcuts": "true" });
+        addStyle(el);
+        el.append(root);
+        const cleanup = new Cleanup();
+        const message = element("div", { class: "gw-message", role: "alert", hidden: true });
+        const update = (): void => {
+          root.style.setProperty("--gw-height", `${Number(model.get("height")) || 420}px`);
+          message.textContent = String(model.get("message") ?? "");
+          message.hidden = !message.textContent;
+        };
+        cleanup.model(model, "change:height", update);
+        cleanup.model(model, "change:message", update);
+        cleanup.add(mount(root, model, (shared ??= prepare(model))));
+        root.append(message);
+        update();
+        return () => {
+          cleanup.run();
+          root.remove();
+        };
+      },
+    };
+  };
+}
+
+/** Once per document or shadow root, whichever the host puts the widget in. */
+function addStyle(el: HTMLElement): void {
+  const root = el.getRootNode();
+  const parent = root instanceof ShadowRoot ? root : document.head;
+  if (parent.querySelector("style[data-gradwright]")) return;
+  parent.append(element("style", { "data-gradwright": true }, css));
+}
+
+/** State of a widget in a file: traits, and the messages that a new view would get from the kernel. */
+export interface Saved {
+  state: Record<string, unknown>;
+  messages: { content: unknown; buffers: unknown[] }[];
+}
+
+/** Shows a widget without a kernel. What is drawn can be explored; what would change the graph is left alone. */
+export function openSaved(factory: Factory, el: HTMLElement, saved: Saved): void {
+  const state = revive(saved.state) as Record<string, unknown>;
+  const listeners = new Map<string, Set<(...args: unknown[]) => void>>();
+  const emit = (event: string, ...args: unknown[]): void => listeners.get(event)?.forEach((callback) => callback(...args));
+  const model: Model = {
+    get: (key) => state[key],
+    set: (key, value) => {
+      state[key] = value;
+      emit(`change:${key}`);
+    },
+    save_changes: () => undefined,
+    send: (content) => {
+      const { kind } = content as { kind: string };
+      queueMicrotask(() => {
+        if (kind.endsWith(".sync")) for (const m of saved.messages) emit("msg:custom", m.content, revive(m.buffers));
+        else if (kind === "parameters.freeze") {
+          state.message = "This is a saved view: open the notebook to freeze parameters.";
+          emit("change:message");
+          emit("change:frozen");
+        }
+      });
+    },
+    on: (event, callback) => {
+      const known = listeners.get(event);
+      if (known) known.add(callback as () => void);
+      else listeners.set(event, new Set([callback as () => void]));
+    },
+    off: (event, callback) => void listeners.get(event)?.delete(callback as () => void),
+  };
+  const widget = factory();
+  widget.initialize?.({ model });
+  widget.render({ model, el });
+}
+
+/** Buffers are stored as `{"$bytes": base64}`. */
+function revive(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(revive);
+  if (value === null || typeof value !== "object") return value;
+  const { $bytes } = value as { $bytes?: string };
+  if (typeof $bytes === "string") return new DataView(Uint8Array.from(atob($bytes), (c) => c.charCodeAt(0)).buffer);
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, revive(inner)]));
+}
