@@ -158,22 +158,15 @@ def drop_derived(graph: Graph) -> None:
     roots = [t for n in graph.nodes for t in n.inputs if t is not None and t.node.derived]
     roots += [t for t in graph.updates.values() if t.node.derived]
     kept = set(ancestors(roots))
-    for node in derived:
-        if node not in kept and not isinstance(node.op, Variable):
-            _discard(node)
+    discard(n for n in derived if n not in kept and not isinstance(n.op, Variable))
 
 
-def drop_scope(graph: Graph, scope: str) -> None:
-    """Remove the part of the derived layer under ``scope``, state included."""
-    for node in graph.derived:
-        if node.name.startswith(scope + "/"):
-            _discard(node)
-
-
-def _discard(node: Node) -> None:
-    _unlink(node)
-    del node.graph._nodes[node.name]
-    node.graph.values.discard(node.name)
+def discard(nodes: Iterable[Node]) -> None:
+    """Remove nodes of the derived layer and their values; whoever built them knows their users."""
+    for node in nodes:
+        _unlink(node)
+        del node.graph._nodes[node.name]
+        node.graph.values.discard(node.name)
 
 
 def supersede(old: Node, new: Node) -> None:

@@ -156,11 +156,11 @@ class Graph:
         return tensor
 
     def scalar(self, value: Any, dtype: Any) -> Tensor:
-        """Return a constant for a number, one per value and dtype."""
+        """Return a constant for a number, one per value, dtype and layer."""
         array = np.asarray(value, dtype)
-        key = (array.tobytes(), array.dtype)
+        key = (array.tobytes(), array.dtype, bool(self._deriving))
         held = self._scalars.get(key)
-        if held is None or held.node.graph is not self or held.name not in self._nodes:
+        if held is None or self._nodes.get(held.name) is not held.node:
             with self._at_top():
                 held = self._scalars[key] = self.constant(array)
         return held
