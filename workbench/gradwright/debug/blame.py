@@ -1,0 +1,341 @@
+"""Which op is wrong: every node's vjp is held against its own forward, at the values of one run.
+
+For a node y = f(x) with a random cotangent g and a random direction v,
+
+    ⟨vjp(g), v⟩ = d/dt ⟨g, f(x + t·v)⟩ at t = 0,
+
+which costs one vjp and two evaluations of f when it holds. It needs no other node, so an error is
+found where it is made, not where it arrives. Complex numbers use Re ⟨conj(a), b⟩.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..control import Cond
+from ..gradient import fit, pull_back
+from ..graph import Constant, Graph, Node, Source, SubGraph, Tensor, ancestors, expansion
+from ..graph.expand import run_nodes, stand_in
+from ..op import ZERO, NotDifferentiable, Op, run_forward
+from ..spec import TensorSpec, is_floating, kind
+from .numeric import Comparison, compare
+
+Array = np.ndarray[Any, Any]
+WIDE, NARROW = 1e-4, 1e-6
+"""Relative steps between which an output element must become straight, or else has a kink."""
+
+
+@dataclass(frozen=True)
+class InputCheck:
+    """One input's cotangent beside finite differences along a random direction."""
+
+    name: str
+    comparison: Comparison
+
+
+@dataclass(frozen=True)
+class NodeCheck:
+    """What the check of one node found.
+
+    ``verdict`` is ``ok``, ``kink`` (not differentiable here, the vjp is one of the slopes),
+    ``unclear``, ``fail``, or ``none`` where there is nothing to check. ``inner`` holds the nodes at
+    fault inside a composite.
+    """
+
+    name: str
+    op: str
+    where: str
+    verdict: str
+    reason: str = ""
+    inputs: tuple[InputCheck, ...] = ()
+    inner: tuple[NodeCheck, ...] = field(default=())
+
+
+class Vjp:
+    """An op's vjp on inputs of fixed specs, ready to run."""
+
+    def __init__(self, op: Op, specs: Sequence[TensorSpec | None]) -> None:
+        graph = Graph(op.name, scratch=True)
+        self.xs = [None if s is None else stand_in(graph, f"x{i}", s) for i, s in enumerate(specs)]
+        with graph:
+            graph.add(op, self.xs)
+            node = graph.latest
+            self.ys = node.outputs
+            self.gs = [
+                stand_in(graph, f"g{i}", t.spec) if is_floating(t.dtype) else None
+                for i, t in enumerate(node.public)
+            ]
+            gs = [ZERO if g is None else g for g in self.gs]
+            gs += [ZERO] * (len(node.outputs) - len(node.public))
+            wanted = [t is not None and is_floating(t.dtype) for t in node.inputs]
+            live = any(wanted) and any(g is not None for g in self.gs)
+            found = pull_back(node, gs, wanted) if live else [ZERO] * len(node.inputs)
+            self.refused = {
+                i: g.reason for i, g in enumerate(found) if isinstance(g, NotDifferentiable)
+            }
+            self.cotangents = {
+                i: None if g is ZERO else fit(node, x, g)
+                for i, (x, g, want) in enumerate(zip(node.inputs, found, wanted, strict=True))
+                if want and live and x is not None and i not in self.refused
+            }
+        given = [t for t in (*self.xs, *self.ys, *self.gs) if t is not None]
+        self._targets = [t for t in self.cotangents.values() if t is not None]
+        self._nodes = ancestors(self._targets, stop=set(given))
+
+    def __call__(
+        self, xs: Sequence[Array | None], ys: Sequence[Array], gs: Sequence[Array], training: bool
+    ) -> dict[int, Array]:
+        """Return the cotangents of the inputs that have one, by number."""
+        env: dict[Tensor, Array] = {
+            t: a
+            for ts, arrays in ((self.xs, xs), (self.ys, ys), (self.gs, gs))
+            for t, a in zip(ts, arrays, strict=True)
+            if t is not None and a is not None
+        }
+        found = iter(run_nodes(self._nodes, env, self._targets, training=training))
+        return {
+            i: np.zeros_like(xs[i]) if t is None else next(found)
+            for i, t in self.cotangents.items()
+        }
+
+
+@functools.lru_cache(maxsize=1024)
+def _vjp(op: Op, keys: tuple[Any, ...]) -> Vjp:
+    specs = []
+    for key in keys:
+        if key is not None:
+            shape, dtype, known = key
+            value = None if known is None else np.array(known, dtype).reshape(shape)
+            key = TensorSpec(shape, dtype, value)
+        specs.append(key)
+    return Vjp(op, specs)
+
+
+def known_specs(op: Op, xs: Sequence[Array | None]) -> list[TensorSpec | None]:
+    """Return the specs of an op's inputs, with the integers that may decide output shapes."""
+    specs: list[TensorSpec | None] = []
+    for i, x in enumerate(xs):
+        decides = i in op.needs_values or (op.is_composite() and x is not None and x.size <= 16)
+        value = x if decides and x is not None and x.dtype.kind == "i" else None
+        specs.append(None if x is None else TensorSpec(x.shape, x.dtype, value))
+    return specs
+
+
+class LocalCheck:
+    """The check of one op on arrays: draws cotangents and directions, compares, finds kinks."""
+
+    def __init__(
+        self,
+        op: Op,
+        xs: Sequence[Array | None],
+        ys: Sequence[Array],
+        rng: np.random.Generator,
+        *,
+        training: bool = False,
+        rtol: float = 1e-5,
+    ) -> None:
+        self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
+        self.rtol = rtol
+        specs = known_specs(op, xs)
+        self.vjp = _vjp(op, tuple(None if s is None else s.key() for s in specs))
+        self.directions = {
+            i: _direction(x, rng)
+            for i in self.vjp.cotangents
+            if (x := self.xs[i]) is not None and x.size
+        }
+        self.gs = [
+            np.where(np.isfinite(y), _normal(y, rng), 0) if g is not None else y
+            for g, y in zip(self.vjp.gs, self.ys, strict=False)
+        ]
+        self.outputs = [i for i, g in enumerate(self.vjp.gs) if g is not None and self.gs[i].size]
+
+    def run(self) -> tuple[str, str, tuple[InputCheck, ...]]:
+        """Return verdict, reason, and where it is not ``ok`` the comparison of each input."""
+        if not self.directions or not self.outputs:
+            return "none", "", ()
+        exact = self.exact(self.gs)
+        wild = [i for i, a in exact.items() if not np.isfinite(a)]
+        if wild:
+            names = ", ".join(self.label(i) for i in wild)
+            found = tuple(
+                InputCheck(self.label(i), Comparison("fail", exact[i], np.nan, np.nan))
+                for i in wild
+            )
+            return "fail", f"the cotangent of {names} is not finite", found
+        joint = compare(
+            lambda t: self.at(t, self.directions, self.gs), sum(exact.values()), rtol=self.rtol
+        )
+        if joint.verdict == "ok":
+            return "ok", "", ()
+        return self._closely()
+
+    def exact(self, gs: Sequence[Array]) -> dict[int, float]:
+        """Return ⟨vjp(g), v⟩ for each input."""
+        with np.errstate(all="ignore"):
+            found = self.vjp(self.xs, self.ys, gs, self.training)
+        return {i: _inner(v, found[i]) for i, v in self.directions.items()}
+
+    def forward(self, t: float, directions: Mapping[int, Array]) -> Sequence[Array]:
+        """Return the outputs at x + t·v."""
+        xs = [
+            x + t * directions[i] if i in directions and x is not None else x
+            for i, x in enumerate(self.xs)
+        ]
+        with np.errstate(all="ignore"):
+            return run_forward(self.op, xs)
+
+    def at(self, t: float, directions: Mapping[int, Array], gs: Sequence[Array]) -> float:
+        """Return ⟨g, f(x + t·v)⟩."""
+        ys = self.forward(t, directions)
+        return sum(_inner(gs[i], ys[i]) for i in self.outputs)
+
+    def label(self, i: int) -> str:
+        """Return the name of an input."""
+        names = [p.name for p in self.op.inputs]
+        return names[i] if i < len(names) and not names[i].startswith("*") else f"input {i}"
+
+    def _closely(self) -> tuple[str, str, tuple[InputCheck, ...]]:
+        """Check input by input, elements with a kink apart from the smooth ones."""
+        found, verdicts = [], set()
+        for i in self.directions:
+            alone = {i: self.directions[i]}
+            rough = self._kinked(alone)
+            smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
+            comparison = compare(
+                lambda t, v=alone, gs=smooth: self.at(t, v, gs),  # type: ignore[misc]
+                self.exact(smooth)[i],
+                rtol=self.rtol,
+            )
+            if comparison.verdict != "fail" and any(k.any() for k in rough):
+                kinked = [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)]
+                comparison = self._between(i, kinked)
+            found.append(InputCheck(self.label(i), comparison))
+            verdicts.add(comparison.verdict)
+        for verdict in ("fail", "unclear", "kink"):
+            if verdict in verdicts:
+                return verdict, _reason(found, verdict), tuple(found)
+        return "ok", "", tuple(found)
+
+    def _kinked(self, directions: Mapping[int, Array]) -> list[Array]:
+        """Return per output which elements have different slopes on both sides."""
+        masks = []
+        narrow, wide = (
+            [self.forward(h, directions), self.forward(-h, directions)] for h in (NARROW, WIDE)
+        )
+        for i, y in enumerate(self.ys[: len(self.gs)]):
+            if i not in self.outputs:
+                masks.append(np.zeros(np.shape(y), bool))
+                continue
+            with np.errstate(all="ignore"):
+                near = np.abs(narrow[0][i] - 2 * y + narrow[1][i]) / NARROW
+                far = np.abs(wide[0][i] - 2 * y + wide[1][i]) / WIDE
+                noise = (
+                    1e3 * np.finfo(np.float64).eps * np.max(np.abs(y[np.isfinite(y)]), initial=0)
+                )
+                masks.append((near > 0.3 * far) & (near > noise / NARROW))
+        return masks
+
+    def _between(self, i: int, gs: Sequence[Array]) -> Comparison:
+        """Hold the slope of the kinked elements against the interval of their one-sided slopes."""
+        alone = {i: self.directions[i]}
+        above, below = self.forward(NARROW, alone), self.forward(-NARROW, alone)
+        low = high = 0.0
+        for k in self.outputs:
+            with np.errstate(all="ignore"):
+                right = np.conj(gs[k]) * (above[k] - self.ys[k]) / NARROW
+                left = np.conj(gs[k]) * (self.ys[k] - below[k]) / NARROW
+            used = gs[k] != 0
+            low += float(np.minimum(left.real, right.real)[used].sum())
+            high += float(np.maximum(left.real, right.real)[used].sum())
+        exact = self.exact(gs)[i]
+        slack = 1e-4 * (abs(low) + abs(high) + abs(exact))
+        inside = low - slack <= exact <= high + slack
+        return Comparison("kink" if inside else "fail", exact, (low + high) / 2, (high - low) / 2)
+
+
+def check_node(
+    node: Node,
+    op: Op,
+    xs: Sequence[Array | None],
+    ys: Sequence[Array],
+    rng: np.random.Generator,
+    *,
+    training: bool = False,
+    rtol: float = 1e-5,
+) -> NodeCheck:
+    """Check one node on its arrays; a composite at fault is opened to see who inside is."""
+    verdict, reason, found = LocalCheck(op, xs, ys, rng, training=training, rtol=rtol).run()
+    inner: tuple[NodeCheck, ...] = ()
+    if verdict in ("fail", "unclear"):
+        checks = check_inside(op, xs, rng, training=training, rtol=rtol)
+        inner = tuple(c for c in checks if c.verdict == "fail")
+        if inner:
+            reason = f"{reason}; inside it {', '.join(repr(c.op) for c in inner)}"
+        elif verdict == "fail" and any(c.verdict == "kink" for c in checks):
+            verdict = "kink"
+    return NodeCheck(node.name, op.name, node.where, verdict, reason, found, inner)
+
+
+def check_inside(
+    op: Op,
+    xs: Sequence[Array | None],
+    rng: np.random.Generator,
+    *,
+    training: bool = False,
+    rtol: float = 1e-5,
+) -> list[NodeCheck]:
+    """Check the nodes that an op stands for: a composite's expansion, a cond's chosen branch."""
+    sub = inside(op, xs)
+    if sub is None:
+        return []
+    given = [x for x in xs if x is not None] if op.is_composite() else xs[1:]
+    env: dict[Tensor, Any] = dict(zip(sub.inputs, given, strict=True))
+    checks = []
+    for node in sub.nodes:
+        if isinstance(node.op, Constant):
+            env[node.outputs[0]] = node.graph.values.array(node.name)
+        elif not isinstance(node.op, Source):
+            settled = node.op.for_mode(training)
+            arrays = [None if t is None else env[t] for t in node.inputs]
+            ys = run_forward(settled, arrays)
+            env.update(zip(node.outputs, ys, strict=True))
+            checks.append(check_node(node, settled, arrays, ys, rng, training=training, rtol=rtol))
+    return checks
+
+
+def inside(op: Op, xs: Sequence[Array | None]) -> SubGraph | None:
+    """Return the graph that an op stands for on these arrays, if it stands for one."""
+    if isinstance(op, Cond):
+        return op.chosen(xs[0])
+    return expansion(op, known_specs(op, xs)) if op.is_composite() else None
+
+
+def _reason(found: Sequence[InputCheck], verdict: str) -> str:
+    parts = []
+    for check in found:
+        c = check.comparison
+        if c.verdict == verdict:
+            parts.append(f"{check.name}: vjp {c.analytic:.6g}, differences {c.numeric:.6g}")
+    return "; ".join(parts)
+
+
+def _direction(x: Array, rng: np.random.Generator) -> Array:
+    finite = np.isfinite(x)
+    size = float(np.sqrt(np.mean(np.abs(x[finite]) ** 2))) if finite.any() else 0.0
+    return np.where(finite, _normal(x, rng) * (size or 1.0), 0)
+
+
+def _normal(x: Array, rng: np.random.Generator) -> Array:
+    drawn = rng.standard_normal(x.shape)
+    return drawn + 1j * rng.standard_normal(x.shape) if kind(x.dtype) == "c" else drawn
+
+
+def _inner(a: Array, b: Array) -> float:
+    """Return Re Σ conj(a)·b over the elements where a is not 0."""
+    used = a != 0
+    return float(np.vdot(a[used], b[used]).real)

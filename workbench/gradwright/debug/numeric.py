@@ -1,0 +1,197 @@
+"""Derivatives by finite differences, with a measured error instead of a guessed tolerance.
+
+Central differences D(h) = (f(h) − f(−h)) / 2h have a truncation error that falls as h² and a
+rounding error that grows as 1/h. One h is tried first, which settles almost every case with two
+evaluations. What is left gets a sweep over h with Richardson extrapolation, the noise of f measured
+as in Moré and Wild 2011 ("Estimating computational noise", SIAM J. Sci. Comput. 33), and the slopes
+on both sides, which tell a kink from a mistake.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Function = Callable[[float], float]
+
+QUICK = 1e-4
+STEPS = 10.0 ** -np.arange(2.0, 8.25, 0.5)
+"""Steps of a sweep, relative to the size of what is perturbed: 1e-2 down to 1e-8."""
+_DECADES2 = 4  # STEPS[i + 4] is STEPS[i] / 100
+_NOISE_STEP, _NOISE_POINTS = 1e-11, 9
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Numeric derivative of a function of one variable at 0.
+
+    ``value ± error`` is the best estimate, found at ``STEPS[best]``; ``left`` and ``right`` are the
+    one-sided slopes and ``kink`` says that they differ. ``central`` holds the central differences
+    for all of ``STEPS``, which are relative to ``scale``; ``noise`` is the size of f's own errors.
+    """
+
+    value: float
+    error: float
+    best: int
+    scale: float
+    left: float
+    right: float
+    kink: bool
+    central: tuple[float, ...]
+    noise: float
+
+    def admits(self, slope: float, tolerance: float) -> bool:
+        """Tell whether ``slope`` lies between the one-sided slopes."""
+        low, high = sorted((self.left, self.right))
+        return low - tolerance <= slope <= high + tolerance
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An analytic derivative beside the numeric one.
+
+    ``verdict`` is ``ok``; ``kink`` where one-sided slopes differ and the analytic value lies
+    between them; ``fail``; or ``unclear`` where the numeric value is too uncertain to tell.
+    """
+
+    verdict: str
+    analytic: float
+    numeric: float
+    error: float
+    slope: Slope | None = None
+
+    @property
+    def excess(self) -> float:
+        """Return |analytic − numeric| relative to the larger of the two, 0 when both are 0."""
+        size = max(abs(self.analytic), abs(self.numeric))
+        return abs(self.analytic - self.numeric) / size if size > 0 else 0.0
+
+
+def compare(f: Function, analytic: float, *, scale: float = 1.0, rtol: float = 1e-5) -> Comparison:
+    """Hold an analytic derivative of ``f`` at 0 against finite differences.
+
+    ``scale`` is the size of what f's argument is added to; steps are relative to it.
+
+    >>> compare(lambda t: (3.0 + t) ** 2, 6.0).verdict
+    'ok'
+    >>> compare(lambda t: (3.0 + t) ** 2, 0.0).verdict
+    'fail'
+    >>> compare(lambda t: abs(t), 0.0).verdict
+    'kink'
+    """
+    if not math.isfinite(analytic):
+        return Comparison("fail", analytic, math.nan, math.nan)
+    h = QUICK * scale
+    above, below = f(h), f(-h)
+    central = (above - below) / (2 * h)
+    rounding = _EPS * max(abs(above), abs(below)) / h
+    size = max(abs(analytic), abs(central))
+    if abs(analytic - central) <= rtol * size and (
+        rounding <= rtol * size or above == below == f(0)
+    ):
+        return Comparison("ok", analytic, central, rounding + rtol * size)
+    return judge(analytic, slope(f, scale=scale), rtol)
+
+
+def judge(analytic: float, found: Slope, rtol: float) -> Comparison:
+    """Decide whether an analytic derivative agrees with a numeric one.
+
+    A difference passes below ``rtol`` relative or 3 errors, and fails above 10 errors only.
+    """
+    apart = abs(analytic - found.value)
+    size = max(abs(analytic), abs(found.value))
+    verdict = "unclear"
+    if found.kink:
+        width = rtol * max(abs(found.left), abs(found.right), abs(analytic)) + 3 * found.error
+        verdict = "kink" if found.admits(analytic, width) else "fail"
+    elif apart <= rtol * size + 3 * found.error or _agrees(analytic, found, rtol):
+        verdict = "ok"
+    elif apart > 10 * found.error:
+        verdict = "fail"
+    return Comparison(verdict, analytic, found.value, found.error, found)
+
+
+def _agrees(analytic: float, found: Slope, rtol: float) -> bool:
+    """Tell whether a single step, clear of noise, confirms the value: a kink may be close by."""
+    for h, central in zip(STEPS * found.scale, found.central, strict=True):
+        size = max(abs(analytic), abs(central))
+        if abs(analytic - central) <= rtol * size and found.noise / h <= rtol * size:
+            return True
+    return False
+
+
+def slope(f: Function, *, scale: float = 1.0) -> Slope:
+    """Return the derivative of ``f`` at 0 from a sweep of 13 steps and extrapolation.
+
+    >>> found = slope(lambda t: math.exp(t))
+    >>> abs(found.value - 1) < 1e-11, found.error < 1e-9, found.kink
+    (True, True, False)
+    """
+    steps = STEPS * scale
+    zero = f(0.0)
+    above = np.array([f(h) for h in steps])
+    below = np.array([f(-h) for h in steps])
+    noise = max(measured_noise(f, scale), _EPS * abs(zero))
+    with np.errstate(all="ignore"):
+        central = (above - below) / (2 * steps)
+        gap = (above - 2 * zero + below) / steps
+        value, error, best = _extrapolate(central, noise / steps)
+        at = _kink(gap, noise / steps)
+        side = best if at is None else at
+        left, right = (zero - below[side]) / steps[side], (above[side] - zero) / steps[side]
+    return Slope(
+        value, error, best, scale, float(left), float(right), at is not None,
+        tuple(central.tolist()), noise,
+    )  # fmt: skip
+
+
+def measured_noise(f: Function, scale: float) -> float:
+    """Return the size of the rounding errors of ``f`` near 0, from high differences.
+
+    Points 1e-11 apart: differences of order 3 to 6 hold no trace of a smooth function, and those of
+    errors of size s have the variance s²·(2k)!/(k!)².
+    """
+    differences = np.array([f(_NOISE_STEP * scale * j) for j in range(_NOISE_POINTS)])
+    found = 0.0
+    with np.errstate(all="ignore"):
+        for k in range(1, 7):
+            differences = np.diff(differences)
+            if k >= 3:
+                factor = math.factorial(k) ** 2 / math.factorial(2 * k)
+                found = max(found, math.sqrt(factor * float(np.mean(differences**2))))
+    return found if math.isfinite(found) else 0.0
+
+
+def _extrapolate(central: Array, noise: Array) -> tuple[float, float, int]:
+    """Return value, error and step of the best entry of two columns of Richardson's tableau."""
+    best = (math.nan, math.inf, len(central) - 1)
+    for i in range(1, len(central)):
+        first = central[i] + (central[i] - central[i - 1]) / 9
+        error = max(abs(first - central[i]), abs(central[i] - central[i - 1]) / 9) + noise[i]
+        if error < best[1]:
+            best = (float(first), float(error), i)
+        if i >= 2:
+            before = central[i - 1] + (central[i - 1] - central[i - 2]) / 9
+            second = first + (first - before) / 99
+            error = max(abs(second - first), abs(first - before) / 9) + noise[i]
+            if error < best[1]:
+                best = (float(second), float(error), i)
+    return best
+
+
+def _kink(gap: Array, noise: Array) -> int | None:
+    """Return a step at which left and right slope differ and go on differing, if there is one.
+
+    For a smooth function the gap is proportional to h: a hundredth after two decades.
+    """
+    for i in range(len(gap) - 1, _DECADES2 - 1, -1):
+        wide, narrow = abs(gap[i - _DECADES2]), abs(gap[i])
+        if narrow > 20 * noise[i] and math.isfinite(wide):
+            return i if narrow > 0.3 * wide else None
+    return None
