@@ -4,6 +4,7 @@ from .control import cond
 from .debug import Stepper
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
+from .io import inspect, load, load_state, save
 from .listeners import Listener
 from .lowering import lowering
 from .op import (
@@ -44,8 +45,12 @@ __all__ = [
     "clone",
     "cond",
     "gradients",
+    "inspect",
+    "load",
+    "load_state",
     "lowering",
     "register",
+    "save",
 ]
 
 # exp, concat, matmul ...: the ops of the namespaces that numpy has at its top level, too.
