@@ -7,8 +7,9 @@ the sizes.
 
 from __future__ import annotations
 
-import ast
 import functools
+import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from numpy.typing import DTypeLike
 from .errors import DTypeError, ShapeError
 
 Monomial = tuple[tuple[Any, int], ...]
+_fresh = itertools.count()
 
 
 class Dim:
@@ -32,12 +34,13 @@ class Dim:
     True
     """
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_text", "terms")
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self.terms = tuple(sorted(((m, c) for m, c in terms.items() if c), key=repr))
         self._hash = hash(self.terms)
+        self._text = ""  # kept once made: divisions nest, and each would be written out twice
 
     @staticmethod
     def symbol(name: str) -> Dim:
@@ -45,34 +48,14 @@ class Dim:
         return Dim({((name, 1),): 1})
 
     @staticmethod
+    def fresh(hint: str) -> Dim:
+        """Return a dimension that no other is equal to, for a size known only when run."""
+        return Dim.symbol(f"{hint}__{next(_fresh)}")
+
+    @staticmethod
     def parse(text: str) -> int | Dim:
         """Read what ``str(dim)`` wrote: symbols, ints, ``+ - * //`` and parentheses."""
-        operators = {
-            ast.Add: lambda a, b: a + b,
-            ast.Sub: lambda a, b: a - b,
-            ast.Mult: lambda a, b: a * b,
-            ast.FloorDiv: lambda a, b: a // b,
-        }
-
-        def walk(node: ast.expr, depth: int = 0) -> int | Dim:
-            if depth < 50:
-                match node:
-                    case ast.Constant(value=int(n)) if not isinstance(n, bool):
-                        return n
-                    case ast.Name(id=name):
-                        return Dim.symbol(name)
-                    case ast.UnaryOp(op=ast.USub(), operand=x):
-                        return -1 * walk(x, depth + 1)
-                    case ast.BinOp(left=a, op=op, right=b) if type(op) in operators:
-                        rule: Any = operators[type(op)]
-                        found: int | Dim = rule(walk(a, depth + 1), walk(b, depth + 1))
-                        return found
-            raise ShapeError(f"{text[:60]!r} is not a dimension", need="ints, names, + - * //")
-
-        try:
-            return walk(ast.parse(text, mode="eval").body)
-        except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
-            raise ShapeError(f"{text[:60]!r} is not a dimension") from error
+        return _DimReader(text).read()
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -161,10 +144,15 @@ class Dim:
     __index__ = __int__
 
     def __repr__(self) -> str:
+        if not self._text:
+            self._text = self._write()
+        return self._text
+
+    def _write(self) -> str:
         parts = []
         for monomial, coefficient in sorted(self.terms, key=lambda t: (t[0] == (), repr(t))):
             atoms = [
-                a if isinstance(a, str) else f"({a[1]})//{a[2]}"
+                a if isinstance(a, str) else _write_division(a[1], a[2])
                 for a, power in monomial
                 for _ in range(power)
             ]
@@ -177,7 +165,72 @@ class Dim:
         return text[2:] if text[0] == "+" else "-" + text[2:]
 
 
-def _terms(x: int | Dim) -> Iterable[tuple[Monomial, int]]:
+def _write_division(a: Dim, b: int) -> str:
+    """Write a division so that neither a factor nor a sign before it can be taken for a part."""
+    return f"({a}//{b})" if str(a) in a.symbols else f"(({a})//{b})"
+
+
+class _DimReader:
+    """Reads a dimension by precedence; the text may come from a file and be anything."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = re.findall(r"\w+|//|\S", text)[::-1]
+
+    def read(self) -> int | Dim:
+        try:
+            found = self.sum(150)
+            if not self.tokens:
+                return found
+        except (ValueError, ArithmeticError, TypeError):  # a ShapeError is a ValueError
+            pass
+        raise ShapeError(f"{self.text[:60]!r} is not a dimension", need="ints, names, + - * //")
+
+    def take(self, *signs: str) -> str:
+        return self.tokens.pop() if self.tokens and self.tokens[-1] in signs else ""
+
+    def sum(self, depth: int) -> int | Dim:
+        sign = -1 if self.take("-") else 1
+        total = self.product(depth) * sign
+        while found := self.take("+", "-"):
+            total = total + self.product(depth) * (1 if found == "+" else -1)
+            if len(_terms(total)) > 100:
+                raise ValueError("no dimension of a network has 100 terms")
+        return total
+
+    def product(self, depth: int) -> int | Dim:
+        left = self.factor(depth)
+        while found := self.take("*", "//"):
+            right = self.factor(depth)
+            if found == "//":
+                left = left // right  # type: ignore[operator]
+            elif len(_terms(left)) * len(_terms(right)) > 100:
+                raise ValueError("(a + b)*(c + d)*... has 2**n terms")
+            else:
+                left = left * right
+        return left
+
+    def factor(self, depth: int) -> int | Dim:
+        token = self.tokens.pop() if self.tokens else ""
+        if token == "(" and depth:
+            inner = self.sum(depth - 1)
+            if self.take(")"):
+                return inner
+        elif token.isascii() and token.isdecimal():
+            return int(token)
+        elif re.fullmatch(r"\w+", token):
+            return Dim.symbol(token)
+        raise ValueError(token)
+
+
+def reserve_symbols(names: Iterable[str]) -> None:
+    """Let ``Dim.fresh`` never give one of these names, which a file brings along."""
+    global _fresh
+    numbers = [int(m[1]) for n in names if (m := re.search(r"__([0-9]{1,15})$", n))]
+    _fresh = itertools.count(max([next(_fresh), *(n + 1 for n in numbers)]))
+
+
+def _terms(x: int | Dim) -> tuple[tuple[Monomial, int], ...]:
     return x.terms if isinstance(x, Dim) else (((), x),)
 
 
