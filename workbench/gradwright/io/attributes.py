@@ -29,7 +29,7 @@ import numpy as np
 
 from ..errors import ArchiveError, GraphError, UnsupportedOpError
 from ..graph import Source, SubGraph
-from ..op import Attr, Op, find_op
+from ..op import OPS, Attr, Op, find_op
 from ..spec import Dim, dtype, dtype_name
 from .checked import expect, expect_fields
 from .unknown import UnknownMember, UnknownOp
@@ -42,6 +42,12 @@ NO_ATTR = Attr()
 
 def encode_op(op: Op, graph_number: Callable[[SubGraph], int]) -> dict[str, Any]:
     """Return an op as JSON; ``graph_number`` stores a sub-graph and says which one it is."""
+    if op.name not in OPS and not isinstance(op, UnknownOp):
+        name = type(op).__name__
+        raise GraphError(
+            f"{name} is not registered, so that a saved graph could not find it again",
+            hint=f'gw.register("me/{op.name.rpartition("/")[2]}")({name})',
+        )
     row: dict[str, Any] = {"op": op.name}
     if op.version != 1:
         row["version"] = op.version

@@ -107,7 +107,8 @@ class DocumentWriter:
                 self.arrays[f"{number}:{node.name}"] = node.graph.values.array(node.name)
         ends = {"inputs": [t.name for t in sub.inputs], "outputs": [t.name for t in sub.outputs]}
         self._graphs.append(
-            f'{{"name": {_text(sub.graph.name)}, {_text(ends)[1:-1]}, "nodes": [{_lines(rows)}]}}'
+            f'{{"name": {_text(sub.graph.name)}, {_text(ends)[1:-1]},'
+            f' "nodes": [{_lines(rows, "    ")}]}}'
         )
         return number
 
@@ -122,8 +123,8 @@ def _text(value: Any) -> str:
     return text
 
 
-def _lines(rows: Sequence[str]) -> str:
-    return "".join(f"\n  {row}," for row in rows)[:-1]
+def _lines(rows: Sequence[str], indent: str = "  ") -> str:
+    return "".join(f"\n{indent}{row}," for row in rows)[:-1]
 
 
 def _spec_text(spec: TensorSpec) -> str:

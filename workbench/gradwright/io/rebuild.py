@@ -13,7 +13,7 @@ from ..graph import Constant, Graph, Node, SubGraph, Tensor, Variable, check_upd
 from ..graph.build import check_name
 from ..graph.graph import SMALL
 from ..op import Op, infer_specs
-from ..spec import AnyDim, Dim, TensorSpec, differ, dtype, is_floating
+from ..spec import AnyDim, Dim, TensorSpec, differ, dtype, is_floating, reserve_symbols
 from .attributes import OpReader
 from .checked import expect, expect_fields
 from .document import DOCUMENT, SOURCES, STORED
@@ -75,11 +75,13 @@ class SpecReader:
 
     def __init__(self) -> None:
         self._parsed: dict[str, tuple[np.dtype[Any], tuple[AnyDim, ...]]] = {}
+        self.symbols: set[str] = set()
 
     def read(self, text: str, where: str) -> TensorSpec:
         """Return the spec."""
         if text not in self._parsed:
             self._parsed[text] = self._parse(text, where)
+            self.symbols.update(*(d.symbols for d in self._parsed[text][1] if isinstance(d, Dim)))
         kind, shape = self._parsed[text]
         return TensorSpec(shape, kind)
 
@@ -120,6 +122,7 @@ class GraphReader:
         graph = Graph(document.name)
         self._build(graph, document.rows, "", DOCUMENT)
         graph._streams = itertools.count(document.streams)
+        reserve_symbols(self._specs.symbols)
         for name, value in document.updates.items():
             where = f"{DOCUMENT}, update of {name[:80]!r}"
             variable, tensor = _tensor(graph, name, where), _tensor(graph, value, where)
