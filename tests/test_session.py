@@ -25,7 +25,7 @@ def line():
 FEEDS = {"x": np.ones((4, 3)), "t": np.zeros(4)}
 
 
-# -- feeds and fetches ------------------------------------------------------------------------------
+# -- feeds and fetches -----------------------------------------------------------------------------
 
 
 def test_results_have_the_structure_of_the_fetches(line):
@@ -102,7 +102,7 @@ def test_a_closed_session_says_so(line):
         session.run(loss, FEEDS)
 
 
-# -- updates ----------------------------------------------------------------------------------------
+# -- updates ---------------------------------------------------------------------------------------
 
 
 def test_updates_read_the_start_and_commit_together():
@@ -144,7 +144,9 @@ def test_commit_if_and_failures_commit_nothing():
         assert float(g.values["a"]) == 1.0 and g.values.version("a") == 0
         session.run([], {"x": 2.0}, updates={a: a + x}, commit_if=finite)
         assert float(g.values["a"]) == 3.0
-        with pytest.raises(LoweringError, match=r"test/fails 'fails'.*test_session.py[\s\S]*no luck"):
+        with pytest.raises(
+            LoweringError, match=r"test/fails 'fails'.*test_session.py[\s\S]*no luck"
+        ):
             session.run(bad, {"x": 2.0}, updates={a: a + x})
         assert float(g.values["a"]) == 3.0
 
@@ -169,7 +171,7 @@ def test_sessions_share_values_or_take_a_snapshot():
     assert float(g.values["a"]) == 5.0 and float(own.run(a)) == 1.0
 
 
-# -- plans ------------------------------------------------------------------------------------------
+# -- plans -----------------------------------------------------------------------------------------
 
 
 def test_plans_are_cached_per_shape_and_bounded(line):
@@ -273,7 +275,7 @@ def test_shapes_alone_cost_no_computation():
     assert gw.Session(g).run(gw.zeros_like(expensive), {"x": np.ones((3, 2))}).shape == (3, 2)
 
 
-# -- data-dependent shapes --------------------------------------------------------------------------
+# -- data-dependent shapes -------------------------------------------------------------------------
 
 
 def test_a_mask_ends_a_segment_and_gradients_flow_through():
@@ -304,7 +306,7 @@ def test_reshape_to_a_fed_shape():
                 assert t.tolist() == [2.0 * shape[0]] * shape[1] and d.tolist() == [2.0] * 6
 
 
-# -- devices, replay, listeners, threads ------------------------------------------------------------
+# -- devices, replay, listeners, threads -----------------------------------------------------------
 
 
 def test_guard_names_a_lowering_that_writes_outside(line):
@@ -330,7 +332,10 @@ def test_guard_names_a_lowering_that_writes_outside(line):
         return launch
 
     y = Leaky()(g["x"], name="copy")
-    with gw.Session(g, "guard") as session, pytest.raises(LoweringError, match="'copy' wrote outside"):
+    with (
+        gw.Session(g, "guard") as session,
+        pytest.raises(LoweringError, match="'copy' wrote outside"),
+    ):
         session.run(y, {"x": np.ones((2, 3))})
 
 

@@ -1,15 +1,34 @@
-"""Which notebook cell is running, so that running it again is an edit instead of an error."""
+"""Notebook cells: running one again is an edit instead of an error.
+
+What a cell builds again under the same name takes the place of what it built before. Later cells
+that used it follow, as long as the name says the same thing: the user gave it, or the text of the
+cell has not changed. Otherwise what they built is dropped, and using it asks for their cell to run.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-Cell = tuple[str, int]
-"""Identity of a cell and of its execution."""
+from ..errors import CycleError
+from .edit import discard, drop_derived, reinfer, set_inputs, unlink
+from .tensor import Node
+from .walk import descendants
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+
+class Cell(NamedTuple):
+    """One execution of a cell: its id, the number of the run, and a hash of its text if known."""
+
+    id: str
+    run: int
+    text: int | None = None
+
 
 _blocks: list[Cell] = []
 _runs = itertools.count(1)
@@ -17,13 +36,14 @@ _latest: tuple[int, Cell | None] = (-1, None)
 
 
 @contextlib.contextmanager
-def cell_block(name: str) -> Iterator[None]:
+def cell_block(graph: Graph, name: str) -> Iterator[None]:
     """Treat the block as one execution of the cell ``name``."""
-    _blocks.append((name, next(_runs)))
+    _blocks.append(Cell(name, next(_runs)))
     try:
         yield
     finally:
         _blocks.pop()
+        graph.settle()
 
 
 def current_cell() -> Cell | None:
@@ -37,16 +57,68 @@ def current_cell() -> Cell | None:
         return None
     count = shell.execution_count
     if count != _latest[0]:
-        identity = _cell_id(shell)
-        _latest = count, None if identity is None else (identity, count)
+        _latest = count, _identify(shell, count)
     return _latest[1]
 
 
-def _cell_id(shell: Any) -> str | None:
+def _identify(shell: Any, count: int) -> Cell | None:
     """Return the front end's id of the cell; without one, the cell's text stands for it."""
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else None
-    metadata = (parent or {}).get("metadata", {})
-    if "cellId" in metadata:
-        return str(metadata["cellId"])
-    code = (parent or {}).get("content", {}).get("code")
-    return None if code is None else f"text:{hash(code)}"
+    parent = (shell.get_parent() if hasattr(shell, "get_parent") else None) or {}
+    code = parent.get("content", {}).get("code")
+    identity = parent.get("metadata", {}).get("cellId") or code
+    return None if identity is None else Cell(str(identity), count, hash(code))
+
+
+def supersede(old: Node, new: Node) -> None:
+    """Put a node that a cell built again in the place of the one before."""
+    graph = new.graph
+    users = _outside(graph, [old])
+    graph.revision += 1
+    graph.gradients.clear()
+    unlink(old)
+    if not _means_the_same(old, new):
+        _drop(graph, users)
+        drop_derived(graph)
+        return
+    mapping = dict(zip(old.outputs, new.outputs, strict=True))
+    for variable, value in list(graph.updates.items()):
+        if variable in mapping or value in mapping:
+            del graph.updates[variable]
+            graph.updates[mapping.get(variable, variable)] = mapping.get(value, value)
+    for user in users:
+        set_inputs(user, tuple(None if t is None else mapping.get(t, t) for t in user.inputs))
+    drop_derived(graph)
+    order = descendants(users)
+    if order is None:
+        raise CycleError(f"re-running the cell would make {new.name!r} depend on itself")
+    reinfer(order)
+
+
+def remove_stale(graph: Graph, stale: dict[str, Node]) -> None:
+    """Remove what a re-run cell did not build again, and what later cells built on it."""
+    graph.revision += 1
+    graph.gradients.clear()
+    _drop(graph, _outside(graph, stale.values()))
+    for node in stale.values():
+        unlink(node)
+    discard(stale.values())
+    stale.clear()
+    drop_derived(graph)
+
+
+def _means_the_same(old: Node, new: Node) -> bool:
+    same_text = old.cell is not None and new.cell is not None and old.cell.text == new.cell.text
+    known = old.cell is not None and old.cell.text is not None
+    return len(old.outputs) == len(new.outputs) and (new.named or (known and same_text))
+
+
+def _outside(graph: Graph, nodes: Iterable[Node]) -> list[Node]:
+    """Return the users of ``nodes`` that other cells built."""
+    found = dict.fromkeys(u for n in nodes for t in n.outputs for u in t.uses)
+    return [u for u in found if graph._stale.get(u.name) is not u and not u.derived]
+
+
+def _drop(graph: Graph, nodes: Iterable[Node]) -> None:
+    for node in descendants(nodes) or ():
+        if graph._nodes.get(node.name) is node and not node.derived:
+            discard([node])

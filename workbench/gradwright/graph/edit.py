@@ -77,12 +77,12 @@ class Edit:
                     f"{node.name!r} is still used", facts=[f"by {u!r}" for u in used[:5]]
                 )
             self._removed.append(node)
-            _unlink(node)
+            unlink(node)
             del self.graph._nodes[node.name]
 
     def _rewire(self, node: Node, mapping: Mapping[Tensor, Tensor]) -> None:
         self._inputs.setdefault(node, node.inputs)
-        _set_inputs(node, tuple(mapping.get(t, t) if t is not None else None for t in node.inputs))
+        set_inputs(node, tuple(mapping.get(t, t) if t is not None else None for t in node.inputs))
 
     def _finish(self) -> None:
         touched = [n for n in self._inputs if n not in self._removed]
@@ -99,27 +99,29 @@ class Edit:
         assert self._before is not None
         nodes, updates = self._before
         for node, inputs in self._inputs.items():
-            _set_inputs(node, inputs)
+            set_inputs(node, inputs)
         for node in self._removed:
             for t in node.inputs:
                 if t is not None:
                     t.uses.append(node)
         for name, node in list(self.graph._nodes.items()):
             if nodes.get(name) is not node:
-                _unlink(node)
+                unlink(node)
                 self.graph.values.discard(name)
         self.graph._nodes, self.graph.updates = nodes, updates
 
 
-def _set_inputs(node: Node, inputs: tuple[Tensor | None, ...]) -> None:
-    _unlink(node)
+def set_inputs(node: Node, inputs: tuple[Tensor | None, ...]) -> None:
+    """Rewire a node."""
+    unlink(node)
     node.inputs = inputs
     for t in inputs:
         if t is not None:
             t.uses.append(node)
 
 
-def _unlink(node: Node) -> None:
+def unlink(node: Node) -> None:
+    """Take a node off the users of its inputs."""
     for t in node.inputs:
         if t is not None:
             t.uses = [u for u in t.uses if u is not node]
@@ -162,54 +164,14 @@ def drop_derived(graph: Graph) -> None:
 
 
 def discard(nodes: Iterable[Node]) -> None:
-    """Remove nodes of the derived layer and their values; whoever built them knows their users."""
+    """Remove nodes, their values and updates; the caller knows that nothing else uses them."""
     for node in nodes:
-        _unlink(node)
-        del node.graph._nodes[node.name]
-        node.graph.values.discard(node.name)
-
-
-def supersede(old: Node, new: Node) -> None:
-    """Let what other cells built on ``old`` use ``new``, which a re-run cell put in its place."""
-    graph = new.graph
-    outside = [
-        u
-        for t in old.outputs
-        for u in dict.fromkeys(t.uses)
-        if u.name not in graph._stale and not u.derived
-    ]
-    graph.revision += 1
-    graph.gradients.clear()
-    _unlink(old)
-    if len(old.outputs) != len(new.outputs) and outside:
-        raise GraphError(
-            f"{new.name!r} now has {len(new.outputs)} outputs, not {len(old.outputs)}",
-            facts=[f"used by {u!r}" for u in outside[:5]],
-        )
-    mapping = dict(zip(old.outputs, new.outputs, strict=False))
-    for variable, value in list(graph.updates.items()):
-        if variable in mapping or value in mapping:
-            del graph.updates[variable]
-            graph.updates[mapping.get(variable, variable)] = mapping.get(value, value)
-    for user in outside:
-        _set_inputs(user, tuple(None if t is None else mapping.get(t, t) for t in user.inputs))
-    drop_derived(graph)
-    order = descendants(outside)
-    if order is None:
-        raise CycleError(f"re-running the cell would make {new.name!r} depend on itself")
-    reinfer(order)
-
-
-def remove_unused(graph: Graph, stale: dict[str, Node]) -> None:
-    """Remove stale nodes that no other node uses, users first."""
-    for node in sorted(stale.values(), key=lambda n: -n.serial):
-        if not any(t.uses for t in node.outputs):
-            _unlink(node)
-            del graph._nodes[node.name], stale[node.name]
-            graph.values.discard(node.name)
-            for t in node.outputs:
-                graph.updates.pop(t, None)
-            graph.revision += 1
+        graph = node.graph
+        unlink(node)
+        del graph._nodes[node.name]
+        graph.values.discard(node.name)
+        for t in node.outputs:
+            graph.updates.pop(t, None)
 
 
 def clone(

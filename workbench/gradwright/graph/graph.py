@@ -21,7 +21,9 @@ from ..op import Op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, promote, spec_of
 from ..spec import dtype as as_dtype
 from .build import active, check_name, check_update, literal, located
-from .cells import current_cell
+from .cells import Cell, cell_block, current_cell, remove_stale, supersede
+from .edit import Edit, drop_derived
+from .summary import summarize
 from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .values import Values, coerce
 
@@ -68,7 +70,7 @@ class Graph:
         self._deriving = ""
         self._origin: Node | None = None
         self._scratch = scratch
-        self._cell: tuple[str, int] | None = None
+        self._cell: Cell | None = None
         self._stale: dict[str, Node] = {}
         self._running: dict[int, int] = {}
 
@@ -270,7 +272,7 @@ class Graph:
             self, full, op, inputs, next(self._serial), None if self._scratch else user_site()
         )
         node.derived, node.origin = bool(self._deriving), self._origin
-        node.cell = None if node.derived else self._cell
+        node.cell, node.named = None if node.derived else self._cell, not auto
         return node
 
     def _insert(self, node: Node) -> None:
@@ -280,8 +282,6 @@ class Graph:
             if t is not None:
                 t.uses.append(node)
         if old is not None:
-            from .edit import supersede
-
             supersede(old, node)
 
     def add(self, op: Op, inputs: Sequence[Any], name: str | None = None) -> Any:
@@ -350,6 +350,7 @@ class Graph:
     @property
     def nodes(self) -> list[Node]:
         """Nodes the user built, in order of creation."""
+        self.settle()
         return [n for n in self._nodes.values() if not n.derived]
 
     @property
@@ -436,7 +437,7 @@ class Graph:
         if self._nodes.get(tensor.node.name) is not tensor.node:
             raise GraphError(
                 f"{tensor!r} is no longer in the graph: an edit replaced or dropped it",
-                hint="take it anew: g[name], or gw.gradients(...) again",
+                hint="g[name], gw.gradients(...) again, or run the cell again that built it",
             )
         return tensor
 
@@ -524,8 +525,6 @@ class Graph:
         self._check_idle()
         self.revision += 1
         self.gradients.clear()
-        from .edit import drop_derived
-
         drop_derived(self)
 
     def _check_idle(self) -> None:
@@ -548,41 +547,31 @@ class Graph:
             if not self._running[ident]:
                 del self._running[ident]
 
-    def edit(self) -> Any:
+    def edit(self) -> Edit:
         """Open an atomic edit: ``with g.edit() as e: e.replace_use(old, new)``."""
-        from .edit import Edit
-
         return Edit(self)
 
     def cell(self, name: str) -> Any:
         """Treat the block as notebook cell ``name``: running it again replaces its nodes."""
-        from .cells import cell_block
-
-        return cell_block(name)
+        return cell_block(self, name)
 
     def _enter_cell(self) -> None:
-        if self._scratch:
-            return
-        cell = current_cell()
+        cell = None if self._scratch else current_cell()
         if cell != self._cell:
-            self.settle()
+            if self._stale:
+                remove_stale(self, self._stale)
             self._cell = cell
             if cell is not None:
-                again = [
-                    n
-                    for n in self._nodes.values()
-                    if n.cell and n.cell[0] == cell[0] and n.cell != cell
-                ]
+                nodes = self._nodes.values()
+                again = [n for n in nodes if n.cell and n.cell.id == cell.id and n.cell != cell]
                 self._stale = {n.name: n for n in again}
                 if again:
                     self._counters.clear()
 
     def settle(self) -> None:
-        """Remove what a re-run cell did not build again, unless other cells use it."""
-        if self._stale:
-            from .edit import remove_unused
-
-            remove_unused(self, self._stale)
+        """Remove what a re-run cell did not build again, once that cell has ended."""
+        if self._stale and current_cell() != self._cell:
+            remove_stale(self, self._stale)
 
     # -- doors to the later stages ---------------------------------------------------------------
 
@@ -599,8 +588,6 @@ class Graph:
 
     def summary(self) -> str:
         """Return a table of the graph: nodes by scope, specs, parameters, updates."""
-        from .summary import summarize
-
         return summarize(self)
 
     def save(self, path: Any, **options: Any) -> None:

@@ -13,6 +13,7 @@ from ..spec import AnyDim, Shape, TensorSpec
 from .methods import TensorMethods
 
 if TYPE_CHECKING:
+    from .cells import Cell
     from .graph import Graph
 
 
@@ -59,6 +60,7 @@ class Node:
         "graph",
         "inputs",
         "name",
+        "named",
         "op",
         "origin",
         "outputs",
@@ -81,7 +83,8 @@ class Node:
         self.outputs: tuple[Tensor, ...] = ()
         self.derived, self.trainable = False, False
         self.origin: Node | None = None  # the forward node that a gradient node belongs to
-        self.cell: tuple[str, int] | None = None
+        self.cell: Cell | None = None
+        self.named = True  # by the user, rather than after its op
 
     @property
     def scope(self) -> str:
