@@ -1,4 +1,4 @@
-"""Docstring examples of the kernels run where Triton is installed; its wheels are for Linux only."""
+"""Docstring examples of the kernels run where Triton is installed; its wheels are for Linux."""
 
 from __future__ import annotations
 

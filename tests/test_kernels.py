@@ -10,12 +10,12 @@ import ctypes
 import dataclasses
 import gc
 import importlib.metadata
-import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +24,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import LoweringError
+from gradwright.lowering import lowered_ops
+from gradwright.op import find_op
 
 HERE = Path(__file__).parent
 INTERPRETING = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
@@ -32,9 +34,30 @@ triton = pytest.importorskip("triton", reason="Triton has wheels for Linux only"
 pytestmark = pytest.mark.skipif(INTERPRETING, reason="TRITON_INTERPRET is set: nothing compiles")
 
 if not INTERPRETING:
+    import triton.language as tl
+
     from gradwright_kernels import compile_ahead, compiler
     from gradwright_kernels.compiler import Call
     from gradwright_kernels.driver import DeviceArray, Driver
+
+    @triton.jit
+    def add_kernel(x_ptr, n, z_ptr, y_ptr, one, big, BLOCK: tl.constexpr):
+        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        y = tl.load(x_ptr + i, mask=i < n) + one + big
+        if z_ptr is not None:
+            y += tl.load(z_ptr + i, mask=i < n)
+        tl.store(y_ptr + i, y.to(y_ptr.dtype.element_ty), mask=i < n)
+
+    F32, F16 = np.dtype("float32"), np.dtype("float16")
+    ADD = {
+        "x_ptr": F32,
+        "n": 1000,
+        "z_ptr": None,
+        "y_ptr": F16,
+        "one": 1,
+        "big": 2**40,
+        "BLOCK": 256,
+    }
 
 
 def child(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -52,6 +75,126 @@ def test_numbers_in_the_interpreter() -> None:
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
+# -- compiled ahead of time ------------------------------------------------------------------------
+
+ROWS = {  # name -> shape: narrow, one element, a power of two, odd, wide, too wide for registers
+    "narrow": (64, 10),
+    "one": (7, 1),
+    "aligned": (8, 1024),
+    "odd": (64, 4095),
+    "wide": (16, 5000),
+    "widest": (4, 100_003),
+}
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def hold_to_budget(binary: compiler.Binary) -> None:
+    used = binary.resources()
+    assert used.spilled_bytes == 0, f"{binary} spills: {used}"
+    assert used.shared_bytes <= compiler.SHARED_LIMIT[binary.capability]
+    assert used.registers * used.threads <= compiler.REGISTERS_PER_BLOCK
+    assert binary.cubin[:4] == b"\x7fELF"
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("rows", ROWS)
+def test_softmax_fits(rows: str, dtype: str, capability: int) -> None:
+    x = gw.TensorSpec(ROWS[rows], dtype)
+    [binary] = compile_ahead(find_op("softmax")(axis=-1), x, capability=capability)
+    hold_to_budget(binary)
+    if rows == "aligned" and dtype == "float32":
+        assert "ld.global.v4" in binary.ptx and "st.global.v4" in binary.ptx
+
+
+def test_budgets_notice_a_spill() -> None:
+    @triton.jit
+    def greedy_kernel(x_ptr, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + i)
+        y = x
+        for _ in tl.static_range(20):
+            y = y * tl.sum(x * y) + x
+        tl.store(x_ptr + i, y)
+
+    call = Call(greedy_kernel, (1, 1, 1), {"x_ptr": F32, "BLOCK": 32_768})
+    with pytest.raises(AssertionError, match="spills"):
+        hold_to_budget(compiler.compile_call(call, 90))
+
+
+def test_a_kernel_that_does_not_compile_says_so() -> None:
+    @triton.jit
+    def broken_kernel(x_ptr, BLOCK: tl.constexpr):
+        tl.store(x_ptr + tl.arange(0, BLOCK), 1.0)
+
+    call = Call(broken_kernel, (1, 1, 1), {"x_ptr": F32, "BLOCK": 100})
+    with pytest.raises(LoweringError, match=r"(?s)compile broken_kernel for sm_90\n.*power of 2"):
+        compiler.compile_call(call, 90)
+
+
+def test_another_abi_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = Call(add_kernel, (1, 1, 1), ADD)
+    compiled = compiler.compile_call(call, 90)
+    scratch = SimpleNamespace(num_ctas=1, global_scratch_size=64, profile_scratch_size=0)
+    with pytest.raises(LoweringError, match=r"in a new way\n  6 parameters"):
+        compiler._check_abi(compiled, scratch)
+    fewer = dataclasses.replace(compiled, types=compiled.types[:-1])
+    plain = SimpleNamespace(num_ctas=1, global_scratch_size=0, profile_scratch_size=0)
+    with pytest.raises(LoweringError, match="3 arguments and two unused scratch pointers"):
+        compiler._check_abi(fewer, plain)
+
+
+def test_compiling_needs_no_torch() -> None:
+    program = """
+import sys
+import gradwright as gw
+from gradwright.op import find_op
+from gradwright_kernels import compile_ahead
+assert compile_ahead(find_op("softmax")(), gw.TensorSpec((8, 100)))[0].resources().registers
+assert "torch" not in sys.modules
+"""
+    done = child("-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+# -- found by a session ----------------------------------------------------------------------------
+
+
+def test_the_entry_point_offers_the_device() -> None:
+    entries = importlib.metadata.entry_points(group="gradwright.lowerings", name="cuda")
+    assert [entry.value for entry in entries] == ["gradwright_kernels"]
+    assert lowered_ops("cuda") == ["adamw", "layer_norm", "pullback", "softmax"]
+
+
+def test_importing_gradwright_imports_no_triton() -> None:
+    done = child("-c", "import sys, gradwright as gw; gw.Session(gw.Graph()); print(*sys.modules)")
+    assert not {"triton", "gradwright_kernels"} & set(done.stdout.split()), done.stderr
+
+
+def test_a_session_without_a_gpu_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_driver(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(ctypes, "CDLL", no_driver)
+    with pytest.raises(LoweringError, match=r"needs an NVIDIA GPU.*no NVIDIA driver\n.*libcuda"):
+        gw.Session(gw.Graph(), device="cuda")
+
+
+def test_a_session_without_triton_says_what_is_missing() -> None:
+    program = """
+import sys
+sys.modules["triton"] = None
+import gradwright as gw
+try:
+    gw.Session(gw.Graph(), device="cuda")
+except gw.errors.LoweringError as error:
+    print(error)
+"""
+    done = child("-c", program)
+    assert "needs Triton, which is not installed" in done.stdout, done.stderr
+    assert "gradwright[gpu]" in done.stdout
+
+
 # -- launched ------------------------------------------------------------------------------------
 
 
@@ -59,46 +202,35 @@ class Log(ctypes.Structure):
     """What the fake driver was asked for; the struct of ``fake_cuda.c``."""
 
     names = "grid threads shared stream launches modules attribute allocated freed"
-    _fields_ = [*((name, ctypes.c_uint64) for name in names.split()), ("params", ctypes.c_uint64 * 24)]
+    _fields_ = [
+        *((name, ctypes.c_uint64) for name in names.split()),
+        ("params", ctypes.c_uint64 * 24),
+    ]
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if cc is None:
         pytest.skip("no C compiler to build the fake driver with")
     path = str(tmp_path_factory.mktemp("cuda") / "libcuda.so.1")
     source = str(HERE / "fake_cuda.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-Wall", "-Werror", "-o", path, source], check=True)
+    subprocess.run([cc, "-shared", "-fPIC", "-Wall", "-Werror", "-o", path, source], check=True)
     return path
 
 
 @pytest.fixture
-def fake(library: str) -> SimpleNamespace:
+def fake(library: str) -> Iterator[SimpleNamespace]:
     driver = Driver(library)
     driver.cuda.fake_log.restype = ctypes.POINTER(Log)
     log = driver.cuda.fake_log().contents
     ctypes.memset(ctypes.byref(log), 0, ctypes.sizeof(log))
-    return SimpleNamespace(driver=driver, log=log, cuda=driver.cuda)
+    yield SimpleNamespace(driver=driver, log=log, cuda=driver.cuda)
+    driver.cuda.fake_fail(0)
 
 
 def on_gpu(address: int, shape: tuple[int, ...], dtype: str = "float32") -> DeviceArray:
-    return DeviceArray(address, shape, np.dtype(dtype))
-
-
-if not INTERPRETING:
-    import triton.language as tl
-
-    @triton.jit
-    def add_kernel(x_ptr, n, z_ptr, y_ptr, one, big, BLOCK: tl.constexpr):
-        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        y = tl.load(x_ptr + i, mask=i < n) + one + big
-        if z_ptr is not None:
-            y += tl.load(z_ptr + i, mask=i < n)
-        tl.store(y_ptr + i, y.to(y_ptr.dtype.element_ty), mask=i < n)
-
-    F32, F16 = np.dtype("float32"), np.dtype("float16")
-    ADD = {"x_ptr": F32, "n": 1000, "z_ptr": None, "y_ptr": F16, "one": 1, "big": 2**40, "BLOCK": 256}
+    return DeviceArray(address, gw.TensorSpec(shape, dtype))
 
 
 def test_the_driver_gets_grid_block_and_arguments_in_order(fake: SimpleNamespace) -> None:
@@ -150,7 +282,10 @@ def test_another_thread_can_launch(fake: SimpleNamespace) -> None:
     ("x", "message"),
     [
         (lambda: on_gpu(0x10004, (1000,)), r"x_ptr is misaligned\n.*0x10004\n.*16 bytes"),
-        (lambda: on_gpu(0x10000, (1000,), "float64"), r"wrong array for x_ptr\n.*float64\n.*float32"),
+        (
+            lambda: on_gpu(0x10000, (1000,), "float64"),
+            r"wrong array for x_ptr\n.*float64\n.*float32",
+        ),
         (lambda: np.zeros(2000, np.float32)[::2], r"strided float32\n.*contiguous float32"),
     ],
 )
@@ -169,7 +304,7 @@ def test_a_failing_launch_says_which_kernel_and_why(fake: SimpleNamespace) -> No
 
 
 def test_workspace_is_freed_with_its_last_user(fake: SimpleNamespace) -> None:
-    space = fake.driver.workspace((3, 5), np.dtype("float64"))
+    space = fake.driver.workspace(gw.TensorSpec((3, 5), "float64"))
     assert (fake.log.allocated, fake.log.freed) == (120, 0)
     del space
     gc.collect()

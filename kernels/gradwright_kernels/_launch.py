@@ -16,7 +16,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from gradwright.lowering import find_launch
+from gradwright.lowering import Launch, Make, find_launch, lowering
 from gradwright.op import Op, infer_specs
 from gradwright.spec import TensorSpec, dtype_name
 
@@ -31,7 +31,7 @@ class Runtime(Protocol):
     def prepare(self, call: Call) -> Callable[..., None]:
         """Return a function of the call's arrays that launches it."""
 
-    def workspace(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def workspace(self, spec: TensorSpec) -> Any:
         """Return memory for what one kernel leaves to the next."""
 
 
@@ -61,9 +61,9 @@ def prepare(
     return _runtime().prepare(Call(kernel, (n_programs, 1, 1), args, num_warps))
 
 
-def workspace(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def workspace(spec: TensorSpec) -> Any:
     """Return memory for what one kernel leaves to the next; it lives as long as the launcher."""
-    return _runtime().workspace(shape, dtype)
+    return _runtime().workspace(spec)
 
 
 def _runtime() -> Runtime:
@@ -88,28 +88,59 @@ def compile_ahead(op: Op, *ins: TensorSpec, capability: int = 90) -> list[Binary
     return runtime.binaries
 
 
+_pullbacks: dict[str, Make] = {}
+
+
+def pullback(op: str) -> Callable[[Make], Make]:
+    """Register how the gradient of the composite called ``op`` runs whole on the GPU.
+
+    It is made with the specs of the composite's inputs followed by those of the cotangents, and has
+    one output for each input in ``wrt``.
+    """
+
+    def decorate(make: Make) -> Make:
+        _pullbacks[op] = make
+        return make
+
+    return decorate
+
+
+@lowering("pullback", device="cuda")
+def _pullback(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch | None:
+    make = _pullbacks.get(op.op.name)
+    return None if make is None else make(op, ins, outs)
+
+
 def contiguous(arrays: Sequence[Any]) -> list[Any]:
-    """Return the arrays, with a copy of each whose elements are not in order, such as a fed x.T."""
-    return [a if a.flags.c_contiguous else a.copy() for a in arrays]
+    """Return the arrays that are there, each as it is or, like a fed x.T, as a contiguous copy."""
+    return [a if a.flags.c_contiguous else a.copy() for a in arrays if a is not None]
 
 
-def tile(n_cols: int, elements: int) -> tuple[int, int, int]:
+def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, int]:
     """Return rows per program, columns rounded up to a power of two, and warps for such a tile.
 
-    Narrow rows share a program, so that it moves about ``elements`` elements whatever the width.
+    Narrow rows share a program, so that it moves about ``elements`` elements whatever the width;
+    wide rows get more warps, so that a thread holds at most ``per_thread`` elements of a tile.
     """
     block = triton.next_power_of_2(n_cols)
     rows = max(1, elements // block)
-    return rows, block, min(32, max(4, rows * block // 512))
+    return rows, block, min(32, max(4, rows * block // (32 * per_thread)))
 
 
-def accumulator(dtype: np.dtype[Any]) -> Any:
-    """Return what sums of ``dtype`` are held in: float64 for float64, float32 for narrower floats.
+def accumulator(*specs: TensorSpec | None) -> Any:
+    """Return what numbers are held in: float64 if one of the tensors is, else float32.
 
-    None stands for a dtype that the kernels do not take.
+    None stands for dtypes that the kernels do not take.
     """
-    narrow = dict.fromkeys(("float16", "bfloat16", "float32"), tl.float32)
-    return {**narrow, "float64": tl.float64}.get(dtype_name(dtype))
+    names = {dtype_name(s.dtype) for s in specs if s is not None}
+    if not names <= {"float16", "bfloat16", "float32", "float64"}:
+        return None
+    return tl.float64 if "float64" in names else tl.float32
+
+
+def pointer(spec: TensorSpec | None) -> np.dtype[Any] | None:
+    """Return the kind of argument that a tensor is: its dtype, or None where there is none."""
+    return None if spec is None else spec.dtype
 
 
 def index_type(size: int) -> Any:

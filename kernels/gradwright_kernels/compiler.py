@@ -22,7 +22,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from gradwright.errors import LoweringError
-from gradwright.spec import dtype_name
+from gradwright.spec import TensorSpec, dtype_name
 
 POINTERS = {
     "float64": "*fp64",
@@ -181,14 +181,19 @@ def _compile(signature: Signature, capability: int) -> Binary:
         constexprs=dict(signature.constants),
         attrs={(i,): [["tt.divisibility", 16]] for i in signature.aligned},
     )
-    # Triton changes its mind about fused multiply-add; stated, all versions compile alike.
-    options = {"num_warps": signature.num_warps, "enable_fp_fusion": True}
+    options = {
+        "num_warps": signature.num_warps,
+        # All registers that a block can have: left alone, ptxas spills a few to fit more blocks.
+        "maxnreg": min(255, REGISTERS_PER_BLOCK // (32 * signature.num_warps)),
+        # Triton changes its mind about fused multiply-add; stated, all versions compile alike.
+        "enable_fp_fusion": True,
+    }
     try:
         compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     except Exception as error:  # Triton raises whatever its stages raise
         raise LoweringError(
             f"Triton {triton.__version__} cannot compile {source.name} for sm_{capability}",
-            facts=[str(error).strip()],
+            facts=str(error).strip().splitlines(),
         ) from error
     meta = compiled.metadata
     types = tuple(t for t in signature.types if t != "constexpr")
@@ -239,5 +244,5 @@ class Ahead:
 
         return refuse
 
-    def workspace(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def workspace(self, spec: TensorSpec) -> None:
         """Need no memory."""

@@ -8,7 +8,6 @@ to do. That call is legal while a stream is being captured into a CUDA graph.
 from __future__ import annotations
 
 import ctypes
-import math
 import types
 import weakref
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradwright.errors import LoweringError
+from gradwright.spec import TensorSpec
 
 from .compiler import Binary, Call, compile_call
 
@@ -91,12 +91,11 @@ class Driver:
             self._functions[binary] = self._load(binary)
         return Launcher(self, call, binary, self._functions[binary])
 
-    def workspace(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> DeviceArray:
+    def workspace(self, spec: TensorSpec) -> DeviceArray:
         """Return memory for what one kernel leaves to the next; freed with the last reference."""
-        address, n_bytes = c_uint64(), math.prod(shape) * dtype.itemsize
-        what = f"allocate {n_bytes} bytes of GPU memory"
-        self.call(what, self.cuda.cuMemAlloc_v2, byref(address), n_bytes)
-        array = DeviceArray(address.value, shape, dtype)
+        address, what = c_uint64(), f"allocate {spec.nbytes} bytes of GPU memory"
+        self.call(what, self.cuda.cuMemAlloc_v2, byref(address), spec.nbytes)
+        array = DeviceArray(address.value, spec)
         free = ("free GPU memory", self.cuda.cuMemFree_v2, address.value)
         weakref.finalize(array, self.call, *free).atexit = False
         return array
@@ -119,12 +118,12 @@ class DeviceArray:
 
     flags = types.SimpleNamespace(c_contiguous=True)
 
-    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.dtype = dtype
+    def __init__(self, address: int, spec: TensorSpec) -> None:
+        self.dtype = spec.dtype
         self.__cuda_array_interface__ = {
             "data": (address, False),
-            "shape": shape,
-            "typestr": dtype.str,
+            "shape": spec.shape,
+            "typestr": spec.dtype.str,
             "version": 3,
         }
 
@@ -138,6 +137,7 @@ class Launcher:
 
     def __init__(self, driver: Driver, call: Call, binary: Binary, function: c_void_p) -> None:
         self._driver, self._call, self._what = driver, call, f"launch {binary.name}"
+        self._start = driver.cuda.cuLaunchKernel
         cells = [_CELLS.get(t, c_uint64)(0) for t in binary.types]
         self._pointers = []
         for cell, value in zip(cells, call.runtime_values(), strict=True):
@@ -156,10 +156,9 @@ class Launcher:
         """Start the kernel on the driver's stream."""
         if tuple(map(id, arrays)) != self._ids:
             self._bind(arrays)
-        driver = self._driver
-        driver.call(
-            self._what, driver.cuda.cuLaunchKernel, *self._before, driver.stream, *self._after
-        )
+        args = *self._before, self._driver.stream, *self._after
+        if self._start(*args):  # asked again, with a context and with words for what is wrong
+            self._driver.call(self._what, self._start, *args)
 
     def _bind(self, arrays: tuple[Any, ...]) -> None:
         self._call.check(arrays)

@@ -15,6 +15,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
+from gradwright.spec import TensorSpec
+
 from .compiler import Call
 
 Array = np.ndarray[Any, Any]
@@ -86,58 +88,45 @@ class Interpreter:
 
         return run
 
-    def workspace(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    def workspace(self, spec: TensorSpec) -> Array:
         """Return memory for what one kernel leaves to the next, filled with NaN."""
-        return np.full(shape, np.nan, dtype)
+        return np.full(spec.shape, np.nan, spec.dtype)
 
 
 def repair() -> None:
     """Mend what the interpreter of Triton 3.6 to 3.9 gets wrong on numpy; calling it again is free.
 
     - A tensor used as a bound of ``range`` fails in 3.6 with numpy >= 2.4.
-    - float32 to bfloat16 truncates (3.6 to 3.9); a GPU rounds to nearest even.
-    - bfloat16 to anything but float32 converts the bit pattern instead of the number, and so does
-      ``tl.dot`` (3.6 to 3.9).
+    - float32 is truncated to bfloat16, where a GPU rounds to nearest even, and float64 is turned
+      into integers (3.6 to 3.9).
+    - ``tl.dot`` of bfloat16 multiplies bit patterns (3.6 to 3.9).
+
+    Other arithmetic on bfloat16 still works on bit patterns: kernels convert what they load to
+    float32, as they should for accuracy.
     """
     builder = interpreter.InterpreterBuilder
     if getattr(builder, "gradwright_repaired", False):
         return
     builder.gradwright_repaired = True
 
-    patch_tensor, cast, dot = (
-        interpreter._patch_lang_tensor,
-        builder.cast_impl,
-        builder.create_dot,
-    )
+    patch_tensor = interpreter._patch_lang_tensor
+    cast, dot = builder.cast_impl, builder.create_dot
 
     def patch_lang_tensor(tensor: Any, scope: Any) -> None:
         patch_tensor(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
 
     def cast_impl(self: Any, source: Any, target: Any) -> Any:
-        before, after = source.dtype.scalar, target.scalar
-        if before == after or tl.bfloat16 not in (before, after):
+        if target.scalar != tl.bfloat16 or source.dtype.scalar == tl.bfloat16:
             return cast(self, source, target)
-        number = _floats(source.data) if before == tl.bfloat16 else source.data
-        if after == tl.bfloat16:
-            return interpreter.TensorHandle(_bits(number), after)
-        return interpreter.TensorHandle(number.astype(interpreter._get_np_dtype(target)), after)
+        rounded = source.data.astype(np.float32).astype(ml_dtypes.bfloat16)
+        return interpreter.TensorHandle(rounded.view(np.uint16), tl.bfloat16)
 
     def create_dot(self: Any, a: Any, b: Any, c: Any, *options: Any) -> Any:
         if a.dtype.scalar == b.dtype.scalar == tl.bfloat16:
-            a, b = (interpreter.TensorHandle(_floats(t.data), tl.float32) for t in (a, b))
+            numbers = [t.data.view(ml_dtypes.bfloat16).astype(np.float32) for t in (a, b)]
+            a, b = (interpreter.TensorHandle(x, tl.float32) for x in numbers)
         return dot(self, a, b, c, *options)
 
     interpreter._patch_lang_tensor = patch_lang_tensor
     builder.cast_impl, builder.create_dot = cast_impl, create_dot
-
-
-def _floats(bits: Array) -> Array:
-    """Return the numbers that bfloat16 bit patterns (uint16) stand for."""
-    numbers: Array = bits.view(ml_dtypes.bfloat16).astype(np.float32)
-    return numbers
-
-
-def _bits(numbers: Array) -> Array:
-    """Return the bit patterns of numbers rounded to the nearest bfloat16."""
-    return np.asarray(numbers, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)

@@ -14,24 +14,34 @@ whole row of x at hand and computes them again, which costs no memory traffic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import triton
 import triton.language as tl
 
 from gradwright.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ._launch import accumulator, index_type, prepare, tile, workspace
+from ._launch import (
+    accumulator,
+    contiguous,
+    index_type,
+    pointer,
+    prepare,
+    pullback,
+    tile,
+    workspace,
+)
 
 # Chosen from the compiler's report, not measured: no kernel here has run on a GPU yet. The backward
-# kernel holds five values per element (x̂, w·dy, w and the sums), which fit in registers without
-# spilling up to rows of 32 KiB of accumulators: 8,192 float32 or 4,096 float64.
+# kernel holds four values per element (x̂, w·dy and the sums). Up to these widths, by bits of the
+# accumulator, they stay in registers: 8 elements per thread, 1,024 threads, no spills. The width is
+# a constant of the code, as it hardly changes within a model: what pads a row then costs nothing.
 TILE = 2_048
 TILE_BACKWARD = 1_024
-WIDEST_ROW = 32_768
+WIDEST_ROW = {32: 8_192, 64: 2_048}
 # Programs that share out the rows of the backward pass, two for each processor of an H100. The same
 # on every GPU, so that dw and db are added up in the same order everywhere.
 PROGRAMS = 264
@@ -40,11 +50,11 @@ SUM_ROWS = 32
 
 
 @triton.jit
-def _normalise(x, inside, n_cols, EPS: tl.constexpr):
+def _normalise(x, inside, N_COLS: tl.constexpr, EPS: tl.constexpr):
     """Return x̂ and 1/√(var x + ε) of a tile [ROWS, BLOCK]; x̂ is 0 outside."""
-    mean = tl.sum(x, axis=1) / n_cols
+    mean = tl.sum(x, axis=1) / N_COLS
     centred = tl.where(inside, x - mean[:, None], 0.0)
-    variance = tl.sum(centred * centred, axis=1) / n_cols
+    variance = tl.sum(centred * centred, axis=1) / N_COLS
     inverse = 1.0 / tl.sqrt(variance + EPS)
     return centred * inverse[:, None], inverse
 
@@ -56,7 +66,7 @@ def _layer_norm_forward_kernel(
     b_ptr,
     y_ptr,
     n_rows,
-    n_cols,
+    N_COLS: tl.constexpr,
     EPS: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -65,30 +75,31 @@ def _layer_norm_forward_kernel(
 ):
     """Normalise ROWS rows held in registers; all arithmetic in ACC.
 
-    x_ptr, y_ptr: [n_rows, n_cols]; w_ptr, b_ptr: [n_cols].
+    x_ptr, y_ptr: [n_rows, n_cols]; w_ptr: [n_cols] or absent (1); b_ptr: [n_cols] or absent (0).
     """
     row = tl.program_id(0).to(INDEX) * ROWS + tl.arange(0, ROWS)
     col = tl.arange(0, BLOCK)
-    at = row[:, None] * n_cols + col[None, :]
-    inside = (row < n_rows)[:, None] & (col < n_cols)[None, :]
+    at = row[:, None] * N_COLS + col[None, :]
+    inside = (row < n_rows)[:, None] & (col < N_COLS)[None, :]
 
     x = tl.load(x_ptr + at, mask=inside, other=0.0).to(ACC)
-    w = tl.load(w_ptr + col, mask=col < n_cols, other=0.0).to(ACC)
-    b = tl.load(b_ptr + col, mask=col < n_cols, other=0.0).to(ACC)
-    normal, _ = _normalise(x, inside, n_cols, EPS)
-    y = normal * w[None, :] + b[None, :]
+    y, _ = _normalise(x, inside, N_COLS, EPS)
+    if w_ptr is not None:
+        y *= tl.load(w_ptr + col, mask=col < N_COLS, other=0.0).to(ACC)[None, :]
+    if b_ptr is not None:
+        y += tl.load(b_ptr + col, mask=col < N_COLS, other=0.0).to(ACC)[None, :]
     tl.store(y_ptr + at, y.to(y_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def _layer_norm_backward_kernel(
-    dy_ptr,
     x_ptr,
     w_ptr,
+    dy_ptr,
     dx_ptr,
     parts_ptr,
     n_rows,
-    n_cols,
+    N_COLS: tl.constexpr,
     EPS: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -97,30 +108,34 @@ def _layer_norm_backward_kernel(
 ):
     """Gradient of x, and each program's share of those of w and b; all arithmetic in ACC.
 
-    dy_ptr, x_ptr, dx_ptr: [n_rows, n_cols]; w_ptr: [n_cols];
-    parts_ptr: ACC[2, programs, n_cols], first the shares of dw, then those of db.
+    x_ptr, dy_ptr: [n_rows, n_cols]; w_ptr: [n_cols] or absent (1);
+    dx_ptr: [n_rows, n_cols] or absent; parts_ptr: ACC[2, programs, n_cols] or absent: first the
+    shares of dw, then those of db.
     """
     program, programs = tl.program_id(0), tl.num_programs(0)
     col = tl.arange(0, BLOCK)
-    w = tl.load(w_ptr + col, mask=col < n_cols, other=0.0).to(ACC)
     dw = tl.zeros((BLOCK,), ACC)
     db = tl.zeros((BLOCK,), ACC)
     for first in range(program * ROWS, n_rows, programs * ROWS):
         row = first + tl.arange(0, ROWS)
-        at = row[:, None].to(INDEX) * n_cols + col[None, :]
-        inside = (row < n_rows)[:, None] & (col < n_cols)[None, :]
+        at = row[:, None].to(INDEX) * N_COLS + col[None, :]
+        inside = (row < n_rows)[:, None] & (col < N_COLS)[None, :]
         x = tl.load(x_ptr + at, mask=inside, other=0.0).to(ACC)
         dy = tl.load(dy_ptr + at, mask=inside, other=0.0).to(ACC)
-        normal, inverse = _normalise(x, inside, n_cols, EPS)
-        dw += tl.sum(dy * normal, axis=0)
-        db += tl.sum(dy, axis=0)
-        wdy = dy * w[None, :]
-        mean = tl.sum(wdy, axis=1) / n_cols
-        slope = tl.sum(wdy * normal, axis=1) / n_cols
-        dx = (wdy - mean[:, None] - normal * slope[:, None]) * inverse[:, None]
-        tl.store(dx_ptr + at, dx.to(dx_ptr.dtype.element_ty), mask=inside)
-    tl.store(parts_ptr + program * n_cols + col, dw, mask=col < n_cols)
-    tl.store(parts_ptr + (programs + program) * n_cols + col, db, mask=col < n_cols)
+        normal, inverse = _normalise(x, inside, N_COLS, EPS)
+        if parts_ptr is not None:
+            dw += tl.sum(dy * normal, axis=0)
+            db += tl.sum(dy, axis=0)
+        if dx_ptr is not None:
+            if w_ptr is not None:
+                dy *= tl.load(w_ptr + col, mask=col < N_COLS, other=0.0).to(ACC)[None, :]
+            mean = tl.sum(dy, axis=1) / N_COLS
+            slope = tl.sum(dy * normal, axis=1) / N_COLS
+            dx = (dy - mean[:, None] - normal * slope[:, None]) * inverse[:, None]
+            tl.store(dx_ptr + at, dx.to(dx_ptr.dtype.element_ty), mask=inside)
+    if parts_ptr is not None:
+        tl.store(parts_ptr + program * N_COLS + col, dw, mask=col < N_COLS)
+        tl.store(parts_ptr + (programs + program) * N_COLS + col, db, mask=col < N_COLS)
 
 
 @triton.jit
@@ -136,7 +151,7 @@ def _sum_parts_kernel(
 ):
     """Add up the shares of dw and db, always in the same order, in ACC.
 
-    parts_ptr: ACC[2, n_parts, n_cols]; dw_ptr, db_ptr: [n_cols].
+    parts_ptr: ACC[2, n_parts, n_cols]; dw_ptr, db_ptr: [n_cols], one of them may be absent.
     """
     col = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     dw = tl.zeros((BLOCK,), ACC)
@@ -145,56 +160,78 @@ def _sum_parts_kernel(
         part = first + tl.arange(0, ROWS)
         at = part[:, None] * n_cols + col[None, :]
         inside = (part < n_parts)[:, None] & (col < n_cols)[None, :]
-        dw += tl.sum(tl.load(parts_ptr + at, mask=inside, other=0.0), axis=0)
-        db += tl.sum(tl.load(parts_ptr + n_parts * n_cols + at, mask=inside, other=0.0), axis=0)
-    tl.store(dw_ptr + col, dw.to(dw_ptr.dtype.element_ty), mask=col < n_cols)
-    tl.store(db_ptr + col, db.to(db_ptr.dtype.element_ty), mask=col < n_cols)
+        if dw_ptr is not None:
+            dw += tl.sum(tl.load(parts_ptr + at, mask=inside, other=0.0), axis=0)
+        if db_ptr is not None:
+            at += n_parts * n_cols
+            db += tl.sum(tl.load(parts_ptr + at, mask=inside, other=0.0), axis=0)
+    if dw_ptr is not None:
+        tl.store(dw_ptr + col, dw.to(dw_ptr.dtype.element_ty), mask=col < n_cols)
+    if db_ptr is not None:
+        tl.store(db_ptr + col, db.to(db_ptr.dtype.element_ty), mask=col < n_cols)
+
+
+def _rows(op: Any, x: Any, acc: Any) -> dict[str, Any] | None:
+    """Return what both passes need to know about the rows of x; None declines."""
+    n_cols = math.prod(x.shape[op.axis % x.rank :])
+    if acc is None or x.size == 0 or n_cols > WIDEST_ROW[acc.primitive_bitwidth]:
+        return None
+    return {
+        "x_ptr": x.dtype,
+        "n_rows": x.size // n_cols,
+        "N_COLS": n_cols,
+        "EPS": op.eps,
+        "ACC": acc,
+        "INDEX": index_type(x.size),
+    }
 
 
 @lowering("layer_norm", device="cuda")
 def layer_norm(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch | None:
-    """Launch the forward kernel; rows wider than ``WIDEST_ROW`` bytes are left to other ops."""
-    x, w, b = ins
-    acc = accumulator(x.dtype)
-    n_cols = x.shape[-1]
-    if acc is None or x.size == 0 or n_cols * max(4, x.dtype.itemsize) > WIDEST_ROW:
+    """Launch the forward kernel; rows wider than ``WIDEST_ROW`` run as the expansion."""
+    x, w, b = (*ins, None, None)[:3]
+    rows = _rows(op, x, accumulator(x, w, b))
+    if rows is None:
         return None
-    n_rows = x.size // n_cols
-    rows, block, warps = tile(n_cols, TILE)
-    args = {"x_ptr": x.dtype, "w_ptr": w.dtype, "b_ptr": b.dtype, "y_ptr": x.dtype}
-    args |= {"n_rows": n_rows, "n_cols": n_cols, "EPS": op.epsilon, "INDEX": index_type(x.size)}
-    args |= {"ROWS": rows, "BLOCK": block, "ACC": acc}
-    run = prepare(_layer_norm_forward_kernel, triton.cdiv(n_rows, rows), args, warps)
-    return lambda xs, ys: run(*xs, ys[0])
+    n_tile, block, warps = tile(rows["N_COLS"], TILE)
+    args = {**rows, "w_ptr": pointer(w), "b_ptr": pointer(b), "y_ptr": outs[0].dtype}
+    args |= {"ROWS": n_tile, "BLOCK": block}
+    n_programs = triton.cdiv(rows["n_rows"], n_tile)
+    run = prepare(_layer_norm_forward_kernel, n_programs, args, warps)
+    return lambda xs, ys: run(*contiguous(xs), *ys)
 
 
-@lowering("layer_norm_grad", device="cuda")
-def layer_norm_grad(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch | None:
+@pullback("layer_norm")
+def layer_norm_pullback(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch | None:
     """Launch the backward kernel on all rows, then add up what its programs found for w and b."""
-    dy, x, w = ins
-    acc = accumulator(x.dtype)
-    n_cols = x.shape[-1]
-    if acc is None or x.size == 0 or n_cols * max(4, x.dtype.itemsize) > WIDEST_ROW:
+    x, w, b = (*ins[: op.n_inputs], None, None)[:3]
+    acc = accumulator(x, w, b)
+    rows = _rows(op.op, x, acc)
+    if rows is None:
         return None
-    n_rows = x.size // n_cols
-    rows, block, warps = tile(n_cols, TILE_BACKWARD)
-    programs = min(PROGRAMS, triton.cdiv(n_rows, rows))
-    acc_dtype = np.dtype("float64" if acc is tl.float64 else "float32")
-    parts = workspace((2, programs, n_cols), acc_dtype)
+    dx, dw, db = map(dict(zip(op.wrt, outs, strict=True)).get, range(3))
+    n_tile, block, warps = tile(rows["N_COLS"], TILE_BACKWARD, per_thread=8)
+    n_programs = min(PROGRAMS, triton.cdiv(rows["n_rows"], n_tile))
+    parts = None
+    if dw or db:
+        parts = TensorSpec((2, n_programs, rows["N_COLS"]), f"float{acc.primitive_bitwidth}")
 
-    args = {"dy_ptr": dy.dtype, "x_ptr": x.dtype, "w_ptr": w.dtype, "dx_ptr": x.dtype}
-    args |= {"parts_ptr": acc_dtype, "n_rows": n_rows, "n_cols": n_cols, "EPS": op.epsilon}
-    args |= {"ROWS": rows, "BLOCK": block, "ACC": acc, "INDEX": index_type(x.size)}
-    by_rows = prepare(_layer_norm_backward_kernel, programs, args, warps)
+    args = {**rows, "w_ptr": pointer(w), "dy_ptr": ins[-1].dtype, "dx_ptr": pointer(dx)}
+    args |= {"parts_ptr": pointer(parts), "ROWS": n_tile, "BLOCK": block}
+    by_rows = prepare(_layer_norm_backward_kernel, n_programs, args, warps)
+    read = (0, -1) if w is None else (0, 1, -1)
+    if parts is None:
+        return lambda xs, ys: by_rows(*contiguous([xs[i] for i in read]), *ys)
 
-    args = {"parts_ptr": acc_dtype, "dw_ptr": w.dtype, "db_ptr": w.dtype}
-    args |= {"n_parts": programs, "n_cols": n_cols}
-    args |= {"ROWS": SUM_ROWS, "BLOCK": SUM_COLUMNS, "ACC": acc}
-    by_columns = prepare(_sum_parts_kernel, triton.cdiv(n_cols, SUM_COLUMNS), args)
+    space = workspace(parts)
+    args = {"parts_ptr": parts.dtype, "dw_ptr": pointer(dw), "db_ptr": pointer(db), "ACC": acc}
+    args |= {"n_parts": n_programs, "n_cols": rows["N_COLS"]}
+    args |= {"ROWS": SUM_ROWS, "BLOCK": SUM_COLUMNS}
+    by_columns = prepare(_sum_parts_kernel, triton.cdiv(rows["N_COLS"], SUM_COLUMNS), args)
+    n_dx = 0 if dx is None else 1
 
     def run(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        dx, dw, db = ys
-        by_rows(*xs, dx, parts)
-        by_columns(parts, dw, db)
+        by_rows(*contiguous([xs[i] for i in read]), *ys[:n_dx], space)
+        by_columns(space, *ys[n_dx:])
 
     return run

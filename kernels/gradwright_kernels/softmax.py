@@ -92,7 +92,7 @@ def _softmax_loop_kernel(
 def softmax(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch | None:
     """Launch the tile kernel, or the loop kernel for rows of more than ``WIDEST_ROW`` bytes."""
     (x,) = ins
-    acc = accumulator(x.dtype)
+    acc = accumulator(x)
     if acc is None or x.size == 0:
         return None
     axis = op.axis % x.rank

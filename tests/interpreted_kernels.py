@@ -1,0 +1,313 @@
+"""The numbers of the Triton kernels, run in Triton's interpreter on numpy arrays.
+
+Needs a process of its own with ``TRITON_INTERPRET=1``; ``test_kernels.py`` starts one. There is no
+second reference here: lowerings are held against the op's own ``forward`` (or its expansion) in
+float64, on the op's own samples and on shapes that kernels find awkward.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+import triton
+import triton.language as tl
+
+import gradwright as gw
+from gradwright.errors import LoweringError
+from gradwright.gradient import Pullback
+from gradwright.graph.expand import interpret
+from gradwright.lowering import find_launch, lowered_ops
+from gradwright.op import Op, find_op, infer_specs, run_forward
+from gradwright.spec import dtype, spec_of
+from gradwright_kernels.compiler import Call
+from gradwright_kernels.interpreter import Interpreter
+
+assert os.environ.get("TRITON_INTERPRET") == "1", "set TRITON_INTERPRET=1 before Python starts"
+
+Array = np.ndarray[Any, Any]
+
+# Unit in the last place times a few: results differ by rounding of the output, sums are in float32.
+TOLERANCES = [
+    ("float64", 1e-14, 1e-13),
+    ("float32", 2e-6, 2e-6),
+    ("float16", 2e-3, 2e-3),
+    ("bfloat16", 2e-2, 2e-2),
+]
+
+
+def cast(x: Array | None, name: str) -> Array | None:
+    floating = x is not None and np.issubdtype(x.dtype, np.floating)
+    return x.astype(dtype(name)) if floating else x
+
+
+def wide(x: Array | None) -> Array | None:
+    return x if x is None or x.dtype.kind in "biu" else x.astype(np.float64)
+
+
+def reference(op: Op, xs: list[Array | None]) -> tuple[Array, ...]:
+    """Compute in float64, from the numbers that the narrow arrays hold."""
+    xs = [wide(x) for x in xs]
+    return interpret(op, xs) if op.is_composite() else run_forward(op, xs)
+
+
+def launched(op: Op, xs: list[Array | None]) -> list[Array] | None:
+    """Run the op's lowering on arrays that end where forbidden memory begins; None: declined."""
+    ins = [None if x is None else spec_of(x) for x in xs]
+    outs = infer_specs(op, ins)
+    launch = find_launch(op, "cuda", ins, outs)
+    if launch is None:
+        return None
+    fenced = [np.full(spec.size + 64, 99, spec.dtype) for spec in outs]
+    ys = [f[32 : 32 + s.size].reshape(s.shape) for f, s in zip(fenced, outs, strict=True)]
+    before = [None if x is None else x.copy() for x in xs]
+    launch(xs, ys)
+    for f in fenced:
+        assert (f[:32] == 99).all(), "wrote before its output"
+        assert (f[-32:] == 99).all(), "wrote behind its output"
+    for x, b in zip(xs, before, strict=True):
+        assert x is None or x.tobytes() == b.tobytes(), "wrote into an input"
+    return ys
+
+
+def agree(op: Op, xs: list[Array | None], atol: float, rtol: float) -> None:
+    got = launched(op, xs)
+    assert got is not None, f"{op} declined {[str(spec_of(x)) for x in xs]}"
+    for y, expected in zip(got, reference(op, xs), strict=True):
+        np.testing.assert_allclose(wide(y), expected, rtol=rtol, atol=atol, equal_nan=True)
+
+
+@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
+@pytest.mark.parametrize("op_name", [n for n in lowered_ops("cuda") if n != "pullback"])
+def test_lowerings_agree_on_the_samples_of_their_op(
+    op_name: str, name: str, atol: float, rtol: float
+) -> None:
+    cls, taken = find_op(op_name), 0
+    for sample in cls.samples(np.random.default_rng(0)):
+        op = cls(**sample.attrs)
+        xs = [cast(x, name) for x in sample.inputs]
+        if launched(op, xs) is not None:
+            agree(op, xs, atol, rtol)
+            taken += 1
+    assert taken, f"the lowering of {op_name} declined every sample"
+
+
+NORMAL = np.random.default_rng(7).standard_normal
+
+
+@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((3, 1), -1), ((300, 7), 1), ((2, 5000), -1), ((3, 33, 5), 1), ((17,), 0), ((4, 50, 129), 0)],
+)
+def test_softmax_of_awkward_shapes(
+    shape: tuple[int, ...], axis: int, name: str, atol: float, rtol: float
+) -> None:
+    agree(find_op("softmax")(axis=axis), [cast(3 * NORMAL(shape), name)], atol, rtol)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((2, 17_000), -1), ((1, 16_400, 3), 1)])
+def test_softmax_of_rows_wider_than_registers(shape: tuple[int, ...], axis: int) -> None:
+    x = cast(3 * NORMAL(shape), "float32")
+    agree(find_op("softmax")(axis=axis), [x], 1e-8, 1e-5)
+
+
+@pytest.mark.parametrize("width", [10, 17_000])
+def test_softmax_of_masked_rows(width: int) -> None:
+    x = cast(NORMAL((3, width)), "float32")
+    x[0, : width - 2] = -np.inf  # whole chunks without a finite number
+    x[1, 3:] = -np.inf
+    x[2, 5] = 1e4  # exp(1e4) overflows
+    agree(find_op("softmax")(), [x], 1e-7, 1e-5)
+    x[1] = -np.inf
+    x[2, width // 2] = np.nan
+    with np.errstate(invalid="ignore"):
+        [y] = launched(find_op("softmax")(), [x])
+    assert np.isfinite(y[0]).all()
+    assert np.isnan(y[1:]).all()
+
+
+LAYER_NORMS = [  # shape, axis
+    ((5, 1), -1),
+    ((3, 7), -1),
+    ((40, 33), -1),
+    ((2, 5000), -1),
+    ((3, 5, 6), 1),
+    ((700, 3), -1),
+]
+
+
+def layer_norm_inputs(shape: tuple[int, ...], axis: int, name: str) -> list[Array]:
+    x, inner = 2 + 3 * NORMAL(shape), shape[axis:]
+    return [cast(x, name), cast(NORMAL(inner), name), cast(NORMAL(inner), name)]
+
+
+@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
+@pytest.mark.parametrize(("shape", "axis"), LAYER_NORMS)
+def test_layer_norm_of_awkward_shapes(
+    shape: tuple[int, ...], axis: int, name: str, atol: float, rtol: float
+) -> None:
+    if name == "float64" and shape[-1] == 5000:
+        pytest.skip("float64 rows of more than 2,048 run as the expansion")
+    agree(find_op("layer_norm")(axis=axis), layer_norm_inputs(shape, axis, name), 3 * atol, rtol)
+
+
+@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
+@pytest.mark.parametrize("wrt", [(0, 1, 2), (0,), (1, 2), (2,), (0, 1)])
+@pytest.mark.parametrize(("shape", "axis"), LAYER_NORMS)
+def test_layer_norm_backward(
+    shape: tuple[int, ...], axis: int, wrt: tuple[int, ...], name: str, atol: float, rtol: float
+) -> None:
+    if shape[-1] == 5000 and (name == "float64" or wrt != (0, 1, 2)):
+        pytest.skip("float64 runs as the expansion; one wide case is enough")
+    op = Pullback(op=find_op("layer_norm")(axis=axis), n_inputs=3, wrt=wrt, present=(True,))
+    xs = [*layer_norm_inputs(shape, axis, name), cast(NORMAL(shape), name)]
+    scale = 1 + np.sqrt(shape[0]) + (shape == (5, 1)) / 1e-5**0.5
+    agree(op, xs, atol * scale, rtol)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2])
+def test_layer_norm_backward_without_bias_or_weight(n_inputs: int) -> None:
+    wrt = tuple(range(n_inputs))
+    op = Pullback(op=find_op("layer_norm")(), n_inputs=n_inputs, wrt=wrt, present=(True,))
+    xs = layer_norm_inputs((6, 10), -1, "float32")[:n_inputs]
+    agree(op, [*xs, cast(NORMAL((6, 10)), "float32")], 5e-6, 2e-6)
+
+
+def test_layer_norm_adds_up_rows_in_the_same_order_each_time() -> None:
+    op = Pullback(op=find_op("layer_norm")(), n_inputs=3, wrt=(0, 1, 2), present=(True,))
+    xs = [*layer_norm_inputs((2000, 3), -1, "float32"), cast(NORMAL((2000, 3)), "float32")]
+    first, second = launched(op, xs), launched(op, xs)
+    assert [y.tobytes() for y in first] == [y.tobytes() for y in second]
+
+
+def adam_inputs(n: int, param: str, state: str, step: int = 3) -> list[Array]:
+    p, g, m = (cast(NORMAL(n), d) for d in (param, param, state))
+    v = cast(NORMAL(n) ** 2, state)
+    numbers = [np.float32(1e-2), np.float64(0.9), np.float64(0.999), np.float64(1e-8), 0.01]
+    return [p, g, m, v, *map(np.asarray, (np.int64(step), *numbers))]
+
+
+@pytest.mark.parametrize(("name", "atol", "rtol"), TOLERANCES)
+@pytest.mark.parametrize("n", [1, 1000, 1024, 3001])
+def test_adam_of_awkward_sizes(n: int, name: str, atol: float, rtol: float) -> None:
+    agree(find_op("adam_update")(), adam_inputs(n, name, name), atol, rtol)
+
+
+@pytest.mark.parametrize("step", [1, 1_000_000])
+def test_adam_corrects_the_bias_of_the_first_and_of_late_steps(step: int) -> None:
+    agree(find_op("adam_update")(), adam_inputs(100, "float32", "float32", step), 2e-6, 2e-6)
+
+
+def test_adam_keeps_moments_in_float32_for_bfloat16_parameters() -> None:
+    op, xs = find_op("adam_update")(), adam_inputs(500, "bfloat16", "float32")
+    p, m, v = launched(op, xs)
+    expected_p, expected_m, expected_v = reference(op, xs)
+    np.testing.assert_allclose(wide(p), expected_p, rtol=2**-8)
+    np.testing.assert_allclose(m, expected_m, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(v, expected_v, rtol=1e-5, atol=1e-6)
+
+
+def test_adam_updates_in_place() -> None:
+    op, xs = find_op("adam_update")(), adam_inputs(3001, "float32", "float32")
+    expected = launched(op, xs)
+    ins = [spec_of(x) for x in xs]
+    find_launch(op, "cuda", ins, infer_specs(op, ins))(xs, [xs[0], xs[2], xs[3]])
+    for got, y in zip((xs[0], xs[2], xs[3]), expected, strict=True):
+        assert got.tobytes() == y.tobytes()
+
+
+def test_strided_inputs_are_taken() -> None:
+    x = cast(NORMAL((7, 12)), "float32")
+    agree(find_op("softmax")(), [x.T[:, ::2]], 2e-6, 2e-6)
+
+
+@pytest.mark.parametrize("name", ["int64", "complex64"])
+def test_dtypes_without_a_kernel_are_declined(name: str) -> None:
+    x = spec_of(np.zeros((2, 3), name))
+    assert find_launch(find_op("softmax")(), "cuda", [x], [x]) is None
+
+
+# -- whole sessions ------------------------------------------------------------------------------
+
+
+def test_a_session_runs_kernels_forward_and_backward() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", ("B", 12))
+    w = g.variable("w", (12,), init=gw.init.ones())
+    b = g.variable("b", (12,))
+    p = gw.nn.softmax(gw.nn.layer_norm(x, w, b) * 2.0)
+    loss = -(p[:, 0].log()).mean()
+    fetches = [loss, *gw.gradients(loss, [x, w, b])]
+    feeds = {"x": cast(NORMAL((6, 12)), "float32")}
+    with gw.Session(g) as cpu, gw.Session(g, device="cuda") as cuda:
+        expected, got = cpu.run(fetches, feeds), cuda.run(fetches, feeds)
+        ran = {instr.op.name for instr in cuda.plan(fetches, feeds).program.instrs}
+    for y, e in zip(got, expected, strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-5, atol=1e-6)
+    assert {"softmax", "layer_norm", "pullback"} <= ran, "a fused kernel was not used"
+
+
+def test_a_session_names_a_kernel_that_writes_outside_its_output() -> None:
+    @triton.jit
+    def careless_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
+        i = tl.arange(0, BLOCK)
+        tl.store(y_ptr + i, i.to(tl.float32))
+
+    def careless(op: Any, ins: Any, outs: Any) -> Any:
+        x = ins[0].dtype
+        call = Call(careless_kernel, (1, 1, 1), {"x_ptr": x, "y_ptr": x, "BLOCK": 8})
+        run = Interpreter().prepare(call)
+        return lambda xs, ys: run(xs[0], ys[0])
+
+    gw.lowering("tanh", device="cuda")(careless)
+    try:
+        g = gw.Graph()
+        y = gw.nn.tanh(g.constant(np.zeros(5, np.float32)), name="wild")
+        with (
+            gw.Session(g, device="cuda") as s,
+            pytest.raises(LoweringError, match=r"wild.*outside"),
+        ):
+            s.run(y)
+    finally:
+        gw.lowering("tanh", device="cuda")(lambda op, ins, outs: None)
+
+
+# -- the repaired interpreter --------------------------------------------------------------------
+
+
+@triton.jit
+def cast_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    for first in range(0, tl.cdiv(n, BLOCK) * BLOCK, BLOCK):
+        i = first + tl.arange(0, BLOCK)
+        tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n).to(y_ptr.dtype.element_ty), mask=i < n)
+
+
+@triton.jit
+def dot_kernel(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(c_ptr + at, tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at)))
+
+
+def interpreted(kernel: Any, *arrays: Array, **rest: int) -> None:
+    names = [n for n in kernel.arg_names if n.endswith("_ptr")]
+    args = dict(zip(names, (a.dtype for a in arrays), strict=True))
+    Interpreter().prepare(Call(kernel, (1, 1, 1), {**args, **rest}))(*arrays)
+
+
+@pytest.mark.parametrize("source", ["float64", "float32", "float16"])
+def test_bfloat16_is_rounded_to_nearest_even(source: str) -> None:
+    x = np.concatenate([NORMAL(1000) * 1e3, [0.0, -0.0, np.inf, -np.inf, 1 + 2**-8, 1 + 3 * 2**-8]])
+    x = x.astype(source)
+    y = np.empty(x.shape, dtype("bfloat16"))
+    interpreted(cast_kernel, x, y, n=x.size, BLOCK=256)
+    assert y.tobytes() == x.astype(np.float32).astype(dtype("bfloat16")).tobytes()
+
+
+def test_dot_of_bfloat16_multiplies_numbers() -> None:
+    a, b = ((NORMAL((16, 16))).astype(dtype("bfloat16")) for _ in range(2))
+    c = np.empty((16, 16), np.float32)
+    interpreted(dot_kernel, a, b, c, N=16)
+    np.testing.assert_allclose(c, a.astype(np.float32) @ b.astype(np.float32), rtol=1e-6, atol=1e-6)
