@@ -1,7 +1,7 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
 from .control import cond
-from .debug import Stepper
+from .debug import Stepper, gradient_check
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
 from .io import inspect, load, load_state, save
@@ -44,6 +44,7 @@ __all__ = [
     "attr",
     "clone",
     "cond",
+    "gradient_check",
     "gradients",
     "inspect",
     "load",

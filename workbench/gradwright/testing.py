@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from .debug.blame import LocalCheck, known_specs
+from .debug.blame import LocalCheck, normal_like
+from .debug.float64 import known_specs
 from .debug.numeric import compare
 from .errors import DTypeError, GradwrightError, GraphError, ShapeError
 from .gradient import gradients
@@ -220,7 +221,7 @@ def check_second(cls: type[Op], sample: Sample) -> None:
         second = gradients(first, targets, list(weights), unreachable="zero")
         forward = ancestors(first, stop=set(given))
         exact = run_nodes(ancestors(second, stop=set(given)), given, second)
-        directions = {t: _direction(given[t], rng) for t in targets if given[t].size}
+        directions = {t: normal_like(given[t], rng) for t in targets if given[t].size}
 
         def along(
             t: float,
@@ -281,8 +282,8 @@ def check_expansion(cls: type[Op], sample: Sample) -> None:
         inner = expansion(op, specs)
         given = dict(zip(inner.inputs, (x for x in xs if x is not None), strict=True))
         ys = run_nodes(inner.nodes, given, inner.outputs)
-        for i, (stated, y) in enumerate(zip(infer_specs(op, specs), ys, strict=True)):
-            _need(_fits(stated, y), f"infer says {stated} for output {i}, expand gives {y.shape}")
+        for i, (spec, y) in enumerate(zip(infer_specs(op, specs), ys, strict=True)):
+            _need(_fits(spec, y), f"infer says {spec} for output {i}, expand gives {y.shape}")
         for i, (own, y) in enumerate(zip(run_forward(op, xs), ys, strict=True)):
             _need(_close(own, y, 1e-9), f"forward and expand differ in output {i}")
         if not cls.has_vjp():
@@ -298,9 +299,9 @@ def check_expansion(cls: type[Op], sample: Sample) -> None:
         held = {**held, **dict(seeded.values())}
         seeds = [s for s, _ in seeded.values()]
         mirrored = [opened[y.index] for y in seeded]
-        own = gradients(list(seeded), wrt, seeds, unreachable="zero")
+        stated = gradients(list(seeded), wrt, seeds, unreachable="zero")
         derived = gradients(mirrored, wrt, seeds, unreachable="zero")
-        found = run_nodes(ancestors([*own, *derived], stop=set(held)), held, [*own, *derived])
+        found = run_nodes(ancestors([*stated, *derived], stop=set(held)), held, [*stated, *derived])
         for i in range(len(wrt)):
             _need(
                 _close(found[i], found[len(wrt) + i], 1e-8),
@@ -502,16 +503,10 @@ def _seeds(
     found = {}
     for i, y in enumerate(node.public):
         if is_floating(y.dtype) and y.spec.is_concrete:
-            drawn: Array = rng.standard_normal(y.shape)  # type: ignore[arg-type]
-            if y.dtype.kind == "c":
-                drawn = drawn + 1j * rng.standard_normal(y.shape)  # type: ignore[arg-type]
-            found[y] = stand_in(graph, f"seed{i}", y.spec), drawn.astype(y.dtype)
+            shape: Any = y.shape
+            drawn = normal_like(np.empty(shape, y.dtype), rng).astype(y.dtype)
+            found[y] = stand_in(graph, f"seed{i}", y.spec), drawn
     return found
-
-
-def _direction(x: Array, rng: np.random.Generator) -> Array:
-    drawn: Array = rng.standard_normal(x.shape)
-    return drawn + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else drawn
 
 
 def _symbolic(op: Op, number: int, x: Array, own: bool) -> TensorSpec:

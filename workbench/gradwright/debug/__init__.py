@@ -2,7 +2,20 @@
 
 from .breakpoints import Breakpoint
 from .expression import Expression
+from .gradient_check import gradient_check
 from .nonfinite import Origin, Range
+from .report import ElementCheck, ParameterCheck, Report
 from .stepper import Stepper, Stop
 
-__all__ = ["Breakpoint", "Expression", "Origin", "Range", "Stepper", "Stop"]
+__all__ = [
+    "Breakpoint",
+    "ElementCheck",
+    "Expression",
+    "Origin",
+    "ParameterCheck",
+    "Range",
+    "Report",
+    "Stepper",
+    "Stop",
+    "gradient_check",
+]

@@ -22,6 +22,8 @@ Function = Callable[[float], float]
 QUICK = 1e-4
 STEPS = 10.0 ** -np.arange(2.0, 8.25, 0.5)
 """Steps of a sweep, relative to the size of what is perturbed: 1e-2 down to 1e-8."""
+WIDE, NARROW = 1e-4, 1e-6
+"""Relative steps between which a value must become straight, or else has a kink."""
 _DECADES2 = 4  # STEPS[i + 4] is STEPS[i] / 100
 _NOISE_STEP, _NOISE_POINTS = 1e-11, 9
 _EPS = float(np.finfo(np.float64).eps)
@@ -58,19 +60,28 @@ class Comparison:
 
     ``verdict`` is ``ok``; ``kink`` where one-sided slopes differ and the analytic value lies
     between them; ``fail``; or ``unclear`` where the numeric value is too uncertain to tell.
+    ``tolerance`` is the difference that would have passed.
     """
 
     verdict: str
     analytic: float
     numeric: float
-    error: float
+    tolerance: float
     slope: Slope | None = None
 
     @property
-    def excess(self) -> float:
+    def relative_error(self) -> float:
         """Return |analytic − numeric| relative to the larger of the two, 0 when both are 0."""
         size = max(abs(self.analytic), abs(self.numeric))
         return abs(self.analytic - self.numeric) / size if size > 0 else 0.0
+
+    @property
+    def score(self) -> float:
+        """Return the difference in units of the tolerance; infinite where it is unknown."""
+        apart = abs(self.analytic - self.numeric)
+        if not math.isfinite(apart):
+            return math.inf
+        return apart / self.tolerance if self.tolerance > 0 else math.inf if apart else 0.0
 
 
 def compare(f: Function, analytic: float, *, scale: float = 1.0, rtol: float = 1e-5) -> Comparison:
@@ -106,15 +117,16 @@ def judge(analytic: float, found: Slope, rtol: float) -> Comparison:
     """
     apart = abs(analytic - found.value)
     size = max(abs(analytic), abs(found.value))
+    tolerance = rtol * size + 3 * found.error
     verdict = "unclear"
     if found.kink:
         width = rtol * max(abs(found.left), abs(found.right), abs(analytic)) + 3 * found.error
         verdict = "kink" if found.admits(analytic, width) else "fail"
-    elif apart <= rtol * size + 3 * found.error or _agrees(analytic, found, rtol):
+    elif apart <= tolerance or _agrees(analytic, found, rtol):
         verdict = "ok"
     elif apart > 10 * found.error:
         verdict = "fail"
-    return Comparison(verdict, analytic, found.value, found.error, found)
+    return Comparison(verdict, analytic, found.value, tolerance, found)
 
 
 def _agrees(analytic: float, found: Slope, rtol: float) -> bool:
@@ -195,3 +207,16 @@ def _kink(gap: Array, noise: Array) -> int | None:
         if narrow > 20 * noise[i] and math.isfinite(wide):
             return i if narrow > 0.3 * wide else None
     return None
+
+
+def kinked(zero: Array, wide: tuple[Array, Array], narrow: tuple[Array, Array]) -> Array:
+    """Return which elements have different slopes on both sides.
+
+    ``wide`` and ``narrow`` hold the values at steps of ``+WIDE, -WIDE`` and ``+NARROW, -NARROW``.
+    """
+    with np.errstate(all="ignore"):
+        far = np.abs(wide[0] - 2 * zero + wide[1]) / WIDE
+        near = np.abs(narrow[0] - 2 * zero + narrow[1]) / NARROW
+        noise = 50 * _EPS * np.max(np.abs(zero[np.isfinite(zero)]), initial=0.0)
+        found: Array = (near > 0.3 * far) & (near > noise / NARROW)
+    return found

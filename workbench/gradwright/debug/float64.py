@@ -1,0 +1,283 @@
+"""A run in float64: the nodes behind some tensors copied at full precision, with all their values.
+
+Every floating source becomes float64 (complex: complex128), and so does every dtype attribute: a
+cast to bfloat16 does nothing here. What is examined is the formulas, not their rounding. Feeds are
+first brought to the dtype of their placeholder, so a tie in the real run is a tie here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..control import Cond
+from ..errors import FeedError
+from ..graph import (
+    Constant,
+    Graph,
+    Node,
+    Rng,
+    Source,
+    SubGraph,
+    Tensor,
+    Values,
+    ancestors,
+    expansion,
+)
+from ..graph.expand import bind_dims, stand_in
+from ..op import Op, run_forward
+from ..session import as_feed
+from ..spec import TensorSpec, dtype, is_floating, kind
+
+Array = np.ndarray[Any, Any]
+FIXED = ("stop_gradient",)
+"""Ops whose output is a constant as far as gradients go, whatever their input does."""
+_FLOAT64, _COMPLEX128 = dtype("float64"), dtype("complex128")
+
+
+def wide(given: np.dtype[Any]) -> np.dtype[Any]:
+    """Return float64 for floats, complex128 for complex dtypes, and others as they are."""
+    if not is_floating(given):
+        return given
+    return _COMPLEX128 if kind(given) == "c" else _FLOAT64
+
+
+def widened(value: Any) -> Any:
+    """Return an attribute, an op or a sub-graph with every floating dtype in it made wide."""
+    if isinstance(value, np.dtype):
+        return wide(value)
+    if isinstance(value, tuple):
+        return tuple(map(widened, value))
+    if isinstance(value, SubGraph):
+        return _widened_graph(value)
+    if isinstance(value, Op) and type(value).attrs:
+        changes = {k: w for k, v in value.attributes().items() if (w := widened(v)) is not v}
+        return value.replace(**changes) if changes else value
+    return value
+
+
+def _widened_graph(sub: SubGraph) -> SubGraph:
+    graph = Graph("float64", scratch=True)
+    copies: dict[Tensor, Tensor] = {
+        t: stand_in(graph, f"x{i}", t.spec.with_dtype(wide(t.dtype)))
+        for i, t in enumerate(sub.inputs)
+    }
+    for node in sub.nodes:
+        if node.outputs[0] in copies:
+            continue
+        if isinstance(node.op, Constant):
+            array = node.graph.values.array(node.name)
+            copies[node.outputs[0]] = graph.constant(array.astype(wide(array.dtype)), node.name)
+            continue
+        graph.add(widened(node.op), [None if t is None else copies[t] for t in node.inputs])
+        graph.latest.site = node.site
+        copies.update(zip(node.outputs, graph.latest.outputs, strict=True))
+    return SubGraph([copies[t] for t in sub.inputs], [copies[t] for t in sub.outputs])
+
+
+class Float64Run:
+    """The copy of what ``targets`` need, and the value of every tensor in it.
+
+    ``copies`` maps tensors of the user's graph to tensors of ``graph``, which has concrete sizes
+    throughout, and ``env`` these to their values. ``nodes`` are the copied nodes without sources,
+    inputs first, their ops with mode and sizes settled.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Tensor],
+        feeds: Mapping[Any, Any],
+        *,
+        values: Values,
+        seed: int = 0,
+        training: bool = False,
+    ) -> None:
+        source = targets[0].graph
+        self.graph = Graph(source.name, scratch=True)
+        self.copies: dict[Tensor, Tensor] = {}
+        self.env: dict[Tensor, Array] = {}
+        self.nodes: list[Node] = []
+        self.training = training
+        sizes: dict[str, int] = {}
+        for key, value in feeds.items():
+            t = source.check_member(key) if isinstance(key, Tensor) else _named(source, key)
+            self._hold(t, as_feed(t, value), sizes)
+        for node in ancestors(targets, stop=set(self.copies)):
+            t = node.outputs[0]
+            if isinstance(node.op, Rng):
+                self._hold(t, np.array([seed, 0], np.uint64), sizes)
+            elif node.kind == "placeholder":
+                raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
+            elif isinstance(node.op, Source):
+                self._hold(t, values.array(node.name), sizes)
+            else:
+                self._copy(node, sizes)
+
+    def _hold(self, t: Tensor, array: Array, sizes: dict[str, int]) -> None:
+        """Copy a tensor whose value is given."""
+        array = array.astype(wide(array.dtype))
+        copy = self.graph.placeholder(t.name.replace(":", "_"), array.shape, array.dtype)
+        copy.node.site = t.node.site
+        copy.spec.value = _known(array)
+        self.copies[t], self.env[copy] = copy, array
+        sizes.update(bind_dims({t: array.shape}))
+
+    def _copy(self, node: Node, sizes: dict[str, int]) -> None:
+        op = widened(node.op.for_mode(self.training).bind(sizes))
+        ins = [None if t is None else self.copies[t] for t in node.inputs]
+        with np.errstate(all="ignore"):
+            ys = run_forward(op, [None if t is None else self.env[t] for t in ins])
+        self.graph.add(op, ins, node.name)
+        copy = self.graph.latest
+        copy.site = node.site if node.site is not None or node.origin is None else node.origin.site
+        self.nodes.append(copy)
+        for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
+            made.spec = TensorSpec(y.shape, y.dtype, _known(y))
+            self.copies.setdefault(t, made)
+            self.env[made] = y
+            sizes.update(bind_dims({t: y.shape}))
+
+    def dependents(self, tensors: Sequence[Tensor]) -> list[Node]:
+        """Return the copied nodes whose values depend on these copied tensors, inputs first."""
+        changed, found = set(tensors), []
+        for node in self.nodes:
+            if node.op.name in FIXED:
+                continue
+            shapes = node.op.shape_only
+            if any(t in changed for i, t in enumerate(node.inputs) if i not in shapes):
+                found.append(node)
+                changed.update(node.outputs)
+        return found
+
+
+class Calls:
+    """Ops as a flat list of calls on registers; composites and conds are opened.
+
+    ``stop_gradient`` and the choice of a cond keep the values they had when the list was made, as
+    they do for the gradient.
+    """
+
+    def __init__(self, training: bool) -> None:
+        self.training = training
+        self.registers: list[Any] = [None]
+        """Number 0 stands for an absent input."""
+        self.calls: list[Call] = []
+
+    def new(self, array: Array) -> int:
+        """Return a new register."""
+        self.registers.append(array)
+        return len(self.registers) - 1
+
+    def open(self, op: Op, ins: Sequence[int], label: str) -> list[int]:
+        """Append what an op does, and return the registers of its outputs."""
+        arrays = [self.registers[i] for i in ins]
+        sub = inside(op, arrays)
+        if sub is None or (op.is_composite() and type(op).forward is not Op.forward):
+            outs = [self.new(y) for y in run_forward(op, arrays)]
+            if op.name not in FIXED:
+                self.calls.append(Call(op.forward, tuple(ins), tuple(outs), label))
+            return outs
+        given = ins[1:] if isinstance(op, Cond) else [i for i in ins if i]
+        numbers = dict(zip(sub.inputs, given, strict=True))
+        for node in sub.nodes:
+            if isinstance(node.op, Constant):
+                numbers[node.outputs[0]] = self.new(node.graph.values.array(node.name))
+            elif node.outputs[0] not in numbers:
+                settled = node.op.for_mode(self.training)
+                xs = [0 if t is None else numbers[t] for t in node.inputs]
+                made = self.open(settled, xs, f"{label}/{node.name}")
+                numbers.update(zip(node.outputs, made, strict=True))
+        return [numbers[t] for t in sub.outputs]
+
+    def run(self) -> list[Any]:
+        """Run all calls and return the registers."""
+        held = self.registers
+        for forward, ins, outs, _ in self.calls:
+            ys = forward(*[held[i] for i in ins])
+            if type(ys) is tuple:
+                for out, y in zip(outs, ys, strict=True):
+                    held[out] = np.asarray(y)
+            else:
+                held[outs[0]] = np.asarray(ys)
+        return held
+
+
+class Call(NamedTuple):
+    """One forward: registers in, registers out, and the node it belongs to."""
+
+    forward: Callable[..., Any]
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
+    label: str
+
+
+class Function:
+    """The part of a run between some tensors and others: arrays of ``given`` -> of ``targets``.
+
+    What does not depend on ``given`` keeps the run's values.
+    """
+
+    def __init__(self, run: Float64Run, given: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
+        needed = set(ancestors(targets, stop=set(given)))
+        self.calls = Calls(run.training)
+        numbers: dict[Tensor, int] = {}
+
+        def number(t: Tensor | None) -> int:
+            if t is None:
+                return 0
+            if t not in numbers:
+                numbers[t] = self.calls.new(run.env[t])
+            return numbers[t]
+
+        self._given = [number(t) for t in given]
+        for node in run.dependents(given):
+            if node in needed and not all(t in numbers for t in node.outputs):
+                outs = self.calls.open(node.op, [number(t) for t in node.inputs], node.name)
+                for t, out in zip(node.outputs, outs, strict=True):
+                    numbers.setdefault(t, out)
+        self._targets = [number(t) for t in targets]
+
+    def registers(self, *arrays: Array) -> list[Any]:
+        """Run with other values of the given tensors and return all registers."""
+        for number, array in zip(self._given, arrays, strict=True):
+            self.calls.registers[number] = array
+        return self.calls.run()
+
+    def __call__(self, *arrays: Array) -> list[Array]:
+        """Return the targets' values for other values of the given tensors."""
+        held = self.registers(*arrays)
+        return [held[i] for i in self._targets]
+
+
+def inside(op: Op, xs: Sequence[Array | None]) -> SubGraph | None:
+    """Return the graph that an op stands for on these arrays, if it stands for one."""
+    if isinstance(op, Cond):
+        return op.chosen(xs[0])
+    return expansion(op, known_specs(op, xs)) if op.is_composite() else None
+
+
+def known_specs(op: Op, xs: Sequence[Array | None]) -> list[TensorSpec | None]:
+    """Return the specs of an op's inputs, with the integers that may decide output shapes."""
+    specs: list[TensorSpec | None] = []
+    for i, x in enumerate(xs):
+        decides = i in op.needs_values or (op.is_composite() and x is not None and x.size <= 16)
+        value = x if decides and x is not None and x.dtype.kind == "i" else None
+        specs.append(None if x is None else TensorSpec(x.shape, x.dtype, value))
+    return specs
+
+
+def _known(array: Array) -> Array | None:
+    """Return the values of a small integer array, which shape inference may want."""
+    return array if array.dtype.kind == "i" and array.size <= 64 else None
+
+
+def _named(graph: Graph, name: str) -> Tensor:
+    found = graph.get(name)
+    if found is None:
+        names = ", ".join(repr(t.name) for t in graph.placeholders) or "none"
+        raise FeedError(
+            f"graph {graph.name!r} has no tensor {name!r}", facts=[f"placeholders: {names}"]
+        )
+    return found

@@ -1,0 +1,321 @@
+"""gradient_check: analytic gradients beside finite differences, element by element, in float64."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import GradientError
+from ..gradient import gradients
+from ..graph import Graph, Node, Tensor, Values, ancestors
+from ..graph.expand import run_nodes
+from ..spec import is_floating, kind
+from .blame import check_node, normal_like
+from .float64 import Float64Run, Function
+from .nonfinite import Range
+from .numeric import NARROW, WIDE, compare, kinked
+from .report import ElementCheck, ParameterCheck, Report
+
+Array = np.ndarray[Any, Any]
+Stop = Callable[[], bool] | threading.Event | None
+Progress = bool | Callable[[int, int, str], None]
+
+
+def gradient_check(
+    graph: Graph,
+    loss: Tensor | str,
+    feeds: Mapping[Any, Any] | None = None,
+    *,
+    wrt: Sequence[Tensor | str] | None = None,
+    max_per_param: int | None = None,
+    rtol: float = 1e-5,
+    training: bool = False,
+    seed: int = 0,
+    values: Values | None = None,
+    progress: Progress = False,
+    should_stop: Stop = None,
+) -> Report:
+    """Check the gradient of ``loss`` against finite differences, and find the op at fault.
+
+    (L(w + h·eᵢ) − L(w − h·eᵢ)) / 2h  against  ∂L/∂wᵢ
+
+    Everything is computed in float64 on a copy: feeds are rounded to their placeholder's dtype
+    first, and casts to narrower dtypes do nothing, so what is checked is the formulas at this
+    run's values. Neither the graph nor its values change, and a check may run in another thread
+    while training goes on.
+
+    Args:
+        graph: the graph that holds ``loss``.
+        loss: a real scalar tensor, or its name.
+        feeds: placeholder -> value, as for ``Session.run``.
+        wrt: tensors to check - variables, placeholders or activations; default all trainable ones.
+        max_per_param: check at most this many elements of each, chosen by ``seed``; one random
+            direction through all elements is always checked.
+        rtol: relative difference that passes even where the numeric value is more precise.
+        training: mode of dropout, batch norm and the like. Random ops draw the same numbers in all
+            evaluations.
+        seed: of random ops, of the choice of elements and of directions.
+        values: where variables are read; default a snapshot of ``graph.values``.
+        progress: True for a tqdm bar, or a function of (done, total, name).
+        should_stop: a function or ``threading.Event``; a report of what was done comes back.
+
+    The step size of an element is swept when one step does not settle it, so there is no epsilon to
+    choose. A kink (relu at 0, a tie of max) is told from a mistake by the slopes on its two sides.
+    An analytic gradient of exactly zero passes only if the numeric one is zero, too.
+
+    Raises GradientError if ``loss`` is not a real scalar, is not finite, or does not depend on one
+    of ``wrt``; FeedError for feeds that do not fit.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (None, 2))
+    >>> w = g.variable("w", (2,), init=[1.0, -2.0])
+    >>> loss = gw.exp(x @ w).sum(name="loss")
+    >>> report = gw.gradient_check(g, loss, {"x": [[1.0, 2.0], [0.5, 0.0]]})
+    >>> report.passed, report.blame
+    (True, [])
+    >>> report
+    <gradient check of 'loss' passed: 2 elements of 1 parameters, 3 nodes>
+    """
+    target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
+    _check_loss(target)
+    held = graph.values.snapshot() if values is None else values
+    parameters = _parameters(graph, wrt)
+    run = Float64Run([target, *parameters], feeds or {}, values=held, seed=seed, training=training)
+    return _Check(run, target, parameters, max_per_param, rtol, seed, progress, should_stop).run()
+
+
+def _check_loss(loss: Tensor) -> None:
+    if loss.rank:
+        raise GradientError(
+            f"the loss {loss.name!r} is not a scalar",
+            facts=[f"got {loss.spec}"],
+            need="a tensor of rank 0",
+            hint=f"{loss.name}.sum() or .mean()",
+        )
+    if kind(loss.dtype) != "f":
+        raise GradientError(
+            f"the loss {loss.name!r} is not a real number",
+            facts=[f"got {loss.spec}"],
+            need="a floating scalar",
+        )
+
+
+def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
+    if wrt is None:
+        if not graph.trainable:
+            raise GradientError(
+                f"graph {graph.name!r} has no trainable parameter",
+                hint="wrt=[...], or g.unfreeze()",
+            )
+        return graph.trainable
+    chosen = [graph[t] if isinstance(t, str) else graph.check_member(t) for t in wrt]
+    for t in chosen:
+        if not is_floating(t.dtype):
+            raise GradientError(f"{t!r} is not floating, so it has no gradient")
+    return list(dict.fromkeys(chosen))
+
+
+class _Check:
+    """One check: first every node by itself, then every parameter, element by element."""
+
+    def __init__(
+        self,
+        run: Float64Run,
+        loss: Tensor,
+        parameters: Sequence[Tensor],
+        max_per_param: int | None,
+        rtol: float,
+        seed: int,
+        progress: Progress,
+        should_stop: Stop,
+    ) -> None:
+        self.forward, self.rtol, self.seed = run, rtol, seed
+        self.loss = run.copies[loss]
+        self.parameters = {p: run.copies[p] for p in parameters}
+        self.report = Report(loss.name, float(run.env[self.loss]))
+        self.max_per_param = max_per_param
+        self.progress, self.should_stop = progress, should_stop
+
+    def run(self) -> Report:
+        """Run to the end, or until told to stop."""
+        self._refuse_nonfinite()
+        copies = self.parameters.values()
+        total = len(self.forward.nodes) + sum(1 + len(self._chosen(t)) for t in copies)
+        with _bar(self.progress, total) as show, np.errstate(all="ignore"):
+            for done, name in enumerate(self._steps()):
+                show(done, name)
+                if _asked(self.should_stop):
+                    self.report.stopped = True
+                    return self.report
+            show(total, "")
+        return self.report
+
+    def _steps(self) -> Iterator[str]:
+        """Do one node or one element after the other; yields the name of what comes next."""
+        analytic = self._analytic()
+        rng = np.random.default_rng(self.seed)
+        for node in self.forward.nodes:
+            yield node.name
+            self._check_node(node, rng)
+        for parameter, copy in self.parameters.items():
+            found = self._begin(parameter, analytic[copy])
+            probe = _Probe(self.forward, copy, self.loss, self.rtol)
+            yield parameter.name
+            found.add(probe.direction(parameter.name, analytic[copy], rng))
+            for index in self._chosen(copy):
+                yield parameter.name
+                for check in probe.element(parameter.name, index, analytic[copy]):
+                    found.add(check)
+
+    def _refuse_nonfinite(self) -> None:
+        """Raise if the loss is not finite, and say where that begins."""
+        if math.isfinite(self.report.value):
+            return
+        env = self.forward.env
+        facts = [str(Range.of(t.name, a)) for t, a in env.items() if t.node.kind != "array"]
+        facts = [f for f in facts if "NaN" in f or "Inf" in f]
+        for node in self.forward.nodes:
+            ins = [Range.of(t.name, env[t]) for t in node.inputs if t is not None]
+            outs = [Range.of(t.name, env[t]) for t in node.outputs]
+            if not all(r.is_finite for r in outs) and all(r.is_finite for r in ins):
+                where = f" ({node.where})" if node.where else ""
+                facts += [f"it begins at {node.op.name} {node.name!r}{where}"]
+                facts += [*(f"in  {r}" for r in ins), *(f"out {r}" for r in outs)]
+                break
+        raise GradientError(
+            f"the loss {self.report.loss!r} is {self.report.value}",
+            facts=facts,
+            need="a finite loss",
+        )
+
+    def _analytic(self) -> dict[Tensor, Array]:
+        copies = list(self.parameters.values())
+        found = gradients(self.loss, copies)
+        env = self.forward.env
+        order = ancestors(found, stop=set(env))
+        arrays = run_nodes(order, env, found, training=self.forward.training)
+        return dict(zip(copies, arrays, strict=True))
+
+    def _check_node(self, node: Node, rng: np.random.Generator) -> None:
+        env = self.forward.env
+        xs = [None if t is None else env[t] for t in node.inputs]
+        ys = [env[t] for t in node.outputs]
+        check = check_node(node, node.op, xs, ys, rng, training=self.forward.training)
+        if check.verdict != "none":
+            self.report.nodes.append(check)
+
+    def _begin(self, parameter: Tensor, analytic: Array) -> ParameterCheck:
+        found = self.report.parameters[parameter.name] = ParameterCheck(
+            parameter.name,
+            parameter.node.where,
+            analytic,
+            np.full_like(analytic, np.nan),
+            np.zeros(analytic.shape, np.uint8),
+        )
+        return found
+
+    def _chosen(self, copy: Tensor) -> list[tuple[int, ...]]:
+        """Return the indices to check: all, or a random choice that depends on the seed alone."""
+        shape = self.forward.env[copy].shape
+        size, limit = math.prod(shape), self.max_per_param
+        if limit is None or limit >= size:
+            return list(np.ndindex(shape))
+        rng = np.random.default_rng((self.seed, copy.node.serial))
+        chosen = np.sort(rng.choice(size, limit, replace=False))
+        return [tuple(map(int, np.unravel_index(i, shape))) for i in chosen]
+
+
+class _Probe:
+    """Moves one parameter and watches the loss."""
+
+    def __init__(self, run: Float64Run, parameter: Tensor, loss: Tensor, rtol: float) -> None:
+        self.function, self.rtol = Function(run, [parameter], [loss]), rtol
+        self.base = run.env[parameter]
+        rms = float(np.sqrt(np.mean(np.abs(self.base) ** 2))) if self.base.size else 0.0
+        self.scale = max(rms, 1e-3) if rms else 1.0
+
+    def direction(self, name: str, analytic: Array, rng: np.random.Generator) -> ElementCheck:
+        """Check along one random direction through all elements."""
+        v = normal_like(self.base, rng)
+        exact = float(np.vdot(analytic, v).real)
+        return self._check(name, None, "real", v, exact, self.scale)
+
+    def element(self, name: str, index: tuple[int, ...], analytic: Array) -> Iterator[ElementCheck]:
+        """Check one element; of a complex one the real and the imaginary part."""
+        scale = max(self.scale, float(abs(self.base[index])))
+        parts = (("real", 1.0), ("imag", 1j)) if np.iscomplexobj(self.base) else (("real", 1.0),)
+        for part, unit in parts:
+            v = np.zeros_like(self.base)
+            v[index] = unit
+            exact = float(getattr(analytic[index], part))
+            yield self._check(name, index, part, v, exact, scale)
+
+    def _check(
+        self, name: str, index: tuple[int, ...] | None, part: str, v: Array, exact: float,
+        scale: float,
+    ) -> ElementCheck:  # fmt: skip
+        def f(t: float) -> float:
+            return float(self.function(self.base + t * v)[0])
+
+        comparison = compare(f, exact, scale=scale, rtol=self.rtol)
+        kinks: tuple[str, ...] = ()
+        if comparison.verdict != "ok" and math.isfinite(exact):
+            kinks = tuple(self._kinks(v * scale))
+            if kinks:
+                comparison = replace(comparison, verdict="kink")
+        return ElementCheck(name, index, comparison, part, kinks)
+
+    def _kinks(self, v: Array) -> list[str]:
+        """Return the nodes that have a kink here though what comes into them is smooth.
+
+        Where several kinks meet, as in relu(x) - relu(-x) at 0, the loss may be smooth and the
+        gradient still be one of many, so a difference is no mistake.
+        """
+        zero, *moved = (
+            list(self.function.registers(self.base + h * v))
+            for h in (0.0, WIDE, -WIDE, NARROW, -NARROW)
+        )
+        found: dict[str, None] = {}
+        rough: set[int] = set()
+        for _, ins, outs, label in self.function.calls.calls:
+            for out in outs:
+                if zero[out].dtype.kind in "fc":
+                    at = [m[out] for m in moved]
+                    if kinked(zero[out], (at[0], at[1]), (at[2], at[3])).any():
+                        rough.add(out)
+                        if not rough.intersection(ins):
+                            found[label] = None
+        return list(found)
+
+
+def _asked(should_stop: Stop) -> bool:
+    if should_stop is None:
+        return False
+    return should_stop.is_set() if isinstance(should_stop, threading.Event) else should_stop()
+
+
+@contextlib.contextmanager
+def _bar(progress: Progress, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Give a function that shows how much is done and what comes next."""
+    if callable(progress):
+        yield lambda done, name: progress(done, total, name)
+        return
+    if not progress:
+        yield lambda done, name: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=total, desc="gradient check", unit="check") as bar:
+
+        def show(done: int, name: str) -> None:
+            bar.set_postfix_str(name, refresh=False)
+            bar.update(done - bar.n)
+
+        yield show

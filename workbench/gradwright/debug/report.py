@@ -1,0 +1,251 @@
+"""What a gradient check found: by parameter, by element, and by node."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .blame import NodeCheck
+from .numeric import Comparison
+from .table import Table
+
+Array = np.ndarray[Any, Any]
+VERDICTS = ("unchecked", "ok", "kink", "unclear", "fail")
+"""Verdicts from best to worst; arrays of verdicts hold their numbers."""
+
+
+@dataclass(frozen=True)
+class ElementCheck:
+    """One element of a parameter (``part`` is ``real`` or ``imag`` of a complex one).
+
+    ``index`` is None for the random direction through all elements.
+    """
+
+    parameter: str
+    index: tuple[int, ...] | None
+    comparison: Comparison
+    part: str = "real"
+    kinks: tuple[str, ...] = ()
+    """Nodes with a kink exactly here, such as a relu at 0."""
+
+    @property
+    def verdict(self) -> str:
+        """``ok``, ``kink``, ``unclear`` or ``fail``."""
+        return self.comparison.verdict
+
+    def __str__(self) -> str:
+        place = "along a random direction" if self.index is None else f"{list(self.index)}"
+        c = self.comparison
+        kinks = f", kink at {', '.join(self.kinks)}" if self.kinks else ""
+        return (
+            f"{self.parameter} {place}: {self.verdict}, analytic {c.analytic:.6g}, "
+            f"numeric {c.numeric:.6g}, relative error {c.relative_error:.1e}{kinks}"
+        )
+
+
+@dataclass
+class ParameterCheck:
+    """All checked elements of one parameter; arrays have its shape, NaN where not checked."""
+
+    name: str
+    where: str
+    analytic: Array
+    numeric: Array
+    verdicts: Array
+    """Numbers of ``VERDICTS``, uint8."""
+    direction: ElementCheck | None = None
+    """One random direction through all elements, checked even where elements are sampled."""
+    worst: ElementCheck | None = None
+    troubles: list[ElementCheck] = field(default_factory=list)
+    """Elements that are not ``ok``, at most ``MAX_TROUBLES`` of them."""
+
+    MAX_TROUBLES = 100
+
+    @property
+    def checked(self) -> int:
+        """How many elements were checked one by one."""
+        return int((self.verdicts != 0).sum())
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict, ``unchecked`` if there was nothing to check."""
+        found = int(self.verdicts.max(initial=0))
+        if self.direction is not None:
+            found = max(found, VERDICTS.index(self.direction.verdict))
+        return VERDICTS[found]
+
+    def count(self, verdict: str) -> int:
+        """Return how many elements have a verdict."""
+        return int((self.verdicts == VERDICTS.index(verdict)).sum())
+
+    def add(self, check: ElementCheck) -> None:
+        """Take in the result of one element, or of the direction."""
+        c = check.comparison
+        if check.index is None:
+            self.direction = check
+        else:
+            at = check.index
+            self.numeric[at] = _with_part(self.numeric[at], c.numeric, check.part)
+            self.verdicts[at] = max(int(self.verdicts[at]), VERDICTS.index(c.verdict))
+            if c.verdict != "ok" and len(self.troubles) < self.MAX_TROUBLES:
+                self.troubles.append(check)
+        if self.worst is None or _badness(check) > _badness(self.worst):
+            self.worst = check
+
+
+@dataclass
+class Report:
+    """The result of :func:`gradient_check`; ``print(report)`` or ``report.table()`` shows it.
+
+    ``passed`` says that everything asked for was checked and nothing failed; ``blame`` are the
+    nodes whose own vjp is wrong, ``nodes`` the checks of all nodes.
+    """
+
+    loss: str
+    value: float
+    parameters: dict[str, ParameterCheck] = field(default_factory=dict)
+    nodes: list[NodeCheck] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether the check ran to its end and found nothing wrong."""
+        failed = any(p.verdict == "fail" for p in self.parameters.values())
+        return not (self.stopped or failed or self.blame)
+
+    @property
+    def blame(self) -> list[NodeCheck]:
+        """Nodes whose vjp disagrees with their own forward."""
+        return [n for n in self.nodes if n.verdict == "fail"]
+
+    @property
+    def worst(self) -> ElementCheck | None:
+        """The element with the worst verdict, and among those the largest error."""
+        found = [p.worst for p in self.parameters.values() if p.worst is not None]
+        return max(found, key=_badness, default=None)
+
+    def table(self) -> Table:
+        """Return one row per parameter, and a line per node at fault."""
+        rows = []
+        for p in self.parameters.values():
+            worst = p.worst
+            c = None if worst is None else worst.comparison
+            rows.append(
+                [
+                    p.name,
+                    f"{p.checked} of {p.verdicts.size}",
+                    "-" if worst is None else "direction" if worst.index is None
+                    else str(list(worst.index)),
+                    *(["-"] * 3 if c is None else
+                      [f"{c.analytic:.6g}", f"{c.numeric:.6g}", f"{c.relative_error:.1e}"]),
+                    p.verdict + (f" ({p.count('kink')} kinks)" if p.count("kink") else ""),
+                ]
+            )  # fmt: skip
+        columns = ["parameter", "checked", "worst", "analytic", "numeric", "rel. error", "verdict"]
+        return Table(columns, rows, title=repr(self)[1:-1], notes=self._notes())
+
+    def _notes(self) -> list[str]:
+        notes = []
+        for node in self.blame:
+            where = f" ({node.where})" if node.where else ""
+            notes.append(f"at fault: {node.op} {node.name!r}{where}: {node.reason}")
+        failed = any(p.verdict == "fail" for p in self.parameters.values())
+        if failed and not self.blame:
+            notes.append("every node's own vjp is right: the error is in how they are joined")
+        unclear = sum(p.count("unclear") for p in self.parameters.values())
+        if unclear:
+            notes.append(f"{unclear} elements are too noisy, or at the edge of a domain, to tell")
+        return notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as what JSON can hold; NaN and infinities become text."""
+        return {
+            "loss": self.loss,
+            "value": _number(self.value),
+            "passed": self.passed,
+            "stopped": self.stopped,
+            "worst": None if self.worst is None else _element(self.worst),
+            "blame": [_node(n) for n in self.blame],
+            "nodes": {n.name: n.verdict for n in self.nodes},
+            "parameters": [
+                {
+                    "name": p.name,
+                    "where": p.where,
+                    "shape": list(p.verdicts.shape),
+                    "checked": p.checked,
+                    "verdict": p.verdict,
+                    "counts": {v: p.count(v) for v in VERDICTS},
+                    "direction": None if p.direction is None else _element(p.direction),
+                    "worst": None if p.worst is None else _element(p.worst),
+                    "troubles": [_element(e) for e in p.troubles],
+                }
+                for p in self.parameters.values()
+            ],
+        }
+
+    def __repr__(self) -> str:
+        what = "stopped" if self.stopped else "passed" if self.passed else "FAILED"
+        checked = sum(p.checked for p in self.parameters.values())
+        return (
+            f"<gradient check of {self.loss!r} {what}: {checked} elements of "
+            f"{len(self.parameters)} parameters, {len(self.nodes)} nodes>"
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def _badness(check: ElementCheck) -> tuple[int, float]:
+    return VERDICTS.index(check.verdict), check.comparison.score
+
+
+def _with_part(held: Any, value: float, part: str) -> Any:
+    """Return an element with its real or imaginary part set."""
+    if part == "imag":
+        return complex(held.real, value)
+    return complex(value, held.imag) if np.iscomplexobj(held) else value
+
+
+def _number(x: float) -> float | str:
+    return float(x) if math.isfinite(x) else str(x)
+
+
+def _element(check: ElementCheck) -> dict[str, Any]:
+    c = check.comparison
+    return {
+        "parameter": check.parameter,
+        "index": None if check.index is None else list(check.index),
+        "part": check.part,
+        "verdict": check.verdict,
+        "analytic": _number(c.analytic),
+        "numeric": _number(c.numeric),
+        "tolerance": _number(c.tolerance),
+        "kinks": list(check.kinks),
+        "sweep": None if c.slope is None else [_number(v) for v in c.slope.central],
+    }
+
+
+def _node(check: NodeCheck) -> dict[str, Any]:
+    return {
+        "name": check.name,
+        "op": check.op,
+        "where": check.where,
+        "verdict": check.verdict,
+        "reason": check.reason,
+        "inputs": [
+            {
+                "name": i.name,
+                "verdict": i.comparison.verdict,
+                "analytic": _number(i.comparison.analytic),
+                "numeric": _number(i.comparison.numeric),
+            }
+            for i in check.inputs
+        ],
+        "inner": [_node(n) for n in check.inner],
+    }

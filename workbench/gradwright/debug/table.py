@@ -1,0 +1,49 @@
+"""Table: rows of text that print aligned and show as HTML in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+
+class Table:
+    """A small table; ``str(table)`` is aligned text, a notebook shows HTML. Cells are text.
+
+    >>> print(Table(["name", "size"], [["w", "6"], ["bias", "12"]], title="parameters"))
+    parameters
+    name  size
+    w     6
+    bias  12
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        title: str = "",
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.columns, self.rows = list(columns), [list(r) for r in rows]
+        self.title, self.notes = title, list(notes)
+
+    def __str__(self) -> str:
+        lines = [self.columns, *self.rows]
+        widths = [max(len(row[i]) for row in lines) for i in range(len(self.columns))]
+        text = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in lines
+        ]
+        return "\n".join([*([self.title] if self.title else []), *text, *self.notes])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        def cells(row: Sequence[str], tag: str) -> str:
+            return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+
+        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
+        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        head = f"<thead><tr>{cells(self.columns, 'th')}</tr></thead>"
+        return f"<table>{caption}{head}<tbody>{body}</tbody></table>{notes}"
