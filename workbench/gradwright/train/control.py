@@ -1,0 +1,114 @@
+"""Control: pause, resume, stop and Ctrl-C, all of which act between steps."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import TrainingError
+
+
+class Control:
+    """What other threads and Ctrl-C want of a training loop, and its clock.
+
+    The loop sets ``in_step`` while a step runs and is committed, and calls ``attend`` between steps
+    when ``attention`` is set. Ctrl-C during a step waits for its end; a second one does not wait,
+    for a step that hangs. Between steps, such as in a data loader, Ctrl-C acts at once.
+    """
+
+    def __init__(self) -> None:
+        self.status = "idle"
+        self.attention = self.in_step = False
+        self._changed = threading.Condition()
+        self._pausing = self._stopping = self._interrupted = False
+        self._thread = 0
+        self._seconds, self._since = 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Time spent running, without pauses."""
+        return self._seconds + (0.0 if self.status == "idle" else time.perf_counter() - self._since)
+
+    @seconds.setter
+    def seconds(self, value: float) -> None:
+        self._seconds, self._since = value, time.perf_counter()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Mark the loop as running in this thread; raises TrainingError where it runs already."""
+        with self._changed:
+            if self.status != "idle":
+                raise TrainingError(
+                    f"the trainer is {self.status} already",
+                    hint="trainer.stop(), or one trainer per thread",
+                )
+            self._thread, self._since = threading.get_ident(), time.perf_counter()
+            self.status = "running"
+        try:
+            with self._deferring_interrupts():
+                yield
+        finally:
+            with self._changed:
+                self.seconds, self.status = self.seconds, "idle"
+                self._pausing = self._stopping = self._interrupted = False
+                self.attention = self.in_step = False
+                self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def _deferring_interrupts(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(number: int, frame: Any) -> None:
+            if not self.in_step or self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = self.attention = True
+
+        held = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, held)
+
+    def attend(self) -> bool:
+        """Pause as long as asked; return whether to stop. Raises KeyboardInterrupt after Ctrl-C."""
+        with self._changed:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            if self._pausing and not self._stopping:
+                self.seconds, self.status = self.seconds, "paused"
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._stopping or not self._pausing)
+                self._since, self.status = time.perf_counter(), "running"
+                self._changed.notify_all()
+            self.attention = self._stopping
+            return self._stopping
+
+    def pause(self, wait: bool = False) -> None:
+        """Ask the loop to pause; with ``wait`` return when it has."""
+        with self._changed:
+            if self.status == "idle":
+                return
+            self._pausing = self.attention = True
+            if wait and self._thread == threading.get_ident():
+                raise TrainingError("the training thread cannot wait for itself", hint="wait=False")
+            if wait:
+                self._changed.wait_for(lambda: self.status != "running")
+
+    def resume(self) -> None:
+        """Let a paused loop go on."""
+        with self._changed:
+            self._pausing = False
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Ask the loop to end after the present step; nothing happens when none runs."""
+        with self._changed:
+            if self.status != "idle":
+                self._stopping = self.attention = True
+                self._changed.notify_all()

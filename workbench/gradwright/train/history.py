@@ -1,0 +1,231 @@
+"""History: what training has measured, per step and per epoch."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import TrainingError
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One finished step or epoch: its number and that of the epoch, both from 1, and numbers."""
+
+    step: int
+    epoch: int
+    metrics: dict[str, float]
+    seconds: float
+    """Time spent training so far."""
+
+
+class Table(Mapping[str, np.ndarray[Any, Any]]):
+    """Columns of numbers; 8 bytes each, NaN where a row has none.
+
+    >>> from gradwright.train.history import Table
+    >>> table = Table()
+    >>> table.append({"loss": 2.0})
+    >>> table.append({"loss": 1.0, "accuracy": 0.5})
+    >>> table["accuracy"].tolist(), len(table), table.rows
+    ([nan, 0.5], 2, 2)
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, array[float]] = {}
+        self.rows = 0
+
+    def append(self, row: Mapping[str, float]) -> None:
+        """Add a row; a new name becomes a column, empty so far."""
+        columns = self._columns
+        for name, value in row.items():
+            column = columns.get(name)
+            if column is None:
+                column = columns[name] = array("d", [math.nan]) * self.rows
+            column.append(value)
+        self.rows += 1
+        if len(row) != len(columns):
+            for name in columns.keys() - row.keys():
+                columns[name].append(math.nan)
+
+    def last(self) -> dict[str, float]:
+        """Return the last row."""
+        return {name: column[-1] for name, column in self._columns.items() if column}
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        if name not in self._columns:
+            raise KeyError(f"{name!r}; there are {', '.join(self._columns) or 'no columns yet'}")
+        return np.array(self._columns[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._columns))
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+class History:
+    """Loss and metrics of every step and every epoch, with the time spent.
+
+    ``steps`` and ``epochs`` are tables: ``history.epochs["val_loss"]`` is an array.
+
+    >>> import gradwright as gw
+    >>> history = gw.History()
+    >>> history.add_step(gw.train.Record(step=1, epoch=1, metrics={"loss": 2.5}, seconds=0.1))
+    >>> history.add_epoch(gw.train.Record(step=1, epoch=1, metrics={"loss": 2.5}, seconds=0.1))
+    >>> history
+    History: 1 epoch, 1 step, 0.1 s
+    epoch  step  loss  seconds
+        1     1   2.5      0.1
+    >>> gw.History.from_dict(history.to_dict()).epochs["loss"].tolist()
+    [2.5]
+    """
+
+    def __init__(self) -> None:
+        self.steps, self.epochs = Table(), Table()
+
+    def add_step(self, record: Record) -> None:
+        """Note a step."""
+        self._add(self.steps, record)
+
+    def add_epoch(self, record: Record) -> None:
+        """Note an epoch."""
+        self._add(self.epochs, record)
+
+    @staticmethod
+    def _add(table: Table, record: Record) -> None:
+        head = {"step": record.step, "epoch": record.epoch}
+        table.append({**head, **record.metrics, "seconds": record.seconds})
+
+    @property
+    def seconds(self) -> float:
+        """Time spent training, without pauses."""
+        return max((t.last().get("seconds", 0.0) for t in (self.steps, self.epochs)), default=0.0)
+
+    def last(self) -> dict[str, float]:
+        """Return the numbers of the last epoch."""
+        return self.epochs.last()
+
+    # -- as data ---------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return all columns by name: ``steps/loss``, ``epochs/val_loss`` ..."""
+        tables = (("steps", self.steps), ("epochs", self.epochs))
+        return {f"{kind}/{name}": c for kind, table in tables for name, c in table.items()}
+
+    @classmethod
+    def from_arrays(cls, columns: Mapping[str, Any]) -> History:
+        """Return the history that has these columns."""
+        history = cls()
+        for kind, table in (("steps", history.steps), ("epochs", history.epochs)):
+            prefix = kind + "/"
+            own = {k.removeprefix(prefix): v for k, v in columns.items() if k.startswith(prefix)}
+            if len({len(c) for c in own.values()}) > 1:
+                raise TrainingError(f"columns of {kind!r} differ in length, so this is no history")
+            for row in zip(*own.values(), strict=True):
+                table.append(dict(zip(own, map(float, row), strict=True)))
+        return history
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return lists that strict JSON can hold: None for NaN, "inf" for infinity."""
+        return {name: list(map(_plain, column)) for name, column in self.arrays().items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> History:
+        """Return the history that ``to_dict`` wrote."""
+        return cls.from_arrays({name: list(map(_number, c)) for name, c in data.items()})
+
+    # -- to look at ------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        n_epochs, n_steps = self.epochs.rows, self.steps.rows
+        head = (
+            f"History: {n_epochs} epoch{'s' * (n_epochs != 1)}, "
+            f"{n_steps} step{'s' * (n_steps != 1)}, {self.seconds:.3g} s"
+        )
+        if not n_epochs:
+            return head
+        names = [n for n in self.epochs if n != "seconds"] + ["seconds"]
+        columns = [self.epochs[n] for n in names]
+        shown = list(range(n_epochs))
+        if n_epochs > 12:
+            shown = [*range(4), -1, *range(n_epochs - 6, n_epochs)]
+        rows = [names]
+        for i in shown:
+            rows.append(["…"] * len(names) if i < 0 else [_text(c[i]) for c in columns])
+        widths = [max(len(r[j]) for r in rows) for j in range(len(names))]
+        lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
+        return "\n".join([head, *lines])
+
+    def plot(self) -> go.Figure:
+        """Return a figure: one panel per metric over the steps, training and validation."""
+        from plotly.subplots import make_subplots
+
+        colors = {"step": "#9ecae1", "train": "#2171b5", "validation": "#d94801"}
+        shapes = {"train": ("circle", "solid"), "validation": ("diamond", "dash")}
+        seen = [*self.epochs, *self.steps]
+        own = {"step", "epoch", "seconds", "grad_norm", "learning_rate"}
+        names = list(dict.fromkeys(n.removeprefix("val_") for n in seen if n not in own))
+        names += [n for n in ("grad_norm", "learning_rate") if n in self.steps]
+        figure = make_subplots(
+            rows=max(1, len(names)), cols=1, shared_xaxes=True, vertical_spacing=0.04
+        )
+        legend: set[str] = set()
+
+        def line(row: int, kind: str, table: Table, column: str, **style: Any) -> None:
+            figure.add_scatter(
+                x=table["step"],
+                y=table[column],
+                name=kind,
+                legendgroup=kind,
+                showlegend=kind not in legend,
+                line={"color": colors[kind], **style.pop("line", {})},
+                row=row,
+                col=1,
+                **style,
+            )
+            legend.add(kind)
+
+        for row, name in enumerate(names, 1):
+            if name in self.steps:
+                line(row, "step", self.steps, name, mode="lines", line={"width": 1})
+            for kind, column in (("train", name), ("validation", f"val_{name}")):
+                if column in self.epochs:
+                    symbol, dash = shapes[kind]
+                    line(
+                        row,
+                        kind,
+                        self.epochs,
+                        column,
+                        mode="lines+markers",
+                        marker={"symbol": symbol, "size": 6},
+                        line={"dash": dash},
+                    )
+            figure.update_yaxes(title_text=name, row=row, col=1)
+        figure.update_xaxes(title_text="step", row=max(1, len(names)), col=1)
+        figure.update_layout(
+            template="plotly_white", height=120 + 200 * max(1, len(names)), hovermode="x unified"
+        )
+        return figure
+
+
+def _plain(value: float) -> Any:
+    if math.isnan(value):
+        return None
+    return str(value) if math.isinf(value) else float(value)
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _text(value: float) -> str:
+    whole = math.isfinite(value) and value == int(value) and abs(value) < 1e9
+    return str(int(value)) if whole else f"{value:.4g}"

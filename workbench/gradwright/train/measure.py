@@ -1,0 +1,80 @@
+"""Measures: the loss and all metrics together, per batch and summed over an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import TrainingError
+from ..graph import Graph, Tensor
+from .metrics import Mean, Metric
+
+Totals = dict[str, Any]
+OWN = ("loss", "grad_norm", "learning_rate", "step", "epoch", "seconds")
+"""Names of what the trainer itself records."""
+
+
+class Measures:
+    """Named metrics, the loss first; a scalar tensor stands for its mean over examples."""
+
+    def __init__(self, graph: Graph, loss: Tensor, metrics: Mapping[str, Tensor | Metric]) -> None:
+        self._graph = graph
+        self._metrics: dict[str, Metric] = {"loss": Mean(loss)}
+        for name, metric in metrics.items():
+            self._metrics[name] = _metric(name, metric)
+        for t in self.fetches():
+            graph.check_member(t)
+
+    def fetches(self) -> list[Tensor]:
+        """Return the tensors to fetch, as they stand in the graph now."""
+        return [now(self._graph, t) for m in self._metrics.values() for t in m.fetches]
+
+    def add(self, totals: Totals, arrays: Sequence[Any], rows: int) -> Totals:
+        """Return the totals with one more batch."""
+        return {
+            name: metric.add(totals.get(name, metric.start()), part, rows)
+            for name, metric, part in self._parts(arrays)
+        }
+
+    def results(self, totals: Totals) -> dict[str, float]:
+        """Return the numbers that totals stand for."""
+        return {n: m.result(totals.get(n, m.start())) for n, m in self._metrics.items()}
+
+    def load(self, saved: Mapping[str, Any]) -> Totals:
+        """Return saved totals as they were."""
+        if saved.keys() - self._metrics.keys():
+            raise TrainingError(
+                f"saved totals of {', '.join(saved)} do not belong to these metrics",
+                need=", ".join(self._metrics),
+            )
+        return {name: np.array(total) for name, total in saved.items()}
+
+    def _parts(self, arrays: Sequence[Any]) -> Iterable[tuple[str, Metric, Sequence[Any]]]:
+        start = 0
+        for name, metric in self._metrics.items():
+            stop = start + len(metric.fetches)
+            yield name, metric, arrays[start:stop]
+            start = stop
+
+
+def now(graph: Graph, t: Tensor) -> Tensor:
+    """Return the tensor that has the name of ``t`` now: a cell that ran again replaces its nodes."""
+    held = graph.get(t.name)
+    return graph.check_member(t) if held is None else held
+
+
+def _metric(name: str, metric: Any) -> Metric:
+    if name in OWN or name.startswith("val_"):
+        raise TrainingError(
+            f"a metric cannot be called {name!r}",
+            need=f"another name than {', '.join(OWN)}, val_...",
+        )
+    if isinstance(metric, Tensor):
+        return Mean(metric)
+    if not isinstance(metric, Metric):
+        raise TrainingError(
+            f"metric {name!r} is a {type(metric).__name__}", need="a scalar tensor or a gw.Metric"
+        )
+    return metric

@@ -1,0 +1,488 @@
+"""Trainer: runs training steps of a graph, and can be paused, stopped and continued exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import TrainingError
+from ..graph import Graph, Tensor, Values
+from ..session import Session
+from ..spec import is_floating, kind
+from .callbacks import Callback, Progress, is_watched
+from .control import Control
+from .data import Batches, batches, named
+from .history import History, Record
+from .measure import Measures, Totals, now
+from .metrics import Metric
+from .optim import Adam, Optimizer
+from .state import OptimizerState
+from .step import StepGraph, placeholders, reachable
+
+
+class Trainer:
+    """Trains the variables of a graph so that a loss falls.
+
+    Everything a step changes - parameters, optimizer state, the graph's own updates such as running
+    means - is committed together after the step, or not at all. Whoever stops the training, it ends
+    between two steps, and ``fit`` goes on to the same numbers as if nothing had happened.
+
+    Args:
+        graph: the graph.
+        loss: a floating scalar of it.
+        optimizer: how parameters move; default ``Adam(1e-3)``.
+        metrics: scalars (averaged over examples) or ``Metric`` objects by name.
+        parameters: tensors or name patterns of the variables to train; default all of the graph.
+            Those that are frozen are left alone, bit for bit, from the next step on.
+        clip_norm: upper bound of the norm of all gradients together.
+        nonfinite: what to do when loss or gradient is NaN or infinite: ``"raise"`` or ``"skip"``.
+        callbacks: hooks that are called between steps.
+        seed: decides the order of the data, and with the step all random ops.
+        session: runs the steps; by default one on ``device``.
+
+    Raises TrainingError for a loss that is no scalar, and when training starts without a parameter.
+
+    >>> import gradwright as gw, numpy as np
+    >>> g = gw.Graph("line")
+    >>> x, t = g.placeholder("x", (None,)), g.placeholder("t", (None,))
+    >>> w, b = g.variable("w", ()), g.variable("b", ())
+    >>> loss = gw.mean((x * w + b - t) ** 2.0)
+    >>> trainer = gw.Trainer(g, loss, optimizer=gw.optim.Adam(0.1))
+    >>> xs = np.linspace(-1, 1, 64)
+    >>> history = trainer.fit({"x": xs, "t": 3 * xs + 1}, epochs=100, progress=False)
+    >>> g.values["w"].round(2).item(), g.values["b"].round(2).item()
+    (3.0, 1.0)
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        loss: Tensor | str,
+        optimizer: Optimizer | None = None,
+        *,
+        metrics: Mapping[str, Tensor | Metric] | None = None,
+        parameters: Iterable[Tensor | str] | None = None,
+        clip_norm: float | None = None,
+        nonfinite: str = "raise",
+        callbacks: Iterable[Callback] = (),
+        seed: int = 0,
+        session: Session | None = None,
+        device: str = "cpu",
+    ) -> None:
+        if nonfinite not in ("raise", "skip"):
+            raise TrainingError(f"nonfinite={nonfinite!r} is not known", need="'raise' or 'skip'")
+        self.graph = graph
+        self._loss = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
+        if self._loss.rank or kind(self._loss.dtype) != "f":
+            raise TrainingError(
+                f"the loss {self._loss.name!r} is {self._loss.spec}",
+                facts=[f"made at {self._loss.node.where or 'no line'}"],
+                need="a floating scalar, f32[]",
+                hint="gw.mean(loss)" if self._loss.rank else "gw.cast(loss, 'float32')",
+            )
+        self.optimizer = Adam() if optimizer is None else optimizer
+        self.clip_norm, self.nonfinite, self.seed = clip_norm, nonfinite, seed
+        self.session = Session(graph, device, seed=seed) if session is None else session
+        self._callbacks = tuple(callbacks)
+        self.history = History()
+        self.steps_done = 0
+        """Steps taken; the next one has this number in schedules and random keys."""
+        self.epochs_done = 0
+        self.batches_done = 0
+        """Batches of the present epoch that are done."""
+        self.skipped = 0
+        """Steps that were not committed, with ``nonfinite="skip"``."""
+        self.last_feeds: dict[Tensor, Any] = {}
+        """What the latest step was fed with; a failing step can be replayed from it."""
+        self._measures = Measures(graph, self._loss, metrics or {})
+        self._totals: Totals = {}
+        self._signature: list[int] = []
+        self._control = Control()
+        self._chosen = None if parameters is None else list(parameters)
+        self._state: OptimizerState | None = None
+        self._step: StepGraph | None = None
+        self._built: Any = None
+        self._watched: list[Tensor] = []
+        self._wrt: list[Tensor] = []
+
+    # -- training --------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        epochs: int = 1,
+        batch_size: int | None = None,
+        validation: Any = None,
+        shuffle: bool = True,
+        drop_last: bool = False,
+        steps: int | None = None,
+        progress: bool | str = "auto",
+    ) -> History:
+        """Train ``epochs`` more epochs and return the history of all training so far.
+
+        An epoch that was interrupted is finished first, counts as one, and is continued at the same
+        batch if the data is the same. Iterables must then give the same batches again.
+
+        Args:
+            data: arrays of equal length by placeholder name (a scalar placeholder takes one value),
+                or an iterable of dicts, such as a torch DataLoader.
+            epochs: how many epochs.
+            batch_size: examples per step, for arrays; default 32. The last batch may be short.
+            validation: data to evaluate after each epoch, recorded as ``val_...``.
+            shuffle: whether arrays are shuffled, by a function of seed and epoch.
+            drop_last: whether to leave out a short last batch.
+            steps: stop after this many steps, if that is sooner.
+            progress: whether to show a bar; ``"auto"`` does in notebooks and terminals.
+
+        Raises FeedError or TrainingError for data that does not fit, and TrainingError at the first
+        step whose loss or gradient is not finite, before it changes anything.
+        """
+        if epochs < 0 or (steps is not None and steps < 0):
+            raise TrainingError(f"cannot train epochs={epochs}, steps={steps}", need="numbers >= 0")
+        with self._control.running():
+            source = batches(
+                self.graph,
+                data,
+                self._current().needed,
+                batch_size,
+                shuffle=shuffle,
+                seed=self.seed,
+                drop_last=drop_last,
+            )
+            held_out = None if validation is None else self._held_out(validation, batch_size)
+            if self._signature != source.signature():  # other data: the epoch begins anew
+                self.batches_done, self._totals = 0, {}
+                self._signature = source.signature()
+            last_epoch = self.epochs_done + epochs
+            last_step = math.inf if steps is None else self.steps_done + steps
+            bar = Progress(last_epoch, self._length(source, epochs, steps))
+            if progress is True or (progress == "auto" and is_watched()):
+                self.add_callback(bar)
+            try:
+                for callback in self._callbacks:
+                    callback.on_fit_start(self)
+                while self.epochs_done < last_epoch and self.steps_done < last_step:
+                    if self._run_epoch(source, last_step) or self._end_epoch(held_out):
+                        break
+            finally:
+                for callback in self._callbacks:
+                    callback.on_fit_end(self)
+                self.remove_callback(bar)
+        return self.history
+
+    def step(self, batch: Mapping[Any, Any]) -> Record:
+        """Take one step on a batch and return its record; belongs to no epoch of ``fit``.
+
+        Raises as ``fit`` does; then nothing has changed.
+        """
+        with self._control.running():
+            keys = named(self.graph, batch, self._current().needed)
+            feeds = {t: np.asarray(batch[k]) for k, t in keys.items()}
+            record = self._take(feeds)
+            for callback in self._callbacks:
+                callback.on_step_end(self, record)
+            if self._control.attention:
+                self._control.attend()
+            return record
+
+    def evaluate(self, data: Any, *, batch_size: int | None = None) -> dict[str, float]:
+        """Return loss and metrics over data in eval mode; batches may be of any size."""
+        return self._evaluate(self._held_out(data, batch_size))
+
+    def _run_epoch(self, source: Batches, last_step: float) -> bool:
+        """Train what is left of an epoch; return whether training ends before the epoch does."""
+        control = self._control
+        for feeds, rows in source.epoch(self.epochs_done, self.batches_done):
+            record = self._take(feeds, rows, source)
+            for callback in self._callbacks:
+                callback.on_step_end(self, record)
+            if control.attention and control.attend():
+                return True
+            if self.steps_done >= last_step and self.batches_done != source.n_batches:
+                return True
+        return False
+
+    def _end_epoch(self, held_out: Batches | None) -> bool:
+        """Validate and close the epoch; return whether to stop. Interrupted, it is done again."""
+        control = self._control
+        measured = self._measures.results(self._totals)
+        if held_out is not None:
+            measured.update((f"val_{k}", v) for k, v in self._evaluate(held_out).items())
+        control.in_step = True
+        self.epochs_done += 1
+        self.batches_done, self._totals = 0, {}
+        record = Record(self.steps_done, self.epochs_done, measured, control.seconds)
+        self.history.add_epoch(record)
+        control.in_step = False
+        for callback in self._callbacks:
+            callback.on_epoch_end(self, record)
+        return control.attention and control.attend()
+
+    def _take(
+        self, feeds: dict[Tensor, Any], rows: int = 0, source: Batches | None = None
+    ) -> Record:
+        """Run a step, commit it and note what came out; ``rows`` counts towards the epoch."""
+        step, number, control = self._current(), self.steps_done, self._control
+        rate = self.optimizer.rate(number)
+        self.last_feeds = feeds
+        control.in_step = True
+        try:
+            finite, norm, *measured = self.session.run(
+                step.fetches,
+                {**feeds, step.rate: rate},
+                step.updates,
+                training=True,
+                commit_if=step.finite,
+                step=number,
+            )
+            if not finite and self.nonfinite == "raise":
+                raise self._refusal(feeds, source)
+            if rows:
+                self.batches_done += 1
+            if rows and finite:
+                self._totals = self._measures.add(self._totals, measured, rows)
+            self.skipped += not finite
+            self.steps_done += 1
+            metrics = self._measures.results(self._measures.add({}, measured, 1))
+            metrics["grad_norm"], metrics["learning_rate"] = float(norm), rate
+            record = Record(self.steps_done, self.epochs_done + 1, metrics, control.seconds)
+            self.history.add_step(record)
+        finally:
+            control.in_step = False
+        return record
+
+    # -- measuring -------------------------------------------------------------------------------
+
+    def _held_out(self, data: Any, batch_size: int | None) -> Batches:
+        size = batch_size if isinstance(data, Mapping) else None
+        needed = placeholders(self._measures.fetches())
+        return batches(self.graph, data, needed, size, exact=False)
+
+    def _evaluate(self, source: Batches) -> dict[str, float]:
+        totals: Totals = {}
+        fetches = self._measures.fetches()
+        for feeds, rows in source.epoch(0):
+            measured = self.session.run(fetches, feeds, step=self.steps_done)
+            totals = self._measures.add(totals, measured, rows)
+        return self._measures.results(totals)
+
+    def _length(self, source: Batches, epochs: int, steps: int | None) -> int | None:
+        """Return how many steps a fit will take, where known."""
+        known = [] if steps is None else [steps]
+        if source.n_batches is not None:
+            known.append(epochs * source.n_batches - self.batches_done)
+        return min(known, default=None)
+
+    # -- the graph of a step ---------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """Return the variables that the next step trains."""
+        return [t for t in self._candidates() if t.trainable]
+
+    @property
+    def values(self) -> Values:
+        """Return the values that are trained: those of the session, usually the graph's."""
+        return self.session.values
+
+    def _candidates(self) -> list[Tensor]:
+        if self._chosen is None:
+            return [t for t in self.graph.variables if is_floating(t.dtype)]
+        found: dict[Tensor, None] = {}
+        for c in self._chosen:
+            fitting = [now(self.graph, c)] if isinstance(c, Tensor) else self.graph.find(c)
+            variables = [t for t in fitting if t.kind == "variable" and is_floating(t.dtype)]
+            if not variables:
+                raise TrainingError(f"no floating variable fits {c!r}", hint="g.variables")
+            found.update(dict.fromkeys(variables))
+        return list(found)
+
+    def _current(self) -> StepGraph:
+        """Return the step graph; built anew when an edit, freezing or the optimizer asks for it."""
+        if self._step is None or self._stamp() != self._built:
+            self._step = None
+            self._step = self._build()
+            self._built = self._stamp()
+        return self._step
+
+    def _stamp(self) -> Any:
+        """Return what the step graph depends on; costs about 1 us for ten parameters."""
+        return (
+            self.graph.revision,
+            [id(value) for value in self.graph.updates.values()],
+            [t.node.trainable for t in self._watched],
+            type(self.optimizer),
+            self.optimizer.scalars(),
+            self.clip_norm,
+        )
+
+    def _build(self) -> StepGraph:
+        graph = self.graph
+        graph.settle()
+        self.optimizer.check()
+        self._loss = now(graph, self._loss)
+        self._watched = self._candidates()
+        params = [t for t in self._watched if t.trainable]
+        if not params:
+            frozen = ", ".join(repr(t.name) for t in self._watched[:5])
+            raise TrainingError(
+                f"graph {graph.name!r} has no trainable parameter",
+                facts=[f"frozen: {frozen}"] if frozen else ["it has no floating variable"],
+                hint='g.unfreeze("hidden/*")' if frozen else 'g.variable("w", shape)',
+            )
+        reached = reachable(self._loss)
+        lost = [t for t in params if t.node not in reached]
+        if lost:
+            raise TrainingError(
+                f"the loss {self._loss.name!r} does not depend on "
+                + ", ".join(repr(t.name) for t in lost[:8]),
+                facts=[f"{t!r} made at {t.node.where or 'no line'}" for t in lost[:3]],
+                need="a loss that every trained parameter has a part in",
+                hint=f"g.freeze({lost[0].name!r}), or Trainer(parameters=[...])",
+            )
+        present = set(self._watched)
+        held = [t for t in self._wrt if t in present and t.node in reached]
+        self._wrt = list(dict.fromkeys([*held, *params]))
+        if self._state is None:
+            self._state = OptimizerState(graph, self.values)
+        return StepGraph(
+            self._loss,
+            self._measures.fetches(),
+            params,
+            gradients_of=self._wrt,
+            optimizer=self.optimizer,
+            state=self._state,
+            clip_norm=self.clip_norm,
+        )
+
+    def _refusal(self, feeds: Mapping[Tensor, Any], source: Batches | None) -> TrainingError:
+        """Say what was not finite; values are still those before the step."""
+        assert self._step is not None
+        number = self.steps_done + 1
+        for t, value in feeds.items():
+            with np.errstate(over="ignore"):
+                bad = ~np.isfinite(np.asarray(value).astype(t.dtype, copy=False))
+            if is_floating(t.dtype) and bad.any():
+                at = [int(i) for i in np.argwhere(bad)[0]]
+                facts = [f"{int(bad.sum())} of {bad.size} elements, the first at {at} of the batch"]
+                if source is not None and at:
+                    facts.append(source.origin(self.epochs_done, self.batches_done, at[0]))
+                return TrainingError(
+                    f"step {number}: the data of placeholder {t.name!r} is not finite",
+                    facts=facts,
+                    hint="np.isfinite(data) finds the rows",
+                )
+        ruined = [t for t in self._step.params if not np.isfinite(self.values.array(t.name)).all()]
+        grads = self._step.grads
+        loss, *found = self.session.run(
+            [self._loss, *grads.values()], feeds, training=True, step=self.steps_done
+        )
+        bad_grads = [(p, g) for p, g in zip(grads, found, strict=True) if not np.isfinite(g).all()]
+        facts = [f"loss = {float(loss):.6g}, learning rate = {self.optimizer.rate(number - 1):.6g}"]
+        facts += [f"before the step, parameter {t.name!r} was not finite" for t in ruined[:5]]
+        for p, g in bad_grads[:5]:
+            count = int((~np.isfinite(g)).sum())
+            facts.append(f"gradient of {p.name!r}: {count} of {g.size} elements are not finite")
+        what = "the gradient" if np.isfinite(loss) else f"the loss {self._loss.name!r}"
+        return TrainingError(
+            f"step {number}: {what} is not finite; nothing was changed",
+            facts=facts,
+            hint="a smaller learning rate, clip_norm=1.0, or "
+            "gw.Stepper(g, [loss], trainer.last_feeds) to see where it begins",
+        )
+
+    # -- control ---------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """Return ``"idle"``, ``"running"`` or ``"paused"``."""
+        return self._control.status
+
+    def pause(self, wait: bool = False) -> None:
+        """Ask a running ``fit`` to pause after the present step; with ``wait`` return when it has.
+
+        Values may be read, set and frozen meanwhile, and the graph edited.
+        """
+        self._control.pause(wait)
+
+    def resume(self) -> None:
+        """Let a paused ``fit`` go on."""
+        self._control.resume()
+
+    def stop(self) -> None:
+        """Ask a running ``fit`` to return after the present step; calling it again continues."""
+        self._control.stop()
+
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:
+        """Return the hooks that are called between steps."""
+        return self._callbacks
+
+    def add_callback(self, callback: Callback) -> None:
+        """Call the hooks of ``callback``, too; in a running ``fit`` from the next step on."""
+        self._callbacks = (*self._callbacks, callback)
+
+    def remove_callback(self, callback: Callback) -> None:
+        """Call the hooks of ``callback`` no more."""
+        self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+
+    # -- saving ----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that a continuation needs beside the graph and its values, as named arrays.
+
+        It fits ``gw.save(g, path, state={"trainer": trainer.state_dict()})``. Take it between
+        steps: in a callback, or when paused or idle.
+        """
+        counters = (self.steps_done, self.epochs_done, self.batches_done, self.skipped)
+        return {
+            "optimizer": np.frombuffer(type(self.optimizer).__name__.encode(), np.uint8),
+            "counters": np.array(counters),
+            "seeds": np.array((self.seed, self.session.seed)),
+            "data": np.array(self._signature, np.int64),
+            **{f"totals/{k}": np.array(v) for k, v in self._totals.items()},
+            **{f"history/{k}": v for k, v in self.history.arrays().items()},
+            **{f"state/{k}": v for k, v in (self._state.arrays() if self._state else {}).items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` returned, all or nothing.
+
+        Raises TrainingError if it is of another optimizer, or of parameters this graph has not.
+        """
+        if self.status == "running":
+            raise TrainingError("the trainer is running", hint="trainer.pause(wait=True)")
+        missing = {"optimizer", "counters", "seeds", "data"} - state.keys()
+        if missing:
+            raise TrainingError(f"this is no state of a trainer: {missing.pop()!r} is missing")
+        came = bytes(np.asarray(state["optimizer"])).decode()
+        if came != type(self.optimizer).__name__:
+            raise TrainingError(
+                f"this is state of {came}", need=f"state of {type(self.optimizer).__name__}"
+            )
+        history = History.from_arrays(_part(state, "history/"))
+        totals = self._measures.load(_part(state, "totals/"))
+        if self._state is None:
+            self._state = OptimizerState(self.graph, self.values)
+        self._state.load(_part(state, "state/"), self.optimizer)
+        self._step = None
+        counters = map(int, state["counters"])
+        self.steps_done, self.epochs_done, self.batches_done, self.skipped = counters
+        self.seed, self.session.seed = map(int, state["seeds"])
+        self.history, self._totals = history, totals
+        self._signature = [int(n) for n in state["data"]]
+        self._control.seconds = history.seconds
+
+    def __repr__(self) -> str:
+        return (
+            f"<Trainer of {self._loss.name!r} with {type(self.optimizer).__name__}: {self.status}, "
+            f"{self.epochs_done} epochs, {self.steps_done} steps>"
+        )
+
+
+def _part(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
