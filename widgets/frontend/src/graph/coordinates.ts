@@ -27,11 +27,13 @@ export function placeHorizontally(skeleton: Skeleton, ordering: Ordering, extent
   const up = links(skeleton, ordering, false);
   const down = links(skeleton, ordering, true);
   const conflicts = markConflicts(skeleton, ordering, up);
+  const side = markSideLines(skeleton, up);
+  const toward = { top: without(up, side), bottom: without(down, side) };
   const candidates: Float64Array[] = [];
   for (const fromTop of [true, false]) {
     for (const leftwards of [true, false]) {
       const run = new Alignment(skeleton, ordering, extents, conflicts, fromTop, leftwards);
-      candidates.push(run.place(fromTop ? up : down));
+      candidates.push(run.place(fromTop ? toward.top : toward.bottom));
     }
   }
   alignToNarrowest(candidates, extents.half);
@@ -93,6 +95,28 @@ function markConflicts(skeleton: Skeleton, { rows, position }: Ordering, up: Lin
     }
   }
   return marked;
+}
+
+/** A parameter and a node that is computed from something else as well do not pull on each other: the main line stays straight. */
+function markSideLines({ segments, floating, realCount }: Skeleton, up: Links): Uint8Array {
+  const isParameter = (v: number): boolean => v < realCount && floating[v] === 1;
+  const side = new Uint8Array(segments.count);
+  for (let s = 0; s < segments.count; s++) {
+    const v = segments.lower[s];
+    if (!isParameter(segments.upper[s])) continue;
+    for (let k = up.first[v]; k < up.first[v + 1]; k++) if (!isParameter(up.far[k])) side[s] = 1;
+  }
+  return side;
+}
+
+function without(all: Links, dropped: Uint8Array): Links {
+  const first = new Int32Array(all.first.length);
+  const kept: number[] = [];
+  for (let v = 0; v + 1 < first.length; v++) {
+    for (let k = all.first[v]; k < all.first[v + 1]; k++) if (!dropped[all.segment[k]]) kept.push(k);
+    first[v + 1] = kept.length;
+  }
+  return { first, far: Int32Array.from(kept, (k) => all.far[k]), segment: Int32Array.from(kept, (k) => all.segment[k]) };
 }
 
 class Alignment {

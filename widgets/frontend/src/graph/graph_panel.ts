@@ -1,4 +1,4 @@
-// The graph drawing with its toolbar, outline and status line, over the traits `graph`, `selected`, `expanded`
+// The graph drawing with its toolbar, outline and status line, over the traits `graph_spec`, `selected`, `expanded`
 // and `frozen` of a widget model.
 
 import { Cleanup, commit, type Model } from "../ui/afm";
@@ -17,6 +17,7 @@ import { Viewport } from "./viewport";
 const NONE = -1;
 /** A pointer that moves less than this between press and release has clicked. */
 const CLICK = 4;
+const TIP_DELAY = 350; // ms over an item before its facts appear
 const LEGEND: [string, string][] = [
   ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
   ["math", "arithmetic"], ["reduce", "reduction"], ["shape", "shape"], ["loss", "loss"], ["random", "random"], ["control", "control flow"], ["constant", "constant"],
@@ -27,7 +28,7 @@ export function mountGraphPanel(host: HTMLElement, model: Model): () => void {
   const slot = element("div", { class: "gw-slot" });
   host.append(slot);
   let panel = new GraphPanel(slot, model);
-  cleanup.model(model, "change:graph", () => {
+  cleanup.model(model, "change:graph_spec", () => {
     panel.dispose();
     panel = new GraphPanel(slot, model);
   });
@@ -57,9 +58,11 @@ class GraphPanel {
   private open = new Set<number>();
   private look: Omit<Look, "theme"> = { selected: NONE, hovered: NONE, lit: new Set(), frozen: new Set() };
   private layouts = 0;
+  private tipItem = NONE;
+  private tipTimer: ReturnType<typeof setTimeout> | 0 = 0;
 
   constructor(host: HTMLElement, private readonly model: Model) {
-    this.graph = new GraphModel(model.get("graph") as GraphSpec);
+    this.graph = new GraphModel(model.get("graph_spec") as GraphSpec);
     this.client = new LayoutClient(this.graph);
     this.outline = new Outline(this.graph, {
       select: (item) => this.select(item),
@@ -87,6 +90,7 @@ class GraphPanel {
 
   dispose(): void {
     this.cleanup.run();
+    this.hideTip();
     this.frame.cancel();
     this.surface.dispose();
     this.client.dispose();
@@ -234,7 +238,7 @@ class GraphPanel {
       if (!pressed.moved && Math.hypot(x - pressed.x, y - pressed.y) < CLICK) return;
       this.view.pan(x - pressed.x, y - pressed.y);
       pressed = { x, y, moved: true };
-      this.tip.hidden = true;
+      this.hideTip();
       this.stage.classList.add("gw-panning");
       this.frame.request();
     });
@@ -249,7 +253,7 @@ class GraphPanel {
       this.stage.classList.remove("gw-panning");
     });
     this.cleanup.dom(this.stage, "pointerleave", () => {
-      this.tip.hidden = true;
+      this.hideTip();
       this.point(NONE);
     });
     this.cleanup.dom(this.stage, "dblclick", (event) => {
@@ -271,7 +275,7 @@ class GraphPanel {
     event.preventDefault();
     const pixels = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
     this.view.zoom(Math.exp(-Math.max(-120, Math.min(120, pixels)) * (event.ctrlKey ? 0.01 : 0.002)), x, y);
-    this.tip.hidden = true;
+    this.hideTip();
     this.frame.request();
   }
 
@@ -311,8 +315,23 @@ class GraphPanel {
     this.stage.style.cursor = onToggle || item !== NONE ? "pointer" : "";
     this.point(item);
     const open = item - this.graph.n > 0 && this.open.has(item - this.graph.n);
-    this.tip.hidden = item === NONE || open;
-    if (this.tip.hidden) return;
+    if (item === NONE || open || item !== this.tipItem) this.hideTip();
+    if (item === NONE || open) return;
+    if (this.tip.hidden) {
+      this.tipItem = item;
+      this.tipTimer ||= setTimeout(() => this.showTip(item, x, y), TIP_DELAY);
+    }
+  }
+
+  private hideTip(): void {
+    clearTimeout(this.tipTimer);
+    this.tipTimer = 0;
+    this.tip.hidden = true;
+  }
+
+  private showTip(item: number, x: number, y: number): void {
+    this.tipTimer = 0;
+    this.tip.hidden = false;
     this.tip.textContent = this.sentence(item);
     const { offsetWidth, offsetHeight } = this.tip;
     this.tip.style.left = `${Math.max(4, Math.min(x + 14, this.surface.width - offsetWidth - 4))}px`;

@@ -21,6 +21,8 @@ export interface Net {
 export interface Level {
   scope: number;
   items: number[];
+  /** Children that hold parameters and constants only. */
+  stored: boolean[];
   inPorts: number[][];
   outPorts: number[][];
   nets: Net[];
@@ -33,18 +35,22 @@ export function buildLevel(model: GraphModel, scope: number): Level {
   const items = model.children(scope);
   const local = new Map<number, number>(); // node -> child that holds it
   const members: number[] = [];
-  items.forEach((item, child) => {
+  const stored = items.map((item, child) => {
+    let onlyStored = true;
     const pending = [item];
     for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
       if (next < model.n) {
         local.set(next, child);
         members.push(next);
+        const kind = model.kindOf(next);
+        if (kind !== "variable" && kind !== "constant") onlyStored = false;
       } else {
         const { nodes, scopes: inner } = scopes[next - model.n];
         for (const node of nodes) pending.push(node);
         for (const s of inner) pending.push(model.n + s);
       }
     }
+    return onlyStored;
   });
   members.sort((a, b) => a - b);
 
@@ -113,13 +119,13 @@ export function buildLevel(model: GraphModel, scope: number): Level {
     net.targets[at] = items.length + inPorts.length + outPorts.length;
     outPorts.push(net.tensors);
   }
-  return { scope, items, inPorts, outPorts, nets };
+  return { scope, items, stored, inPorts, outPorts, nets };
 }
 
 /** Equal for levels whose vertices and nets correspond one to one. */
-export function signature({ items, inPorts, outPorts, nets }: Level): string {
+export function signature({ stored, inPorts, outPorts, nets }: Level): string {
   const lines = nets.map(({ source, targets, positions }) => `${source}>${targets.map((v, k) => `${v}.${positions[k]}`).join()}`);
-  return `${items.length} ${inPorts.length} ${outPorts.length} ${lines.join(";")}`;
+  return `${stored.map(Number).join("")} ${inPorts.length} ${outPorts.length} ${lines.join(";")}`;
 }
 
 /** The largest scope around `node` that lies wholly outside the given chain of ancestors, or the node itself. */

@@ -1,7 +1,7 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { HEADER } from "./engine";
-import { describe, fitText, NOTE_SIZE, shortShape, TITLE_SIZE, type Face } from "./describe";
+import { describe, fitText, NOTE_SIZE, shortShape, textWidth, TITLE_SIZE, type Face } from "./describe";
 import type { GraphModel } from "./model";
 import type { Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
@@ -29,7 +29,7 @@ export interface Window {
 /** Below these scales a detail would be smaller than the eye can use. */
 const TEXT_FROM = 0.42;
 const NOTE_FROM = 0.62;
-const LABEL_FROM = 0.8;
+const LABEL_FROM = 0.7;
 const CURVE_FROM = 0.12;
 const STRIPE = 4;
 export const TOGGLE = 16;
@@ -73,18 +73,30 @@ export class Painter {
     if (this.scene.items[k] === look.selected) ring(pen, x, y, w, h, 8, theme.accent);
   }
 
+  /** A bar at the top of the frame; lines that enter the scope pass behind it. */
   private frameTitle(pen: Pen, k: number, view: Window, look: Look): void {
     const [x, y, w] = this.scene.rects.subarray(4 * k, 4 * k + 4);
     const { theme } = look;
     const item = this.scene.items[k];
-    if (view.scale < TEXT_FROM) return;
-    const { title } = this.face(item);
-    const shown = fitText(title, TITLE_SIZE, w - TOGGLE - 24);
     const depth = this.model.scopes[item - this.model.n].depth;
-    // Lines that enter through the frame pass behind the title.
-    pen.box(x + 6, y + 5, TOGGLE + 12 + shown.width, HEADER - 8, 4, { fill: depth % 2 ? theme.raised : theme.surface });
+    for (const fill of [depth % 2 ? theme.raised : theme.surface, tint(theme.quiet, item === look.hovered ? 0.22 : 0.12)]) {
+      pen.begin();
+      pen.move(x + 0.5, y + HEADER);
+      pen.line(x + 0.5, y + 8);
+      pen.curve(x + 0.5, y + 3, x + 3, y + 0.5, x + 8, y + 0.5);
+      pen.line(x + w - 8, y + 0.5);
+      pen.curve(x + w - 3, y + 0.5, x + w - 0.5, y + 3, x + w - 0.5, y + 8);
+      pen.line(x + w - 0.5, y + HEADER);
+      pen.fill(fill);
+    }
+    if (view.scale < TEXT_FROM) return;
     toggle(pen, x + 8, y + (HEADER - TOGGLE) / 2, true, item === look.hovered ? theme.ink : theme.quiet, theme);
+    const { title, note } = this.face(item);
+    const shown = fitText(title, TITLE_SIZE, w - TOGGLE - 24);
     pen.text(shown.text, x + 8 + TOGGLE + 6, y + HEADER / 2, { size: TITLE_SIZE, weight: 600, color: theme.ink });
+    const room = w - TOGGLE - 40 - shown.width;
+    if (view.scale < NOTE_FROM || textWidth(note, NOTE_SIZE) > room) return;
+    pen.text(note, x + w - 10, y + HEADER / 2, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
   }
 
   private box(pen: Pen, k: number, view: Window, look: Look): void {

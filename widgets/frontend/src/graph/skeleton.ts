@@ -28,7 +28,7 @@ export interface Skeleton {
   realCount: number;
   rank: Int32Array;
   rankCount: number;
-  /** Vertex only feeds its one consumer and is fed by nothing else: parameters, constants. */
+  /** Parameters and constants, and what is made of them alone for one consumer, such as a cast. */
   floating: Uint8Array;
   segments: Segments;
   /** Pairs (net, index of target) that run upwards, and those drawn without bends. */
@@ -70,7 +70,8 @@ export function buildSkeleton(level: Level): Skeleton {
 
   const floating = new Uint8Array(realCount);
   for (const v of topological) {
-    if (v < itemCount && inn[v].every((u) => floating[u] && out[u].length === 1)) floating[v] = 1;
+    const fed = inn[v].length > 0 && inn[v].every((u) => floating[u] && out[u].length === 1);
+    if (v < itemCount && (fed || (level.stored[v] && !inn[v].length))) floating[v] = 1;
   }
   return addBends(level, realCount, rank, floating, against);
 }

@@ -31,6 +31,13 @@ export function valueRange(series: Series[]): Range {
   return { low: low >= 0 && low < room ? 0 : low - room, high: high + room };
 }
 
+export interface Stroke {
+  color: string;
+  dash: number[];
+  width: number;
+  opacity: number;
+}
+
 export class Chart {
   constructor(
     private readonly context: CanvasRenderingContext2D,
@@ -54,16 +61,19 @@ export class Chart {
     context.textBaseline = "middle";
     context.textAlign = "right";
     context.lineWidth = 1;
-    for (const value of ticks(this.yRange.low, this.yRange.high, Math.max(2, Math.floor(area.height / 34)))) {
+    for (const value of ticks(this.yRange.low, this.yRange.high, Math.max(2, Math.floor(area.height / 30)))) {
       const y = Math.round(this.toY(value)) + 0.5;
       this.rule(area.x, y, area.x + area.width, y, theme.line);
       context.fillStyle = theme.quiet;
       context.fillText(compact(value), area.x - 7, y);
     }
     if (!xLabels) return;
-    context.textAlign = "center";
     const whole = ticks(this.xRange.low, this.xRange.high, Math.max(2, Math.floor(area.width / 70))).filter(Number.isInteger);
-    for (const value of whole) context.fillText(compact(value), this.toX(value), area.y + area.height + 12);
+    for (const value of whole) {
+      const x = this.toX(value);
+      context.textAlign = x > area.x + area.width - 16 ? "right" : "center";
+      context.fillText(compact(value), Math.min(x, area.x + area.width), area.y + area.height + 12);
+    }
   }
 
   private rule(x0: number, y0: number, x1: number, y1: number, color: string): void {
@@ -77,14 +87,15 @@ export class Chart {
   }
 
   /** Every pixel column shows the span of its points, so that a spike is never lost. A point that is not finite is a gap. */
-  line(series: Series, color: string, dash: number[]): void {
+  line(series: Series, { color, dash, width, opacity }: Stroke): void {
     const { context, area } = this;
     context.save();
     context.beginPath();
     context.rect(area.x, area.y - 2, area.width + 1, area.height + 4);
     context.clip();
     context.strokeStyle = color;
-    context.lineWidth = 1.6;
+    context.lineWidth = width;
+    context.globalAlpha = opacity;
     context.lineJoin = "round";
     context.setLineDash(dash);
     context.beginPath();

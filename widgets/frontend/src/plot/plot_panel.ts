@@ -3,7 +3,7 @@
 import { Cleanup, type Model } from "../ui/afm";
 import { element, everyFrame, Surface } from "../ui/dom";
 import { readTheme, watchTheme } from "../ui/theme";
-import { Chart, valueRange, type Area } from "./chart";
+import { Chart, valueRange, type Area, type Stroke } from "./chart";
 import { PlotStore, type PlotMessage, type Series } from "./series";
 import { compact } from "./ticks";
 
@@ -12,7 +12,6 @@ const RIGHT = 14;
 const TITLE = 24;
 const BOTTOM = 22;
 const LEAST = 76; // height of a chart; more charts than fit make the panel scroll
-/** Colour and dash of a curve follow its name, so that they agree between charts. */
 const DASHES = [[], [5, 3], [2, 2], [8, 3, 2, 3]];
 
 /** Keeps what the kernel sends from the moment the model exists, and asks for the rest. */
@@ -74,14 +73,18 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
       charts.push({ chart, area });
       chart.grid(k === panels.size - 1);
       if (hoverX !== undefined) chart.crosshair(hoverX);
-      for (const one of series) chart.line(one, color(names, one), DASHES[names.indexOf(one.name) % DASHES.length]);
+      for (const one of series) chart.line(one, stroke(names, one.name));
       heading(title, series, names, area);
     });
     stage.setAttribute("aria-label", describe(panels));
   }
 
-  function color(names: string[], series: Series): string {
-    return theme.series[names.indexOf(series.name) % theme.series.length];
+  /** Looks follow the name of a curve, so that they agree between charts; single steps stay behind their means. */
+  function stroke(names: string[], name: string): Stroke {
+    if (name === "step") return { color: theme.series[0], dash: [], width: 1, opacity: names.includes("train") ? 0.45 : 0.8 };
+    const known = ["train", "validation"];
+    const k = known.includes(name) ? known.indexOf(name) : 2 + names.filter((n) => n !== "step" && !known.includes(n)).indexOf(name);
+    return { color: theme.series[k % theme.series.length], dash: DASHES[k % DASHES.length], width: 1.6, opacity: 1 };
   }
 
   /** The quantity on the left, each curve with its value, the last one or the one under the pointer, on the right. */
@@ -98,7 +101,7 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     for (const one of [...series].reverse()) {
       const i = hoverX === undefined ? one.length - 1 : one.nearest(hoverX);
       if (i < 0) continue;
-      if (hoverX !== undefined) charts[charts.length - 1].chart.dot(one.x[i], one.y[i], color(names, one), 3);
+      if (hoverX !== undefined) charts[charts.length - 1].chart.dot(one.x[i], one.y[i], stroke(names, one.name).color, 3);
       context.font = `600 11px ${theme.font}`;
       context.fillStyle = theme.ink;
       const value = compact(one.y[i]);
@@ -108,14 +111,17 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
       context.fillStyle = theme.quiet;
       context.fillText(one.name, right, y);
       right -= context.measureText(one.name).width + 6;
-      context.strokeStyle = color(names, one);
+      const { color, dash, opacity } = stroke(names, one.name);
+      context.strokeStyle = color;
+      context.globalAlpha = opacity;
       context.lineWidth = 2;
-      context.setLineDash(DASHES[names.indexOf(one.name) % DASHES.length]);
+      context.setLineDash(dash);
       context.beginPath();
       context.moveTo(right - 16, y);
       context.lineTo(right, y);
       context.stroke();
       context.setLineDash([]);
+      context.globalAlpha = 1;
       right -= 30;
     }
   }

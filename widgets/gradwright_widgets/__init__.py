@@ -1,0 +1,8 @@
+"""gradwright_widgets: the graph, its training and its parameters, live in a notebook."""
+
+from .graph_view import GraphView
+from .live_plot import LivePlot
+from .parameter_table import ParameterTable
+from .workbench import Workbench
+
+__all__ = ["GraphView", "LivePlot", "ParameterTable", "Workbench"]

@@ -1,0 +1,249 @@
+"""What all widgets share: their JavaScript, checked keywords, messages by kind, and lasting views."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import functools
+import html
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import anywidget
+import numpy as np
+import traitlets
+from gradwright.errors import GradwrightError
+from gradwright.train import Record
+
+STATIC = Path(__file__).with_name("static")
+_BINARY = (bytes, bytearray, memoryview)
+_HOST_TRAITS = frozenset(anywidget.AnyWidget.class_trait_names())
+
+Buffers = Sequence[Any]
+Message = tuple[dict[str, Any], list[Any]]
+Handler = TypeVar("Handler", bound=Callable[..., None])
+
+
+@functools.cache
+def bundle(module: str) -> str:
+    """Return the source of a widget's JavaScript module, read once.
+
+    It is passed to anywidget as text and not as a path: a path would be watched for changes, and
+    the watcher would keep every instance alive.
+    """
+    path = STATIC / f"{module}.js"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"gradwright_widgets was installed without {path.name}\n"
+            "  try:  pip install --force-reinstall gradwright, "
+            "or npm ci && npm run build in widgets/frontend of a checkout"
+        )
+    return path.read_text("utf-8")
+
+
+def handles(kind: str) -> Callable[[Handler], Handler]:
+    """Mark a method as the handler of messages ``{"kind": kind, ...}`` from the browser."""
+
+    def mark(method: Handler) -> Handler:
+        method.message_kind = kind  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+def int32(values: Any) -> memoryview:
+    """Return integers as the buffer of an ``i32[n]`` array."""
+    return memoryview(np.ascontiguousarray(values, "<i4").tobytes())
+
+
+def float64(values: Any) -> memoryview:
+    """Return numbers as the buffer of an ``f64[n]`` array."""
+    return memoryview(np.ascontiguousarray(values, "<f8").tobytes())
+
+
+class BaseWidget(anywidget.AnyWidget):
+    """Base of the widgets: an anywidget, and so an ipywidgets ``DOMWidget``.
+
+    A subclass names its JavaScript ``module``, declares traits, marks message handlers with
+    ``@handles(kind)`` and may say in ``new_view_messages`` what a new view needs beside the traits.
+
+    Raises:
+        TypeError: a keyword is not a trait; the message names the one that was probably meant.
+    """
+
+    module: ClassVar[str]
+    _handlers: ClassVar[Mapping[str, str]] = {}
+
+    height = traitlets.Int(420, min=160, max=4000, help="Height in pixels.").tag(sync=True)
+    message = traitlets.Unicode("", help="A line shown below, such as the last error.").tag(
+        sync=True
+    )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        found = {}
+        for base in reversed(cls.__mro__):
+            for name, value in vars(base).items():
+                kind = getattr(value, "message_kind", None)
+                if kind is not None:
+                    found[kind] = name
+        cls._handlers = found
+
+    def __init__(self, **kwargs: Any) -> None:
+        known = [n for n in type(self).class_trait_names() if not n.startswith("_")]
+        for name in kwargs:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, 1)
+                own = ", ".join(sorted(set(known) - _HOST_TRAITS))
+                hint = f"did you mean {close[0]!r}?" if close else f"there are {own}"
+                raise TypeError(f"{type(self).__name__} has no option {name!r}; {hint}")
+        self._esm = bundle(self.module)
+        super().__init__(**kwargs)
+        self.on_msg(self._receive)
+
+    def _receive(self, _: Any, content: Any, buffers: Buffers) -> None:
+        kind = content.get("kind") if isinstance(content, dict) else None
+        method = self._handlers.get(kind) if isinstance(kind, str) else None
+        if method is not None:
+            self.guarded(lambda: getattr(self, method)(content))
+
+    def guarded(self, action: Callable[[], None]) -> None:
+        """Run what a user asked for; an error of gradwright becomes the line below the panels."""
+        try:
+            action()
+        except GradwrightError as error:
+            self.message = str(error)
+        else:
+            self.message = ""
+
+    def new_view_messages(self) -> list[Message]:
+        """Return the messages that bring a new view up to date, beside the traits."""
+        return []
+
+    # -- what a trainer tells its widgets; panels override what they show ------------------------
+
+    def training_began(self) -> None:
+        """Called before the first step of a fit."""
+
+    def training_restarted(self) -> None:
+        """Called when steps are counted from the start again."""
+
+    def step_ended(self, record: Record) -> None:
+        """Called between two steps, in the training thread."""
+
+    def epoch_ended(self, record: Record) -> None:
+        """Called after the validation of an epoch."""
+
+    def training_ended(self) -> None:
+        """Called when a fit has ended, however it ended."""
+
+    # -- views that last -------------------------------------------------------------------------
+
+    def to_svg(self) -> str:
+        """Return a still picture as SVG text, "" if this widget has none."""
+        return ""
+
+    def to_table(self) -> str:
+        """Return the content as an HTML table without script, for readers that show nothing else."""
+        return ""
+
+    def static(self) -> Static:
+        """Return a still copy for nbconvert and GitHub, which cannot run widgets."""
+        return Static(self._still())
+
+    def _still(self) -> dict[str, str]:
+        out = {}
+        svg, table = self.to_svg(), self.to_table()
+        picture = ""
+        if svg:
+            out["image/svg+xml"] = svg
+            data = base64.b64encode(svg.encode()).decode()
+            picture = f'<img alt="{type(self).__name__}" src="data:image/svg+xml;base64,{data}">'
+        if picture or table:
+            out["text/html"] = picture + table
+        return out
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        made = super()._repr_mimebundle_(**kwargs)
+        if made is None:
+            return None
+        data, metadata = made
+        return {**self._still(), **data}, metadata
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return a page that shows the widget without a kernel or a network; also write it to path.
+
+        Everything is inside: the module, the state and the arrays. The drawing can be explored as
+        in the notebook; what would change the graph is off.
+        """
+        traits = [k for k in self.keys if k not in _HOST_TRAITS and not k.startswith("_")]
+        saved = {
+            "state": {name: _storable(getattr(self, name)) for name in traits},
+            "messages": [
+                {"content": content, "buffers": _storable(buffers)}
+                for content, buffers in self.new_view_messages()
+            ],
+        }
+        page = _PAGE.format(
+            title=html.escape(self._title()),
+            # "<" cannot end the script element early, in whatever name it may stand.
+            saved=json.dumps(saved, ensure_ascii=True).replace("<", "\\u003c"),
+            module=base64.b64encode(bundle(self.module).encode()).decode(),
+        )
+        if path is not None:
+            Path(path).write_text(page, "utf-8")
+        return page
+
+    def _title(self) -> str:
+        return type(self).__name__
+
+
+class Static:
+    """A still picture or table of a widget, for readers without JavaScript.
+
+    >>> Static({"text/html": "<b>3</b>"})._repr_mimebundle_()
+    {'text/html': '<b>3</b>'}
+    """
+
+    def __init__(self, data: Mapping[str, str]) -> None:
+        self._data = dict(data)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return self._data
+
+
+def _storable(value: Any) -> Any:
+    """Return a copy for JSON, with buffers as ``{"$bytes": base64}``."""
+    if isinstance(value, _BINARY):
+        return {"$bytes": base64.b64encode(bytes(value)).decode()}
+    if isinstance(value, Mapping):
+        return {key: _storable(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(inner) for inner in value]
+    return value
+
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+body {{ margin: 24px; }}
+@media (prefers-color-scheme: dark) {{ body {{ background: #101216; }} }}
+</style>
+</head>
+<body>
+<main id="view"></main>
+<script type="application/json" id="saved">{saved}</script>
+<script type="module">
+const {{ open }} = await import("data:text/javascript;base64,{module}");
+open(document.getElementById("view"), JSON.parse(document.getElementById("saved").textContent));
+</script>
+</body>
+</html>
+"""

@@ -1,0 +1,121 @@
+"""Base of the widgets about one graph: what is selected, what is frozen, and following both."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import traitlets
+from gradwright import Graph
+from gradwright.errors import GraphError
+from gradwright.train import Record
+
+from ._base import BaseWidget
+from ._pace import CommandQueue
+from .follow import Follow
+from .graph_spec import frozen
+
+
+class GraphWidget(BaseWidget):
+    """A widget of a graph, and of a trainer whose steps its commands must not disturb.
+
+    It follows the graph after every notebook cell; in a script call ``refresh()``.
+
+    Raises:
+        GraphError: something is selected that the graph does not have.
+    """
+
+    selected = traitlets.Unicode(
+        "", help="Name of the selected node, of a scope with a slash behind it, or nothing."
+    ).tag(sync=True)
+    frozen = traitlets.List(
+        traitlets.Unicode(), help="Names of the variables that training leaves alone."
+    ).tag(sync=True)
+
+    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
+        if not isinstance(graph, Graph):
+            raise TypeError(f"{type(self).__name__} shows a gradwright.Graph, got {graph!r}")
+        self._graph = graph
+        self.commands = CommandQueue()
+        super().__init__(**{**self._initial(), **options})
+        follow_cells(self)
+        if trainer is not None:
+            trainer.add_callback(Follow(self))
+
+    def _initial(self) -> dict[str, Any]:
+        """Return the traits that the graph decides; panels add theirs."""
+        return {"frozen": frozen(self._graph)}
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is shown."""
+        return self._graph
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: Any) -> str:
+        name = str(proposal.value)
+        node, scope = self._graph.get(name), name.removesuffix("/")
+        known = node is not None and node.node.name == name
+        if name and not known and scope not in scopes(self._graph):
+            raise GraphError(
+                f"nothing is called {name!r} in graph {self._graph.name!r}",
+                hint="a node's name, or a scope's with a slash behind it",
+            )
+        return name
+
+    def on_select(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback(name)`` whenever another node or scope is selected."""
+        self.observe(lambda change: callback(change["new"]), "selected")
+
+    def refresh(self) -> None:
+        """Show the graph as it is now."""
+        self.frozen = frozen(self._graph)
+
+    def training_began(self) -> None:
+        """Have commands wait for a step boundary."""
+        super().training_began()
+        self.commands.begin()
+
+    def step_ended(self, record: Record) -> None:
+        """Run what was asked for during the step."""
+        super().step_ended(record)
+        self.commands.drain()
+
+    def training_ended(self) -> None:
+        """Let commands run at once again."""
+        super().training_ended()
+        self.commands.end()
+
+    def _title(self) -> str:
+        return self._graph.name
+
+
+def follow_cells(widget: GraphWidget) -> None:
+    """Refresh a widget after every notebook cell, until it is closed or forgotten."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return
+    known = weakref.ref(widget)
+
+    def after_cell(*_: Any) -> None:
+        held = known()
+        if held is None or held.comm is None:
+            shell.events.unregister("post_run_cell", after_cell)
+        elif not held.commands.busy:
+            held.refresh()
+
+    shell.events.register("post_run_cell", after_cell)
+
+
+def scopes(graph: Graph) -> set[str]:
+    """Return the paths of all scopes, those of the derived layer included."""
+    found: set[str] = set()
+    for node in graph.all_nodes:
+        path = node.scope
+        while path and path not in found:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found
