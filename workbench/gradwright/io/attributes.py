@@ -124,7 +124,10 @@ class OpReader:
         name, version, raw = op_fields(row, where)
         cls = self.find(name, version)
         declared = {} if isinstance(cls, str) else cls.attrs
-        attrs = {k: self._decode(v, declared.get(k), where) for k, v in raw.items()}
+        try:
+            attrs = {k: self._decode(v, declared.get(k), where) for k, v in raw.items()}
+        except RecursionError:
+            raise ArchiveError("attributes are nested too deeply", where=where) from None
         if isinstance(cls, str):
             return UnknownOp(
                 name=name, version=version, attributes=attrs, reason=cls,

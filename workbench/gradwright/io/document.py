@@ -74,6 +74,9 @@ class DocumentWriter:
             except GradwrightError as error:
                 error.where = error.where or f"node {node.name!r}"
                 raise
+            except RecursionError:
+                where = f"node {node.name!r}"
+                raise GraphError("attributes are nested too deeply", where=where) from None
         return rows
 
     def _row(self, node: Node, kept: set[Node]) -> dict[str, Any]:
@@ -118,7 +121,7 @@ def _text(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode()
-    except (ValueError, RecursionError) as error:  # half a surrogate pair, an endless integer
+    except ValueError as error:  # half a surrogate pair, an endless integer
         raise GraphError(f"cannot be written as JSON: {error}") from None
     return text
 
