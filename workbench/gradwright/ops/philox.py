@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..errors import GraphError
-from .special import normal_cdf, normal_quantile
+from .special import finfo, normal_cdf, normal_quantile
 
 Array = np.ndarray[Any, Any]
 
@@ -73,7 +72,7 @@ def words64(rng: Array, stream: int, n: int) -> Array:
 
 def uniform(rng: Array, stream: int, n: int, dtype: np.dtype[Any]) -> Array:
     """Return ``n`` multiples of 2⁻ᵖ in [0, 1), where the dtype has p significant bits."""
-    bits = 53 if dtype == np.float64 else ml_dtypes.finfo(dtype).nmant + 1
+    bits = 53 if dtype == np.float64 else finfo(dtype).nmant + 1
     if bits > 32:
         return (words64(rng, stream, n) >> np.uint64(64 - bits)) * 2.0**-bits
     small = (words(rng, stream, n) >> np.uint32(32 - bits)).astype(np.float32)

@@ -1,0 +1,19 @@
+"""``gw.loss``: losses of (labels, predictions, weights=None, *, reduction=...).
+
+The functions are those of the ops in ``ops/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .ops import member, namespace
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    return member(__name__, name, "loss")
+
+
+def __dir__() -> list[str]:
+    return sorted(namespace("loss"))

@@ -1,0 +1,115 @@
+"""``gw.nn``: activations, normalisations, attention, embedding, dropout.
+
+Functions are those of the ops in ``ops/``; the ones written out here also need something from the
+graph: a random stream, or variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .graph import Tensor
+from .op import function
+from .ops import member, namespace
+from .ops.activation import Tanh
+from .ops.nn import Dropout
+from .ops.norm import BatchNorm
+from .spec import TensorSpec, normalize_axis
+
+tanh = function(Tanh)
+
+
+def dropout(
+    x: Tensor,
+    p: float = 0.5,
+    *,
+    inverted: bool = True,
+    training: bool | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Zero each element with probability ``p`` in training; pass everything in eval.
+
+    y = x·m, m = 0 with probability p, else 1/(1 − p) (Srivastava et al. 2014). With
+    ``inverted=False`` the kept elements stay as they are and eval multiplies by 1 − p instead.
+    ``training`` None follows the run. Raises GraphError unless 0 <= p <= 1.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.dropout(g.constant([1.0, 2.0]), p=0.5, name="y")
+    >>> with gw.Session(g, seed=1) as session:
+    ...     session.run(y, training=True).tolist(), session.run(y).tolist()
+    ([2.0, 0.0], [1.0, 2.0])
+    """
+    op = Dropout(p=p, inverted=inverted, training=training, stream=x.graph.next_stream())
+    y: Tensor = op(x.graph.rng, x, name=name)
+    return y
+
+
+def batch_norm(
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    *,
+    axis: int = 1,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    training: bool | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Bring each channel to mean 0 and variance 1 over the batch (Ioffe and Szegedy 2015).
+
+    y = (x − μ)/√(σ² + ε)·weight + bias, with the batch's μ and σ² in training and the running ones
+    in eval. Every training step sets running = (1 − momentum)·running + momentum·batch, as in torch
+    (ONNX and Keras call 1 − momentum the momentum), with the unbiased variance.
+
+    Parameters that are not given are made: variables ``name/weight``, ``name/bias``,
+    ``name/running_mean`` and ``name/running_var`` of one number per channel.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> y = gw.nn.batch_norm(x, name="bn")
+    >>> [t.name for t in g.trainable], [t.name for t in g.updates]
+    (['bn/weight', 'bn/bias'], ['bn/running_mean', 'bn/running_var'])
+    """
+    op = BatchNorm(axis=axis, momentum=momentum, eps=eps, training=training)
+    channels = x.shape[normalize_axis(axis, x.rank)]
+    spec = TensorSpec((channels,), x.dtype if x.dtype.itemsize >= 4 else "float32")
+    given = {
+        "weight": weight,
+        "bias": bias,
+        "running_mean": running_mean,
+        "running_var": running_var,
+    }
+    op.infer(x.spec, *(spec if p is None else p.spec for p in given.values()))  # before any is made
+    graph = x.graph
+    name = name or graph._free_name("batch_norm").rpartition("/")[2]
+    with graph.scope(name):
+        parameters = [
+            graph.variable(
+                label,
+                spec.shape,  # type: ignore[arg-type]
+                init=1.0 if label in ("weight", "running_var") else 0.0,
+                dtype=spec.dtype,
+                trainable=not label.startswith("running"),
+            )
+            if p is None
+            else p
+            for label, p in given.items()
+        ]
+    y, mean, var = op(x, *parameters, name=name)
+    graph.update(parameters[2], mean)
+    graph.update(parameters[3], var)
+    result: Tensor = y
+    return result
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    return member(__name__, name, "nn")
+
+
+def __dir__() -> list[str]:
+    return sorted({*namespace("nn"), "batch_norm", "dropout", "tanh"})

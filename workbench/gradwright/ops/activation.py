@@ -1,0 +1,246 @@
+"""Activations: functions of each element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..op import Cotangent, OnnxRule, Op, Sample, attr
+from .elementwise import Function, Where, _Unary
+from .special import Erfc, widened
+
+
+class _Activation(Function):
+    """A function of each element; floats only."""
+
+    namespace = "nn"
+    is_method = False
+    accepts: ClassVar[str] = "f"
+
+
+class _Composed(_Unary):
+    """A function of each element, made of other ops; floats only."""
+
+    namespace = "nn"
+    is_method = False
+    accepts: ClassVar[str] = "f"
+    forward = Op.forward
+
+
+class Relu(_Activation):
+    """Rectified linear unit; the gradient at 0 is 0 (Nair and Hinton 2010).
+
+    y = max(x, 0)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.relu(g.constant([-1.0, 2.0]))
+    >>> g.output({}, y)["relu"].tolist()
+    [0.0, 2.0]
+    """
+
+    is_method = True
+    onnx = OnnxRule("Relu", since=14)
+
+    def forward(self, x: Any) -> Any:
+        return np.maximum(x, x.dtype.type(0))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (Where()(ys[0] <= 0, 0, gs[0]),)  # not g·[y > 0]: 0·∞ is not 0
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([-1.0, 0.0, 1.0]),), smooth=False)
+
+
+class Relu6(_Activation):
+    """Relu that stops at 6; the gradient at 0 and 6 is 0 (Howard et al. 2017).
+
+    y = min(max(x, 0), 6)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.nn.relu6(g.constant([-1.0, 2.0, 9.0])))["relu6"].tolist()
+    [0.0, 2.0, 6.0]
+    """
+
+    domain = (-4.0, 10.0)
+
+    def forward(self, x: Any) -> Any:
+        return np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (y,) = ys
+        return (Where()((y <= 0) | (y >= 6), 0, gs[0]),)
+
+
+class LeakyRelu(_Activation):
+    """Relu with a slope for negative inputs (Maas, Hannun and Ng 2013).
+
+    y = x for x > 0, else negative_slope·x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.leaky_relu(g.constant([-2.0, 2.0]), negative_slope=0.5)
+    >>> g.output({}, y)["leaky_relu"].tolist()
+    [-1.0, 2.0]
+    """
+
+    negative_slope: float = attr(0.01, doc="Slope where x is negative.")
+    onnx = OnnxRule("LeakyRelu", since=16, rename={"negative_slope": "alpha"})
+
+    def forward(self, x: Any) -> Any:
+        return np.where(x > 0, x, x * x.dtype.type(self.negative_slope))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (Where()(xs[0] > 0, gs[0], gs[0] * self.negative_slope),)
+
+
+class Elu(_Activation):
+    """Exponential linear unit (Clevert, Unterthiner and Hochreiter 2015).
+
+    y = x for x > 0, else α(eˣ − 1)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.nn.elu(g.constant([-100.0, 2.0])))["elu"].tolist()
+    [-1.0, 2.0]
+    """
+
+    alpha: float = attr(1.0, doc="Minus the limit for x → −∞.")
+    onnx = OnnxRule("Elu", since=6)
+
+    def forward(self, x: Any) -> Any:
+        negative = np.expm1(np.minimum(x, x.dtype.type(0)))
+        return np.where(x > 0, x, negative * x.dtype.type(self.alpha))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (Where()(xs[0] > 0, gs[0], gs[0] * (ys[0] + self.alpha)),)
+
+
+class Sigmoid(_Activation):
+    """Logistic function; never overflows.
+
+    y = 1/(1 + e⁻ˣ)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.nn.sigmoid(g.constant([-1000.0, 0.0])))["sigmoid"].tolist()
+    [0.0, 0.5]
+    """
+
+    is_method = True
+    onnx = OnnxRule("Sigmoid", since=13)
+
+    def forward(self, x: Any) -> Any:
+        w = widened(x)
+        e = np.exp(-np.abs(w))  # in (0, 1]
+        return (np.where(w >= 0, 1, e) / (1 + e)).astype(x.dtype, copy=False)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return y * (1 - y)
+
+
+class Tanh(Function):
+    """Hyperbolic tangent.
+
+    y = (eˣ − e⁻ˣ)/(eˣ + e⁻ˣ)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.tanh(g.constant([0.0, 100.0])))["tanh"].tolist()
+    [0.0, 1.0]
+    """
+
+    ufunc = np.tanh
+    onnx = OnnxRule("Tanh", since=13)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return 1 - y * y
+
+
+class Softplus(_Activation):
+    """Smooth relu; never overflows.
+
+    y = log(1 + eˣ)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.nn.softplus(g.constant([-1000.0, 1000.0])))["softplus"].tolist()
+    [0.0, 1000.0]
+    """
+
+    onnx = OnnxRule("Softplus", since=1)
+
+    def forward(self, x: Any) -> Any:
+        w = widened(x)
+        return np.logaddexp(w, w.dtype.type(0)).astype(x.dtype, copy=False)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Sigmoid()(x)
+
+
+class Silu(_Composed):
+    """Sigmoid-weighted linear unit, also called swish (Elfwing, Uchibe and Doya 2017).
+
+    y = x·sigmoid(x)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.nn.silu(g.constant([-1000.0, 0.0, 1000.0])))["silu"].tolist()
+    [-0.0, 0.0, 1000.0]
+    """
+
+    def expand(self, x: Any) -> Any:
+        return x * Sigmoid()(x)
+
+
+class Gelu(_Composed):
+    """Gaussian error linear unit (Hendrycks and Gimpel 2016).
+
+    y = x·Φ(x), with Φ the normal distribution function; approximate="tanh" takes
+    y = x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.nn.gelu(g.constant([0.0, 1.0])))["gelu"].round(4).tolist()
+    [0.0, 0.8413]
+    """
+
+    approximate: str = attr("none", doc="Exact, or by tanh.", choices=("none", "tanh"))
+    onnx = OnnxRule("Gelu", since=20)
+
+    def expand(self, x: Any) -> Any:
+        if self.approximate == "tanh":
+            inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+            return x * 0.5 * (1 + Tanh()(inner))
+        return x * 0.5 * Erfc()(x * -math.sqrt(0.5))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((rng.uniform(-2, 2, (3, 4)),), {"approximate": "tanh"})
+
+
+class HardSigmoid(_Composed):
+    """Piecewise linear sigmoid (Howard et al. 2019 with the default slope).
+
+    y = min(max(αx + β, 0), 1)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.nn.hard_sigmoid(g.constant([-9.0, 0.0, 9.0])))["hard_sigmoid"].tolist()
+    [0.0, 0.5, 1.0]
+    """
+
+    domain = (-4.0, 4.0)
+    alpha: float = attr(1 / 6, doc="Slope.")
+    beta: float = attr(0.5, doc="Value at 0.")
+    onnx = OnnxRule("HardSigmoid", since=6)
+
+    def expand(self, x: Any) -> Any:
+        return Relu6()(x * (6 * self.alpha) + 6 * self.beta) / 6

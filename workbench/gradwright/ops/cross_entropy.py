@@ -1,0 +1,241 @@
+"""Cross entropies: of logits, in one piece, so that they neither overflow nor cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, GraphError, ShapeError
+from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ..spec import Shape, TensorSpec, differ, kind
+from .activation import Softplus
+from .elementwise import Where
+from .loss import _Loss, _OverClasses, check_floating
+from .movement import Cast, ExpandDims
+from .nn import LogSoftmax, Softmax, refuse_outside
+from .special import widened
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise GraphError(f"{name}={value} is no share", need=f"0 <= {name} <= 1")
+
+
+class SigmoidCrossEntropy(_Loss):
+    """Cross entropy of independent yes/no labels; predictions are logits.
+
+    l = −y·log σ(x) − (1 − y)·log(1 − σ(x)) = y·softplus(−x) + (1 − y)·softplus(x),
+    y = (1 − s)·label + s/2 with label smoothing s
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y, x = g.constant([1.0, 0.0]), g.constant([0.0, -1000.0])
+    >>> loss = gw.loss.sigmoid_cross_entropy(y, x, reduction="none", name="loss")
+    >>> g.output({}, loss)["loss"].round(4).tolist()
+    [0.6931, 0.0]
+    """
+
+    label_smoothing: float = attr(0.0, doc="Share of every label that is spread evenly.")
+
+    def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
+        _check_share("label_smoothing", self.label_smoothing)
+        return super().shape_of_each(labels, predictions)
+
+    def each(self, labels: Any, predictions: Any) -> Any:
+        s = self.label_smoothing
+        y = labels * (1 - s) + s / 2 if s else labels
+        return y * Softplus()(-predictions) + (1 - y) * Softplus()(predictions)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample(cls.pair(rng), {"label_smoothing": 0.1})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield from super().error_samples()
+        x = TensorSpec((3, 4))
+        yield ErrorSample((x, x), {"label_smoothing": 1.5}, "label_smoothing=1.5 is no share")
+
+
+class SoftmaxCrossEntropy(_OverClasses):
+    """Cross entropy of class probabilities (one-hot or soft labels); predictions are logits.
+
+    l = −Σ y·log softmax(x) over ``axis``, y = (1 − s)·label + s/C with label smoothing s over C
+    classes (Szegedy et al. 2016)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y, x = g.constant([[1.0, 0.0]]), g.constant([[0.0, 0.0]])
+    >>> loss = gw.loss.softmax_cross_entropy(y, x, name="loss")
+    >>> round(float(g.output({}, loss)["loss"]), 4)
+    0.6931
+    """
+
+    label_smoothing: float = attr(0.0, doc="Share of every label that is spread over classes.")
+
+    def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
+        _check_share("label_smoothing", self.label_smoothing)
+        return super().shape_of_each(labels, predictions)
+
+    def each(self, labels: Any, predictions: Any) -> Any:
+        logs, s = LogSoftmax(axis=self.axis)(predictions), self.label_smoothing
+        loss = -(labels * logs).sum(self.axis)
+        return loss * (1 - s) - logs.mean(self.axis) * s if s else loss
+
+    @classmethod
+    def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
+        return rng.dirichlet(np.ones(4), 3), rng.standard_normal((3, 4))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample(cls.pair(rng), {"label_smoothing": 0.1})
+
+
+class SparseSoftmaxCrossEntropy(_Loss):
+    """Cross entropy of class numbers; predictions are logits, classes on the last axis.
+
+    l = −log softmax(x)[label]
+
+    Labels are ``i64[…]``, predictions ``f32[…, C]``. A label outside 0 … C − 1 is an error when it
+    is run, but for ``ignore_index``: examples so labelled have weight 0.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y, x = g.constant([1, -100]), g.constant([[0.0, 1000.0], [0.0, 0.0]])
+    >>> loss = gw.loss.sparse_softmax_cross_entropy(y, x, ignore_index=-100, name="loss")
+    >>> float(g.output({}, loss)["loss"])
+    0.0
+    """
+
+    ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
+
+    def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
+        if kind(labels.dtype) not in "iu":
+            raise DTypeError(
+                f"labels must be class numbers, got {labels.dtype}",
+                hint="gw.cast(labels, 'int64'); softmax_cross_entropy takes probabilities",
+            )
+        if labels.rank != predictions.rank - 1 or any(map(differ, labels.shape, predictions.shape)):
+            raise ShapeError(
+                "labels and predictions have different shapes", need="i64[…] and f32[…, classes]"
+            )
+        return labels.shape
+
+    def each(self, labels: Any, predictions: Any) -> Any:
+        return LabelCrossEntropy(ignore_index=self.ignore_index)(labels, predictions)
+
+    def expand(self, labels: Any, predictions: Any, weights: Any = None) -> Any:
+        each = self.each(labels, predictions)
+        if self.ignore_index is not None:
+            kept = Cast(dtype=each.dtype)(labels != self.ignore_index)
+            weights = kept if weights is None else kept * weights
+        return self.reduced(each, weights)
+
+    @classmethod
+    def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
+        return rng.integers(0, 4, 3), rng.standard_normal((3, 4))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        labels, logits = rng.integers(0, 4, (2, 3)), rng.standard_normal((2, 3, 4))
+        labels[0, 1] = 9
+        yield Sample((labels, logits), {"ignore_index": 9})
+        weights = rng.uniform(0.5, 2.0, (2, 1))
+        yield Sample((labels, logits, weights), {"ignore_index": 9, "reduction": "mean_by_weight"})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        x, y = TensorSpec((3, 4)), TensorSpec((3,), "int64")
+        yield ErrorSample((TensorSpec((3,)), x), {}, "must be class numbers")
+        yield ErrorSample((TensorSpec((3, 4), "int64"), x), {}, "different shapes")
+        yield ErrorSample((y, x, TensorSpec((3, 4))), {}, "weights do not fit")
+
+
+class LabelCrossEntropy(Op):
+    """Cross entropy per example of class numbers and logits, 0 where the label is ignored.
+
+    y = −log softmax(x)[label] = log Σⱼ exp(xⱼ − max x) − (x[label] − max x)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y, x = g.constant([0]), g.constant([[0.0, 0.0]])
+    >>> g.output({}, gw.loss.label_cross_entropy(y, x, name="y"))["y"].round(4).tolist()
+    [0.6931]
+    """
+
+    namespace = "loss"
+    ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
+
+    def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
+        check_floating(self, logits)
+        shape = SparseSoftmaxCrossEntropy().shape_of_each(labels, logits)
+        return TensorSpec(shape, logits.dtype)
+
+    def indices(self, labels: Any, n_classes: int) -> tuple[Any, Any]:
+        """Return labels fit for indexing, and which examples count; refuse unknown classes."""
+        ignored = self.ignore_index
+        kept = np.ones(labels.shape, bool) if ignored is None else labels != ignored
+        fits = ~kept | ((labels >= 0) & (labels < n_classes))
+        refuse_outside(labels, fits, "class", n_classes, "ignore_index=... leaves examples out")
+        return np.where(kept, labels, 0).astype(np.int64), kept
+
+    def forward(self, labels: Any, logits: Any) -> Any:
+        index, kept = self.indices(labels, logits.shape[-1])
+        w = widened(logits)
+        x = w - w.max(-1, keepdims=True, initial=-np.inf)
+        label = np.take_along_axis(x, index[..., None], -1)[..., 0]
+        loss = np.log(np.exp(x).sum(-1)) - label
+        return np.where(kept, loss, 0).astype(logits.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        slope = SoftmaxMinusOneHot(ignore_index=self.ignore_index)(*xs)
+        return ZERO, ExpandDims(axis=-1)(gs[0]) * slope
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.integers(0, 4, 3), rng.standard_normal((3, 4))))
+        yield Sample((rng.integers(0, 4, (2, 1)), rng.standard_normal((2, 1, 4)) * 3))
+        yield Sample((np.array([-1, 3]), rng.standard_normal((2, 4))), {"ignore_index": -1})
+        yield Sample((np.zeros(0, np.int64), np.zeros((0, 4))))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((3,)), TensorSpec((3, 4))), {}, "must be class numbers")
+
+
+class SoftmaxMinusOneHot(LabelCrossEntropy):
+    """Slope of the cross entropy of class numbers, 0 where the label is ignored.
+
+    yⱼ = softmax(x)ⱼ − [j = label]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y, x = g.constant([0]), g.constant([[0.0, 0.0]])
+    >>> g.output({}, gw.loss.softmax_minus_one_hot(y, x, name="y"))["y"].tolist()
+    [[-0.5, 0.5]]
+    """
+
+    def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
+        super().infer(labels, logits)
+        return logits
+
+    def forward(self, labels: Any, logits: Any) -> Any:
+        index, kept = self.indices(labels, logits.shape[-1])
+        y = Softmax().forward(widened(logits))
+        at = index[..., None]
+        np.put_along_axis(y, at, np.take_along_axis(y, at, -1) - 1, -1)
+        y[~kept] = 0
+        return y.astype(logits.dtype, copy=False)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (labels, logits) = gs, xs
+        p = Softmax()(logits)
+        slope = (g - (g * p).sum(-1, keepdims=True)) * p
+        if self.ignore_index is not None:
+            slope = Where()(ExpandDims(axis=-1)(labels != self.ignore_index), slope, 0)
+        return ZERO, slope
