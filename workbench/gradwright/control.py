@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,8 +13,6 @@ from .graph import Graph, SubGraph, Tensor, active_graph
 from .graph.expand import infer_nodes, inline, run_nodes, stand_in
 from .op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from .spec import Dim, TensorSpec, is_floating
-
-_fresh = itertools.count()
 
 
 class Cond(Op):
@@ -36,6 +33,9 @@ class Cond(Op):
             raise DTypeError(
                 "pred decides between two branches", need="bool[]", hint="(x > 0).any()"
             )
+        for x, stated in zip(xs, self.then_branch.inputs, strict=True):
+            if x.dtype != stated.dtype or x.rank != stated.rank:
+                raise DTypeError(f"the branches were built for {stated.spec}", need="that, not {x}")
         then, other = infer_nodes(self.then_branch, xs), infer_nodes(self.else_branch, xs)
         if len(then) != len(other):
             raise ShapeError(
@@ -104,7 +104,7 @@ def _join(a: TensorSpec, b: TensorSpec) -> TensorSpec:
             "branches return different tensors", need="equal rank and dtype", facts=[f"{a} and {b}"]
         )
     dims = [
-        p if p == q else Dim.symbol(f"cond_{next(_fresh)}")
+        p if p == q else Dim.fresh("cond")
         for p, q in zip(a.shape, b.shape, strict=True)
     ]
     return TensorSpec(dims, a.dtype)

@@ -11,7 +11,7 @@ from .op import ZERO, NotDifferentiable, Op, attr
 from .ops.elementwise import Add, AddN, Real
 from .ops.like import OnesLike, SumLike, ZerosLike
 from .ops.movement import Cast
-from .spec import TensorSpec, is_floating, kind
+from .spec import TensorSpec, differ, is_floating, kind
 
 
 def gradients(
@@ -122,7 +122,7 @@ def _seed(y: Tensor, seed: Any) -> Tensor:
     if seed is None:
         return OnesLike()(y)  # type: ignore[no-any-return]
     g = seed if isinstance(seed, Tensor) else y.graph.constant(seed, dtype=y.dtype)
-    if g.rank != y.rank or g.dtype != y.dtype:
+    if g.rank != y.rank or g.dtype != y.dtype or any(map(differ, g.shape, y.shape)):
         raise GradientError(
             f"grad_output of {y.name!r} does not fit", need=str(y.spec), facts=[f"got {g.spec}"]
         )
@@ -146,7 +146,10 @@ def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence
             raise GradientError(
                 f"vjp of {op.name} returned {len(out)} cotangents for {len(node.inputs)} inputs"
             )
-        return out
+        return [
+            g if not callable(g) else g() if want else ZERO
+            for g, want in zip(out, wanted, strict=True)
+        ]
     if not op.is_composite():
         return [NotDifferentiable(f"{op.name} states no vjp")] * len(node.inputs)
     out_list: list[Any] = [ZERO] * len(node.inputs)

@@ -83,8 +83,8 @@ def _ufunc(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec])
     if len(dtypes) != 1 or len(ins) != ufunc.nin or outs[0].dtype not in (*dtypes, np.dtype(bool)):
         return None
     if ufunc.nin == 1:
-        return lambda xs, ys: ufunc(xs[0], ys[0])
-    return lambda xs, ys: ufunc(xs[0], xs[1], ys[0])
+        return lambda xs, ys: ufunc(xs[0], out=ys[0])
+    return lambda xs, ys: ufunc(xs[0], xs[1], out=ys[0])
 
 
 @lowering("matmul")

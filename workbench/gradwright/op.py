@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
-from .errors import GraphError, UnsupportedOpError
+from .errors import GraphError, ShapeError, UnsupportedOpError
 from .spec import Dim, TensorSpec
 from .spec import dtype as as_dtype
 
@@ -156,7 +156,7 @@ class NotDifferentiable:
     reason: str
 
 
-Cotangent = Any  # Tensor | Zero | NotDifferentiable
+Cotangent = Any  # Tensor | Zero | NotDifferentiable | Callable[[], Tensor]
 
 OPS: dict[str, type[Op]] = {}
 """Every op that graphs and archives may name, by registered name."""
@@ -273,7 +273,7 @@ class Op:
     """Whether ``forward`` keeps to the Array API standard, so that other libraries run it."""
     onnx: ClassVar[OnnxRule | None] = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
         hints = inspect.get_annotations(cls)
@@ -291,7 +291,7 @@ class Op:
             words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__)
             # An op that is not registered must never be taken for one that is.
             cls.name = words.lower() if core else f"local/{words.lower()}"
-        if core and not cls.__name__.startswith("_"):
+        if core and not abstract and not cls.__name__.startswith("_"):
             _register(cls)
 
     def __new__(cls, **attrs: Any) -> Op:
@@ -371,6 +371,7 @@ class Op:
     ) -> Sequence[Cotangent]:
         """Return per input the cotangent: a Tensor, ZERO or NotDifferentiable.
 
+        Where building it costs nodes, a function that builds it, called only if it is wanted.
         ``gs`` are the cotangents of the outputs (ZERO where nothing flows; never ZERO for an op of
         one output), ``ys`` all outputs with residuals, ``xs`` the inputs.
         """
@@ -456,8 +457,11 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
     if any(s is not None and s.value is not None for s in specs):  # an input's value is its own
         given = {id(s) for s in specs}
         out = tuple(s.with_shape(s.shape) if id(s) in given else s for s in out)
-    if op.value_rule and all(s is not None and s.value is not None for s in specs):
-        values = op.forward(*(s.value for s in specs if s is not None))
+    if op.value_rule and all(s is None or s.value is not None for s in specs):
+        try:
+            values = op.forward(*(None if s is None else s.value for s in specs))
+        except (ShapeError, TypeError):  # dims cannot be compared, nor divided by all others
+            return out
         for spec, value in zip(
             out, values if isinstance(values, tuple) else (values,), strict=True
         ):
@@ -472,42 +476,59 @@ def run_forward(op: Op, xs: Sequence[Array | None]) -> tuple[Array, ...]:
 
 
 def function(cls: type[Op]) -> Callable[..., Any]:
-    """Return the op as a function: inputs positional, attributes keyword, ``name`` last."""
+    """Return the op as a function: inputs positional, attributes keyword, ``name`` last.
+
+    Required attributes of an op that takes any number of inputs stand first: ``einsum("ij,jk", a,
+    b)``. An optional input that is also an attribute, such as the shape of ``reshape``, is the
+    attribute unless a tensor or an array is given.
+    """
     keyword = inspect.Parameter.KEYWORD_ONLY
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    n_inputs = len(cls.inputs)
+    input_names = [p.name for p in cls.inputs]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in cls.inputs)
+    optional = any(p.default is None for p in cls.inputs)
+    both = cls.attrs.keys() & set(input_names)
     attrs = [
         inspect.Parameter(
             k,
-            keyword if variadic else positional,
+            # Python wants parameters with defaults last: attributes after them are keywords.
+            keyword if variadic and a.default is not REQUIRED or optional else positional,
             default=inspect.Parameter.empty if a.default is REQUIRED else a.default,
             annotation=a.type,
         )
         for k, a in cls.attrs.items()
+        if k not in both
     ]
     attrs.sort(key=lambda p: p.default is not inspect.Parameter.empty)
     names = [p.name for p in attrs]
+    lead = [p for p in attrs if variadic and p.kind is positional]
+    ins = [
+        p.replace(annotation=f"Tensor | {cls.attrs[p.name].type}" if p.name in both else "Tensor")
+        for p in cls.inputs
+    ]
     label = inspect.Parameter("name", keyword, default=None, annotation="str | None")
-    ins = [p.replace(annotation="Tensor") for p in cls.inputs]
-    # Python wants parameters with defaults last: required attributes then become keyword-only.
-    if any(p.default is None for p in ins):
-        attrs = [p.replace(kind=keyword) for p in attrs]
-    signature = inspect.Signature([*ins, *attrs, label], return_annotation="Tensor")
-    input_names = [p.name for p in cls.inputs]
+    signature = inspect.Signature(
+        [*lead, *ins, *attrs[len(lead) :], label], return_annotation="Tensor"
+    )
 
     def call(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         if variadic:
-            return cls(**kwargs)(*_spread(args), name=name)
-        inputs = list(args[:n_inputs])
-        for key in input_names[len(inputs) :]:
-            if key not in kwargs and cls.inputs[len(inputs)].default is not None:
-                raise TypeError(f"{cls.name} needs the input {key!r}; it takes {signature}")
-            inputs.append(kwargs.pop(key, None))
+            first = dict(zip((p.name for p in lead if p.name not in kwargs), args, strict=False))
+            return cls(**first, **kwargs)(*_spread(args[len(first) :]), name=name)
+        inputs = list(args[: len(input_names)])
+        for p in cls.inputs[len(inputs) :]:
+            if p.name not in kwargs and p.default is not None:
+                raise TypeError(f"{cls.name} needs the input {p.name!r}; it takes {signature}")
+            inputs.append(kwargs.pop(p.name, None))
+        for i, key in enumerate(input_names):
+            if key in both and not (
+                hasattr(inputs[i], "spec") or isinstance(inputs[i], np.ndarray)
+            ):
+                kwargs[key], inputs[i] = inputs[i], None
         while inputs and inputs[-1] is None:
             inputs.pop()
-        extra = dict(zip(names, args[n_inputs:], strict=False))
-        if len(args) > n_inputs + len(names):
+        extra = dict(zip(names, args[len(input_names) :], strict=False))
+        if len(args) > len(input_names) + len(names):
             raise TypeError(f"{cls.name} takes {signature}, got {len(args)} positional arguments")
         if doubled := extra.keys() & kwargs.keys():
             raise TypeError(f"{cls.name} got {doubled.pop()!r} twice; it takes {signature}")

@@ -2,23 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..graph.methods import TensorMethods
-from ..op import OPS, function
-from . import elementwise, like, linalg, movement, reduce
+from ..op import OPS, function, registry_revision
+from . import (
+    activation,
+    attention,
+    cnn,
+    comparison,
+    cross_entropy,
+    elementwise,
+    functions,
+    index,
+    joining,
+    like,
+    linalg,
+    loss,
+    masking,
+    movement,
+    nn,
+    norm,
+    pooling,
+    random,
+    reduce,
+    slicing,
+    special,
+)
 
-__all__ = ["elementwise", "like", "linalg", "movement", "namespace", "reduce"]
+__all__ = [
+    "activation",
+    "attention",
+    "cnn",
+    "comparison",
+    "cross_entropy",
+    "elementwise",
+    "functions",
+    "index",
+    "joining",
+    "like",
+    "linalg",
+    "loss",
+    "masking",
+    "member",
+    "movement",
+    "namespace",
+    "nn",
+    "norm",
+    "pooling",
+    "random",
+    "reduce",
+    "slicing",
+    "special",
+]
 
 
-def namespace(*names: str) -> dict[str, Callable[..., Any]]:
+def namespace(*names: str) -> Mapping[str, Callable[..., Any]]:
     """Return the functions of all ops in the namespaces, by short name."""
+    return _functions(names, registry_revision())
+
+
+@functools.lru_cache(maxsize=64)
+def _functions(names: tuple[str, ...], revision: int) -> Mapping[str, Callable[..., Any]]:
     return {
         cls.name.rpartition("/")[2]: function(cls)
         for cls in OPS.values()
         if cls.namespace in names
     }
+
+
+def member(module: str, name: str, *names: str) -> Callable[..., Any]:
+    """Return a function of the namespaces as a member of the module that stands for them."""
+    found = namespace(*names).get(name)
+    if found is None:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    return found
 
 
 for _cls in OPS.values():

@@ -1,4 +1,4 @@
-"""Elementwise ops that broadcast: arithmetic, comparison, logic and the usual functions."""
+"""Elementwise ops that broadcast and promote: arithmetic, powers, exponentials, choice."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import DTypeError
-from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample
-from ..spec import TensorSpec, broadcast, dtype, kind, promote
+from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
+from ..spec import TensorSpec, broadcast, dtype, kind, promote, promote_all
+from .like import ZerosLike
+from .movement import Cast
 
 # Shapes every binary op is tried on: broadcast both ways, scalar, empty.
 _PAIRS = (((3, 4), (3, 4)), ((3, 1), (1, 4)), ((2, 3), ()), ((0, 3), (3,)))
@@ -37,15 +39,34 @@ class _Unary(Op):
         for shape in ((3, 4), (), (0, 2)):
             yield Sample((rng.uniform(*cls.domain, shape),))
 
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,), "bool"),), {}, "does not take bool")
+
+
+class Function(_Unary, abstract=True):
+    """A differentiable function of each element, given by its derivative."""
+
+    def slope(self, x: Any, y: Any) -> Any:
+        """Return dy/dx as a tensor."""
+        raise NotImplementedError
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (gs[0] * conj(self.slope(xs[0], ys[0])),)
+
 
 class _Binary(Op):
     """An op on two tensors that broadcasts and promotes."""
 
     namespace = "math"
+    accepts: ClassVar[str] = "buifc"
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
-        return TensorSpec(broadcast(a.shape, b.shape), promote(a.dtype, b.dtype))
+        joint = promote(a.dtype, b.dtype)
+        if kind(joint) not in self.accepts:
+            raise DTypeError(f"{self.name} does not take {joint}")
+        return TensorSpec(broadcast(a.shape, b.shape), joint)
 
     def forward(self, a: Any, b: Any) -> Any:
         assert self.ufunc is not None
@@ -59,11 +80,18 @@ class _Binary(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3)), TensorSpec((2, 4))), {}, "do not broadcast")
+        if "c" not in cls.accepts:
+            complexes = TensorSpec((2,), "complex64")
+            yield ErrorSample((complexes, complexes), {}, "does not take complex64")
 
 
-def promoted(a: Any, b: Any) -> Any:
-    """Return the common dtype of two arrays; None for arrays of dims, which have none."""
-    return None if a.dtype == object or b.dtype == object else promote(a.dtype, b.dtype)
+def promoted(*xs: Any) -> np.dtype[Any]:
+    """Return the common dtype of arrays; object where one holds dims."""
+    joint = xs[0].dtype
+    for x in xs[1:]:
+        both = object in (joint, x.dtype)
+        joint = np.dtype(object) if both else promote(joint, x.dtype)
+    return joint
 
 
 def conj(x: Any) -> Any:
@@ -93,12 +121,13 @@ class Sub(_Binary):
     """
 
     ufunc = np.subtract
+    accepts = "uifc"
     value_rule = True
     is_method = True
     onnx = OnnxRule("Sub", since=14)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return gs[0], -gs[0]
+        return gs[0], lambda: -gs[0]
 
 
 class Mul(_Binary):
@@ -114,7 +143,7 @@ class Mul(_Binary):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         a, b = xs
-        return gs[0] * conj(b), gs[0] * conj(a)
+        return lambda: gs[0] * conj(b), lambda: gs[0] * conj(a)
 
 
 class Div(_Binary):
@@ -139,7 +168,7 @@ class Div(_Binary):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         b = conj(xs[1])
-        return gs[0] / b, -(gs[0] * conj(ys[0])) / b
+        return lambda: gs[0] / b, lambda: -(gs[0] * conj(ys[0])) / b
 
 
 class Neg(_Unary):
@@ -184,24 +213,54 @@ class Real(Op):
     is_method = True
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        if kind(x.dtype) != "c":
-            raise DTypeError("real needs a complex tensor", need="complex64 or complex128")
-        return x.with_dtype("float32" if x.dtype.itemsize == 8 else "float64")
+        return real_part(self, x)
 
     def forward(self, x: Any) -> Any:
         return x.real.copy()
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        from .movement import Cast
-
         return (Cast(dtype=xs[0].dtype)(gs[0]),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((rng.standard_normal((2, 3)) + 1j * rng.standard_normal((2, 3)),))
 
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {}, "needs a complex tensor")
 
-class Exp(_Unary):
+
+def real_part(op: Op, x: TensorSpec) -> TensorSpec:
+    """Return the spec of a part of a complex tensor."""
+    if kind(x.dtype) != "c":
+        raise DTypeError(f"{op.name} needs a complex tensor", need="complex64 or complex128")
+    return x.with_dtype("float32" if x.dtype.itemsize == 8 else "float64")
+
+
+class Abs(_Unary):
+    """Absolute value; its gradient at 0 is 0. Of a complex tensor, the real modulus.
+
+    y = |x|
+    """
+
+    ufunc = np.absolute
+    accepts = "uifc"
+    onnx = OnnxRule("Abs", since=13)
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return real_part(self, x) if kind(x.dtype) == "c" else super().infer(x)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (gs[0] * find_op("sign")()(xs[0]),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([-1.0, 0.0, 2.0]),), smooth=False)
+        yield Sample((rng.standard_normal(3) + 1j * rng.standard_normal(3),))
+
+
+class Exp(Function):
     """Exponential.
 
     y = eˣ
@@ -210,12 +269,84 @@ class Exp(_Unary):
     ufunc = np.exp
     onnx = OnnxRule("Exp", since=13)
 
+    def slope(self, x: Any, y: Any) -> Any:
+        return y
+
+
+class Log(Function):
+    """Natural logarithm.
+
+    y = ln x
+    """
+
+    ufunc = np.log
+    domain = (0.2, 3.0)
+    onnx = OnnxRule("Log", since=13)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return 1.0 / x
+
+
+class Sqrt(Function):
+    """Square root.
+
+    y = √x
+    """
+
+    ufunc = np.sqrt
+    domain = (0.2, 3.0)
+    onnx = OnnxRule("Sqrt", since=13)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return 0.5 / y
+
+
+class Maximum(_Binary):
+    """Larger of two tensors, element by element; equal ones share the gradient.
+
+    y = max(a, b)
+    """
+
+    ufunc = np.maximum
+    accepts = "buif"
+    onnx = OnnxRule("Max", since=13)
+
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (gs[0] * conj(ys[0]),)
+        return _share(gs[0], *xs)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([1.0, 2.0]), np.array([1.0, 3.0])), smooth=False)
+
+
+class Minimum(_Binary):
+    """Smaller of two tensors, element by element; equal ones share the gradient.
+
+    y = min(a, b)
+    """
+
+    ufunc = np.minimum
+    accepts = "buif"
+    onnx = OnnxRule("Min", since=13)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return _share(gs[0], *reversed(xs))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([1.0, 2.0]), np.array([1.0, 3.0])), smooth=False)
+
+
+def _share(g: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Return g where a > b, half of it where they are equal, and the rest of it."""
+    share = g * ((Cast(dtype=g.dtype)(a > b) + Cast(dtype=g.dtype)(a >= b)) * 0.5)
+    return share, g - share
 
 
 class AddN(Op):
-    """Sum of several tensors of one shape, in order.
+    """Sum of several tensors, in order.
 
     y = x₀ + x₁ + … + xₙ₋₁
     """
@@ -224,16 +355,14 @@ class AddN(Op):
     onnx = OnnxRule("Sum", since=13)
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
-        joint = xs[0].dtype
-        for x in xs[1:]:
-            joint = promote(joint, x.dtype)
-        return TensorSpec(broadcast(*(x.shape for x in xs)), joint)
+        return TensorSpec(broadcast(*(x.shape for x in xs)), promote_all(*xs))
 
     def forward(self, *xs: Any) -> Any:
-        total = xs[0].astype(self.infer(*map(_spec, xs)).dtype)
+        joint = promoted(*xs)
+        total = xs[0].astype(joint)
         for x in xs[1:]:
-            total = total + x
-        return total.astype(self.infer(*map(_spec, xs)).dtype, copy=False)
+            total = np.add(total, x, dtype=joint)
+        return total
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return [gs[0]] * len(xs)
@@ -244,5 +373,148 @@ class AddN(Op):
             yield Sample(tuple(rng.standard_normal((2, 3)) for _ in range(n)))
 
 
-def _spec(x: Any) -> TensorSpec:
-    return TensorSpec(x.shape, x.dtype)
+class Where(Op):
+    """Elements of ``a`` where the condition holds, of ``b`` elsewhere.
+
+    y = condition ? a : b
+    """
+
+    namespace = "math"
+    onnx = OnnxRule("Where", since=16)
+
+    def infer(self, condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
+        if kind(condition.dtype) != "b":
+            raise DTypeError(
+                "the condition is not bool", need=f"bool, got {condition}", hint="x != 0"
+            )
+        return TensorSpec(broadcast(condition.shape, a.shape, b.shape), promote(a.dtype, b.dtype))
+
+    def forward(self, condition: Any, a: Any, b: Any) -> Any:
+        joint = promoted(a, b)
+        return np.where(condition, a.astype(joint, copy=False), b.astype(joint, copy=False))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), condition = gs, xs[0]
+        nothing = ZerosLike()(g)
+        return (
+            ZERO,
+            lambda: Where()(condition, g, nothing),
+            lambda: Where()(condition, nothing, g),
+        )
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        a, b = rng.standard_normal((2, 3)), rng.standard_normal((3,))
+        yield Sample((a > 0, a, b))
+        yield Sample((np.array([[True], [False]]), b, np.array(1.0)))
+        yield Sample((np.ones((0,), bool), np.ones((1,)), np.ones(())))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((2,)), TensorSpec((2,))), {}, "not bool")
+        shapes = TensorSpec((2,), "bool"), TensorSpec((3,)), TensorSpec((3,))
+        yield ErrorSample(shapes, {}, "do not broadcast")
+
+
+class Clip(Op):
+    """Elements brought into [min, max]; the gradient flows where nothing was changed.
+
+    y = min(max(x, lower), upper)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (3,))
+    >>> g.output({"x": [-2.0, 0.5, 2.0]}, gw.clip(x, 0.0, 1.0))["clip"].tolist()
+    [0.0, 0.5, 1.0]
+    """
+
+    namespace = "math"
+    is_method = True
+    onnx = OnnxRule("Clip", since=13)
+
+    def infer(
+        self, x: TensorSpec, min: TensorSpec | None = None, max: TensorSpec | None = None
+    ) -> TensorSpec:
+        given = [s for s in (x, min, max) if s is not None]
+        joint = promote_all(*given)
+        if kind(joint) not in "uif":
+            raise DTypeError(f"clip does not take {joint}")
+        return TensorSpec(broadcast(*(s.shape for s in given)), joint)
+
+    def forward(self, x: Any, min: Any = None, max: Any = None) -> Any:
+        joint = promoted(*(a for a in (x, min, max) if a is not None))
+        y = x.astype(joint)
+        if min is not None:
+            y = np.maximum(y, min.astype(joint, copy=False))
+        return y if max is None else np.minimum(y, max.astype(joint, copy=False))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), x = gs, xs[0]
+        low, high = (*xs[1:], None, None)[:2]
+        out: list[Cotangent] = [g] + [ZERO] * (len(xs) - 1)
+        nothing = ZerosLike()(g)
+        if high is not None:
+            above = (x if low is None else Maximum()(x, low)) > high
+            out[2] = Where()(above, out[0], nothing)
+            out[0] = Where()(above, nothing, out[0])
+        if low is not None:
+            below = x < low
+            out[1] = Where()(below, out[0], nothing)
+            out[0] = Where()(below, nothing, out[0])
+        return out
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.uniform(-2.0, 2.0, (3, 4))
+        yield Sample((x, np.array(-1.0), np.array(0.5)))
+        yield Sample((x, None, rng.standard_normal(4)))
+        yield Sample((x, np.array(1.0), np.array(-1.0)))  # as in numpy, max wins
+        yield Sample((x,))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((3,))), {}, "do not broadcast")
+        yield ErrorSample((TensorSpec((2,), "complex64"),), {}, "does not take complex64")
+
+
+class Identity(_Unary):
+    """The tensor itself, as a node of its own.
+
+    y = x
+    """
+
+    accepts = "buifc"
+    namespace = "base"
+    views = True
+    value_rule = True
+    is_method = False
+    onnx = OnnxRule("Identity", since=16)
+
+    def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
+        return 0
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (gs[0],)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        return iter(())
+
+
+class StopGradient(Identity):
+    """The tensor itself, taken as a constant by gradients.
+
+    y = x,  ∂y/∂x := 0
+    """
+
+    onnx = None
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (ZERO,)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3)),), smooth=False)

@@ -50,6 +50,19 @@ class OnesLike(_Like):
     fill = 1
 
 
+class IotaLike(_Like):
+    """Numbers of the elements of the input, in row-major order.
+
+    y.ravel()[i] = i : i64
+    """
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return x.with_dtype("int64")
+
+    def forward(self, x: Any) -> Any:
+        return np.arange(x.size).reshape(x.shape)
+
+
 class SumLike(Op):
     """Sum ``x`` over the axes along which ``like`` was broadcast to it: broadcasting undone.
 
@@ -77,7 +90,7 @@ class SumLike(Op):
         axes = tuple(range(lead)) + tuple(
             lead + i for i, d in enumerate(like.shape) if d == 1 and x.shape[lead + i] != 1
         )
-        y = x.sum(axes, dtype=x.dtype, keepdims=True) if axes else x
+        y = x.sum(axes, dtype=x.dtype, keepdims=True) if axes else x.copy()
         return y.reshape(like.shape)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -85,7 +98,13 @@ class SumLike(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for shape, like in (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 3), ()), ((2,), (2,)), ((0, 3), (1, 3))):
+        for shape, like in (
+            ((2, 3), (3,)),
+            ((2, 3), (2, 1)),
+            ((2, 3), ()),
+            ((2,), (2,)),
+            ((0, 3), (1, 3)),
+        ):
             yield Sample((rng.standard_normal(shape), np.zeros(like)))
 
     @classmethod
@@ -140,7 +159,9 @@ class ReshapeLike(Op):
 
     def infer(self, x: TensorSpec, like: TensorSpec) -> TensorSpec:
         if x.is_concrete and like.is_concrete and x.size != like.size:
-            raise ShapeError("reshape_like changes the number of elements", need=f"{x.size} elements")
+            raise ShapeError(
+                "reshape_like changes the number of elements", need=f"{x.size} elements"
+            )
         return x.with_shape(like.shape)
 
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
@@ -174,7 +195,9 @@ class ShapeOf(Op):
     shape_only = (0,)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        return TensorSpec((x.rank,), "int64", np.array(x.shape, object if not x.is_concrete else np.int64))
+        return TensorSpec(
+            (x.rank,), "int64", np.array(x.shape, object if not x.is_concrete else np.int64)
+        )
 
     def forward(self, x: Any) -> Any:
         return np.array(x.shape, np.int64)

@@ -13,6 +13,7 @@ from ..graph import Tensor
 from ..lowering import Launch, find_launch
 from ..op import run_forward
 from ..rewrite import Instr, Program
+from ..spec import spec_of
 from .memory import Interval, Layout, lay_out
 
 Array = np.ndarray[Any, Any]
@@ -161,7 +162,7 @@ class Segment:
                 ys = run_forward(op, xs)
                 if device.guarded:
                     ys = [
-                        _copy_into(device.empty(s), y, instr)
+                        _copy_into(device.empty(s if s.is_concrete else spec_of(y)), y, instr)
                         for s, y in zip(specs, ys, strict=True)
                     ]
                 elif not views and arena:

@@ -37,7 +37,8 @@ def fold_constants(program: Program) -> int:
     with np.errstate(all="ignore"):
         for instr in program.instrs:
             known = all(i is None or i in program.constants for i in instr.ins)
-            small = sum(program.specs[o].nbytes for o in instr.outs) <= FOLD_BYTES
+            specs = [program.specs[o] for o in instr.outs]
+            small = all(s.is_concrete and s.nbytes <= FOLD_BYTES for s in specs)
             if not known or not small or instr.op.namespace == "control":
                 kept.append(instr)
                 continue

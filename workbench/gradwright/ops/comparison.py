@@ -1,0 +1,292 @@
+"""Comparison, logic and rounding: results that jump, so that no gradient flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample
+from ..spec import TensorSpec, kind
+from .elementwise import Abs, Conj, Real, Where, _Binary, _Unary, promoted
+
+
+class _Comparison(_Binary):
+    """A comparison of two tensors, which broadcast and promote first."""
+
+    accepts = "buif"
+
+    def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
+        return super().infer(a, b).with_dtype("bool")
+
+    def forward(self, a: Any, b: Any) -> Any:
+        assert self.ufunc is not None
+        joint = promoted(a, b)
+        return self.ufunc(a.astype(joint, copy=False), b.astype(joint, copy=False))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([0, 1, 2]), np.array([1, 1, 1])))
+        yield Sample((np.array([np.nan, -np.inf, 0.0]), np.array([np.nan, np.inf, -0.0])))
+
+
+class Less(_Comparison):
+    """Whether a is smaller than b.
+
+    y = a < b
+    """
+
+    ufunc = np.less
+    onnx = OnnxRule("Less", since=13)
+
+
+class LessEqual(_Comparison):
+    """Whether a is at most b.
+
+    y = a ≤ b
+    """
+
+    ufunc = np.less_equal
+    onnx = OnnxRule("LessOrEqual", since=16)
+
+
+class Greater(_Comparison):
+    """Whether a is larger than b.
+
+    y = a > b
+    """
+
+    ufunc = np.greater
+    onnx = OnnxRule("Greater", since=13)
+
+
+class GreaterEqual(_Comparison):
+    """Whether a is at least b.
+
+    y = a ≥ b
+    """
+
+    ufunc = np.greater_equal
+    onnx = OnnxRule("GreaterOrEqual", since=16)
+
+
+class Equal(_Comparison):
+    """Whether a equals b.
+
+    y = a = b
+    """
+
+    ufunc = np.equal
+    accepts = "buifc"
+    onnx = OnnxRule("Equal", since=13)
+
+
+class NotEqual(_Comparison):
+    """Whether a differs from b.
+
+    y = a ≠ b
+    """
+
+    ufunc = np.not_equal
+    accepts = "buifc"
+
+
+class _Logic(_Binary):
+    """A logical operation on two bool tensors."""
+
+    accepts = "b"
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((np.array([[True], [False]]), np.array([True, False])))
+        yield Sample((np.array(True), np.zeros((0, 2), bool)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((2,), "bool")), {}, "does not take float32")
+
+
+class LogicalAnd(_Logic):
+    """Whether both hold.
+
+    y = a ∧ b
+    """
+
+    ufunc = np.logical_and
+    onnx = OnnxRule("And", since=7)
+
+
+class LogicalOr(_Logic):
+    """Whether at least one holds.
+
+    y = a ∨ b
+    """
+
+    ufunc = np.logical_or
+    onnx = OnnxRule("Or", since=7)
+
+
+class LogicalXor(_Logic):
+    """Whether exactly one holds.
+
+    y = a ⊕ b
+    """
+
+    ufunc = np.logical_xor
+    onnx = OnnxRule("Xor", since=7)
+
+
+class LogicalNot(_Unary):
+    """Whether it does not hold.
+
+    y = ¬x
+    """
+
+    ufunc = np.logical_not
+    accepts = "b"
+    is_method = False
+    onnx = OnnxRule("Not", since=1)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((np.array([True, False]),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {}, "does not take float32")
+
+
+class _Test(_Unary):
+    """A question to each element of a floating tensor."""
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return super().infer(x).with_dtype("bool")
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((np.array([1.0, np.nan, np.inf, -np.inf]),))
+        yield Sample((np.zeros((0, 2)),))
+
+
+class IsNan(_Test):
+    """Whether an element is not a number.
+
+    y = x ≠ x
+    """
+
+    ufunc = np.isnan
+    onnx = OnnxRule("IsNaN", since=13)
+
+
+class IsInf(_Test):
+    """Whether an element is infinite.
+
+    y = |x| = ∞
+    """
+
+    ufunc = np.isinf
+    onnx = OnnxRule("IsInf", since=10)
+
+
+class IsFinite(_Test):
+    """Whether an element is neither infinite nor NaN.
+
+    y = |x| < ∞
+    """
+
+    ufunc = np.isfinite
+
+
+class _Step(_Unary):
+    """A function that is constant between its jumps."""
+
+    accepts = "f"
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (ZERO,)
+
+
+class Floor(_Step):
+    """Largest whole number that is not above.
+
+    y = ⌊x⌋
+    """
+
+    ufunc = np.floor
+    onnx = OnnxRule("Floor", since=13)
+
+
+class Ceil(_Step):
+    """Smallest whole number that is not below.
+
+    y = ⌈x⌉
+    """
+
+    ufunc = np.ceil
+    onnx = OnnxRule("Ceil", since=13)
+
+
+class Round(_Step):
+    """Nearest whole number; halves go to the even one.
+
+    y = ⌊x⌉
+    """
+
+    ufunc = np.rint
+    onnx = OnnxRule("Round", since=11)
+
+
+class FloorDiv(_Binary):
+    """Quotient rounded towards −∞; steps have no gradient.
+
+    y = ⌊a / b⌋
+    """
+
+    ufunc = np.floor_divide
+    accepts = "uif"
+    value_rule = True
+    domain = (0.5, 2.0)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return ZERO, ZERO
+
+
+class Mod(_Binary):
+    """Remainder of the division rounded towards −∞; it has the sign of the divisor.
+
+    y = a − b·⌊a / b⌋
+    """
+
+    ufunc = np.remainder
+    accepts = "uif"
+    value_rule = True
+    domain = (0.5, 2.0)
+    onnx = OnnxRule("Mod", since=13)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return gs[0], lambda: -gs[0] * FloorDiv()(*xs)
+
+
+class Sign(_Step):
+    """Sign: −1, 0 or 1; of a complex tensor, the number of modulus 1 in its direction, or 0.
+
+    y = x / |x|
+    """
+
+    ufunc = np.sign
+    accepts = "uifc"
+    onnx = OnnxRule("Sign", since=13)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        if kind(xs[0].dtype) != "c":
+            return (ZERO,)
+        (g,), (y,), size = gs, ys, Abs()(xs[0])
+        along = y * Real()(Conj()(y) * g)  # what changes the modulus only
+        return ((g - along) / Where()(size == 0.0, size + 1.0, size),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((rng.standard_normal(3) + 1j * rng.standard_normal(3),))

@@ -1,0 +1,401 @@
+"""Elementwise functions of one tensor, powers, and the parts of complex numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError
+from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ..spec import TensorSpec, broadcast, kind, promote
+from .elementwise import Function, Log, Real, Where, _Binary, conj, promoted, real_part
+from .like import OnesLike
+from .movement import Cast
+
+
+class Pow(_Binary):
+    """Power; of a negative base for whole exponents only, as its gradient.
+
+    y = aᵇ,  ∂y/∂a = b·aᵇ⁻¹,  ∂y/∂b = aᵇ·ln a, both 0 where the power is constant
+    """
+
+    accepts = "uifc"
+    is_method = True
+    domain = (0.5, 2.0)
+    onnx = OnnxRule("Pow", since=15)
+
+    def forward(self, a: Any, b: Any) -> Any:
+        joint = promoted(a, b)
+        if b.ndim == 0 and b == 2:  # ten times faster than the general power
+            return np.square(a.astype(joint, copy=False))
+        return np.power(a, b, dtype=joint)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (y,), (a, b) = gs, ys, xs
+
+        def base() -> Any:
+            p = _known_scalar(b)
+            if p is not None:
+                return g if p == 1 else g * conj(a * 2.0 if p == 2 else a ** (p - 1.0) * p)
+            lower = Where()(b == 0.0, OnesLike()(b), b - 1.0)  # keeps 0·0⁻¹ out of x⁰
+            return g * conj(b * a**lower)
+
+        def exponent() -> Any:
+            flat = a == 0.0
+            if kind(b.dtype) != "c":
+                flat = flat & (b >= 0.0)
+            return g * conj(y * Log()(Where()(flat, OnesLike()(a), a)))
+
+        return base, exponent
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([-1.5, 0.0, 2.0]), np.array(3.0)), differentiate=(0,))
+        yield Sample((np.array([0.0, 0.0, -2.0]), np.array([0.0, 2.0, -2.0])), differentiate=(0,))
+
+
+def _known_scalar(t: Any) -> float | None:
+    """Return the number that a constant holds, None for all other tensors."""
+    if t.kind != "constant" or t.rank or kind(t.dtype) == "c":
+        return None
+    return float(t.graph.values.array(t.name))
+
+
+class SquaredDifference(_Binary):
+    """Square of the difference of two tensors.
+
+    y = (a − b)²
+    """
+
+    accepts = "uif"
+
+    def forward(self, a: Any, b: Any) -> Any:
+        return np.square(np.subtract(a, b, dtype=promoted(a, b)))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        g = gs[0] * ((xs[0] - xs[1]) * 2.0)
+        return g, lambda: -g
+
+
+class Square(Function):
+    """Square.
+
+    y = x²
+    """
+
+    ufunc = np.square
+    accepts = "uifc"
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return x * 2.0
+
+
+class Reciprocal(Function):
+    """Reciprocal.
+
+    y = 1 / x
+    """
+
+    ufunc = np.reciprocal
+    domain = (0.5, 2.0)
+    onnx = OnnxRule("Reciprocal", since=13)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return -(y * y)
+
+
+class Rsqrt(Function):
+    """Reciprocal of the square root.
+
+    y = 1 / √x
+    """
+
+    domain = (0.2, 3.0)
+
+    def forward(self, x: Any) -> Any:
+        return np.reciprocal(np.sqrt(x))
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return y * y * y * -0.5
+
+
+class Expm1(Function):
+    """Exponential less one, precise near 0.
+
+    y = eˣ − 1
+    """
+
+    ufunc = np.expm1
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return y + 1.0
+
+
+class Log1p(Function):
+    """Logarithm of one more, precise near 0.
+
+    y = ln(1 + x)
+    """
+
+    ufunc = np.log1p
+    domain = (-0.5, 2.0)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return 1.0 / (x + 1.0)
+
+
+class Log2(Function):
+    """Logarithm to base 2.
+
+    y = log₂ x
+    """
+
+    ufunc = np.log2
+    domain = (0.2, 3.0)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return (1 / math.log(2)) / x
+
+
+class Log10(Function):
+    """Logarithm to base 10.
+
+    y = log₁₀ x
+    """
+
+    ufunc = np.log10
+    domain = (0.2, 3.0)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return (1 / math.log(10)) / x
+
+
+class Sin(Function):
+    """Sine.
+
+    y = sin x
+    """
+
+    ufunc = np.sin
+    onnx = OnnxRule("Sin", since=7)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Cos()(x)
+
+
+class Cos(Function):
+    """Cosine.
+
+    y = cos x
+    """
+
+    ufunc = np.cos
+    onnx = OnnxRule("Cos", since=7)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return -Sin()(x)
+
+
+class Tan(Function):
+    """Tangent.
+
+    y = tan x
+    """
+
+    ufunc = np.tan
+    domain = (-1.2, 1.2)
+    onnx = OnnxRule("Tan", since=7)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return y * y + 1.0
+
+
+class Arcsin(Function):
+    """Inverse sine.
+
+    y = arcsin x
+    """
+
+    ufunc = np.arcsin
+    domain = (-0.9, 0.9)
+    onnx = OnnxRule("Asin", since=7)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Rsqrt()(1.0 - x * x)
+
+
+class Arccos(Function):
+    """Inverse cosine.
+
+    y = arccos x
+    """
+
+    ufunc = np.arccos
+    domain = (-0.9, 0.9)
+    onnx = OnnxRule("Acos", since=7)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return -Rsqrt()(1.0 - x * x)
+
+
+class Arctan(Function):
+    """Inverse tangent.
+
+    y = arctan x
+    """
+
+    ufunc = np.arctan
+    onnx = OnnxRule("Atan", since=7)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return 1.0 / (x * x + 1.0)
+
+
+class Sinh(Function):
+    """Hyperbolic sine.
+
+    y = sinh x
+    """
+
+    ufunc = np.sinh
+    onnx = OnnxRule("Sinh", since=9)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Cosh()(x)
+
+
+class Cosh(Function):
+    """Hyperbolic cosine.
+
+    y = cosh x
+    """
+
+    ufunc = np.cosh
+    onnx = OnnxRule("Cosh", since=9)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Sinh()(x)
+
+
+class Arcsinh(Function):
+    """Inverse hyperbolic sine.
+
+    y = arsinh x
+    """
+
+    ufunc = np.arcsinh
+    onnx = OnnxRule("Asinh", since=9)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Rsqrt()(x * x + 1.0)
+
+
+class Arccosh(Function):
+    """Inverse hyperbolic cosine.
+
+    y = arcosh x
+    """
+
+    ufunc = np.arccosh
+    domain = (1.2, 3.0)
+    onnx = OnnxRule("Acosh", since=9)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Rsqrt()(x - 1.0) * Rsqrt()(x + 1.0)
+
+
+class Arctanh(Function):
+    """Inverse hyperbolic tangent.
+
+    y = artanh x
+    """
+
+    ufunc = np.arctanh
+    domain = (-0.9, 0.9)
+    onnx = OnnxRule("Atanh", since=9)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return 1.0 / (1.0 - x * x)
+
+
+class Arctan2(_Binary):
+    """Angle of the point (x, y), in (−π, π].
+
+    z = arg(x + i·y)
+    """
+
+    ufunc = np.arctan2
+    accepts = "f"
+    domain = (0.2, 2.0)
+
+    def infer(self, y: TensorSpec, x: TensorSpec) -> TensorSpec:
+        return super().infer(y, x)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        y, x = xs
+        share = gs[0] / (x * x + y * y)
+        return lambda: share * x, lambda: -(share * y)
+
+
+class Imag(Op):
+    """Imaginary part of a complex tensor.
+
+    y = Im x
+    """
+
+    namespace = "math"
+    is_method = True
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return real_part(self, x)
+
+    def forward(self, x: Any) -> Any:
+        return x.imag.copy()
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (Cast(dtype=xs[0].dtype)(gs[0]) * 1j,)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3)) + 1j * rng.standard_normal((2, 3)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {}, "needs a complex tensor")
+
+
+class Complex(Op):
+    """Complex tensor of its real and imaginary part.
+
+    y = re + i·im
+    """
+
+    namespace = "math"
+
+    def infer(self, real: TensorSpec, imag: TensorSpec) -> TensorSpec:
+        joint = promote(real.dtype, imag.dtype)
+        if joint.name not in ("float32", "float64"):
+            raise DTypeError(f"complex does not take {joint}", need="float32 or float64")
+        wide = "complex64" if joint.itemsize == 4 else "complex128"
+        return TensorSpec(broadcast(real.shape, imag.shape), wide)
+
+    def forward(self, real: Any, imag: Any) -> Any:
+        joint = promote(promote(real.dtype, imag.dtype), np.dtype("complex64"))
+        y = np.empty(np.broadcast_shapes(real.shape, imag.shape), joint)
+        y.real, y.imag = real, imag
+        return y
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return lambda: Real()(gs[0]), lambda: Imag()(gs[0])
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3)), rng.standard_normal(3)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,), "int64"),) * 2, {}, "does not take int64")

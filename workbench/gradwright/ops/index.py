@@ -1,0 +1,422 @@
+"""Gather and scatter: elements at places that tensors of integers name.
+
+Each way to name places has three ops: one that takes elements from there, its transpose, which adds
+elements up there in zeros (and is the gradient), and one that writes there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError
+from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..spec import Dim, TensorSpec, broadcast, differ, kind, normalize_axis, promote
+from .elementwise import Where, promoted
+from .like import IotaLike, ZerosLike
+from .movement import Cast
+
+Array = np.ndarray[Any, Any]
+
+
+def check_indices(indices: TensorSpec) -> None:
+    """Refuse indices that are not integers."""
+    if kind(indices.dtype) not in "iu":
+        raise DTypeError("indices are not integers", need=f"int64, got {indices.dtype}")
+
+
+def places(shape: Sequence[int], indices: Sequence[Array]) -> Array:
+    """Return row-major numbers of places; indices broadcast, negative ones count from the end."""
+    number: Any = np.zeros((), np.intp)
+    for n, index in zip(shape, indices, strict=True):
+        low, high = (index.min(), index.max()) if index.size else (0, -1)
+        if low < -n or high >= n:
+            raise IndexError(f"index {low if low < -n else high} is out of range for size {n}")
+        index = index.astype(np.intp, copy=False)
+        number = number * n + (index if low >= 0 else np.where(index < 0, index + n, index))
+    return number  # type: ignore[no-any-return]
+
+
+def add_rows(n: int, at: Array, rows: Array) -> Array:
+    """Return ``n`` rows: in each the sum of all ``rows`` whose place ``at`` it is, in order.
+
+    Sorting by place and summing runs is several times faster than ``np.add.at`` on rows.
+    """
+    wide = rows.astype(np.float32) if rows.dtype.itemsize < 4 and kind(rows.dtype) == "f" else rows
+    y = np.zeros((n, rows.shape[1]), wide.dtype)
+    if rows.shape[1] == 1:
+        np.add.at(y[:, 0], at, wide[:, 0])
+    elif at.size:
+        order = np.argsort(at, kind="stable")
+        sorted_at = at[order]
+        starts = np.flatnonzero(np.diff(sorted_at, prepend=-1))
+        y[sorted_at[starts]] = np.add.reduceat(wide[order], starts, axis=0)
+    return y.astype(rows.dtype, copy=False)
+
+
+# -- whole slices along one axis --------------------------------------------------------------------
+
+
+class Gather(Op):
+    """Slices along an axis, at the places that ``indices`` name; negative ones count from the end.
+
+    y[…, i, …] = x[…, indices[i], …], where i runs over all axes of ``indices``
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> table = g.placeholder("table", (1000, 64))
+    >>> gw.gather(table, g.placeholder("ids", ("B", "T"), "int64")).shape
+    (B, T, 64)
+    """
+
+    namespace = "base"
+    value_rule = True
+    axis: int = attr(0, doc="Axis of x to take from.")
+    onnx = OnnxRule("Gather", since=13)
+
+    def infer(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
+        check_indices(indices)
+        axis = normalize_axis(self.axis, x.rank)
+        return x.with_shape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
+
+    def forward(self, x: Any, indices: Any) -> Any:
+        return np.take(x, indices.astype(np.intp, copy=False), self.axis)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return GatherGrad(axis=self.axis)(gs[0], xs[1], xs[0]), ZERO
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((4, 3, 2))
+        yield Sample((x, np.array([[3, 0, 3], [1, -4, -1]])))
+        yield Sample((x, np.array([0, 2, 0, 0], np.int32)), {"axis": 1})
+        yield Sample((x, np.array(1)), {"axis": -1})
+        yield Sample((x, np.zeros((0, 2), np.uint8)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)), TensorSpec((2,))), {}, "not integers")
+        yield ErrorSample((TensorSpec(()), TensorSpec((2,), "int64")), {}, "out of range")
+
+
+class GatherGrad(Op):
+    """Sum of slices of ``g`` at the places they were gathered from, zeros elsewhere.
+
+    y[…, k, …] = Σ₍ᵢ: indices[i] = k₎ g[…, i, …], in the shape of ``x``
+    """
+
+    namespace = "base"
+    shape_only = (2,)
+    axis: int = attr(0, doc="Axis of x that the slices were taken from.")
+
+    def infer(self, g: TensorSpec, indices: TensorSpec, x: TensorSpec) -> TensorSpec:
+        taken = Gather(axis=self.axis).infer(x, indices)
+        if taken.rank != g.rank or any(map(differ, taken.shape, g.shape)):
+            raise ShapeError("g is not of the gathered shape", need=str(taken))
+        return g.with_shape(x.shape)
+
+    def forward(self, g: Any, indices: Any, x: Any) -> Any:
+        axis = normalize_axis(self.axis, x.ndim)
+        n = x.shape[axis]
+        rest = x.shape[:axis] + x.shape[axis + 1 :]
+        rows = np.moveaxis(g, range(axis, axis + indices.ndim), range(indices.ndim))
+        at = places((n,), (indices.reshape(-1),))
+        y = add_rows(n, at, rows.reshape(indices.size, math.prod(rest)))
+        return np.moveaxis(y.reshape(n, *rest), 0, axis)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return Gather(axis=self.axis)(gs[0], xs[1]), ZERO, ZERO
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in Gather.samples(rng):
+            x, indices = sample.inputs
+            g = Gather(**sample.attrs).forward(x, indices)
+            yield Sample((np.asarray(g), indices, x), sample.attrs)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        specs = TensorSpec((2,)), TensorSpec((3,), "int64"), TensorSpec((4,))
+        yield ErrorSample(specs, {}, "gathered shape")
+
+
+class IndexAdd(Op):
+    """Add slices to those of ``x`` that ``indices`` name; repeated places add up.
+
+    y = x,  y[…, indices[i], …] += updates[…, i, …]
+    """
+
+    namespace = "base"
+    axis: int = attr(0, doc="Axis of x to add along.")
+
+    def infer(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> TensorSpec:
+        GatherGrad(axis=self.axis).infer(updates, indices, x)
+        return x.with_dtype(promote(x.dtype, updates.dtype))
+
+    def expand(self, x: Any, indices: Any, updates: Any) -> Any:
+        return x + GatherGrad(axis=self.axis)(updates, indices, x)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x, u = rng.standard_normal((4, 3)), rng.standard_normal((3, 3))
+        yield Sample((x, np.array([1, 1, -4]), u))
+        yield Sample((x, np.array([0]), rng.standard_normal((4, 1))), {"axis": 1})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        specs = TensorSpec((4,)), TensorSpec((3,), "int64"), TensorSpec((2,))
+        yield ErrorSample(specs, {}, "gathered shape")
+
+
+# -- single places: indices along one axis, or whole coordinates ------------------------------------
+
+
+class _Places(Op):
+    """How indices name places of a tensor; the ops below take from there, add up, and write."""
+
+    namespace = "base"
+    siblings: ClassVar[tuple[type[Op], type[Op], type[Op]]]
+    """The ops that take, add up and write at places named in this way."""
+
+    def taken(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
+        """Return the spec of what lies at the places."""
+        raise NotImplementedError
+
+    def coordinates(self, x: Any, indices: Any) -> tuple[Array, ...]:
+        """Return index arrays of the leading axes of ``x``, which broadcast to the places."""
+        raise NotImplementedError
+
+    def sibling(self, number: int) -> Op:
+        """Return the op that takes (0), adds up (1) or writes (2) at places named in this way."""
+        return self.siblings[number](**self.attributes())
+
+    def check_fits(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> None:
+        """Refuse updates that are not one for each place."""
+        taken = self.taken(x, indices)
+        if taken.rank != updates.rank or any(map(differ, taken.shape, updates.shape)):
+            raise ShapeError("updates do not fit the indices", need=str(taken.shape))
+
+
+class _Take(_Places):
+    """Take what lies at the places."""
+
+    def infer(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
+        return self.taken(x, indices)
+
+    def forward(self, x: Any, indices: Any) -> Any:
+        return x[self.coordinates(x, indices)]
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return self.sibling(1)(gs[0], xs[1], xs[0]), ZERO
+
+
+class _AddUp(_Places):
+    """Add up at the places, in zeros."""
+
+    shape_only = (2,)
+
+    def infer(self, g: TensorSpec, indices: TensorSpec, x: TensorSpec) -> TensorSpec:
+        self.check_fits(x, indices, g)
+        return g.with_shape(x.shape)
+
+    def forward(self, g: Any, indices: Any, x: Any) -> Any:
+        found = self.coordinates(x, indices)
+        lead, inner = x.shape[: len(found)], x.shape[len(found) :]
+        at = np.broadcast_to(places(lead, found), g.shape[: g.ndim - len(inner)]).reshape(-1)
+        rows = g.reshape(at.size, math.prod(inner))
+        return add_rows(math.prod(lead), at, rows).reshape(x.shape)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return self.sibling(0)(gs[0], xs[1]), ZERO, ZERO
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in cls.siblings[0].samples(rng):
+            x, indices = sample.inputs
+            g = cls.siblings[0](**sample.attrs).forward(x, indices)
+            yield Sample((g, indices, x), sample.attrs)
+
+
+class _Scatter(_Places):
+    """Change ``x`` at the places."""
+
+    def infer(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> TensorSpec:
+        self.check_fits(x, indices, updates)
+        return x.with_dtype(promote(x.dtype, updates.dtype))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in cls.siblings[0].samples(rng):
+            x, indices = sample.inputs
+            updates = rng.standard_normal(cls.siblings[0](**sample.attrs).forward(x, indices).shape)
+            yield Sample((x, indices, updates), sample.attrs)
+
+
+class _Add(_Scatter):
+    """Add at the places."""
+
+    def expand(self, x: Any, indices: Any, updates: Any) -> Any:
+        return x + self.sibling(1)(updates, indices, x)
+
+
+class _Write(_Scatter):
+    """Write at the places; of several writes to one place, the last one counts."""
+
+    def forward(self, x: Any, indices: Any, updates: Any) -> Any:
+        y = x.astype(promoted(x, updates))
+        y[self.coordinates(x, indices)] = updates
+        return y
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (x, indices, updates) = gs, xs
+        take, write = self.sibling(0), self.sibling(2)
+
+        def of_updates() -> Any:
+            number = IotaLike()(updates)
+            held = write(Cast(dtype="int64")(ZerosLike()(x)), indices, number)
+            taken = take(g, indices)
+            return Where()(take(held, indices) == number, taken, ZerosLike()(taken))
+
+        return lambda: write(g, indices, ZerosLike()(updates)), ZERO, of_updates
+
+
+class _Along(_Places):
+    """Places along one axis: the indices have the rank of ``x``, and other axes broadcast."""
+
+    axis: int = attr(-1, doc="Axis of x that indices count along.")
+
+    def taken(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
+        check_indices(indices)
+        if indices.rank != x.rank:
+            raise ShapeError("ranks differ", need=f"indices of rank {x.rank}, got {indices.rank}")
+        axis = normalize_axis(self.axis, x.rank)
+        rest = broadcast(
+            (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
+            (*indices.shape[:axis], 1, *indices.shape[axis + 1 :]),
+        )
+        return x.with_shape((*rest[:axis], indices.shape[axis], *rest[axis + 1 :]))
+
+    def coordinates(self, x: Any, indices: Any) -> tuple[Array, ...]:
+        mesh = list(np.ogrid[tuple(slice(n) for n in x.shape)])
+        mesh[self.axis] = indices.astype(np.intp, copy=False)
+        return tuple(mesh)
+
+
+class _Nd(_Places):
+    """Places given by the last axis of the indices: coordinates on the leading axes of ``x``."""
+
+    def taken(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
+        check_indices(indices)
+        n = indices.shape[-1] if indices.rank else 0
+        if isinstance(n, Dim) or not 1 <= n <= x.rank:
+            raise ShapeError(
+                f"{n} coordinates do not name a place", need=f"indices.shape[-1] in 1..{x.rank}"
+            )
+        return x.with_shape(indices.shape[:-1] + x.shape[n:])
+
+    def coordinates(self, x: Any, indices: Any) -> tuple[Array, ...]:
+        return tuple(np.moveaxis(indices.astype(np.intp, copy=False), -1, 0))
+
+
+class TakeAlongAxis(_Along, _Take):
+    """Elements along an axis, at the places that ``indices`` name.
+
+    y[i, j] = x[indices[i, j], j] along axis 0
+    """
+
+    onnx = OnnxRule("GatherElements", since=13)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((3, 4))
+        yield Sample((x, np.array([[0, 0], [3, -1], [2, 2]])))
+        yield Sample((x, np.array([[2, 0, -3, 2]])), {"axis": 0})
+        yield Sample((x[:1], np.array([[1], [3]])), {"axis": 1})
+        yield Sample((x, np.zeros((3, 0), np.int64)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)), TensorSpec((2,), "int64")), {}, "ranks differ")
+        yield ErrorSample((TensorSpec((2, 3)), TensorSpec((3, 1), "int64")), {}, "do not broadcast")
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((2,))), {}, "not integers")
+
+
+class TakeAlongAxisGrad(_Along, _AddUp):
+    """Sums of ``g`` at the places it was taken from, zeros elsewhere.
+
+    y[k, j] = Σ₍ᵢ: indices[i, j] = k₎ g[i, j] along axis 0
+    """
+
+
+class ScatterAdd(_Along, _Add):
+    """Add elements along an axis, at the places that ``indices`` name; repeated places add up.
+
+    y = x,  y[indices[i, j], j] += updates[i, j] along axis 0
+    """
+
+    onnx = OnnxRule("ScatterElements", since=18)
+
+
+class ScatterUpdate(_Along, _Write):
+    """Write elements along an axis, at the places that ``indices`` name; the last write counts.
+
+    y = x,  y[indices[i, j], j] = updates[i, j] along axis 0
+    """
+
+    onnx = OnnxRule("ScatterElements", since=18)
+
+
+class GatherNd(_Nd, _Take):
+    """Slices at the coordinates that the last axis of ``indices`` holds.
+
+    y[i, …] = x[indices[i, 0], …, indices[i, n − 1], …]
+    """
+
+    onnx = OnnxRule("GatherND", since=13)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((3, 4, 2))
+        yield Sample((x, np.array([[0, 1], [2, -1], [0, 1]])))
+        yield Sample((x, np.array([[[2]], [[-3]]])))
+        yield Sample((x, np.array([1, 1, 1])))
+        yield Sample((x, np.zeros((0, 2), np.int32)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample(
+            (TensorSpec((2,)), TensorSpec((1, 2), "int64")), {}, "do not name a place"
+        )
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((1,))), {}, "not integers")
+
+
+class GatherNdGrad(_Nd, _AddUp):
+    """Sums of the slices of ``g`` at the coordinates they were gathered from, zeros elsewhere.
+
+    y[k, …] = Σ₍ᵢ: indices[i] = k₎ g[i, …]
+    """
+
+
+class ScatterNdAdd(_Nd, _Add):
+    """Add slices at the coordinates that ``indices`` hold; repeated places add up.
+
+    y = x,  y[indices[i, 0], …, indices[i, n − 1], …] += updates[i, …]
+    """
+
+    onnx = OnnxRule("ScatterND", since=18)
+
+
+class ScatterNdUpdate(_Nd, _Write):
+    """Write slices at the coordinates that ``indices`` hold; the last write counts.
+
+    y = x,  y[indices[i, 0], …, indices[i, n − 1], …] = updates[i, …]
+    """
+
+    onnx = OnnxRule("ScatterND", since=18)
+
+
+_Along.siblings = TakeAlongAxis, TakeAlongAxisGrad, ScatterUpdate
+_Nd.siblings = GatherNd, GatherNdGrad, ScatterNdUpdate
