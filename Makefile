@@ -8,6 +8,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
+BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
 .PHONY: lab test check smoke bench tour dist clean
 
@@ -37,15 +38,17 @@ dist: .venv/.test
 
 clean:
 	rm -rf build dist widgets/frontend/node_modules widgets/gradwright_widgets/static
-	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis .venv/.lab .venv/.test .venv/.dev
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find workbench widgets kernels tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# One stamp per extra. A changed dependency or a changed frontend source installs again, which also
-# brings the bundles up to date.
+# One stamp per extra. A changed dependency, a changed frontend source or missing bundles install
+# again, which also brings the bundles up to date.
 .PRECIOUS: .venv/.%
-.venv/.%: pyproject.toml hatch_build.py $(FRONTEND) | .venv/bin/python
+.venv/.%: pyproject.toml hatch_build.py $(FRONTEND) $(BUNDLES) | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	@touch $@
+
+$(BUNDLES): ;
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gradwright needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": run make PYTHON=python3.12, say")'
