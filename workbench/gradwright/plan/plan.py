@@ -277,6 +277,6 @@ def _met(array: Array) -> TensorSpec:
 
 
 def _made(t: Tensor, program: Program) -> bool:
-    """Tell whether the segment itself makes ``t`` (rather than passing on a feed or variable)."""
+    """Tell whether ``t`` leaves the segment, be it as a copy of a feed; sources are known before."""
     number = program.numbers.get(t)
-    return number is not None and number not in program.sources
+    return number is not None and program.sources.get(number) is not t
