@@ -7,6 +7,7 @@ import math
 import os
 import struct
 import sys
+import zipfile
 from pathlib import Path
 
 import hypothesis
@@ -438,6 +439,16 @@ def test_saving_through_a_link_replaces_the_file_it_points_to(path, tmp_path):
     link.symlink_to(path)
     gw.Graph("linked").save(str(link))
     assert link.is_symlink() and gw.load(path).name == "linked"
+
+
+def test_archives_beyond_four_gigabytes_use_zip64(path, rng, monkeypatch):
+    g = rich(rng)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)  # what is larger gets 64-bit fields
+    g.save(path)
+    assert path.read_bytes().count(b"PK\6\6") == 1  # a ZIP64 end of the directory
+    monkeypatch.undo()
+    assert_same(g, gw.load(path))
+    assert_same(g, gw.load(path, mmap=True))
 
 
 def test_inspect_tells_all_without_reading_arrays(path, rng, monkeypatch):

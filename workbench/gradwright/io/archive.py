@@ -38,7 +38,11 @@ def save(
     ``state`` are further sets of named arrays, such as those of an optimizer; arrays are split into
     members of at most ``max_shard_bytes``. Gradients and updates are derived anew after loading, so
     they are saved only where nodes of the user or ``g.updates`` need them. Equal graphs with equal
-    values give equal bytes. GraphError if an attribute or array cannot be stored.
+    values give equal bytes.
+
+    Raises:
+        GraphError: an op is not registered, or an attribute or array cannot be stored.
+        OSError: the file cannot be written; one that was there before is as it was.
 
     >>> import gradwright as gw, tempfile, pathlib
     >>> g = gw.Graph("line")
@@ -76,6 +80,10 @@ def load(path: AnyPath, *, mmap: bool = False) -> Graph:
     ``mmap=True`` the arrays are mapped read-only from the file: they take no memory until used, and
     their checksums are not verified, since that would read them. Ops that are not
     registered here become :class:`~gradwright.io.UnknownOp`: drawn and saved again, but not run.
+
+    Raises:
+        ArchiveError: the file is damaged, unsafe, or of a newer format; says which member and why.
+        OSError: the file cannot be opened.
 
     >>> import gradwright as gw, tempfile, pathlib
     >>> g = gw.Graph()
@@ -128,6 +136,8 @@ def opened(path: AnyPath) -> Iterator[Reader]:
 
 def _streams(graph: Graph) -> int:
     """Return how many random streams were given out."""
+    while graph.parent is not None:
+        graph = graph.parent
     count = graph.next_stream()
     graph._streams = itertools.count(count)
     return count
