@@ -1,4 +1,4 @@
-"""What all widgets share: their JavaScript, checked keywords, messages by kind, and lasting views."""
+"""What all widgets share: JavaScript, checked keywords, messages by kind, views that last."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import anywidget
 import numpy as np
 import traitlets
+
 from gradwright.errors import GradwrightError
 from gradwright.train import Record
 
@@ -109,7 +110,7 @@ class BaseWidget(anywidget.AnyWidget):
         if method is not None:
             self.guarded(lambda: getattr(self, method)(content))
 
-    def guarded(self, action: Callable[[], None]) -> None:
+    def guarded(self, action: Callable[[], object]) -> None:
         """Run what a user asked for; an error of gradwright becomes the line below the panels."""
         try:
             action()
@@ -146,7 +147,7 @@ class BaseWidget(anywidget.AnyWidget):
         return ""
 
     def to_table(self) -> str:
-        """Return the content as an HTML table without script, for readers that show nothing else."""
+        """Return the content as an HTML table without script, "" if this widget has none."""
         return ""
 
     def static(self) -> Static:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import traitlets
+
 from gradwright import Graph
 from gradwright.errors import GraphError
 from gradwright.train import Record
@@ -38,7 +39,7 @@ class GraphWidget(BaseWidget):
         if not isinstance(graph, Graph):
             raise TypeError(f"{type(self).__name__} shows a gradwright.Graph, got {graph!r}")
         self._graph = graph
-        self.commands = CommandQueue()
+        self.commands = CommandQueue(lambda: getattr(trainer, "status", "") == "paused")
         super().__init__(**{**self._initial(), **options})
         follow_cells(self)
         if trainer is not None:

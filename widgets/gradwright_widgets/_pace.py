@@ -1,4 +1,4 @@
-"""Between threads: commands that wait for a step boundary, and messages that are not sent too often."""
+"""Between threads: commands that wait for a step boundary, messages that do not pile up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class CommandQueue:
 
     Handlers of widget messages run in whatever thread the kernel chooses, even while a step
     computes. They only ``submit``. While ``busy``, the training thread runs what waits at its next
-    step boundary (``drain``); otherwise a command runs at once. No command runs beside another.
+    step boundary (``drain``); otherwise, and while it is ``paused``, a command runs at once. No
+    command runs beside another.
 
     >>> commands = CommandQueue()
     >>> commands.submit(lambda: print("at once"))
@@ -30,7 +31,8 @@ class CommandQueue:
     >>> commands.end()
     """
 
-    def __init__(self) -> None:
+    def __init__(self, paused: Callable[[], bool] = lambda: False) -> None:
+        self._paused = paused
         self._waiting: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.RLock()
         self._busy = 0
@@ -54,10 +56,9 @@ class CommandQueue:
     def submit(self, command: Command) -> None:
         """Run ``command`` now, or at the next step boundary while busy."""
         self._waiting.put(command)
-        if not self.busy:
-            with self._lock:
-                if not self.busy:
-                    self.drain()
+        with self._lock:
+            if not self.busy or self._paused():
+                self.drain()
 
     def drain(self) -> None:
         """Run all waiting commands in this thread."""

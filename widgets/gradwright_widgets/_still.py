@@ -197,9 +197,9 @@ def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> st
             continue
         x0, x1 = min(p[0] for p in points), max(p[0] for p in points)
         y0, y1 = min(p[1] for p in points), max(p[1] for p in points)
-        for value, y in ((y1, top + 30), (y0, top + height - 14)):
-            body.append(_text(f"{value:.4g}", left - 6, y, 10, _QUIET, "end"))
-            body.append(f'<path d="M{left} {y}H{width - 10}" stroke="{_LINE}"/>')
+        for value, at in ((y1, top + 30), (y0, top + height - 14)):
+            body.append(_text(f"{value:.4g}", left - 6, at, 10, _QUIET, "end"))
+            body.append(f'<path d="M{left} {at}H{width - 10}" stroke="{_LINE}"/>')
         for name, x, y in found:
             stride = max(1, len(x) // 500)
             placed = " ".join(
@@ -209,7 +209,8 @@ def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> st
                 if math.isfinite(b)
             )
             color = palette.get(name, "#009e73")
-            body.append(f'<polyline points="{placed}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+            style = f'fill="none" stroke="{color}" stroke-width="1.5"'
+            body.append(f'<polyline points="{placed}" {style}/>')
         names = ", ".join(name for name, _, _ in found)
         body.append(_text(names, width - 10, top + 14, 10, _QUIET, "end"))
     return _svg(width, height * len(charts), "".join(body), "training curves")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import traitlets
+
 from gradwright import Graph
 from gradwright.errors import GraphError
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import traitlets
+
 from gradwright.train import History, Record
 
 from ._base import BaseWidget, Message, float64, handles
 from ._pace import Pace
 from ._still import curve_svg, html_table
 from .follow import UNPLOTTED, Follow
-
 
 _NO_CURVES = UNPLOTTED | {"step", "epoch", "seconds"}
 
@@ -168,7 +168,9 @@ class PlotPanel(BaseWidget):
 
     def to_table(self) -> str:
         """Return the last value of every curve as an HTML table."""
-        rows = [[metric, name, f"{x[-1]:g}", _text(y[-1])] for metric, name, x, y in self._snapshot()]
+        rows = [
+            [metric, name, f"{x[-1]:g}", _text(y[-1])] for metric, name, x, y in self._snapshot()
+        ]
         return html_table(["metric", "curve", "step", "value"], rows) if rows else ""
 
 

@@ -16,9 +16,9 @@ from .graph_spec import frozen, parameters
 class ParameterPanel(GraphWidget):
     """Traits and messages of the table; a widget that has them can show the parameter panel."""
 
-    parameters = traitlets.List(help="Name, shape, dtype and size of each parameter.").tag(
-        sync=True
-    )
+    parameters = traitlets.List(
+        traitlets.Dict(), help="Name, shape, dtype and size of each parameter."
+    ).tag(sync=True)
 
     def _initial(self) -> dict[str, Any]:
         return {**super()._initial(), "parameters": parameters(self._graph)}

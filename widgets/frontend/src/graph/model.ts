@@ -157,7 +157,8 @@ export class GraphModel {
 
   /** The item of a name made by `itemName`, or -1. */
   itemOf(name: string): number {
-    if (!name.endsWith("/")) return this.node(name);
+    const node = this.node(name);
+    if (node >= 0 || !name.endsWith("/")) return node;
     const scope = this.scope(name.slice(0, -1));
     return scope > 0 ? this.n + scope : -1;
   }

@@ -1,0 +1,115 @@
+// The small parts: axes, curves, SVG text, words.
+import { test } from "node:test";
+import assert from "node:assert/strict";
+import { describe, fitText, shortShape, textWidth } from "../src/graph/describe";
+import { LayoutEngine } from "../src/graph/engine";
+import { GraphModel } from "../src/graph/model";
+import { Painter } from "../src/graph/paint";
+import { escapeXml, SvgPen } from "../src/graph/pen";
+import { Viewport } from "../src/graph/viewport";
+import { PlotStore, type PlotMessage } from "../src/plot/series";
+import { compact, ticks } from "../src/plot/ticks";
+import { classifier, specOf } from "./support/graphs";
+
+test("ticks are round, inside the range and not too many", () => {
+  assert.deepEqual(ticks(0, 1, 4), [0, 0.5, 1]);
+  assert.deepEqual(ticks(0.04, 1.05, 3), [0.5, 1]);
+  assert.deepEqual(ticks(-3, 12, 5), [0, 5, 10]);
+  assert.deepEqual(ticks(5, 5, 4), [5]);
+  for (const [low, high] of [[1e-7, 3e-7], [-1e9, 1e9], [99.999, 100.001]]) {
+    const found = ticks(low, high, 5);
+    assert(found.length >= 2 && found.length <= 6, `${found.length} ticks`);
+    assert(found.every((value) => value >= low - 1e-9 * (high - low) && value <= high + 1e-9 * (high - low)));
+  }
+});
+
+test("numbers are written short", () => {
+  assert.deepEqual([0, 1, 0.25, 1234, 12345, 2.5e6, 0.00012, -3].map(compact), ["0", "1", "0.25", "1234", "12.35k", "2.5M", "1.2e−4", "−3"]);
+  assert.deepEqual([NaN, Infinity, -Infinity].map(compact), ["NaN", "∞", "−∞"]);
+});
+
+const message = (run: number, start: number, values: number[]): [PlotMessage, DataView[]] => [
+  { kind: "plot", run, series: [{ panel: "loss", name: "train" }], parts: [{ series: 0, start, count: values.length }] },
+  [values.map((_, k) => start + k), values].map((list) => new DataView(Float64Array.from(list).buffer)),
+];
+
+test("a store joins frames, survives repeats and notices holes", () => {
+  const store = new PlotStore();
+  assert(store.take(...message(0, 0, [5, 4, 3])));
+  assert(store.take(...message(0, 2, [3, 2])), "an overlap is no hole");
+  assert.deepEqual([...store.series[0].y.subarray(0, store.series[0].length)], [5, 4, 3, 2]);
+  assert(!store.take(...message(0, 9, [1])), "points 4 to 8 are missing");
+  assert.equal(store.series[0].length, 4);
+  assert(store.take(...message(1, 0, [7])));
+  assert.equal(store.series[0].length, 1);
+});
+
+test("a store grows, and finds the nearest point", () => {
+  const store = new PlotStore();
+  store.take(...message(0, 0, Array.from({ length: 5000 }, (_, k) => k)));
+  const [series] = store.series;
+  assert.deepEqual([-5, 0, 1.4, 1.6, 4999, 1e9].map((x) => series.nearest(x)), [0, 0, 1, 2, 4999, 4999]);
+});
+
+test("a message may arrive at any byte offset", () => {
+  const [content, buffers] = message(0, 0, [1.5, 2.5]);
+  const shifted = buffers.map((view) => {
+    const bytes = new Uint8Array(view.byteLength + 3);
+    bytes.set(new Uint8Array(view.buffer), 3);
+    return new DataView(bytes.buffer, 3, view.byteLength);
+  });
+  const store = new PlotStore();
+  store.take(content, shifted);
+  assert.deepEqual([...store.series[0].y.subarray(0, 2)], [1.5, 2.5]);
+});
+
+test("shapes and names are written for people", () => {
+  assert.deepEqual(["f32[B, 64]", "f32[]", "i64[10]", "bool"].map(shortShape), ["B×64", "f32", "10", "bool"]);
+  const model = new GraphModel(specOf(classifier()));
+  const face = describe(model, model.node("p"));
+  assert.deepEqual([face.title, face.note], ["p", "softmax"]);
+  assert.equal(describe(model, model.node("hidden/relu")).note, "", "a plain op says its name once");
+  const cut = fitText("a_very_long_name_that_does_not_fit", 12, 80);
+  assert(cut.text.endsWith("…") && textWidth(cut.text, 12) <= 80);
+});
+
+const THEME = {
+  dark: false, font: "sans-serif", surface: "rgb(255, 255, 255)", raised: "rgb(245, 245, 245)", ink: "rgb(0, 0, 0)", quiet: "rgb(90, 90, 90)",
+  line: "rgb(200, 200, 200)", wire: "rgb(140, 140, 140)", accent: "rgb(0, 90, 200)", series: [], category: () => "rgb(0, 114, 178)",
+};
+
+test("SVG holds every name as text and nothing else of it", () => {
+  const evil = '<img src=x onerror="alert(1)">';
+  const nodes = [{ name: evil }, { name: "ctrl\u0001", inputs: [evil] }];
+  const model = new GraphModel(specOf(nodes, evil));
+  const scene = new LayoutEngine(model).layout([]);
+  const pen = new SvgPen("sans-serif");
+  const look = { theme: THEME, selected: -1, hovered: -1, lit: new Set<number>(), frozen: new Set<number>() };
+  new Painter(model, scene).paint(pen, { x: 0, y: 0, width: scene.width, height: scene.height, scale: 1 }, look);
+  const svg = pen.finish(0, 0, scene.width, scene.height, "white", evil);
+  assert.doesNotMatch(svg, /<img/);
+  assert.match(svg, /&lt;img/);
+  assert.doesNotMatch(svg, /\u0001/);
+  assert.equal(escapeXml(`&<>"'`), "&amp;&lt;&gt;&quot;&#39;");
+});
+
+test("only what is on the screen is drawn", () => {
+  const model = new GraphModel(specOf(Array.from({ length: 500 }, (_, i) => ({ name: `n${i}`, inputs: i ? [`n${i - 1}`] : [] }))));
+  const painter = new Painter(model, new LayoutEngine(model).layout([]));
+  const pen = new SvgPen("sans-serif");
+  const look = { theme: THEME, selected: -1, hovered: -1, lit: new Set<number>(), frozen: new Set<number>() };
+  painter.paint(pen, { x: 0, y: 0, width: 400, height: 300, scale: 1 }, look);
+  const shown = (pen.finish(0, 0, 400, 300, "white", "").match(/<rect/g) ?? []).length;
+  assert(shown > 3 && shown < 15, `${shown} rectangles of 500`);
+});
+
+test("zooming keeps the point under the pointer", () => {
+  const view = new Viewport();
+  view.fit({ width: 400, height: 300 }, 800, 600, true);
+  const before = view.toPlane(123, 77);
+  view.zoom(1.7, 123, 77);
+  const after = view.toPlane(123, 77);
+  assert(Math.hypot(after[0] - before[0], after[1] - before[1]) < 1e-9);
+  view.fit({ width: 400, height: 90_000 }, 800, 600, true);
+  assert(view.scale >= 0.6 && Math.abs(view.toPlane(0, 0)[1]) < 100, "a tall drawing starts readable at its top");
+});
