@@ -87,7 +87,7 @@ def tied_embedding() -> Probe:
     g = gw.Graph()
     ids = g.placeholder("ids", (None,), "int64")
     table = g.variable("table", (5, 3), init=RNG.standard_normal((5, 3)), dtype="float64")
-    h = gw.tanh(gw.nn.embedding(table, ids))
+    h = gw.tanh(gw.nn.embedding(ids, table))
     logits = h @ table.T
     loss = gw.loss.sparse_softmax_cross_entropy(ids, logits)
     return Probe(g, loss, [table], {"ids": np.array([0, 3, 3, 1])})
@@ -143,7 +143,7 @@ PROBES: list[Callable[[], Probe]] = [
 
 def values_of(probe: Probe) -> list[np.ndarray]:
     with gw.Session(probe.graph) as session:
-        return session.run(probe.wrt, {k: v for k, v in probe.feeds.items()})
+        return session.run(probe.wrt, dict(probe.feeds.items()))
 
 
 @pytest.mark.parametrize("build", PROBES)

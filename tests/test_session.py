@@ -29,7 +29,7 @@ FEEDS = {"x": np.ones((4, 3)), "t": np.zeros(4)}
 
 
 def test_results_have_the_structure_of_the_fetches(line):
-    g, x, _, w, loss = line
+    g, x, _, _w, loss = line
     with gw.Session(g) as session:
         out = session.run({"a": loss, "b": [x, ("w", loss)]}, FEEDS)
         assert float(out["a"]) == 144.0 and out["b"][1][0].tolist() == [1, 2, 3]
@@ -61,7 +61,7 @@ def test_only_what_is_fetched_is_needed(line):
 
 
 def test_any_tensor_can_be_fed(line):
-    g, x, _, w, loss = line
+    g, _x, _, w, loss = line
     product = g["matmul"]
     out = gw.Session(g).run(loss, {product: np.ones(2), "t": np.zeros(2)})
     assert float(out) == 2.0
@@ -70,7 +70,7 @@ def test_any_tensor_can_be_fed(line):
 
 
 def test_results_are_the_callers_own(line):
-    g, x, _, w, loss = line
+    g, x, _, w, _loss = line
     with gw.Session(g) as session:
         fed = np.ones((4, 3), np.float32)
         same = session.run(x, {"x": fed})

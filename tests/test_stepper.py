@@ -120,7 +120,7 @@ def test_breakpoints_by_place(net):
 
 def test_breakpoints_by_value(net):
     s = stepper(net)
-    b = s.break_at(above=2.0)
+    b = s.break_at(above=3.0)
     stop = s.run()
     assert stop.node.name == "hidden/h" and stop.breakpoint is b and b.hits == 1
     s.clear(b)

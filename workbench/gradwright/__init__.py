@@ -1,5 +1,6 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
+from . import cnn, init, linalg, loss, math, nn, random
 from .control import cond
 from .debug import Stepper, gradient_check
 from .gradient import gradients
@@ -21,14 +22,18 @@ from .op import (
 from .ops import namespace
 from .session import Session
 from .spec import Dim, TensorSpec
+from .train import Callback, EarlyStopping, History, Trainer, metrics, optim, schedules
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ZERO",
+    "Callback",
     "Dim",
+    "EarlyStopping",
     "ErrorSample",
     "Graph",
+    "History",
     "Listener",
     "Node",
     "NotDifferentiable",
@@ -39,19 +44,30 @@ __all__ = [
     "Stepper",
     "Tensor",
     "TensorSpec",
+    "Trainer",
     "Values",
     "WeightSite",
     "attr",
     "clone",
+    "cnn",
     "cond",
     "gradient_check",
     "gradients",
+    "init",
     "inspect",
+    "linalg",
     "load",
     "load_state",
+    "loss",
     "lowering",
+    "math",
+    "metrics",
+    "nn",
+    "optim",
+    "random",
     "register",
     "save",
+    "schedules",
 ]
 
 # exp, concat, matmul ...: the ops of the namespaces that numpy has at its top level, too.

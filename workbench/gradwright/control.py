@@ -35,8 +35,22 @@ class Cond(Op):
             )
         for x, stated in zip(xs, self.then_branch.inputs, strict=True):
             if x.dtype != stated.dtype or x.rank != stated.rank:
-                raise DTypeError(f"the branches were built for {stated.spec}", need="that, not {x}")
-        then, other = infer_nodes(self.then_branch, xs), infer_nodes(self.else_branch, xs)
+                raise DTypeError(f"the branches take {stated.spec}, got {x}", hint="gw.cast")
+        found: list[list[TensorSpec] | GradwrightError] = []
+        for branch in (self.then_branch, self.else_branch):
+            try:
+                found.append(infer_nodes(branch, xs))
+            except GradwrightError as error:
+                found.append(error)
+        # A branch that cannot take these sizes is an error only when it is chosen: the gradient of
+        # a cond whose results differ in size sees the size of the branch that ran.
+        then, other = found
+        if isinstance(then, GradwrightError):
+            then = other
+        if isinstance(then, GradwrightError):
+            raise then
+        if isinstance(other, GradwrightError):
+            other = then
         if len(then) != len(other):
             raise ShapeError(
                 f"branches return {len(then)} and {len(other)} tensors", need="equally many"
@@ -103,10 +117,7 @@ def _join(a: TensorSpec, b: TensorSpec) -> TensorSpec:
         raise ShapeError(
             "branches return different tensors", need="equal rank and dtype", facts=[f"{a} and {b}"]
         )
-    dims = [
-        p if p == q else Dim.fresh("cond")
-        for p, q in zip(a.shape, b.shape, strict=True)
-    ]
+    dims = [p if p == q else Dim.fresh("cond") for p, q in zip(a.shape, b.shape, strict=True)]
     return TensorSpec(dims, a.dtype)
 
 
