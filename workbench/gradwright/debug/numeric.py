@@ -204,7 +204,7 @@ def _kink(gap: Array, noise: Array) -> int | None:
     """
     for i in range(len(gap) - 1, _DECADES2 - 1, -1):
         wide, narrow = abs(gap[i - _DECADES2]), abs(gap[i])
-        if narrow > 20 * noise[i] and math.isfinite(wide):
+        if 20 * noise[i] < 0.3 * wide < math.inf:
             return i if narrow > 0.3 * wide else None
     return None
 
