@@ -341,7 +341,7 @@ CASES = {
     ),
     "empty sub-graph": (
         lambda d: d["graphs"].append({"name": "", "inputs": [], "outputs": [], "nodes": []}),
-        "graph 0: a sub-graph without outputs",
+        "graph 0: a sub-graph goes from placeholders to outputs",
     ),
 }  # fmt: skip
 

@@ -35,6 +35,8 @@ def parse_json(data: bytes, where: str) -> dict[str, Any]:
         found = json.loads(
             data.decode("utf-8"), object_pairs_hook=unique, parse_constant=no_constant
         )
+    except ArchiveError:
+        raise
     except RecursionError:
         raise ArchiveError("JSON is nested too deeply", where=where) from None
     except ValueError as error:  # bad UTF-8, bad JSON, an integer of more than 4,300 digits

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArchiveError, GradwrightError, GraphError, Site, UnsupportedOpError
-from ..graph import Constant, Graph, Node, SubGraph, Tensor, Variable, check_update
+from ..graph import Constant, Graph, Node, Placeholder, SubGraph, Tensor, Variable, check_update
 from ..graph.build import check_name
 from ..graph.graph import SMALL
 from ..op import Op, infer_specs
@@ -115,8 +115,8 @@ class GraphReader:
             graph = Graph(inner["name"], scratch=True)
             self._build(graph, inner["nodes"], f"{i}:", where)
             ends = [[_tensor(graph, n, where) for n in inner[e]] for e in ("inputs", "outputs")]
-            if not ends[1]:
-                raise ArchiveError("a sub-graph without outputs", where=where)
+            if not ends[1] or any(not isinstance(t.op, Placeholder) for t in ends[0]):
+                raise ArchiveError("a sub-graph goes from placeholders to outputs", where=where)
             with _explained(where):
                 self._ops.graphs.append(SubGraph(*ends))
         graph = Graph(document.name)
