@@ -66,9 +66,7 @@ def _initializer(rule: Callable[..., Array]) -> Callable[..., Any]:
         if shape is None:
             return initializer
         if not isinstance(shape, Sequence):
-            raise TypeError(
-                f"{rule.__name__} takes a shape, then settings as keywords; got {shape!r}"
-            )
+            raise TypeError(f"{rule.__name__} takes a shape and keywords, got {shape!r}")
         return initializer(shape, dtype)
 
     return use
@@ -116,7 +114,8 @@ def identity(shape: Shape, dtype: np.dtype[Any], *, gain: float = 1.0) -> Array:
     """
     if len(shape) != 2:
         raise ShapeError(f"identity cannot fill {tuple(shape)}", need="a matrix")
-    return np.eye(*shape) * gain
+    rows, columns = shape
+    return gain * np.eye(rows, columns)
 
 
 @_initializer
@@ -170,9 +169,7 @@ def truncated_normal(
     True
     """
     if not lower < upper:
-        raise GraphError(
-            f"lower={lower} and upper={upper} hold nothing between", need="lower < upper"
-        )
+        raise GraphError(f"nothing is between {lower} and {upper}", need="lower < upper")
     clipped = functools.partial(philox.truncated_normal, lower=lower, upper=upper)
     return mean + std * _draw(clipped, shape, dtype, seed)
 
@@ -355,6 +352,4 @@ def _draw(
 
 def _check_floating(dtype: np.dtype[Any]) -> None:
     if kind(dtype) != "f":
-        raise DTypeError(
-            f"{dtype_name(dtype)} cannot hold random first values", need="a float dtype"
-        )
+        raise DTypeError(f"no random numbers of {dtype_name(dtype)}", need="a float dtype")

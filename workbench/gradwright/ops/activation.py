@@ -27,7 +27,9 @@ class _Composed(_Unary):
     namespace = "nn"
     is_method = False
     accepts: ClassVar[str] = "f"
-    forward = Op.forward
+
+    def forward(self, x: Any) -> Any:
+        return Op.forward(self, x)
 
 
 class Relu(_Activation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Conv2d(Op):
     padding: str | int | tuple[Any, ...] = attr(0, doc="Zeros around the image, same or valid.")
     dilation: int | tuple[int, int] = attr(1, doc="Distance of a window's elements.")
     groups: int = attr(1, doc="Parts of the channels that are convolved apart.")
-    onnx = OnnxRule(
+    onnx: ClassVar[OnnxRule | None] = OnnxRule(
         "Conv",
         since=11,
         rename={
@@ -109,8 +109,8 @@ class Conv2d(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for x, w, attrs in Conv2d.cases():
-            yield Sample((rng.standard_normal(x), rng.standard_normal(w)), attrs)
+        for image, kernel, attrs in Conv2d.cases():
+            yield Sample((rng.standard_normal(image), rng.standard_normal(kernel)), attrs)
         x, w, b = (rng.standard_normal(s) for s in ((2, 1, 3, 3), (2, 1, 2, 2), (2,)))
         yield Sample((x, w, b))
 

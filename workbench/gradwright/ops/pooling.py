@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -197,7 +197,7 @@ class AvgPool2d(_Pool):
     """
 
     count_include_pad: bool = attr(True, doc="Whether padding counts as elements that are 0.")
-    onnx = OnnxRule(
+    onnx: ClassVar[OnnxRule | None] = OnnxRule(
         "AveragePool",
         since=11,
         rename={"kernel_size": "kernel_shape", "stride": "strides", "padding": "pads"},

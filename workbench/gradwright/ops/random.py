@@ -123,7 +123,7 @@ class Normal(_Random):
 
     mean: float = attr(0.0, doc="Mean.")
     std: float = attr(1.0, doc="Standard deviation.")
-    onnx = OnnxRule("RandomNormal", since=1, rename={"std": "scale"})
+    onnx: ClassVar[OnnxRule | None] = OnnxRule("RandomNormal", since=1, rename={"std": "scale"})
 
     def check(self) -> None:
         if not self.std >= 0:

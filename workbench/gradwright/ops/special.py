@@ -69,7 +69,8 @@ def _centre(x: Array) -> Array:
 def _tail(x: Array) -> Array:
     """Return erfc(x) for x >= 0; relative error 6e-16, growing as x² with that of exp."""
     x = np.minimum(x, 30)  # erfc(27) is below the smallest float64, and inf/inf is not a number
-    return np.exp(-x * x) * _horner(_powers(x.dtype)[1], (x - 3) / (x + 3)) / (1 + 2 * x)
+    y: Array = np.exp(-x * x) * _horner(_powers(x.dtype)[1], (x - 3) / (x + 3)) / (1 + 2 * x)
+    return y
 
 
 def erf(x: Array) -> Array:
@@ -119,7 +120,8 @@ def normal_quantile(p: Array) -> Array:
     for _ in range(2):
         error = (normal_cdf(x) - lower) * math.sqrt(2 * math.pi) * np.exp(x * x / 2)
         x = x - error / (1 + x * error / 2)
-    return np.where(p < 0.5, x, -x) + 0.0
+    signed: Array = np.where(p < 0.5, x, 0.0 - x)
+    return signed
 
 
 class Erf(Function):

@@ -1,0 +1,516 @@
+"""Neural-network ops beyond what their samples say: kinks, extremes, reductions, state, errors."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.errors import DTypeError, GraphError, ShapeError
+from gradwright.ops import special
+
+Array = np.ndarray[Any, Any]
+
+
+def run(function: Any, *arrays: Any, training: bool = False, **attrs: Any) -> Array:
+    """Return ``function`` of float64 (or integer) arrays."""
+    g = gw.Graph()
+    xs = [g.constant(np.asarray(a)) for a in arrays]
+    with gw.Session(g) as session:
+        found: Array = session.run(function(*xs, **attrs), training=training)
+    return found
+
+
+def slope(function: Any, *arrays: Any, wrt: int = 0, **attrs: Any) -> Array:
+    """Return d Σ function / d arrays[wrt]."""
+    g = gw.Graph()
+    xs = [g.constant(np.asarray(a)) for a in arrays]
+    (dx,) = gw.gradients(function(*xs, **attrs), [xs[wrt]])
+    return g.output({}, dx)[dx.name]
+
+
+# -- activations ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "expected"),
+    [
+        (gw.nn.relu, [-1.0, 0.0, 1.0], [0, 0, 1]),
+        (gw.nn.relu6, [-1.0, 0.0, 3.0, 6.0, 7.0], [0, 0, 1, 0, 0]),
+        (gw.nn.leaky_relu, [-1.0, 0.0, 1.0], [0.01, 0.01, 1]),
+        (gw.nn.elu, [-1.0, 0.0, 1.0], [math.exp(-1), 1, 1]),
+        (gw.nn.hard_sigmoid, [-3.0, 0.0, 3.0], [0, 1 / 6, 0]),
+    ],
+)
+def test_gradients_at_kinks(function: Any, at: list[float], expected: list[float]) -> None:
+    np.testing.assert_allclose(slope(function, at), expected, rtol=1e-7)
+
+
+def test_relu_stops_infinite_cotangents_and_shows_nan() -> None:
+    g = gw.Graph()
+    x = g.constant(np.array([-1.0, 1.0, np.nan]))
+    (dx,) = gw.gradients(gw.nn.relu(x), [x], g.constant(np.full(3, np.inf)))
+    assert g.output({}, dx)[dx.name][:2].tolist() == [0.0, np.inf]
+    assert np.isnan(run(gw.nn.relu, [np.nan])).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (gw.nn.sigmoid, [0, 0, 0.5, 1, 1]),
+        (gw.nn.softplus, [0, 0, math.log(2), 800, np.inf]),
+        (gw.nn.elu, [-1, -1, 0, 800, np.inf]),
+        (gw.nn.gelu, [-0.0, -0.0, 0, 800, np.inf]),
+        (gw.tanh, [-1, -1, 0, 1, 1]),
+    ],
+)
+def test_extremes(function: Any, expected: list[float]) -> None:
+    """No overflow anywhere: a warning would fail the test."""
+    for dtype in (np.float64, np.float32):
+        x = np.array([-1e4, -800, 0, 800, np.inf], dtype)
+        np.testing.assert_allclose(run(function, x), expected, rtol=1e-6)
+
+
+def test_small_tails_keep_their_digits() -> None:
+    np.testing.assert_allclose(run(gw.nn.sigmoid, [-700.0]), math.exp(-700), rtol=1e-12)
+    np.testing.assert_allclose(run(gw.nn.softplus, [-700.0]), math.exp(-700), rtol=1e-12)
+    normal_tail = 0.5 * math.erfc(10 / math.sqrt(2))
+    np.testing.assert_allclose(run(gw.nn.gelu, [-10.0]), -10 * normal_tail, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-14), (np.float32, 1e-6)])
+def test_error_function(dtype: type, tolerance: float) -> None:
+    x = np.concatenate([np.linspace(-6, 6, 2001), [0.0, 1e-8, -1e-8, 1.0, -1.0]]).astype(dtype)
+    for ours, reference in ((special.erf, math.erf), (special.erfc, math.erfc)):
+        expected = np.array([reference(float(v)) for v in x])
+        found = ours(x)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, expected, rtol=3 * tolerance, atol=0)
+    assert np.isnan(special.erf(np.array([np.nan]))).all()
+    assert special.erfc(np.array([-np.inf, np.inf])).tolist() == [2.0, 0.0]
+
+
+# -- softmax and cross entropy -------------------------------------------------------------------
+
+
+def test_softmax_of_masked_logits() -> None:
+    x = np.array([[0.0, -np.inf, 0.0], [1e30, 0.0, -1e30]])
+    assert run(gw.nn.softmax, x).tolist() == [[0.5, 0, 0.5], [1, 0, 0]]
+    np.testing.assert_array_equal(
+        run(gw.nn.log_softmax, x)[0], [-math.log(2), -np.inf, -math.log(2)]
+    )
+
+
+def test_sparse_cross_entropy_is_that_of_one_hot_labels(rng: np.random.Generator) -> None:
+    logits, labels = rng.standard_normal((6, 4)) * 5, rng.integers(0, 4, 6)
+    for dtype in ("int8", "uint8", "int32", "int64"):
+        sparse = run(gw.loss.sparse_softmax_cross_entropy, labels.astype(dtype), logits)
+        dense = run(gw.loss.softmax_cross_entropy, np.eye(4)[labels], logits)
+        np.testing.assert_allclose(sparse, dense, rtol=1e-14)
+
+
+def test_sparse_cross_entropy_slope(rng: np.random.Generator) -> None:
+    logits, labels = rng.standard_normal((6, 4)), rng.integers(0, 4, 6)
+    found = slope(gw.loss.sparse_softmax_cross_entropy, labels, logits, wrt=1)
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    np.testing.assert_allclose(found, (p - np.eye(4)[labels]) / 6, rtol=1e-13)
+
+
+def test_sparse_cross_entropy_of_certainty() -> None:
+    """The loss of a confident right answer is tiny, not 0, and that of a wrong one not infinite."""
+    logits = np.array([[30.0, 0.0], [1e4, 0.0]])
+    found = run(gw.loss.sparse_softmax_cross_entropy, [0, 1], logits, reduction="none")
+    np.testing.assert_allclose(found, [math.exp(-30), 1e4], rtol=3e-3)
+
+
+@pytest.mark.parametrize("wrong", [4, -1, 255])
+def test_label_out_of_range(wrong: int) -> None:
+    labels, logits = np.array([[0, 3], [1, wrong]]), np.zeros((2, 2, 4))
+    for call in (run, lambda *a: slope(*a, wrt=1)):
+        with pytest.raises(GraphError, match=rf"{wrong} at \[1, 1\] is no class") as caught:
+            call(gw.loss.sparse_softmax_cross_entropy, labels, logits)
+        assert "0 <= id < 4" in str(caught.value) and "ignore_index" in str(caught.value)
+
+
+def test_ignored_examples_count_for_nothing(rng: np.random.Generator) -> None:
+    logits, labels = rng.standard_normal((4, 3)), np.array([0, -1, 2, -1])
+    for attrs in ({}, {"reduction": "mean_by_weight"}, {"reduction": "sum"}):
+        both = run(gw.loss.sparse_softmax_cross_entropy, labels, logits, ignore_index=-1, **attrs)
+        kept = run(gw.loss.sparse_softmax_cross_entropy, labels[::2], logits[::2], **attrs)
+        np.testing.assert_allclose(both, kept, rtol=1e-14)
+    found = slope(gw.loss.sparse_softmax_cross_entropy, labels, logits, wrt=1, ignore_index=-1)
+    assert not found[1::2].any() and found[::2].all()
+    none = np.full(4, -1)
+    assert run(gw.loss.sparse_softmax_cross_entropy, none, logits, ignore_index=-1) == 0
+
+
+def test_sigmoid_cross_entropy_is_smooth_at_zero_and_exact_in_the_tails() -> None:
+    y, x = np.array([0.0, 1.0, 0.3]), np.zeros(3)
+    found = slope(gw.loss.sigmoid_cross_entropy, y, x, wrt=1, reduction="sum")
+    np.testing.assert_allclose(found, 0.5 - y, rtol=1e-15)
+    tails = run(gw.loss.sigmoid_cross_entropy, [1.0, 0.0], [500.0, -500.0], reduction="none")
+    np.testing.assert_allclose(tails, math.exp(-500), rtol=1e-12)
+
+
+def test_label_smoothing(rng: np.random.Generator) -> None:
+    logits, labels = rng.standard_normal((3, 4)), np.eye(4)[[0, 2, 1]]
+    smooth = run(gw.loss.softmax_cross_entropy, labels, logits, label_smoothing=0.2)
+    by_hand = run(gw.loss.softmax_cross_entropy, labels * 0.8 + 0.05, logits)
+    np.testing.assert_allclose(smooth, by_hand, rtol=1e-14)
+    smooth = run(gw.loss.sigmoid_cross_entropy, labels, logits, label_smoothing=0.2)
+    by_hand = run(gw.loss.sigmoid_cross_entropy, labels * 0.8 + 0.1, logits)
+    np.testing.assert_allclose(smooth, by_hand, rtol=1e-14)
+
+
+# -- losses --------------------------------------------------------------------------------------
+
+E2 = [[1.0, 4.0], [9.0, 16.0]]  # squared errors of the labels and predictions below
+LABELS, PREDICTIONS = np.zeros((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize(
+    ("weights", "reduction", "expected"),
+    [
+        (None, "none", E2),
+        (None, "sum", 30),
+        (None, "mean_by_weight", 7.5),
+        (None, "mean_by_nonzero_weight_count", 7.5),
+        ([[2.0], [0.0]], "none", [[2, 8], [0, 0]]),
+        ([[2.0], [0.0]], "sum", 10),
+        ([[2.0], [0.0]], "mean_by_weight", 10 / 4),
+        ([[2.0], [0.0]], "mean_by_nonzero_weight_count", 10 / 2),
+        ([1.0, 3.0], "mean_by_weight", 70 / 8),
+        ([1.0, 3.0], "mean_by_nonzero_weight_count", 70 / 4),
+        (0.5, "mean_by_weight", 7.5),
+        (0.5, "mean_by_nonzero_weight_count", 3.75),
+        (0.0, "mean_by_weight", 0),
+        (0.0, "mean_by_nonzero_weight_count", 0),
+    ],
+)
+def test_reductions(weights: Any, reduction: str, expected: Any) -> None:
+    arrays = [LABELS, PREDICTIONS, *([] if weights is None else [np.array(weights)])]
+    found = run(gw.loss.mean_squared_error, *arrays, reduction=reduction)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_weights_are_per_example_where_classes_are_summed() -> None:
+    labels, logits = np.array([0, 1]), np.log([[0.5, 0.5], [0.8, 0.2]])
+    found = run(gw.loss.sparse_softmax_cross_entropy, labels, logits, np.array([1.0, 3.0]))
+    np.testing.assert_allclose(found, (math.log(2) + 3 * math.log(5)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "predictions", "expected"),
+    [
+        (gw.loss.absolute_difference, [1.0, -2.0], [3.0, 1.0], [2, 3]),
+        (gw.loss.huber, [0.0, 0.0, 0.0], [0.5, 1.0, -3.0], [0.125, 0.5, 2.5]),
+        (gw.loss.hinge, [1, 0, 1, 0], [0.5, 0.5, 2.0, -2.0], [0.5, 1.5, 0, 0]),
+        (gw.loss.log_loss, [1.0, 0.0, 0.0], [1.0, 0.25, 1.0], [0, -math.log(0.75), 16.118]),
+        (gw.loss.log_poisson, [2, 0], [math.log(2), 0.0], [2 - 2 * math.log(2), 1]),
+        (gw.loss.cosine_distance, [[1.0, 0.0]], [[0.6, 0.8]], [0.4]),
+        (gw.loss.kl_divergence, [[0.5, 0.5, 0.0]], [[0.25, 0.75, 0.0]], [0.1438410362]),
+    ],
+)
+def test_losses_by_hand(loss: Any, labels: Any, predictions: Any, expected: Any) -> None:
+    found = run(loss, np.array(labels), np.array(predictions), reduction="none")
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-7)
+
+
+def test_kl_divergence_of_absent_classes_has_finite_slopes() -> None:
+    labels, predictions = np.array([[0.5, 0.5, 0.0]]), np.array([[0.25, 0.75, 0.0]])
+    found = slope(gw.loss.kl_divergence, labels, predictions, wrt=1)
+    np.testing.assert_allclose(found, [[-2, -2 / 3, 0]])
+
+
+def test_mean_pairwise_squared_error_is_over_all_pairs(rng: np.random.Generator) -> None:
+    labels, predictions = rng.standard_normal((2, 3, 2)), rng.standard_normal((2, 3, 2))
+    d = (predictions - labels).reshape(2, 6)
+    pairs = list(itertools.combinations(range(6), 2))
+    expected = [sum((row[i] - row[j]) ** 2 for i, j in pairs) / len(pairs) for row in d]
+    found = run(gw.loss.mean_pairwise_squared_error, labels, predictions, reduction="none")
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    single = run(gw.loss.mean_pairwise_squared_error, np.zeros((3, 1)), np.ones((3, 1)))
+    assert single == 0
+
+
+def test_integer_labels_in_float64_lose_nothing() -> None:
+    labels, logits = np.array([0, 1, 1]), np.array([0.3, -2.0, 5.0])
+    for loss in (gw.loss.sigmoid_cross_entropy, gw.loss.hinge, gw.loss.log_loss):
+        attrs = {"label_smoothing": 0.1} if loss is gw.loss.sigmoid_cross_entropy else {}
+        x = logits if loss is not gw.loss.log_loss else np.array([0.3, 0.2, 0.9])
+        assert run(loss, labels, x, **attrs) == run(loss, labels.astype(float), x, **attrs)
+
+
+def test_loss_signatures() -> None:
+    import inspect
+
+    for name in dir(gw.loss):
+        parameters = inspect.signature(getattr(gw.loss, name)).parameters
+        if "reduction" in parameters:
+            assert list(parameters)[:3] == ["labels", "predictions", "weights"]
+            assert parameters["reduction"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+# -- embedding, normalisation, attention ---------------------------------------------------------
+
+
+def test_embedding_adds_up_repeated_ids() -> None:
+    ids, table = np.array([[2, 0], [2, 2]]), np.zeros((4, 3))
+    found = slope(gw.nn.embedding, ids, table, wrt=1)
+    assert found.tolist() == [[1.0] * 3, [0.0] * 3, [3.0] * 3, [0.0] * 3]
+
+
+@pytest.mark.parametrize("wrong", [4, -1])
+def test_embedding_refuses_unknown_ids(wrong: int) -> None:
+    with pytest.raises(GraphError, match=rf"{wrong} at \[1\] is no row of the table"):
+        run(gw.nn.embedding, np.array([0, wrong]), np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_norms_of_halves_take_statistics_in_float32(dtype: str) -> None:
+    """Squares of 300 overflow float16, and 100 of them drown in bfloat16's 8 bits."""
+    x = (np.arange(200) % 2 * 600.0 - 300.0 + 20.0).astype(gw.spec.dtype(dtype))
+    exact = x.astype(np.float64)
+    normed = run(gw.nn.layer_norm, x).astype(np.float64)
+    np.testing.assert_allclose(normed, (exact - exact.mean()) / exact.std(), atol=1e-2)
+    normed = run(gw.nn.rms_norm, x).astype(np.float64)
+    np.testing.assert_allclose(normed, exact / np.sqrt((exact**2).mean()), atol=1e-2)
+
+
+def test_layer_norm_of_a_constant_is_zero_with_a_finite_slope() -> None:
+    x = np.full((2, 5), 3.0)
+    assert not run(gw.nn.layer_norm, x).any()
+    assert np.isfinite(slope(gw.nn.layer_norm, x)).all()
+
+
+def batch_normed(**attrs: Any) -> tuple[gw.Graph, gw.Tensor]:
+    g = gw.Graph()
+    return g, gw.nn.batch_norm(g.placeholder("x", ("B", 2)), name="bn", **attrs)
+
+
+def test_batch_norm_in_training_and_eval() -> None:
+    g, y = batch_normed(momentum=0.25)
+    x = np.array([[1.0, 10.0], [3.0, 14.0], [5.0, 18.0]])
+    with gw.Session(g) as session:
+        trained = session.run(y, {"x": x}, g.updates, training=True)
+        np.testing.assert_allclose(trained.mean(0), 0, atol=1e-6)
+        np.testing.assert_allclose(trained.std(0), 1, rtol=1e-4)
+        np.testing.assert_allclose(g.values["bn/running_mean"], [0.75, 3.5])
+        np.testing.assert_allclose(g.values["bn/running_var"], [0.75 + 1, 0.75 + 4])
+        rested = session.run(y, {"x": x}, g.updates)
+    mean, var = np.array([0.75, 3.5]), np.array([1.75, 4.75])
+    np.testing.assert_allclose(rested, (x - mean) / np.sqrt(var + 1e-5), rtol=1e-6)
+    np.testing.assert_allclose(g.values["bn/running_mean"], [0.75, 3.5])
+
+
+def test_batch_norm_gradient_follows_the_mode() -> None:
+    """In training a shift of the batch changes nothing; in eval it shifts the result."""
+    g, y = batch_normed()
+    (dx,) = gw.gradients(y, [g["x"]])
+    x = np.array([[1.0, 10.0], [3.0, 14.0], [5.0, 19.0]])
+    with gw.Session(g) as session:
+        np.testing.assert_allclose(session.run(dx, {"x": x}, training=True), 0, atol=1e-6)
+        np.testing.assert_allclose(session.run(dx, {"x": x}), 1 / math.sqrt(1 + 1e-5), rtol=1e-6)
+
+
+def test_batch_norm_of_one_example_changes_nothing() -> None:
+    g, y = batch_normed()
+    with gw.Session(g) as session:
+        with pytest.raises(ShapeError, match="one value per channel has no variance"):
+            session.run(y, {"x": [[1.0, 2.0]]}, g.updates, training=True)
+        assert session.run(y, {"x": [[1.0, 2.0]]}).shape == (1, 2)
+    assert g.values["bn/running_var"].tolist() == [1.0, 1.0]
+
+
+def test_batch_norm_makes_or_takes_parameters() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", (8, 3, 4, 4))
+    with g.scope("block"):
+        gw.nn.batch_norm(gw.nn.batch_norm(x))
+    mine = g.variable("mine", (4,), init=2.0)
+    y = gw.nn.batch_norm(x, mine, axis=-1, name="last")
+    names = [t.name for t in g.variables]
+    assert "block/batch_norm/weight" in names and "block/batch_norm_1/running_var" in names
+    assert "last/weight" not in names and "last/bias" in names
+    assert y.name == "last" and len(g.updates) == 6
+    assert not g["last/running_mean"].trainable
+
+
+def test_batch_norm_refused_leaves_no_variables() -> None:
+    g = gw.Graph()
+    x, three = g.placeholder("x", (8, 2)), g.variable("three", (3,))
+    with pytest.raises(ShapeError, match="does not fit"):
+        gw.nn.batch_norm(x, three)
+    with pytest.raises(GraphError, match="momentum"):
+        gw.nn.batch_norm(x, momentum=-1.0)
+    assert [t.name for t in g.variables] == ["three"] and not g.updates
+
+
+def test_attention_sees_what_the_mask_shows(rng: np.random.Generator) -> None:
+    q, k, v = (rng.standard_normal(s) for s in ((2, 3, 4), (2, 5, 4), (2, 5, 2)))
+    attend = gw.nn.scaled_dot_product_attention
+    seen = rng.random((2, 3, 5)) < 0.5
+    seen[1, 2] = False
+    found = run(attend, q, k, v, seen)
+    scores = np.where(seen, q @ k.swapaxes(1, 2) / 2, -np.inf)
+    for n, i in itertools.product(range(2), range(3)):
+        weights = np.exp(scores[n, i])
+        expected = weights @ v[n] / max(weights.sum(), 1e-300)
+        np.testing.assert_allclose(found[n, i], expected, rtol=1e-12)
+    as_bias = np.where(seen, 0.0, -np.inf)
+    np.testing.assert_allclose(run(attend, q, k, v, as_bias), found, rtol=1e-12)
+    causal = run(attend, q, k, v, is_causal=True)
+    np.testing.assert_allclose(run(attend, q, k, v, np.tri(3, 5) > 0), causal, rtol=1e-12)
+
+
+def test_attention_of_blind_queries_has_zero_slope(rng: np.random.Generator) -> None:
+    q, k, v = (rng.standard_normal((3, 4)) for _ in range(3))
+    seen = np.array([[True, False, True], [False] * 3, [True] * 3])
+    for mask in (seen, np.where(seen, 0.0, -np.inf)):
+        for wrt in range(3):
+            found = slope(gw.nn.scaled_dot_product_attention, q, k, v, mask, wrt=wrt)
+            assert np.isfinite(found).all()
+            assert wrt != 0 or not found[1].any()
+
+
+def test_attention_in_halves(rng: np.random.Generator) -> None:
+    q, k, v = (rng.standard_normal((4, 8)) for _ in range(3))
+    exact = run(gw.nn.scaled_dot_product_attention, q, k, v, is_causal=True)
+    for dtype in ("float16", "bfloat16"):
+        halves = [a.astype(gw.spec.dtype(dtype)) for a in (q, k, v)]
+        found = run(gw.nn.scaled_dot_product_attention, *halves, is_causal=True)
+        assert found.dtype == gw.spec.dtype(dtype)
+        np.testing.assert_allclose(found.astype(np.float64), exact, atol=0.05)
+
+
+# -- images --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("images", "kernels", "attrs"),
+    [
+        ((2, 3, 6, 5), (4, 3, 3, 2), {}),
+        ((1, 4, 7, 6), (6, 2, 2, 3), {"groups": 2, "stride": (2, 1), "padding": (1, 2)}),
+        ((2, 2, 8, 7), (2, 2, 3, 3), {"dilation": (2, 1), "padding": ((2, 0), (1, 3))}),
+        ((1, 3, 4, 4), (2, 3, 1, 1), {"padding": "valid", "stride": 3}),
+    ],
+)
+def test_conv2d_by_loops(
+    images: Any, kernels: Any, attrs: dict[str, Any], rng: np.random.Generator
+) -> None:
+    x, w, b = (rng.standard_normal(s) for s in (images, kernels, kernels[:1]))
+    written = {0: ((0, 0), (0, 0)), "valid": ((0, 0), (0, 0)), (1, 2): ((1, 1), (2, 2))}
+    pads = attrs.get("padding", 0)
+    padded = np.pad(x, ((0, 0), (0, 0), *written.get(pads, pads)))
+    s, t = np.broadcast_to(attrs.get("stride", 1), 2)
+    d, e = np.broadcast_to(attrs.get("dilation", 1), 2)
+    groups = attrs.get("groups", 1)
+    found = run(gw.cnn.conv2d, x, w, b, **attrs)
+    (n_out, per_group, kh, kw), n_in = kernels, images[1] // groups
+    for n, o, p, q in np.ndindex(found.shape):
+        first = o // (n_out // groups) * n_in
+        total = b[o]
+        for c, i, j in np.ndindex(per_group, kh, kw):
+            total += w[o, c, i, j] * padded[n, first + c, p * s + i * d, q * t + j * e]
+        np.testing.assert_allclose(found[n, o, p, q], total, rtol=1e-11)
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("n", [5, 6])
+def test_same_padding(n: int, stride: int, kernel: int, dilation: int) -> None:
+    """⌈n/stride⌉ results, and the odd one of padding at the end."""
+    g = gw.Graph()
+    x, w = g.placeholder("x", (1, 1, n, "W")), g.variable("w", (1, 1, kernel, 1), init=1.0)
+    y = gw.cnn.conv2d(x, w, stride=(stride, 1), padding="same", dilation=(dilation, 1))
+    found = g.output({"x": np.ones((1, 1, n, 2))}, y)[y.name]
+    assert found.shape == (1, 1, -(-n // stride), 2)
+    reach = dilation * (kernel - 1) + 1
+    total = max((found.shape[2] - 1) * stride + reach - n, 0)
+    for p in range(found.shape[2]):
+        seen = [p * stride - total // 2 + i * dilation for i in range(kernel)]
+        assert found[0, 0, p, 0] == sum(0 <= row < n for row in seen)
+
+
+def test_max_pool_gives_ties_to_the_first() -> None:
+    x = np.array([[[[1.0, 1.0, 0.0], [1.0, 1.0, 2.0]]]])
+    found = slope(gw.cnn.max_pool2d, x, kernel_size=2, stride=1)
+    assert found.tolist() == [[[[1, 0, 0], [0, 0, 1]]]]
+
+
+def test_max_pool_of_nothing_but_minus_infinity() -> None:
+    """Padding is −∞ too, but the gradient stays within the image."""
+    x = np.full((1, 1, 3, 3), -np.inf)
+    for dilation in (1, 2):
+        attrs = {"kernel_size": 2, "padding": 1, "stride": 1, "dilation": dilation}
+        assert (run(gw.cnn.max_pool2d, x, **attrs) == -np.inf).all()
+        n_windows = (3 + 2 - dilation) ** 2
+        assert slope(gw.cnn.max_pool2d, x, **attrs).sum() == n_windows
+
+
+def test_max_pool_shows_nan() -> None:
+    x = np.array([[[[1.0, np.nan], [5.0, 2.0]]]])
+    assert np.isnan(run(gw.cnn.max_pool2d, x, kernel_size=2)).all()
+
+
+def test_pooling_of_symbolic_images() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", ("N", 2, "H", "W"))
+    y = gw.cnn.avg_pool2d(gw.cnn.max_pool2d(x, 2), 2, 1)
+    sizes = {"N": 3, "H": 9, "W": 6}
+    assert gw.spec.substitute(y.shape, sizes) == (3, 2, 3, 2)
+    assert g.output({"x": np.zeros((3, 2, 9, 6))}, y)[y.name].shape == (3, 2, 3, 2)
+
+
+# -- namespaces ----------------------------------------------------------------------------------
+
+
+def test_namespaces() -> None:
+    assert {"relu", "dropout", "batch_norm", "tanh", "softmax"} <= set(dir(gw.nn))
+    assert {"conv2d", "max_pool2d", "avg_pool2d"} <= set(dir(gw.cnn))
+    assert "matmul" in dir(gw.linalg) and "exp" in dir(gw.math)
+    assert gw.nn.relu is gw.nn.relu
+    from gradwright.nn import softmax
+
+    assert softmax is gw.nn.softmax
+    for module in (gw.nn, gw.cnn, gw.loss, gw.linalg, gw.math):
+        assert all(callable(getattr(module, name)) for name in dir(module))
+        with pytest.raises(AttributeError, match=r"has no attribute 'sofmax'"):
+            module.sofmax  # noqa: B018
+
+
+def test_weight_sites() -> None:
+    sites = {
+        gw.op.find_op(name)(): (site.input, site.layout, site.kind)
+        for name in ("linear", "embedding", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
+        for site in gw.op.find_op(name)().weight_sites()
+    }
+    assert {op.name: s for op, s in sites.items()} == {
+        "linear": (1, "in,out", "linear"),
+        "embedding": (1, "in,out", "embedding"),
+        "conv2d": (1, "out,in,h,w", "conv2d"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda x, i: gw.nn.relu(i), DTypeError, "relu does not take int64"),
+        (lambda x, i: gw.nn.softmax(x, axis=1), ShapeError, "axis 1 is out of range"),
+        (lambda x, i: gw.loss.mean_squared_error(x, i), DTypeError, r"\(labels, predictions\)"),
+        (
+            lambda x, i: gw.loss.sparse_softmax_cross_entropy(x, x),
+            DTypeError,
+            "softmax_cross_entropy takes probabilities",
+        ),
+    ],
+)
+def test_messages(build: Any, error: type[Exception], message: str) -> None:
+    g = gw.Graph()
+    with pytest.raises(error, match=message):
+        build(g.placeholder("x", (3,)), g.placeholder("i", (3,), "int64"))
