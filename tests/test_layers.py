@@ -35,7 +35,7 @@ PACKAGES = {
 }
 ORDER = [
     *("errors", "spec", "op", "graph", "listeners"),
-    *("ops", "init", "gradient", "control"),
+    *("ops", "init", "math", "linalg", "nn", "cnn", "loss", "random", "gradient", "control"),
     *("rewrite", "lowering", "device", "plan", "session", "tracing"),
     *("debug", "io", "data", "train", "peft", "align", "models"),
     "testing",
