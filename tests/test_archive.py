@@ -18,8 +18,11 @@ import safetensors as safetensors_library
 
 import gradwright as gw
 from gradwright.errors import DTypeError, GraphError
+from gradwright.gradient import Pullback
+from gradwright.graph import Source
 from gradwright.op import OPS, Op
-from gradwright.spec import FLOATS, Dim, dtype, dtype_name
+from gradwright.spec import FLOATS, Dim, dtype, dtype_name, is_floating
+from gradwright.testing import samples
 from tests.archives import Halves, Holder, Mode, assert_same, forge_document, members, rich, run
 
 DTYPES = [
@@ -226,6 +229,29 @@ def test_a_branch_shared_by_two_ops_is_stored_once(path):
     found = gw.load(path)
     assert len(json.loads(members(path)["graph.json"])["graphs"]) == 2
     assert found["cond"].op.then_branch is found["cond_1"].op.then_branch
+
+
+# -- every op --------------------------------------------------------------------------------------
+
+SAMPLED = sorted(n for n, c in OPS.items() if "/" not in n and not issubclass(c, Source | Pullback))
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_every_op_is_saved_with_its_samples_and_gradients(path, name):
+    g = gw.Graph()
+    for i, sample in enumerate(samples(OPS[name])):
+        arrays = [None if x is None else np.asarray(x) for x in sample.inputs]
+        xs = [None if a is None else g.constant(a) if a.dtype.kind in "iu" else
+              g.variable(f"x{i}_{j}", init=a) for j, a in enumerate(arrays)]  # fmt: skip
+        with g:
+            g.add(OPS[name](**sample.attrs), xs, f"y{i}")
+        ys = [t for t in g[f"y{i}"].node.public if sample.smooth and is_floating(t.dtype)]
+        wrt = [x for x in xs if x is not None and is_floating(x.dtype)]
+        if ys and wrt:
+            for dx in gw.gradients([t * 1.0 for t in ys], wrt, unreachable="zero"):
+                dx + 0.0
+    g.save(path)
+    assert_same(g, gw.load(path))
 
 
 # -- attributes ------------------------------------------------------------------------------------

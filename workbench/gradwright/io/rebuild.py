@@ -30,7 +30,7 @@ class Document:
     """The parsed document: its parts have the right types, what they say is not yet verified."""
 
     def __init__(self, found: Mapping[str, Any]) -> None:
-        expect_fields(found, ("name", "streams", "nodes", "graphs", "updates"), (), "it", DOCUMENT)
+        expect_fields(found, ("name", "streams", "nodes", "graphs", "updates"), (), "the document", DOCUMENT)
         self.name = expect(found["name"], str, "name", DOCUMENT)
         self.streams = expect(found["streams"], int, "streams", DOCUMENT)
         if self.streams < 0:
@@ -39,7 +39,7 @@ class Document:
         self.graphs: list[dict[str, Any]] = expect(found["graphs"], list, "graphs", DOCUMENT)
         for i, inner in enumerate(self.graphs):
             where = f"{DOCUMENT}, graph {i}"
-            expect_fields(inner, ("name", "inputs", "outputs", "nodes"), (), "it", where)
+            expect_fields(inner, ("name", "inputs", "outputs", "nodes"), (), "the graph", where)
             expect(inner["name"], str, "name", where)
             _check_rows(inner["nodes"], where)
             for end in ("inputs", "outputs"):
@@ -53,7 +53,7 @@ class Document:
 def _check_rows(rows: Any, where: str) -> list[Row]:
     for i, row in enumerate(expect(rows, list, "nodes", where)):
         here = f"{where}, node {i}"
-        expect_fields(row, ("name", "op", "out"), _OPTIONAL, "it", here)
+        expect_fields(row, ("name", "op", "out"), _OPTIONAL, "the node", here)
         here = f"{where}, node {expect(row['name'], str, 'name', here)[:80]!r}"
         expect(row["op"], str, "op", here)
         for key in ("in", "out", "known"):
