@@ -1,0 +1,17 @@
+"""``make bench``: every benchmark, as ratios of interleaved runs; nothing is asserted."""
+
+from __future__ import annotations
+
+import os
+
+for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
+    os.environ.setdefault(f"{_pool}_NUM_THREADS", "1")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+)
+
+from . import building, training  # noqa: E402
+
+building.main()
+training.main()
