@@ -486,8 +486,8 @@ def function(cls: type[Op]) -> Callable[..., Any]:
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     input_names = [p.name for p in cls.inputs]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in cls.inputs)
-    optional = any(p.default is None for p in cls.inputs)
     both = cls.attrs.keys() & set(input_names)
+    optional = any(p.default is None and p.name not in both for p in cls.inputs)
     attrs = [
         inspect.Parameter(
             k,

@@ -13,7 +13,9 @@ from . import (
     attention,
     cnn,
     comparison,
+    creation,
     cross_entropy,
+    einsum,
     elementwise,
     functions,
     index,
@@ -29,7 +31,9 @@ from . import (
     random,
     reduce,
     slicing,
+    sorting,
     special,
+    statistics,
 )
 
 __all__ = [
@@ -37,7 +41,9 @@ __all__ = [
     "attention",
     "cnn",
     "comparison",
+    "creation",
     "cross_entropy",
+    "einsum",
     "elementwise",
     "functions",
     "index",
@@ -55,7 +61,9 @@ __all__ = [
     "random",
     "reduce",
     "slicing",
+    "sorting",
     "special",
+    "statistics",
 ]
 
 
@@ -67,9 +75,7 @@ def namespace(*names: str) -> Mapping[str, Callable[..., Any]]:
 @functools.lru_cache(maxsize=64)
 def _functions(names: tuple[str, ...], revision: int) -> Mapping[str, Callable[..., Any]]:
     return {
-        cls.name.rpartition("/")[2]: function(cls)
-        for cls in OPS.values()
-        if cls.namespace in names
+        cls.name.rpartition("/")[2]: function(cls) for cls in OPS.values() if cls.namespace in names
     }
 
 

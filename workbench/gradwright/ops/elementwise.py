@@ -87,7 +87,7 @@ class _Binary(Op):
 
 def promoted(*xs: Any) -> np.dtype[Any]:
     """Return the common dtype of arrays; object where one holds dims."""
-    joint = xs[0].dtype
+    joint: np.dtype[Any] = xs[0].dtype
     for x in xs[1:]:
         both = object in (joint, x.dtype)
         joint = np.dtype(object) if both else promote(joint, x.dtype)
@@ -477,18 +477,14 @@ class Clip(Op):
         yield ErrorSample((TensorSpec((2,), "complex64"),), {}, "does not take complex64")
 
 
-class Identity(_Unary):
-    """The tensor itself, as a node of its own.
-
-    y = x
-    """
+class _Same(_Unary):
+    """The tensor itself."""
 
     accepts = "buifc"
     namespace = "base"
     views = True
     value_rule = True
     is_method = False
-    onnx = OnnxRule("Identity", since=16)
 
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
         return 0
@@ -496,21 +492,28 @@ class Identity(_Unary):
     def forward(self, x: Any) -> Any:
         return x
 
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (gs[0],)
-
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         return iter(())
 
 
-class StopGradient(Identity):
+class Identity(_Same):
+    """The tensor itself, as a node of its own.
+
+    y = x
+    """
+
+    onnx = OnnxRule("Identity", since=16)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (gs[0],)
+
+
+class StopGradient(_Same):
     """The tensor itself, taken as a constant by gradients.
 
     y = x,  ∂y/∂x := 0
     """
-
-    onnx = None
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (ZERO,)

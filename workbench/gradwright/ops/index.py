@@ -57,7 +57,7 @@ def add_rows(n: int, at: Array, rows: Array) -> Array:
     return y.astype(rows.dtype, copy=False)
 
 
-# -- whole slices along one axis --------------------------------------------------------------------
+# -- whole slices along one axis -------------------------------------------------------------------
 
 
 class Gather(Op):
@@ -171,7 +171,7 @@ class IndexAdd(Op):
         yield ErrorSample(specs, {}, "gathered shape")
 
 
-# -- single places: indices along one axis, or whole coordinates ------------------------------------
+# -- single places: indices along one axis, or whole coordinates -----------------------------------
 
 
 class _Places(Op):

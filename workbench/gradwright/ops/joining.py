@@ -89,7 +89,7 @@ class SplitLike(Op):
 
     def infer(self, x: TensorSpec, *likes: TensorSpec) -> tuple[TensorSpec, ...]:
         axis = normalize_axis(self.axis, x.rank)
-        total = sum((like.shape[axis] for like in likes), start=0)  # type: ignore[arg-type]
+        total = sum((like.shape[axis] for like in likes), start=0)
         if len(likes) != self.n or differ(total, x.shape[axis]):
             raise ShapeError(
                 f"{len(likes)} pieces do not make up axis {axis}",
@@ -146,7 +146,7 @@ class Split(Op):
                 raise ShapeError(f"{d} is no multiple of {self.parts}", hint="state the sizes")
             return (size,) * self.parts
         known = [p for p in self.parts if isinstance(p, Dim) or p >= 0]
-        rest = d - sum(known, start=0)  # type: ignore[arg-type]
+        rest = d - sum(known, start=0)
         n_free = len(self.parts) - len(known)
         if n_free > 1 or (isinstance(rest, int) and rest < 0) or (not n_free and differ(rest, 0)):
             raise ShapeError(f"sizes {self.parts} do not make up {d}")
@@ -158,8 +158,8 @@ class Split(Op):
         return tuple(x.with_shape((*before, size, *after)) for size in self.sizes(x.shape[axis]))
 
     def forward(self, x: Any) -> Any:
-        ends = np.cumsum(self.sizes(x.shape[self.axis]))
-        return tuple(np.split(x, ends[:-1].astype(int), self.axis))
+        sizes: Any = self.sizes(x.shape[self.axis])
+        return tuple(np.split(x, np.cumsum(sizes, dtype=int)[:-1], self.axis))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (Concat(axis=self.axis)(*filled(gs, ys)),)

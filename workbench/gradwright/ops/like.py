@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import ShapeError
-from ..op import ZERO, Cotangent, ErrorSample, Op, Sample
-from ..spec import TensorSpec, differ
+from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ..spec import TensorSpec, differ, dtype, normalize_axis
 
 
 class _Like(Op):
@@ -209,3 +210,40 @@ class ShapeOf(Op):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((rng.standard_normal((2, 0, 3)),))
         yield Sample((rng.standard_normal(()),))
+
+
+class SizeOf(Op):
+    """Number of elements, in all or along some axes, as a scalar.
+
+    y = Π d over the axes
+    """
+
+    namespace = "base"
+    shape_only = (0,)
+    axis: int | tuple[int, ...] | None = attr(None, doc="Axes that count; None counts all.")
+    dtype: np.dtype[Any] = attr(dtype("int64"), doc="Dtype of the result.")
+
+    def count(self, shape: Sequence[Any]) -> Any:
+        """Return the number of elements that a shape has along the axes."""
+        axes = range(len(shape)) if self.axis is None else np.atleast_1d(self.axis).tolist()
+        return math.prod(shape[normalize_axis(int(a), len(shape))] for a in axes)
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        n = self.count(x.shape)
+        return TensorSpec((), self.dtype, np.array(n) if self.dtype.kind in "iu" else None)
+
+    def forward(self, x: Any) -> Any:
+        return np.array(self.count(x.shape), self.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (ZERO,)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3, 4)),))
+        yield Sample((rng.standard_normal((2, 0, 4)),), {"axis": (0, -1), "dtype": "float64"})
+        yield Sample((rng.standard_normal(()),), {"axis": ()})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {"axis": 2}, "out of range")

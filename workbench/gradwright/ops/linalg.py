@@ -31,9 +31,10 @@ class Matmul(Op):
         right = (*b.shape, 1) if b.rank == 1 else b.shape
         if differ(left[-1], right[-2]):
             fits = b.rank > 1 and a.shape[-1] == b.shape[-1]
+            axis = -2 if b.rank > 1 else -1
             raise ShapeError(
                 "inner dimensions differ",
-                need=f"a.shape[-1] == b.shape[{-2 if b.rank > 1 else -1}], got {left[-1]} and {right[-2]}",
+                need=f"a.shape[-1] == b.shape[{axis}], got {left[-1]} and {right[-2]}",
                 hint="a @ b.mT" if fits else "",
             )
         lead = broadcast(left[:-2], right[:-2])
@@ -49,13 +50,13 @@ class Matmul(Op):
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (a, b) = gs, (conj(x) for x in xs)
         if a.rank == 1 and b.rank == 1:
-            return g * b, g * a
+            return lambda: g * b, lambda: g * a
         if b.rank == 1:
-            return g[..., None] * b, (a * g[..., None]).sum(tuple(range(a.rank - 1)))
+            rows = tuple(range(a.rank - 1))
+            return lambda: g[..., None] * b, lambda: (a * g[..., None]).sum(rows)
         if a.rank == 1:
-            left = (g[..., None, :] * b).sum(-1)
-            return left, a[:, None] * g[..., None, :]
-        return Matmul()(g, b.mT), Matmul()(a.mT, g)
+            return lambda: (g[..., None, :] * b).sum(-1), lambda: a[:, None] * g[..., None, :]
+        return lambda: Matmul()(g, b.mT), lambda: Matmul()(a.mT, g)
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
         return (WeightSite(1, "in,out", "linear"),)

@@ -249,7 +249,8 @@ def solve_shape(have: Shape, want: Sequence[AnyDim]) -> Shape:
             left.remove(d)
         else:
             right.append(d)
-    n, m = math.prod(left), math.prod(right)  # type: ignore[arg-type]
+    n: Any
+    n, m = math.prod(left), math.prod(right)
     if not free and not differ(n, m):
         return tuple(want)
     rest: AnyDim | None
@@ -260,7 +261,7 @@ def solve_shape(have: Shape, want: Sequence[AnyDim]) -> Shape:
     if rest is None:
         raise ShapeError(
             "reshape changes the number of elements",
-            need=f"a shape of {math.prod(have)} elements, got {tuple(want)}",  # type: ignore[arg-type]
+            need=f"a shape of {math.prod(have)} elements, got {tuple(want)}",
         )
     return tuple(rest if isinstance(d, int) and d < 0 else d for d in want)
 
@@ -329,7 +330,7 @@ class Flatten(Op):
         if not x.rank:
             return x.with_shape((1,))
         start, end = (normalize_axis(a, x.rank) for a in (self.start_axis, self.end_axis))
-        joined = math.prod(x.shape[start : end + 1])  # type: ignore[arg-type]
+        joined = math.prod(x.shape[start : end + 1])
         return x.with_shape((*x.shape[:start], joined, *x.shape[max(end + 1, start) :]))
 
     def forward(self, x: Any) -> Any:

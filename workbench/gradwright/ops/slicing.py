@@ -39,7 +39,7 @@ def extent(item: tuple[Any, ...], d: AnyDim) -> AnyDim:
     start, stop, step = item[1:]
     step = 1 if step is None else step
     if not any(isinstance(v, Dim) for v in (start, stop, d)):
-        return len(range(*slice(start, stop, step).indices(d)))  # type: ignore[arg-type]
+        return len(range(*slice(start, stop, step).indices(d)))
     if start is None and stop is None and abs(step) == 1:
         return d
     forwards = step > 0
@@ -152,7 +152,7 @@ class StridedSliceGrad(Op):
         yield ErrorSample((TensorSpec((2,)), TensorSpec((3,))), {"index": (0,)}, "slice's shape")
 
 
-# -- x[...] ------------------------------------------------------------------------------------------
+# -- x[...] ----------------------------------------------------------------------------------------
 
 
 def _bound(value: Any) -> Any:
@@ -269,7 +269,8 @@ def _take(x: Tensor, tensors: list[Tensor], axes: list[int], together: bool) -> 
     if together or not first or not rank:
         return y
     block = range(first, first + rank)
-    return Transpose(axes=(*block, *(a for a in range(y.rank) if a not in block)))(y)
+    order = [*block, *(a for a in range(y.rank) if a not in block)]
+    return Transpose(axes=order)(y)  # type: ignore[no-any-return]
 
 
 def _reshape(x: Tensor, shape: Any) -> Tensor:

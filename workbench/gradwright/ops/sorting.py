@@ -1,0 +1,127 @@
+"""Order: sorting, and the largest elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, ShapeError
+from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..spec import TensorSpec, kind, normalize_axis
+from .index import TakeAlongAxisGrad
+from .special import widened
+
+
+def order(x: Any, axis: int, descending: bool) -> Any:
+    """Return the places of the elements in order; equal ones keep theirs, NaN counts as largest."""
+    x = widened(x)  # ml_dtypes does not sort NaN
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    backwards = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return np.flip(x.shape[axis] - 1 - backwards, axis)
+
+
+class _Order(Op):
+    """An op on the order of elements along an axis."""
+
+    namespace = "base"
+    is_method = True
+    axis: int = attr(-1, doc="Axis to sort along.")
+    descending: bool = attr(False, doc="Largest first.")
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        if kind(x.dtype) == "c":
+            raise DTypeError(f"complex numbers have no order, so {self.name} does not take {x}")
+        normalize_axis(self.axis, x.rank)
+        return x
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((3, 4))
+        yield Sample((x,))
+        yield Sample((x,), {"axis": 0, "descending": True})
+        yield Sample((np.array([2, 1, 2, 0, 1], np.uint8),), {"descending": True})
+        yield Sample((np.array([1.0, np.nan, 0.0]),), smooth=False)
+        yield Sample((np.zeros((2, 0)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {"axis": 1}, "out of range")
+        yield ErrorSample((TensorSpec((2,), "complex64"),), {}, "have no order")
+
+
+class Argsort(_Order):
+    """Places of the elements in order; equal ones keep theirs.
+
+    x[…, y₀], x[…, y₁], … is in order
+    """
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return super().infer(x).with_dtype("int64")
+
+    def forward(self, x: Any) -> Any:
+        return order(x, self.axis, self.descending)
+
+
+class Sort(_Order):
+    """Elements in order.
+
+    y₀ ≤ y₁ ≤ …, or ≥ if descending
+    """
+
+    def forward(self, x: Any) -> Any:
+        return np.take_along_axis(x, order(x, self.axis, self.descending), self.axis)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        places = Argsort(axis=self.axis, descending=self.descending)(xs[0])
+        return (TakeAlongAxisGrad(axis=self.axis)(gs[0], places, xs[0]),)
+
+
+class TopK(Op):
+    """The k largest (or smallest) elements along an axis, in order, and their places.
+
+    values, indices = the first k of sort(x) and argsort(x)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> values, places = gw.top_k(g.placeholder("x", (4,)), 2)
+    >>> [a.tolist() for a in g.output({"x": [1.0, 4.0, 2.0, 4.0]}, values, places).values()]
+    [[4.0, 4.0], [1, 3]]
+    """
+
+    namespace = "base"
+    is_method = True
+    k: int = attr(doc="How many.")
+    axis: int = attr(-1, doc="Axis to search along.")
+    largest: bool = attr(True, doc="The largest; otherwise the smallest.")
+    onnx = OnnxRule("TopK", since=11)
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        axis = normalize_axis(self.axis, x.rank)
+        d = x.shape[axis]
+        if self.k < 0 or (isinstance(d, int) and self.k > d):
+            raise ShapeError(f"no {self.k} elements along axis {axis}", need=f"0 <= k <= {d}")
+        spec = x.with_shape((*x.shape[:axis], self.k, *x.shape[axis + 1 :]))
+        return spec, spec.with_dtype("int64")
+
+    def forward(self, x: Any) -> Any:
+        first = np.arange(self.k)
+        places = np.take(order(x, self.axis, self.largest), first, self.axis)
+        return np.take_along_axis(x, places, self.axis), places
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (TakeAlongAxisGrad(axis=self.axis)(gs[0], ys[1], xs[0]),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((3, 4))
+        yield Sample((x,), {"k": 2})
+        yield Sample((x,), {"k": 3, "axis": 0, "largest": False})
+        yield Sample((np.array([2, 1, 2, 0], np.uint8),), {"k": 0})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {"k": 4}, "no 4 elements")
+        yield ErrorSample((TensorSpec(()),), {"k": 1}, "out of range")

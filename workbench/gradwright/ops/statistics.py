@@ -1,0 +1,147 @@
+"""Variance, norms and other reductions made of simpler ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..errors import GraphError
+from ..op import Cotangent, ErrorSample, OnnxRule, Sample, attr
+from ..spec import TensorSpec
+from .elementwise import Abs, Exp, Sqrt, Where
+from .functions import Square
+from .like import OnesLike, SizeOf, ZerosLike
+from .movement import Cast
+from .reduce import Max, Mean, Sum, _Reduction
+from .special import widened
+
+
+class _Composite(_Reduction):
+    """A reduction of floats made of other ops, computed in float32 at least."""
+
+    accepts: ClassVar[str] = "f"
+
+    def reduced(self, x: Any) -> Any:
+        """Return the result for a tensor of float32 or float64."""
+        raise NotImplementedError
+
+    def expand(self, x: Any) -> Any:
+        if x.dtype.itemsize >= 4:
+            return self.reduced(x)
+        return Cast(dtype=x.dtype)(self.reduced(Cast(dtype="float32")(x)))
+
+
+def _root(x: Any, p: float = 2.0) -> Any:
+    """Return the p-th root of x >= 0, whose gradient at 0 is taken to be 0."""
+    zero = x == 0.0
+    safe = Where()(zero, OnesLike()(x), x)
+    return Where()(zero, ZerosLike()(x), Sqrt()(safe) if p == 2.0 else safe ** (1 / p))
+
+
+class Var(_Composite):
+    """Variance: mean squared distance from the mean.
+
+    y = Σ (x − mean x)² / (n − ddof)
+    """
+
+    ddof: int = attr(
+        0, doc="What is taken off the number of elements; 1 gives the unbiased estimate."
+    )
+
+    def reduced(self, x: Any) -> Any:
+        d = Square()(x - Mean(axis=self.axis, keepdims=True)(x))
+        if not self.ddof:
+            return Mean(axis=self.axis, keepdims=self.keepdims)(d)
+        n = SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof)
+        return Sum(axis=self.axis, keepdims=self.keepdims)(d) / n
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((rng.standard_normal((3, 4)),), {"axis": 0, "ddof": 1})
+
+
+class Std(Var):
+    """Standard deviation; its gradient where all elements are equal is taken to be 0.
+
+    y = √(Σ (x − mean x)² / (n − ddof))
+    """
+
+    def reduced(self, x: Any) -> Any:
+        return _root(super().reduced(x))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in super().samples(rng):
+            yield Sample(sample.inputs, sample.attrs, smooth=sample.inputs[0].ndim > 0)
+        yield Sample((np.ones((2, 3)),), {"axis": 1}, smooth=False)
+
+
+class Norm(_Composite):
+    """Vector norm over axes; its gradient at 0 is taken to be 0.
+
+    y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞
+    """
+
+    namespace = "linalg"
+    ord: float = attr(2.0, doc="Order p >= 1 of the norm, or infinity.")
+    onnx = OnnxRule("ReduceL2", since=18)
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        if not self.ord >= 1.0:
+            raise GraphError(f"norm: ord={self.ord} is no norm", need="ord >= 1 or inf")
+        return super().infer(x)
+
+    def reduced(self, x: Any) -> Any:
+        axis, keep = self.axis, self.keepdims
+        if self.ord == math.inf:
+            return Max(axis=axis, keepdims=keep)(Abs()(x))
+        if self.ord == 1.0:
+            return Sum(axis=axis, keepdims=keep)(Abs()(x))
+        if self.ord == 2.0:
+            return _root(Sum(axis=axis, keepdims=keep)(Square()(x)))
+        return _root(Sum(axis=axis, keepdims=keep)(Abs()(x) ** self.ord), self.ord)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        for ord in (1.0, 3.0, math.inf):
+            yield Sample((rng.standard_normal((2, 3)),), {"axis": 0, "ord": ord})
+        yield Sample((np.zeros((2, 3)),), {"axis": 1}, smooth=False)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield from super().error_samples()
+        yield ErrorSample((TensorSpec((2,)),), {"ord": 0.5}, "is no norm")
+
+
+class Logsumexp(_Reduction):
+    """Logarithm of the sum of exponentials, safe from overflow.
+
+    y = ln Σ exp x
+    """
+
+    accepts: ClassVar[str] = "f"
+    onnx = OnnxRule("ReduceLogSumExp", since=18)
+
+    def forward(self, x: Any) -> Any:
+        axes, wide = self.axes(x.ndim), widened(x)
+        top = np.max(wide, axes, keepdims=True, initial=-np.inf)
+        top = np.where(np.isfinite(top), top, 0).astype(wide.dtype)
+        with np.errstate(divide="ignore", over="ignore"):
+            y = np.log(np.exp(wide - top).sum(axes, keepdims=True)) + top
+        return (y if self.keepdims else np.squeeze(y, axes)).astype(x.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (y,), (x,) = gs, ys, xs
+        nothing = Where()(y == -math.inf, ZerosLike()(y), y)  # exp(−∞ − 0) = 0, −∞ − (−∞) is NaN
+        return (self.kept(g, x.rank) * Exp()(x - self.kept(nothing, x.rank)),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([[1000.0, 1000.5], [-1000.0, -999.0]]),), {"axis": 1})
+        yield Sample((np.array([[-np.inf, -np.inf], [0.0, -np.inf]]),), {"axis": 1}, smooth=False)
