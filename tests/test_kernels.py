@@ -24,6 +24,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import LoweringError
+from gradwright.gradient import Pullback
 from gradwright.lowering import lowered_ops
 from gradwright.op import find_op
 
@@ -37,6 +38,7 @@ if not INTERPRETING:
     import triton.language as tl
 
     from gradwright_kernels import compile_ahead, compiler
+    from gradwright_kernels._launch import index_type
     from gradwright_kernels.compiler import Call
     from gradwright_kernels.driver import DeviceArray, Driver
 
@@ -107,6 +109,51 @@ def test_softmax_fits(rows: str, dtype: str, capability: int) -> None:
         assert "ld.global.v4" in binary.ptx and "st.global.v4" in binary.ptx
 
 
+LAYER_NORM_ROWS = [  # rows that the kernels take, by dtype
+    (shape, dtype)
+    for shape in [*list(ROWS.values())[:-1], (4, 8192), (8, 2048)]
+    for dtype in DTYPES
+    if shape[1] <= (2048 if dtype == "float64" else 8192)
+]
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize(("shape", "dtype"), LAYER_NORM_ROWS)
+def test_layer_norm_fits(shape: tuple[int, int], dtype: str, capability: int) -> None:
+    x, w = gw.TensorSpec(shape, dtype), gw.TensorSpec(shape[1:], dtype)
+    op = find_op("layer_norm")()
+    [binary] = compile_ahead(op, x, w, w, capability=capability)
+    hold_to_budget(binary)
+    for wrt in [(0, 1, 2), (0,)]:
+        grad = Pullback(op=op, n_inputs=3, wrt=wrt, present=(True,))
+        binaries = compile_ahead(grad, x, w, w, x, capability=capability)
+        assert len(binaries) == (2 if 1 in wrt else 1)
+        for binary in binaries:
+            hold_to_budget(binary)
+
+
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("n", [1, 1000, 2**20])
+@pytest.mark.parametrize(
+    ("param", "state"), [*zip(DTYPES, DTYPES, strict=True), ("bfloat16", "float32")]
+)
+def test_adam_fits(param: str, state: str, n: int, capability: int) -> None:
+    p, m = gw.TensorSpec((n,), param), gw.TensorSpec((n,), state)
+    numbers = [gw.TensorSpec((), d) for d in ("int64", "float32", *4 * ["float64"])]
+    binaries = compile_ahead(find_op("adam_update")(), p, p, m, m, *numbers, capability=capability)
+    for binary in binaries:
+        hold_to_budget(binary)
+    if n % 16 == 0 and param != "float64":
+        assert "ld.global.v4" in binaries[-1].ptx, "neighbours are not loaded together"
+
+
+def test_arrays_of_2_to_the_31_elements_are_indexed_in_64_bits() -> None:
+    assert index_type(2**31 - 1) is tl.int32
+    assert index_type(2**31) is tl.int64
+    [binary] = compile_ahead(find_op("softmax")(), gw.TensorSpec((2**21, 1024)))
+    hold_to_budget(binary)
+
+
 def test_budgets_notice_a_spill() -> None:
     @triton.jit
     def greedy_kernel(x_ptr, BLOCK: tl.constexpr):
@@ -163,7 +210,7 @@ assert "torch" not in sys.modules
 def test_the_entry_point_offers_the_device() -> None:
     entries = importlib.metadata.entry_points(group="gradwright.lowerings", name="cuda")
     assert [entry.value for entry in entries] == ["gradwright_kernels"]
-    assert lowered_ops("cuda") == ["adamw", "layer_norm", "pullback", "softmax"]
+    assert lowered_ops("cuda") == ["adam_update", "layer_norm", "pullback", "softmax"]
 
 
 def test_importing_gradwright_imports_no_triton() -> None:

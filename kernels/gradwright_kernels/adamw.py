@@ -76,7 +76,7 @@ def _adam_kernel(
     p = tl.load(p_ptr + at, mask=inside, other=0.0).to(ACC)
     g = tl.load(g_ptr + at, mask=inside, other=0.0).to(ACC)
     m = tl.load(m_ptr + at, mask=inside, other=0.0).to(ACC)
-    v = tl.load(v_ptr + at, mask=inside, other=0.0).to(ACC)
+    v = tl.load(v_ptr + at, mask=inside, other=1.0).to(ACC)
     m = tl.load(scalars_ptr).to(ACC) * m + tl.load(scalars_ptr + 1).to(ACC) * g
     v = tl.load(scalars_ptr + 2).to(ACC) * v + tl.load(scalars_ptr + 3).to(ACC) * (g * g)
     scale = tl.sqrt(v) * tl.load(scalars_ptr + 4).to(ACC) + tl.load(scalars_ptr + 5).to(ACC)
