@@ -130,7 +130,7 @@ def test_breakpoints_by_value(net):
     s.clear()
     s.edit("hidden/h", np.full((2, 2), np.nan))
     s.break_at(nan=True)
-    assert s.run().node.name == "mul"
+    assert s.run().node.name == "loss"
 
 
 def test_breakpoints_that_cannot_hit_are_refused(net):

@@ -9,7 +9,6 @@ from statistics import median
 
 import gradwright as gw
 
-
 CODE = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -56,6 +55,8 @@ def load(device: str) -> None:
     """Import the packages that offer lowerings for ``device`` by entry point."""
     if device in _loaded:
         return
+    import importlib.metadata  # 10 ms, and only for devices of other packages
+
     entries = importlib.metadata.entry_points(group="gradwright.lowerings", name=device)
     if not entries:
         raise LoweringError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import importlib.metadata
 import inspect
 import math
 import re
@@ -207,6 +206,8 @@ def register(name: str) -> Callable[[OpType], OpType]:
 def find_op(name: str) -> type[Op]:
     """Return the op registered as ``name``; packages may offer more (``gradwright.ops``)."""
     if name not in OPS:
+        import importlib.metadata  # 10 ms, and only for ops of other packages
+
         for entry in importlib.metadata.entry_points(group="gradwright.ops"):
             if name.startswith(entry.name + "/"):
                 entry.load()
@@ -417,7 +418,7 @@ class Op:
         return cls.vjp is not Op.vjp
 
     def for_mode(self, training: bool) -> Op:
-        """Return the op as it runs: its present definition, with ``training`` settled inside too."""
+        """Return the op as it runs: as it is defined now, with ``training`` settled inside too."""
         cls = type(self)
         now = OPS.get(cls.name, cls)
         if now is not cls and cls.registered:  # its cell ran again: the same name, a new class
@@ -492,7 +493,7 @@ def function(cls: type[Op]) -> Callable[..., Any]:
         inspect.Parameter(
             k,
             # Python wants parameters with defaults last: attributes after them are keywords.
-            keyword if variadic and a.default is not REQUIRED or optional else positional,
+            keyword if (variadic and a.default is not REQUIRED) or optional else positional,
             default=inspect.Parameter.empty if a.default is REQUIRED else a.default,
             annotation=a.type,
         )
