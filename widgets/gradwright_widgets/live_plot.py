@@ -137,7 +137,7 @@ class PlotPanel(BaseWidget):
     def step_ended(self, record: Record) -> None:
         """Plot a step."""
         super().step_ended(record)
-        self._said = f"epoch {record.epoch} · step {record.step:,}"
+        self._said = f"training · epoch {record.epoch} · step {record.step:,}"
         self.append(record.step, _plotted(record.metrics), "step")
 
     def epoch_ended(self, record: Record) -> None:
@@ -153,7 +153,7 @@ class PlotPanel(BaseWidget):
     def training_ended(self) -> None:
         """Send what is left."""
         super().training_ended()
-        self._say(f"{self._said} · stopped" if self._said else "")
+        self._say(self._said.removeprefix("training · "))
         self._pace.flush()
 
     # -- views that last -------------------------------------------------------------------------

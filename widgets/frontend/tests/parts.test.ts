@@ -1,11 +1,11 @@
 // The small parts: axes, curves, SVG text, words.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describe, fitText, shortShape, textWidth } from "../src/graph/describe";
+import { describe, shortShape } from "../src/graph/describe";
 import { LayoutEngine } from "../src/graph/engine";
 import { GraphModel } from "../src/graph/model";
 import { Painter } from "../src/graph/paint";
-import { escapeXml, SvgPen } from "../src/graph/pen";
+import { escapeXml, fitText, SvgPen } from "../src/graph/pen";
 import { Viewport } from "../src/graph/viewport";
 import { PlotStore, type PlotMessage } from "../src/plot/series";
 import { compact, ticks } from "../src/plot/ticks";
@@ -69,8 +69,8 @@ test("shapes and names are written for people", () => {
   const face = describe(model, model.node("p"));
   assert.deepEqual([face.title, face.note], ["p", "softmax"]);
   assert.equal(describe(model, model.node("hidden/relu")).note, "", "a plain op says its name once");
-  const cut = fitText("a_very_long_name_that_does_not_fit", 12, 80);
-  assert(cut.text.endsWith("…") && textWidth(cut.text, 12) <= 80);
+  const cut = fitText(new SvgPen("serif"), "a_very_long_name_that_does_not_fit", 12, 400, 80);
+  assert(cut.text.endsWith("…") && cut.width <= 80 && cut.width > 60);
 });
 
 const THEME = {

@@ -38,7 +38,7 @@ export function describe(model: GraphModel, item: number): Face {
   return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category };
 }
 
-/** Approximate width of text in a system sans-serif at this size. */
+/** Approximate width of text in a system sans-serif at this size; wide ones, such as DejaVu, are allowed for. */
 export function textWidth(text: string, size: number): number {
   let em = 0;
   for (const letter of text) {
@@ -48,7 +48,7 @@ export function textWidth(text: string, size: number): number {
     else if (letter > "\u2e80") em += 1;
     else em += 0.575;
   }
-  return em * size;
+  return 1.06 * em * size;
 }
 
 export function itemSize(face: Face): { width: number; height: number } {
@@ -62,14 +62,4 @@ export function itemSize(face: Face): { width: number; height: number } {
     default:
       return { width: Math.max(48, Math.ceil(title + note) + (face.note ? 38 : 28)), height: 28 };
   }
-}
-
-/** Text cut to a width with an ellipsis, and the width it takes. */
-export function fitText(text: string, size: number, width: number): { text: string; width: number } {
-  const full = textWidth(text, size);
-  if (full <= width || text.length < 4) return { text, width: full };
-  let kept = Math.max(1, Math.floor((text.length * (width - 0.6 * size)) / full));
-  while (kept > 1 && textWidth(text.slice(0, kept), size) + 0.6 * size > width) kept--;
-  const cut = `${text.slice(0, kept)}…`;
-  return { text: cut, width: textWidth(cut, size) };
 }

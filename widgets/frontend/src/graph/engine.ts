@@ -16,6 +16,7 @@ const GAP_Y = 30;
 const PADDING = 16;
 export const HEADER = 28;
 const PORT_STEP = 14;
+const SEVERAL = -2;
 
 interface Frame {
   skeleton: Skeleton;
@@ -228,19 +229,20 @@ function portOffset(ports: Frame["inPort"] | undefined, width: number, tensor: n
  * parameters beside it, so that the main line of a network runs straight down.
  */
 function argumentOffset(model: GraphModel, node: number, position: number, width: number): number {
-  const begin = model.firstInput[node];
-  const count = model.firstInput[node + 1] - begin;
-  if (count < 2) return 0;
-  const step = Math.min(PORT_STEP, (0.7 * width) / count);
+  const seen = new Set<number>(); // the same tensor twice is one line
+  let own = 0;
   let main = -1;
-  for (let k = 0; k < count; k++) {
-    const from = model.nodeOf[model.edgeTensor[begin + k]];
-    const kind = model.kindOf(from);
-    if (kind === "variable" || kind === "constant") continue;
-    if (main >= 0) return (position - (count - 1) / 2) * step;
-    main = model.edgePosition[begin + k];
+  for (let e = model.firstInput[node]; e < model.firstInput[node + 1]; e++) {
+    const tensor = model.edgeTensor[e];
+    if (seen.has(tensor)) continue;
+    const kind = model.kindOf(model.nodeOf[tensor]);
+    const computed = kind !== "variable" && kind !== "constant";
+    if (model.edgePosition[e] === position) own = seen.size;
+    if (computed) main = main === -1 ? seen.size : SEVERAL;
+    seen.add(tensor);
   }
-  return main < 0 ? (position - (count - 1) / 2) * step : (position - main) * step;
+  const step = Math.min(PORT_STEP, (0.7 * width) / seen.size);
+  return (own - (main >= 0 ? main : (seen.size - 1) / 2)) * step;
 }
 
 /** Turns frames into absolute places. */

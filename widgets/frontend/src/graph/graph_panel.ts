@@ -52,7 +52,7 @@ class GraphPanel {
   private readonly status = element("div", { class: "gw-status", role: "status" });
   private readonly tip = element("div", { class: "gw-tip", hidden: true });
   private readonly hint = element("div", { class: "gw-hint", hidden: true }, "Click the drawing, or hold Ctrl, to zoom with the wheel");
-  private theme: Theme;
+  private theme: Theme | undefined;
   private painter: Painter | undefined;
   private places = new Map<number, number>();
   private open = new Set<number>();
@@ -75,14 +75,15 @@ class GraphPanel {
     host.append(this.root);
     this.surface = new Surface(this.stage, () => this.onResize());
     this.stage.append(this.tip, this.hint);
-    this.theme = readTheme(this.root);
     this.cleanup.add(watchTheme(() => {
-      this.theme = readTheme(this.root);
+      this.theme = undefined;
       this.frame.request();
     }));
     this.cleanup.model(model, "change:selected", () => this.onSelected());
     this.cleanup.model(model, "change:expanded", () => void this.onExpanded());
     this.cleanup.model(model, "change:frozen", () => this.onFrozen());
+    // Where a node stands on the screen, by name: for tests, and for whatever wants to point at one.
+    Object.assign(this.stage, { locate: (name: string) => this.locate(name) });
     this.bindPointer();
     this.onFrozen();
     void this.onExpanded();
@@ -205,7 +206,7 @@ class GraphPanel {
   }
 
   private saveSvg(): void {
-    if (!this.painter) return;
+    if (!this.painter || !this.theme) return;
     const { width, height } = this.painter.scene;
     const pen = new SvgPen(this.theme.font);
     this.painter.paint(pen, { x: -16, y: -16, width: width + 32, height: height + 32, scale: 1 }, { ...this.look, hovered: NONE, theme: this.theme });
@@ -358,7 +359,8 @@ class GraphPanel {
   }
 
   private draw(): void {
-    if (!this.painter || !this.surface.begin()) return;
+    this.theme ??= readTheme(this.root);
+    if (!this.painter || !this.theme || !this.surface.begin()) return;
     const { context, width, height, ratio } = this.surface;
     const { x, y, scale } = this.view;
     context.setTransform(scale * ratio, 0, 0, scale * ratio, -x * scale * ratio, -y * scale * ratio);
@@ -370,6 +372,15 @@ class GraphPanel {
     if (k === undefined || !this.painter) return undefined;
     const { rects } = this.painter.scene;
     return [rects[4 * k], rects[4 * k + 1], rects[4 * k + 2], rects[4 * k + 3]];
+  }
+
+  /** The middle of an item in the coordinates of the page. */
+  private locate(name: string): { x: number; y: number } | undefined {
+    const place = this.rect(this.graph.itemOf(name));
+    if (!place) return undefined;
+    const box = this.stage.getBoundingClientRect();
+    const [x, y, w, h] = place;
+    return { x: box.left + (x + w / 2 - this.view.x) * this.view.scale, y: box.top + (y + h / 2 - this.view.y) * this.view.scale };
   }
 
   /** What must stay where it is when the drawing changes: an item, or the nearest scope around it that is drawn. */

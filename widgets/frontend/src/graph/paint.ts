@@ -1,9 +1,9 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { HEADER } from "./engine";
-import { describe, fitText, NOTE_SIZE, shortShape, textWidth, TITLE_SIZE, type Face } from "./describe";
+import { describe, NOTE_SIZE, shortShape, TITLE_SIZE, type Face } from "./describe";
 import type { GraphModel } from "./model";
-import type { Pen } from "./pen";
+import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
 import type { Theme } from "../ui/theme";
 
@@ -92,10 +92,10 @@ export class Painter {
     if (view.scale < TEXT_FROM) return;
     toggle(pen, x + 8, y + (HEADER - TOGGLE) / 2, true, item === look.hovered ? theme.ink : theme.quiet, theme);
     const { title, note } = this.face(item);
-    const shown = fitText(title, TITLE_SIZE, w - TOGGLE - 24);
+    const shown = fitText(pen, title, TITLE_SIZE, 600, w - TOGGLE - 24);
     pen.text(shown.text, x + 8 + TOGGLE + 6, y + HEADER / 2, { size: TITLE_SIZE, weight: 600, color: theme.ink });
     const room = w - TOGGLE - 40 - shown.width;
-    if (view.scale < NOTE_FROM || textWidth(note, NOTE_SIZE) > room) return;
+    if (view.scale < NOTE_FROM || pen.measure(note, NOTE_SIZE) > room) return;
     pen.text(note, x + w - 10, y + HEADER / 2, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
   }
 
@@ -127,22 +127,23 @@ export class Painter {
     if (face.shape === "scope") {
       toggle(pen, x + 10, middle - TOGGLE / 2, false, hovered ? theme.ink : theme.quiet, theme);
       const left = x + 10 + TOGGLE + 8;
-      pen.text(fitText(face.title, TITLE_SIZE, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: theme.ink });
+      pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: theme.ink });
       if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: theme.quiet });
     } else if (face.shape === "op") {
       const center = x + STRIPE / 2 + w / 2;
       const two = notes && face.note !== "";
-      pen.text(fitText(face.title, TITLE_SIZE, w - 16).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: theme.ink, align: "center" });
-      if (two) pen.text(fitText(face.note, NOTE_SIZE, w - 16).text, center, middle + 8, { size: NOTE_SIZE, color: theme.quiet, align: "center" });
+      pen.text(fitText(pen, face.title, TITLE_SIZE, 500, w - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: theme.ink, align: "center" });
+      if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - 18).text, center, middle + 8, { size: NOTE_SIZE, color: theme.quiet, align: "center" });
     } else {
       const inset = frozen ? 22 : 12;
       if (frozen) snowflake(pen, x + 13, middle, color);
-      const title = fitText(face.title, TITLE_SIZE, w - inset - 8);
-      if (!face.note || !notes) {
+      const title = fitText(pen, face.title, TITLE_SIZE, 500, w - inset - 8);
+      const room = w - inset - 12 - title.width - 6;
+      if (!face.note || !notes || pen.measure(face.note, NOTE_SIZE) > room) {
         pen.text(title.text, x + (frozen ? inset : w / 2), middle, { size: TITLE_SIZE, weight: 500, color: theme.ink, align: frozen ? "left" : "center" });
       } else {
         pen.text(title.text, x + inset, middle, { size: TITLE_SIZE, weight: 500, color: theme.ink });
-        pen.text(fitText(face.note, NOTE_SIZE, w - inset - 16 - title.width).text, x + w - 12, middle + 0.5, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
+        pen.text(face.note, x + w - 12, middle + 0.5, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
       }
     }
   }

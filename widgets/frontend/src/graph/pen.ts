@@ -1,5 +1,7 @@
 // One way of drawing for the screen and for export: a pen on a canvas, and a pen that writes SVG.
 
+import { textWidth } from "./describe";
+
 export interface TextStyle {
   size: number;
   weight?: number;
@@ -17,6 +19,22 @@ export interface Pen {
   fill(color: string): void;
   /** Text with its middle line at `y`. */
   text(value: string, x: number, y: number, style: TextStyle): void;
+  measure(value: string, size: number, weight?: number): number;
+}
+
+/** Text cut to a width with an ellipsis, and the width it takes. */
+export function fitText(pen: Pen, text: string, size: number, weight: number, width: number): { text: string; width: number } {
+  const full = pen.measure(text, size, weight);
+  if (full <= width || text.length < 4) return { text, width: full };
+  let low = 1; // characters that are known to fit
+  let high = text.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (pen.measure(`${text.slice(0, middle)}…`, size, weight) <= width) low = middle;
+    else high = middle;
+  }
+  const cut = `${text.slice(0, low)}…`;
+  return { text: cut, width: pen.measure(cut, size, weight) };
 }
 
 export class CanvasPen implements Pen {
@@ -70,6 +88,11 @@ export class CanvasPen implements Pen {
     context.fillStyle = color;
     context.fillText(value, x, y);
   }
+
+  measure(value: string, size: number, weight = 400): number {
+    this.context.font = `${weight} ${size}px ${this.font}`;
+    return this.context.measureText(value).width;
+  }
 }
 
 const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
@@ -119,6 +142,10 @@ export class SvgPen implements Pen {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const place = `x="${number(x)}" y="${number(y)}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}"`;
     this.parts.push(`<text ${place} dominant-baseline="central" fill="${escapeXml(color)}">${escapeXml(value)}</text>`);
+  }
+
+  measure(value: string, size: number): number {
+    return textWidth(value, size);
   }
 
   private strokeAttributes(color: string, width: number, dash: number[] = []): string {

@@ -127,7 +127,7 @@ export class Chart {
     }
     context.stroke();
     context.restore();
-    if (series.length <= 24) this.dots(series, color);
+    if (series.length <= (opacity < 1 ? 1 : 24)) this.dots(series, color);
   }
 
   /** Few points are marked one by one; a single one would otherwise not show at all. */

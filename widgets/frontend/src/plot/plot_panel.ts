@@ -59,7 +59,8 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     empty.hidden = panels.size > 0;
     root.dataset.points = String(store.series.reduce((sum, { length }) => sum + length, 0));
     scroll.style.setProperty("--gw-plot-height", `${panels.size * LEAST}px`);
-    if (!surface.begin() || !panels.size) return;
+    const colors = (theme ??= readTheme(root));
+    if (!colors || !surface.begin() || !panels.size) return;
     const names = [...new Set(store.series.map(({ name }) => name))];
     const height = (surface.height - BOTTOM) / panels.size;
     const all = store.series.filter(({ length }) => length > 0);
@@ -69,7 +70,7 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     charts = [];
     [...panels].forEach(([title, series], k) => {
       const area = { x: LEFT, y: k * height + TITLE, width: Math.max(10, surface.width - LEFT - RIGHT), height: Math.max(10, height - TITLE - 6) };
-      const chart = new Chart(surface.context, theme, area, x, valueRange(series));
+      const chart = new Chart(surface.context, colors, area, x, valueRange(series));
       charts.push({ chart, area });
       chart.grid(k === panels.size - 1);
       if (hoverX !== undefined) chart.crosshair(hoverX);
@@ -81,36 +82,42 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
 
   /** Looks follow the name of a curve, so that they agree between charts; single steps stay behind their means. */
   function stroke(names: string[], name: string): Stroke {
-    if (name === "step") return { color: theme.series[0], dash: [], width: 1, opacity: names.includes("train") ? 0.45 : 0.8 };
+    const { series } = theme!;
+    if (name === "step") return { color: series[0], dash: [], width: 1, opacity: names.includes("train") ? 0.45 : 0.8 };
     const known = ["train", "validation"];
     const k = known.includes(name) ? known.indexOf(name) : 2 + names.filter((n) => n !== "step" && !known.includes(n)).indexOf(name);
-    return { color: theme.series[k % theme.series.length], dash: DASHES[k % DASHES.length], width: 1.6, opacity: 1 };
+    return { color: series[k % series.length], dash: DASHES[k % DASHES.length], width: 1.6, opacity: 1 };
   }
 
   /** The quantity on the left, each curve with its value, the last one or the one under the pointer, on the right. */
   function heading(title: string, series: Series[], names: string[], area: Area): void {
     const { context } = surface;
+    const { font, ink, quiet } = theme!;
     const y = area.y - TITLE / 2;
     context.textBaseline = "middle";
     context.textAlign = "left";
-    context.font = `600 11.5px ${theme.font}`;
-    context.fillStyle = theme.ink;
+    context.font = `600 11.5px ${font}`;
+    context.fillStyle = ink;
     context.fillText(title, 12, y);
+    const titleEnd = 12 + context.measureText(title).width;
     let right = area.x + area.width;
     context.textAlign = "right";
     for (const one of [...series].reverse()) {
       const i = hoverX === undefined ? one.length - 1 : one.nearest(hoverX);
       if (i < 0) continue;
+      // Steps share the colour of their means and need no entry of their own beside them.
+      if (one.name === "step" && series.some(({ name }) => name === "train")) continue;
       if (hoverX !== undefined) charts[charts.length - 1].chart.dot(one.x[i], one.y[i], stroke(names, one.name).color, 3);
-      context.font = `600 11px ${theme.font}`;
-      context.fillStyle = theme.ink;
+      context.font = `600 11px ${font}`;
+      context.fillStyle = ink;
       const value = compact(one.y[i]);
       context.fillText(value, right, y);
       right -= context.measureText(value).width + 6;
-      context.font = `11px ${theme.font}`;
-      context.fillStyle = theme.quiet;
+      context.font = `11px ${font}`;
+      context.fillStyle = quiet;
       context.fillText(one.name, right, y);
       right -= context.measureText(one.name).width + 6;
+      if (right - 16 < titleEnd) break;
       const { color, dash, opacity } = stroke(names, one.name);
       context.strokeStyle = color;
       context.globalAlpha = opacity;
@@ -151,7 +158,7 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
   cleanup.model(model, "change:status", onStatus);
   cleanup.add(store.listen(frame.request));
   cleanup.add(watchTheme(() => {
-    theme = readTheme(root);
+    theme = undefined;
     frame.request();
   }));
   cleanup.add(() => {

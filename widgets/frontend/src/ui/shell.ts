@@ -23,7 +23,7 @@ export function defineWidget<Shared>(
       },
       render({ model, el }: RenderContext) {
         const root = element("div", { class: "gw", "data-lm-suppress-shortcuts": "true" });
-        addStyle(el);
+        root.append(element("style", {}, css)); // in the view itself: the host may use a shadow root
         el.append(root);
         const cleanup = new Cleanup();
         const message = element("div", { class: "gw-message", role: "alert", hidden: true });
@@ -44,14 +44,6 @@ export function defineWidget<Shared>(
       },
     };
   };
-}
-
-/** Once per document or shadow root, whichever the host puts the widget in. */
-function addStyle(el: HTMLElement): void {
-  const root = el.getRootNode();
-  const parent = root instanceof ShadowRoot ? root : document.head;
-  if (parent.querySelector("style[data-gradwright]")) return;
-  parent.append(element("style", { "data-gradwright": true }, css));
 }
 
 /** State of a widget in a file: traits, and the messages that a new view would get from the kernel. */

@@ -17,27 +17,44 @@ export interface Theme {
 
 const SERIES = 6;
 
-/** Relative luminance of a computed `rgb(...)` colour, 0 for black and 1 for white. */
-function luminance(color: string): number {
-  const parts = color.match(/[\d.]+/g)?.map(Number) ?? [255, 255, 255];
-  const [r, g, b] = parts.map((part) => (part / 255) ** 2.2);
+type Rgb = [number, number, number];
+
+/** Red, green, blue and opacity of a computed colour: `rgb(1, 2, 3)`, `rgba(...)` or `color(srgb 0.1 0.2 0.3 / 1)`. */
+function parse(color: string): [...Rgb, number] {
+  const [r = 255, g = 255, b = 255, opacity = 1] = (color.match(/[\d.]+(e-?\d+)?/g) ?? []).map(Number);
+  const full = color.startsWith("color(") ? 255 : 1;
+  return [r * full, g * full, b * full, opacity];
+}
+
+/** Relative luminance, 0 for black and 1 for white. */
+function luminance(color: Rgb): number {
+  const [r, g, b] = color.map((part) => (part / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** Marks the root as light or dark, so that the style sheet can choose its palette, and reads the colours. */
-export function readTheme(root: HTMLElement): Theme {
+/**
+ * Marks the root as light or dark, so that the style sheet can choose its palette, and reads the colours, without
+ * transparency. Nothing can be read before the root is in the page: hosts build widgets outside of it.
+ */
+export function readTheme(root: HTMLElement): Theme | undefined {
+  if (!root.isConnected) return undefined;
   const probe = document.createElement("span");
   root.append(probe);
-  const resolve = (value: string): string => {
+  const computed = (value: string): [...Rgb, number] => {
     probe.style.color = value;
-    return getComputedStyle(probe).color;
+    return parse(getComputedStyle(probe).color);
   };
-  const surface = resolve("var(--gw-surface)");
-  const dark = luminance(surface) < 0.25;
+  const paper = computed("var(--gw-surface)").slice(0, 3) as Rgb;
+  const resolve = (value: string): string => {
+    const [r, g, b, opacity] = computed(value);
+    const over = [r, g, b].map((part, k) => Math.round(part * opacity + paper[k] * (1 - opacity)));
+    return `rgb(${over.join(", ")})`;
+  };
+  const dark = luminance(paper) < 0.25;
   root.dataset.gwTheme = dark ? "dark" : "light";
   const theme: Theme = {
     dark,
-    surface,
+    surface: resolve("var(--gw-surface)"),
     font: getComputedStyle(root).fontFamily,
     raised: resolve("var(--gw-raised)"),
     ink: resolve("var(--gw-ink)"),

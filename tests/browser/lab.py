@@ -1,0 +1,223 @@
+"""A real JupyterLab on loopback with a configuration of its own, and a Chromium that drives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE = 90.0
+"""Seconds; a loaded machine took 20 to start the server alone."""
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+def chromium() -> str:
+    """Return the path of an installed Chromium; skip without one, but fail in CI."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    return _missing("no Chromium: apt-get install chromium")
+
+
+def _missing(what: str) -> str:
+    if os.environ.get("CI", "").lower() in ("1", "true"):
+        pytest.fail(f"CI runs the browser tests, but there is {what}")
+    pytest.skip(what)
+
+
+def wait_for(question: Any, what: str, patience: float = PATIENCE) -> Any:
+    """Ask until the answer is true; fail with ``what`` was waited for."""
+    end = time.monotonic() + patience
+    while True:
+        if answer := question():
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {patience:.0f} s for {what}")
+        time.sleep(0.05)
+
+
+class Lab:
+    """A JupyterLab whose settings, runtime files and notebooks live under one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "notebooks"
+        self.root.mkdir(parents=True)
+        self._events = self.root / "events.jsonl"
+        self._events.touch()
+        settings = folder / "config/labconfig"
+        settings.mkdir(parents=True)
+        quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+        overrides = {"@jupyterlab/apputils-extension:notification": quiet}
+        (settings / "default_setting_overrides.json").write_text(json.dumps(overrides))
+        places = {
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+            "IPYTHONDIR": "ipython",
+        }
+        self._env = {**os.environ, **{key: str(folder / name) for key, name in places.items()}}
+        self._env["JUPYTER_PLATFORM_DIRS"] = "1"
+        self.log = folder / "lab.log"
+        self.token = secrets.token_hex(16)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.base = f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+                    *("--ip=127.0.0.1", f"--port={self.base.rpartition(':')[2]}"),
+                    *("--ServerApp.port_retries=0", f"--IdentityProvider.token={self.token}"),
+                    *(f"--ServerApp.root_dir={self.root}", "--LabApp.expose_app_in_browser=True"),
+                    "--LabApp.news_url=",
+                    "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+                ],
+                env=self._env,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        wait_for(self._answers, "JupyterLab to answer")
+
+    def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            raise AssertionError("JupyterLab ended:\n" + self.log.read_text()[-3000:])
+        try:
+            with urllib.request.urlopen(f"{self.base}/api?token={self.token}", timeout=2):
+                return True
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return False
+
+    def stop(self) -> None:
+        """End the server and its kernels."""
+        self._process.terminate()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def write_notebook(self, name: str, cells: list[str]) -> None:
+        """Save a notebook of code cells."""
+        import nbformat.v4 as v4
+
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = v4.new_notebook(
+            metadata={"kernelspec": kernel}, cells=[v4.new_code_cell(cell) for cell in cells]
+        )
+        (self.root / name).write_text(json.dumps(notebook))
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Return what the notebook has noted under this kind so far."""
+        lines = self._events.read_text().splitlines()
+        return [event for line in lines if (event := json.loads(line))["kind"] == kind]
+
+    def event(self, kind: str, **facts: Any) -> dict[str, Any]:
+        """Wait until the notebook has noted an event with these facts, and return the last one."""
+
+        def found() -> dict[str, Any] | None:
+            fitting = [e for e in self.events(kind) if facts.items() <= e.items()]
+            return fitting[-1] if fitting else None
+
+        event: dict[str, Any] = wait_for(found, f"the event {kind!r} with {facts}")
+        return event
+
+
+NOTE = """
+import json
+def note(kind, **facts):
+    with open("events.jsonl", "a") as file:
+        file.write(json.dumps({"kind": kind, **facts}) + "\\n")
+"""
+"""Defines ``note`` in a notebook: how the kernel tells the test what it has seen."""
+
+
+class Page:
+    """A browser page that remembers what went wrong on it and where it asked for anything."""
+
+    def __init__(self, context: Any, lab: Lab) -> None:
+        self.lab = lab
+        self.page = context.new_page()
+        self.page.set_default_timeout(PATIENCE * 1000)
+        self.errors: list[str] = []
+        self.outside: list[str] = []
+        allowed = (lab.base, lab.base.replace("http", "ws"), "data:", "blob:", "file:")
+        context.on(
+            "request",
+            lambda r: None if r.url.startswith(allowed) else self.outside.append(r.url),
+        )
+        self.page.on(
+            "console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None
+        )
+        self.page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
+
+    def open_notebook(self, name: str) -> None:
+        """Open JupyterLab on a notebook and wait for its kernel."""
+        self.page.goto(f"{self.lab.base}/lab?reset&token={self.lab.token}")
+        self.page.wait_for_function(
+            "() => window.jupyterapp && window.jupyterapp.restored.then(() => true)"
+        )
+        self.command("docmanager:open", {"path": name})
+        self.page.wait_for_function(
+            """(path) => {
+              const w = window.jupyterapp.shell.currentWidget;
+              const kernel = w?.sessionContext?.session?.kernel;
+              return w?.context?.path === path && kernel?.status === 'idle';
+            }""",
+            arg=name,
+        )
+
+    def command(self, name: str, args: dict[str, Any] | None = None) -> None:
+        """Run a command of JupyterLab."""
+        self.page.evaluate(
+            "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)",
+            [name, args or {}],
+        )
+
+    def run_cell(self, number: int) -> None:
+        """Run a cell of the notebook to its end; raises what the cell raised."""
+        outputs = self.page.evaluate(
+            """async (k) => {
+              const notebook = window.jupyterapp.shell.currentWidget.content;
+              notebook.activeCellIndex = k;
+              await window.jupyterapp.commands.execute('notebook:run-cell');
+              return notebook.model.cells.get(k).toJSON().outputs;
+            }""",
+            number,
+        )
+        for output in outputs:
+            if output["output_type"] == "error":
+                raise AssertionError("\n".join(output["traceback"]))
+
+    def set_theme(self, name: str) -> None:
+        """Switch JupyterLab's theme and wait until its style sheet is in place."""
+        self.command("apputils:change-theme", {"theme": name})
+        light = "true" if "Light" in name else "false"
+        self.page.wait_for_function(
+            "(light) => document.body.dataset.jpThemeLight === light", arg=light
+        )
+        self.page.wait_for_timeout(800)  # the sheet follows the attribute; widgets look again

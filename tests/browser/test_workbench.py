@@ -1,0 +1,211 @@
+"""The way from the kernel to the screen and back, in a real JupyterLab."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.browser.lab import NOTE, wait_for
+
+pytestmark = pytest.mark.browser
+
+EVIL = "<img src=x onerror=window.executed=1>"
+
+SETUP = f"""
+{NOTE}
+import hashlib, threading
+import numpy as np
+import gradwright as gw
+from gradwright_widgets import Workbench
+
+g = gw.Graph("digits")
+x = g.placeholder("x", (None, 16))
+t = g.placeholder("t", (None,), dtype="int64")
+with g.scope("hidden"):
+    w = g.variable("w", (16, 32), init=gw.init.he_normal(seed=0))
+    b = g.variable("b", (32,))
+    h = gw.nn.relu(x @ w + b)
+w2 = g.variable("w2", (32, 4), init=gw.init.xavier_uniform(seed=1))
+logits = gw.matmul(h, w2, name={EVIL!r})
+loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
+trainer = gw.Trainer(
+    g, loss, optimizer=gw.optim.SGD(0.02),
+    metrics={{"accuracy": gw.metrics.accuracy(t, logits)}},
+)
+rng = np.random.default_rng(0)
+y = rng.integers(0, 4, 512)
+X = (np.eye(4, 16)[y] * 2 + rng.standard_normal((512, 16))).astype("float32")
+def digest(name):
+    return hashlib.sha256(g.values[name].tobytes()).hexdigest()
+"""
+
+SHOW = """
+bench = Workbench(g, trainer, expanded=[])
+bench.observe(lambda change: note("selected", name=change["new"]), "selected")
+bench.observe(lambda change: note("expanded", scopes=change["new"]), "expanded")
+bench.observe(
+    lambda change: note("frozen", names=change["new"], step=trainer.steps_done, w=digest("hidden/w")),
+    "frozen",
+)
+bench
+"""
+
+TRAIN = """
+class Report(gw.Callback):
+    def on_epoch_end(self, trainer, record):
+        note("epoch", epoch=record.epoch, loss=record.metrics["loss"], step=record.step,
+             w=digest("hidden/w"), b=digest("hidden/b"))
+trainer.add_callback(Report())
+data = {"x": X, "t": y}
+thread = threading.Thread(
+    target=lambda: trainer.fit(data, epochs=2000, batch_size=32, validation=data, progress=False)
+)
+thread.start()
+note("started")
+"""
+
+STOP = """
+trainer.stop()
+thread.join(30)
+note("stopped", alive=thread.is_alive(), loss=float(trainer.history.steps["loss"][-1]),
+     first=float(trainer.history.steps["loss"][0]), step=trainer.steps_done)
+bench.to_html("bench.html")
+note("saved")
+"""
+
+
+def test_the_workbench_drives_the_graph(page, lab, screens):
+    lab.write_notebook("workbench.ipynb", [SETUP, SHOW, TRAIN, STOP])
+    page.open_notebook("workbench.ipynb")
+    view = page.page
+
+    def place(name: str) -> tuple[float, float]:
+        found = view.locator(".gw-stage").evaluate("(stage, name) => stage.locate(name)", name)
+        assert found, f"{name!r} is not drawn"
+        return found["x"], found["y"]
+
+    def boxes() -> int:
+        return int(view.locator(".gw-graph").get_attribute("data-boxes"))
+
+    page.run_cell(0)
+    page.run_cell(1)
+    graph = view.locator(".gw-graph[data-ready]")
+    graph.wait_for()
+    view.locator(".gw").scroll_into_view_if_needed()
+    assert view.locator(".gw-parameters tbody tr").count() == 3
+    closed = boxes()
+
+    # A click on a node reaches the kernel.
+    view.mouse.click(*place("loss"))
+    lab.event("selected", name="loss")
+    assert "sparse_softmax_cross_entropy" in view.locator(".gw-status").inner_text()
+
+    # A name is text, wherever it is shown.
+    view.mouse.click(*place(EVIL))
+    lab.event("selected", name=EVIL)
+    assert EVIL in view.locator(".gw-status").inner_text()
+    assert view.evaluate("window.executed") is None
+
+    # A scope opens, and what is selected inside is selected in the table.
+    view.mouse.dblclick(*place("hidden/"))
+    lab.event("expanded", scopes=["hidden"])
+    wait_for(lambda: boxes() == closed + 5, "the scope's five nodes")
+    view.mouse.click(*place("hidden/w"))
+    lab.event("selected", name="hidden/w")
+    view.locator("tr.gw-selected", has_text="hidden/w").wait_for()
+
+    # Loss falls while the kernel trains, and the plot shows it.
+    page.run_cell(2)
+    lab.event("started")
+    first = wait_for(lambda: lab.events("epoch"), "the first epoch")[0]
+    plot = view.locator(".gw-plot")
+    wait_for(lambda: int(plot.get_attribute("data-points")) > 100, "a hundred points")
+
+    def shown_loss() -> float:
+        label = view.locator(".gw-plot-stage").get_attribute("aria-label") or ""
+        found = re.search(r"loss validation ([\d.]+)", label)
+        return float(found[1]) if found else float("inf")
+
+    wait_for(lambda: shown_loss() < 0.8 * first["loss"], "a falling curve")
+    points = int(plot.get_attribute("data-points"))
+    wait_for(lambda: int(plot.get_attribute("data-points")) > points, "more points")
+
+    # The box freezes between two steps of the running training.
+    view.get_by_label("Freeze hidden/w", exact=True).check()
+    frozen = lab.event("frozen", names=["hidden/w"])
+    last = frozen["step"] + 100
+    later = wait_for(
+        lambda: [e for e in lab.events("epoch") if e["step"] >= last], "100 steps more"
+    )[0]
+    assert later["w"] == frozen["w"], "a frozen parameter changed"
+    assert later["b"] != first["b"], "the others went on"
+    view.locator("tr.gw-frozen", has_text="hidden/w").wait_for()
+
+    page.run_cell(3)
+    stopped = lab.event("stopped")
+    assert not stopped["alive"]
+    assert stopped["loss"] < 0.7 * stopped["first"]
+    wait_for(lambda: f"step {stopped['step']:,}" in plot.inner_text(), "the last step")
+
+    # The keyboard alone: the outline opens and closes scopes and selects.
+    view.locator(".gw-outline").focus()
+    for key in ("Home", "ArrowDown", "ArrowDown", "ArrowLeft"):
+        view.keyboard.press(key)
+    wait_for(lambda: boxes() == closed, "the scope to close")
+    view.keyboard.press("Enter")
+    lab.event("selected", name="hidden/")
+
+    view.mouse.dblclick(*place("hidden/"))
+    wait_for(lambda: boxes() == closed + 5, "the scope again")
+    bench = view.locator(".gw")
+    for theme in ("Light", "Dark"):
+        page.set_theme(f"JupyterLab {theme}")
+        bench.scroll_into_view_if_needed()
+        view.mouse.move(5, 5)
+        view.wait_for_timeout(600)
+        bench.screenshot(path=screens / f"workbench_{theme.lower()}.png")
+        view.screenshot(path=screens / f"lab_{theme.lower()}.png")
+
+    assert view.evaluate("window.executed") is None
+    assert page.errors == []
+    assert page.outside == []
+
+
+def test_a_saved_page_works_without_a_kernel(browser, tmp_path, screens):
+    import gradwright as gw
+    from gradwright_widgets import Workbench
+
+    g = gw.Graph("offline")
+    with g.scope("hidden"):
+        h = g.placeholder("x", (None, 4)) @ g.variable("w", (4, 3))
+    gw.nn.softmax(h, name=EVIL)
+    bench = Workbench(g, expanded=[])
+    for step in range(50):
+        bench.append(step, {"loss": 1 / (step + 1)})
+    path = tmp_path / "bench.html"
+    bench.to_html(path)
+
+    context = browser.new_context(viewport={"width": 1200, "height": 700}, color_scheme="dark")
+    view = context.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+    view.on("pageerror", lambda e: errors.append(str(e)))
+    view.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+    view.on(
+        "request",
+        lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else requests.append(r.url),
+    )
+    view.goto(path.as_uri())
+    view.locator(".gw-graph[data-ready]").wait_for()
+    spot = view.locator(".gw-stage").evaluate("stage => stage.locate('hidden/')")
+    view.mouse.dblclick(spot["x"], spot["y"])
+    wait_for(lambda: view.locator(".gw-graph").get_attribute("data-boxes") == "5", "the scope")
+    assert view.locator(".gw-plot").get_attribute("data-points") == "50"
+    view.get_by_label("Freeze hidden/w", exact=True).click()
+    view.locator(".gw-message", has_text="saved view").wait_for()
+    assert not view.get_by_label("Freeze hidden/w", exact=True).is_checked()
+    view.screenshot(path=screens / "saved_page_dark.png")
+    assert view.evaluate("window.executed") is None
+    assert (errors, requests) == ([], [])
+    context.close()
