@@ -36,10 +36,10 @@ def dropout(
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> y = gw.nn.dropout(g.constant([1.0, 2.0]), p=0.5, name="y")
-    >>> with gw.Session(g, seed=1) as session:
+    >>> y = gw.nn.dropout(g.constant([1.0, 2.0, 3.0, 4.0]), p=0.5)
+    >>> with gw.Session(g, seed=2) as session:
     ...     session.run(y, training=True).tolist(), session.run(y).tolist()
-    ([2.0, 0.0], [1.0, 2.0])
+    ([2.0, 4.0, 0.0, 8.0], [1.0, 2.0, 3.0, 4.0])
     """
     op = Dropout(p=p, inverted=inverted, training=training, stream=x.graph.next_stream())
     y: Tensor = op(x.graph.rng, x, name=name)

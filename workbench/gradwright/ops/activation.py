@@ -96,7 +96,8 @@ class LeakyRelu(_Activation):
     onnx = OnnxRule("LeakyRelu", since=16, rename={"negative_slope": "alpha"})
 
     def forward(self, x: Any) -> Any:
-        return np.where(x > 0, x, x * x.dtype.type(self.negative_slope))
+        zero, slope = x.dtype.type(0), x.dtype.type(self.negative_slope)
+        return np.maximum(x, zero) + slope * np.minimum(x, zero)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (Where()(xs[0] > 0, gs[0], gs[0] * self.negative_slope),)
@@ -117,15 +118,15 @@ class Elu(_Activation):
     onnx = OnnxRule("Elu", since=6)
 
     def forward(self, x: Any) -> Any:
-        negative = np.expm1(np.minimum(x, x.dtype.type(0)))
-        return np.where(x > 0, x, negative * x.dtype.type(self.alpha))
+        zero, alpha = x.dtype.type(0), x.dtype.type(self.alpha)
+        return np.maximum(x, zero) + alpha * np.expm1(np.minimum(x, zero))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (Where()(xs[0] > 0, gs[0], gs[0] * (ys[0] + self.alpha)),)
 
 
 class Sigmoid(_Activation):
-    """Logistic function; never overflows.
+    """Logistic function, precise in both tails.
 
     y = 1/(1 + e⁻ˣ)
 
@@ -140,8 +141,12 @@ class Sigmoid(_Activation):
 
     def forward(self, x: Any) -> Any:
         w = widened(x)
-        e = np.exp(-np.abs(w))  # in (0, 1]
-        return (np.where(w >= 0, 1, e) / (1 + e)).astype(x.dtype, copy=False)
+        y = np.negative(w, out=np.empty_like(w))
+        with np.errstate(over="ignore"):  # 1/(1 + ∞) is 0, as it should be
+            np.exp(y, out=y)
+        y += 1
+        np.reciprocal(y, out=y)
+        return y.astype(x.dtype, copy=False)
 
     def slope(self, x: Any, y: Any) -> Any:
         return y * (1 - y)
@@ -180,7 +185,12 @@ class Softplus(_Activation):
 
     def forward(self, x: Any) -> Any:
         w = widened(x)
-        return np.logaddexp(w, w.dtype.type(0)).astype(x.dtype, copy=False)
+        y = np.abs(w, out=np.empty_like(w))  # max(x, 0) + log(1 + e^−|x|)
+        np.negative(y, out=y)
+        np.exp(y, out=y)
+        np.log1p(y, out=y)
+        y += np.maximum(w, 0)
+        return y.astype(x.dtype, copy=False)
 
     def slope(self, x: Any, y: Any) -> Any:
         return Sigmoid()(x)
@@ -209,8 +219,8 @@ class Gelu(_Composed):
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> g.output({}, gw.nn.gelu(g.constant([0.0, 1.0])))["gelu"].round(4).tolist()
-    [0.0, 0.8413]
+    >>> g.output({}, gw.nn.gelu(g.constant([0.0, 1.0])))["gelu"].round(4)
+    array([0.    , 0.8413], dtype=float32)
     """
 
     approximate: str = attr("none", doc="Exact, or by tanh.", choices=("none", "tanh"))

@@ -105,8 +105,8 @@ class RmsNorm(_Normalize):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y = gw.nn.rms_norm(g.constant([3.0, 4.0]))
-    >>> g.output({}, y)["rms_norm"].round(3).tolist()
-    [0.849, 1.131]
+    >>> g.output({}, y)["rms_norm"].round(3)
+    array([0.849, 1.131], dtype=float32)
     """
 
     onnx = OnnxRule("RMSNormalization", since=23, rename={"eps": "epsilon"})

@@ -92,16 +92,15 @@ class MaxPool2d(_Pool):
         best = next(slices).copy()
         winner = np.zeros(best.shape, np.int64)
         for number, seen in enumerate(slices, 1):
-            better = (seen > best) | np.isnan(seen)
-            np.copyto(best, seen, where=better)
-            winner[better] = number
+            np.copyto(winner, number, where=(seen > best) | np.isnan(seen))
+            np.maximum(best, seen, out=best)
         (top, _), (left, _) = windows.pads((h, w))
         (s, t), (d, e) = windows.stride, windows.dilation
         row, column = np.divmod(winner, int(windows.kernel[1]))
         row = row * d + (np.arange(best.shape[2]) * s - top)[:, None]
         column = column * e + np.arange(best.shape[3]) * t - left
-        # Padding wins where all is −∞; the window's first element within the image stands for it.
-        row, column = np.where(row < 0, row % d, row), np.where(column < 0, column % e, column)
+        if top or left:  # padding wins where all is −∞; the first element within stands for it
+            row, column = np.where(row < 0, row % d, row), np.where(column < 0, column % e, column)
         return best.astype(x.dtype, copy=False), row * w + column
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
