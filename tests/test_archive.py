@@ -266,7 +266,7 @@ leaves = (
 attributes = st.recursive(leaves, lambda inner: st.lists(inner, max_size=4).map(tuple))
 
 
-@hypothesis.settings(max_examples=150)
+@hypothesis.settings(max_examples=80)
 @hypothesis.given(value=attributes)
 def test_attributes_come_back_by_type_and_bits(tmp_path_factory, value):
     path = tmp_path_factory.mktemp("attributes") / "graph.gw"

@@ -193,7 +193,8 @@ def test_sizes_and_checksums_are_those_of_the_manifest(path):
     data = path.read_bytes()
     manifest = members_with_manifest(path)["manifest.json"]
     for old, new, match in [
-        (b'"sha256": "', b'"sha256": "0', "unknown|wrong SHA-256"),
+        (b'"crc32": "', b'"crc32": "0', "state two CRC-32"),
+        (b'"crc32": "', b'"crc": "', "has no 'crc32'"),
         (b'"size": ', b'"size": 1', "bytes, the manifest says 1,"),
         (b'"size": ', b'"size": -', "not valid JSON|bytes, the manifest says"),
         (b'"size": ', b'"size": "1", "s": ', "unknown field 's'"),

@@ -5,7 +5,7 @@ An archive is a ZIP file (ZIP64) whose members are all stored, never compressed:
 - ``graph.json``: the graph as text, one node per line (:mod:`gradwright.io.document`);
 - ``values/00001-of-00001.safetensors``: arrays, 64-byte aligned (:mod:`gradwright.io.tensors`);
 - ``state/<name>/...``: further sets of arrays, such as optimizer state;
-- ``manifest.json``: the format's version, sizes and SHA-256 of the other members.
+- ``manifest.json``: the format's version, sizes and CRC-32 of the other members.
 
 No code is stored and none is imported: ops are found by name and version among those registered.
 """

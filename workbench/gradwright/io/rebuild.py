@@ -30,7 +30,9 @@ class Document:
     """The parsed document: its parts have the right types, what they say is not yet verified."""
 
     def __init__(self, found: Mapping[str, Any]) -> None:
-        expect_fields(found, ("name", "streams", "nodes", "graphs", "updates"), (), "the document", DOCUMENT)
+        expect_fields(
+            found, ("name", "streams", "nodes", "graphs", "updates"), (), "the document", DOCUMENT
+        )
         self.name = expect(found["name"], str, "name", DOCUMENT)
         self.streams = expect(found["streams"], int, "streams", DOCUMENT)
         if self.streams < 0:
@@ -211,9 +213,8 @@ class GraphReader:
             values = [v if type(v) is int else _dim(v, where) for v in flat]
             symbolic = any(isinstance(v, Dim) for v in values)
             with _explained(where):
-                spec.value = np.array(values, object if symbolic else spec.dtype).reshape(
-                    spec.shape
-                )
+                array = np.array(values, object if symbolic else spec.dtype)
+                spec.value = array.reshape(spec.shape)
 
     def _verified(
         self,

@@ -21,7 +21,12 @@ MAX_ITEMS, MAX_ROWS = 12, 20
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """One safetensors member: its name in the archive, its size, and the specs of its tensors."""
+    """One safetensors member: its name in the archive, its size, and the specs of its tensors.
+
+    >>> from gradwright.io import ShardInfo
+    >>> ShardInfo("values/00001-of-00001.safetensors", 64, {}).nbytes
+    64
+    """
 
     member: str
     nbytes: int
@@ -34,6 +39,21 @@ class ArchiveInfo:
 
     ``ops`` counts nodes by op without sources, sub-graphs included; ``unknown_ops`` says for each
     op that cannot run here why. ``states`` are the names that :func:`load_state` takes.
+
+    >>> import gradwright as gw, tempfile, pathlib
+    >>> g = gw.Graph("line")
+    >>> y = g.placeholder("x", ("B", 2)) @ g.variable("w", (2, 1))
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "line.gw")
+    >>> g.save(path)
+    >>> gw.inspect(path)
+    line.gw: graph 'line', 3 nodes, 1.24 kB
+      placeholders  x f32[B, 2]
+      ops           matmul 1
+      variables     1 with 2 elements, 2 of them trainable
+      dtypes        float32 8 B
+      shard                              tensors  bytes
+      ─────────────────────────────────────────────────
+      values/00001-of-00001.safetensors        1     72
     """
 
     path: Path

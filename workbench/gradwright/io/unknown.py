@@ -17,6 +17,20 @@ class UnknownOp(Op):
     It has a name, a version and attributes like any op, so it can be drawn and saved again without
     loss. Whatever needs its meaning (shapes, numbers, gradients) raises UnsupportedOpError, which
     names all unknown ops of the archive at once.
+
+    >>> import gradwright as gw, tempfile, pathlib
+    >>> @gw.register("me/double")
+    ... class Double(gw.Op):
+    ...     '''Twice the input.'''
+    ...     def expand(self, x): return x + x
+    >>> g = gw.Graph()
+    >>> y = Double()(g.placeholder("x", (2,)), name="y")
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "double.gw")
+    >>> g.save(path)
+    >>> del gw.op.OPS["me/double"]  # as if another notebook loaded it
+    >>> g2 = gw.load(path)
+    >>> g2["y"].op.reason, str(g2["y"].spec)
+    ('is not registered', 'f32[2]')
     """
 
     version: int  # type: ignore[misc]
