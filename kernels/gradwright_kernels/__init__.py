@@ -2,6 +2,13 @@
 
 Nothing imports this package by name: a session that asks for ``device="cuda"`` finds it through the
 entry point ``gradwright.lowerings``, and importing it registers the device and one lowering per op.
+
+What is proven: numbers, in Triton's interpreter on numpy arrays; code without spills within the
+budgets of sm_80 and sm_90, by compiling ahead of time; the arguments of every launch, on a driver
+that only records. What is not: no kernel has run on a real GPU yet, so its speed is unknown, and
+sessions refuse a GPU until one has. With ``TRITON_INTERPRET=1`` in the environment when Python
+starts, ``Session(graph, device="cuda")`` runs the same lowerings in the interpreter, slowly.
+
 Reading order: ``compiler``, ``driver`` and ``interpreter``, ``_launch``, then a file per kernel.
 """
 

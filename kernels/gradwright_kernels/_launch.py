@@ -40,7 +40,7 @@ _chosen: ContextVar[Runtime] = ContextVar("runtime")
 
 @contextlib.contextmanager
 def use(runtime: Runtime) -> Iterator[None]:
-    """Make lowerings prepare their kernels for another runtime."""
+    """Make lowerings prepare their kernels for another runtime, in this thread."""
     token = _chosen.set(runtime)
     try:
         yield
@@ -121,6 +121,10 @@ def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, in
 
     Narrow rows share a program, so that it moves about ``elements`` elements whatever the width;
     wide rows get more warps, so that a thread holds at most ``per_thread`` elements of a tile.
+
+    >>> from gradwright_kernels._launch import tile
+    >>> tile(10, elements=2048), tile(5000, elements=2048)
+    ((128, 16, 4), (1, 8192, 16))
     """
     block = triton.next_power_of_2(n_cols)
     rows = max(1, elements // block)
