@@ -72,6 +72,7 @@ class Session:
         self.listeners = list(listeners)
         self.plan_cache: collections.OrderedDict[Any, Plan] = collections.OrderedDict()
         self._max_plans, self._skip = max_plans, tuple(sorted(skip_rewrites))
+        self._checked: set[tuple[Any, ...]] = set()
         self._lock = threading.RLock()
         self._closed = False
         self.tuning = _tuning() if deterministic else {}
@@ -114,12 +115,8 @@ class Session:
             wanted: list[Tensor] = []
             rebuild = self._flatten(fetches, wanted)
             changes = dict(updates or {})
-            for variable, value in changes.items():
-                self.graph.check_member(variable), self.graph.check_member(value)
-                check_update(variable, value)
             targets = [*wanted, *changes.values(), *([] if commit_if is None else [commit_if])]
-            for t in targets:
-                self.graph.check_member(t)
+            self._check_request(targets, changes, commit_if)
             arrays = self._feeds(feeds or {})
             number = self.step if step is None else step
             event = RunEvent(wanted, training, number)
@@ -149,6 +146,7 @@ class Session:
         """Return the plan for feeds of these shapes, without running it."""
         wanted: list[Tensor] = []
         self._flatten(fetches, wanted)
+        self._check_request(wanted, {}, None)
         feeds = {}
         for key, shape in (shapes or {}).items():
             t = self._named(key)
@@ -158,10 +156,30 @@ class Session:
 
     # -- fetches and feeds -----------------------------------------------------------------------
 
+    def _check_request(
+        self,
+        targets: Sequence[Tensor],
+        changes: Mapping[Tensor, Tensor],
+        commit_if: Tensor | None,
+    ) -> None:
+        """Refuse tensors that are not of this graph and updates that do not fit, once a request."""
+        request = (self.graph.revision, *targets, None, *changes)
+        if request in self._checked:
+            return
+        for t in (*targets, *changes):
+            self.graph.check_member(t)
+        for variable, value in changes.items():
+            check_update(variable, value)
+        if commit_if is not None and (commit_if.rank or commit_if.dtype != np.dtype(bool)):
+            raise DTypeError(f"commit_if is {commit_if.spec}", need="bool[]")
+        if len(self._checked) >= self._max_plans:
+            self._checked.clear()
+        self._checked.add(request)
+
     def _flatten(self, fetches: Any, found: list[Tensor]) -> Callable[[Any], Any]:
         """Collect the tensors of a structure, and return what rebuilds it from arrays."""
         if isinstance(fetches, (str, Tensor)):
-            found.append(self._named(fetches, FeedError))
+            found.append(fetches if isinstance(fetches, Tensor) else self._named(fetches))
             return next
         if isinstance(fetches, Mapping):
             parts = {k: self._flatten(v, found) for k, v in fetches.items()}
@@ -174,13 +192,13 @@ class Session:
             f"{fetches!r} cannot be fetched", need="a tensor, a name, or lists of these"
         )
 
-    def _named(self, key: Any, error: type[GraphError] = FeedError) -> Tensor:
+    def _named(self, key: Any) -> Tensor:
         if isinstance(key, Tensor):
             return self.graph.check_member(key)
         if isinstance(key, str) and key in self.graph:
             return self.graph[key]
         names = ", ".join(repr(t.name) for t in self.graph.placeholders) or "none"
-        raise error(
+        raise FeedError(
             f"graph {self.graph.name!r} has no tensor {key!r}", facts=[f"placeholders: {names}"]
         )
 
