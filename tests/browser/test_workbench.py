@@ -44,10 +44,9 @@ SHOW = """
 bench = Workbench(g, trainer, expanded=[])
 bench.observe(lambda change: note("selected", name=change["new"]), "selected")
 bench.observe(lambda change: note("expanded", scopes=change["new"]), "expanded")
-bench.observe(
-    lambda change: note("frozen", names=change["new"], step=trainer.steps_done, w=digest("hidden/w")),
-    "frozen",
-)
+def on_frozen(change):
+    note("frozen", names=change["new"], step=trainer.steps_done, w=digest("hidden/w"))
+bench.observe(on_frozen, "frozen")
 bench
 """
 

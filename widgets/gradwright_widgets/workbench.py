@@ -38,4 +38,9 @@ class Workbench(GraphPanel, ParameterPanel, PlotPanel):
         if trainer is not None:
             self.show(trainer.history)
 
+    def to_table(self) -> str:
+        """Return nodes, parameters and the last values of the curves as HTML tables."""
+        panels = (GraphPanel, ParameterPanel, PlotPanel)
+        return "".join(panel.to_table(self) for panel in panels)
+
     height = traitlets.Int(560, min=320, max=4000, help="Height in pixels.").tag(sync=True)

@@ -1,0 +1,491 @@
+"""The widgets without a browser: traits, messages, commands, saved pages, TypeScript tests."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+import weakref
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
+from gradwright_widgets._base import STATIC
+from gradwright_widgets._pace import CommandQueue, Pace
+from gradwright_widgets.graph_spec import category, graph_spec
+
+EVIL = '<img src=x onerror="alert(1)">'
+FRONTEND = Path(__file__).parents[1] / "widgets/frontend"
+
+
+@pytest.fixture
+def graph():
+    g = gw.Graph("digits")
+    x = g.placeholder("x", ("B", 8))
+    t = g.placeholder("t", ("B",), dtype="int64")
+    with g.scope("hidden"):
+        w = g.variable("w", (8, 6), init=gw.init.he_normal(seed=0))
+        h = gw.nn.relu(x @ w + g.variable("b", (6,)))
+    logits = h @ g.variable("w2", (6, 3), init=gw.init.xavier_uniform(seed=1))
+    gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
+    g.variable("counter", (), init=0, dtype="int64")
+    return g
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 96)
+    return {"x": (np.eye(3, 8)[y] * 3 + rng.standard_normal((96, 8))).astype("f4"), "t": y}
+
+
+@pytest.fixture
+def trainer(graph):
+    return gw.Trainer(graph, "loss", optimizer=gw.optim.SGD(0.05))
+
+
+def sent(widget, monkeypatch):
+    """Collect the custom messages that a widget sends from now on."""
+    messages = []
+    monkeypatch.setattr(
+        widget, "send", lambda content, buffers=None: messages.append((content, buffers))
+    )
+    return messages
+
+
+def wait_for(question):
+    end = time.monotonic() + 30
+    while not question():
+        assert time.monotonic() < end, "waited for 30 s"
+        time.sleep(0.001)
+
+
+def int32(buffer):
+    return np.frombuffer(buffer, "<i4")
+
+
+# -- the graph on the wire ---------------------------------------------------------------------
+
+
+def test_spec_lists_every_node_and_edge(graph):
+    spec = graph_spec(graph)
+    assert spec["names"] == [node.name for node in graph.nodes]
+    assert [spec["ops"][k] for k in int32(spec["call"])] == [n.op.name for n in graph.nodes]
+    tensors = [t for node in graph.nodes for t in node.outputs]
+    assert [spec["specs"][k] for k in int32(spec["spec"])] == [str(t.spec) for t in tensors]
+    edges = int32(spec["edges"]).reshape(-1, 3)
+    found = [(tensors[t].name, spec["names"][i], k) for t, i, k in edges.tolist()]
+    assert found == [
+        (t.name, n.name, k) for n in graph.nodes for k, t in enumerate(n.inputs) if t is not None
+    ]
+
+
+def test_spec_keeps_outputs_and_missing_inputs_apart():
+    g = gw.Graph()
+    x = g.placeholder("x", (4, 4))
+    a, b = gw.split(x, 2, name="parts")
+    _ = (a - b).node
+    spec = graph_spec(g)
+    first = int32(spec["first_tensor"])
+    parts = spec["names"].index("parts")
+    edges = int32(spec["edges"]).reshape(-1, 3).tolist()
+    last = [(t - first[parts], k) for t, i, k in edges if spec["names"][i] == "sub"]
+    assert last == [(0, 0), (1, 1)]
+
+
+def test_spec_leaves_gradients_out_unless_asked_for(graph):
+    gw.gradients(graph["loss"], [graph["hidden/w"]])
+    assert len(graph_spec(graph)["names"]) == len(graph.nodes)
+    assert len(graph_spec(graph, gradients=True)["names"]) == len(graph.all_nodes)
+
+
+def test_every_op_has_a_colour(graph):
+    known = set(re.findall(r"--gw-c-(\w+)", (FRONTEND / "src/style.css").read_text()))
+    assert {category(node) for node in graph.nodes} <= known
+    assert category(graph.node("hidden/relu")) == "activation"
+    assert category(graph.node("loss")) == "loss"
+
+
+# -- traits ------------------------------------------------------------------------------------
+
+
+def test_an_unknown_option_names_the_one_that_was_meant(graph):
+    with pytest.raises(TypeError, match="GraphView has no option 'heigth'; did you mean 'height'"):
+        GraphView(graph, heigth=300)
+    with pytest.raises(TypeError, match="there are expanded, frozen, graph_spec"):
+        GraphView(graph, zzz=1)
+    with pytest.raises(TypeError, match=r"shows a gradwright\.Graph, got 'digits'"):
+        GraphView("digits")
+
+
+def test_selection_and_scopes_are_checked(graph):
+    view = GraphView(graph)
+    for name in ("hidden/w", "hidden/", "loss", ""):
+        view.selected = name
+    with pytest.raises(gw.errors.GraphError, match="nothing is called 'hidden/v'"):
+        view.selected = "hidden/v"
+    with pytest.raises(gw.errors.GraphError, match="has no scope 'visible'"):
+        view.expanded = ["hidden", "visible"]
+    assert (view.selected, view.expanded) == ("", None)
+
+
+def test_selection_is_reported(graph):
+    view, names = GraphView(graph), []
+    view.on_select(names.append)
+    view.selected = "loss"
+    assert names == ["loss"]
+
+
+def test_refresh_follows_the_graph(graph):
+    view = Workbench(graph, selected="loss", expanded=["hidden"])
+    before = view.graph_spec
+    view.refresh()
+    assert view.graph_spec is before, "nothing has changed, so nothing is sent"
+    graph.freeze("hidden/*")
+    gw.nn.softmax(graph["matmul"], name="p")
+    view.refresh()
+    assert view.frozen == ["hidden/w", "hidden/b"]
+    assert "p" in view.graph_spec["names"]
+    assert (view.selected, view.expanded) == ("loss", ["hidden"])
+
+
+def test_a_module_that_was_not_built_is_named(graph, monkeypatch, tmp_path):
+    from gradwright_widgets import _base
+
+    _base.bundle.cache_clear()
+    monkeypatch.setattr(_base, "STATIC", tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"without graph_view\.js[\s\S]*npm run build"):
+        GraphView(graph)
+    _base.bundle.cache_clear()
+
+
+# -- parameters --------------------------------------------------------------------------------
+
+
+def test_the_table_lists_what_can_be_trained(graph):
+    table = ParameterTable(graph)
+    assert [p["name"] for p in table.parameters] == ["hidden/w", "hidden/b", "w2"]
+    assert table.parameters[0] == {
+        "name": "hidden/w",
+        "shape": [8, 6],
+        "dtype": "f32",
+        "count": 48,
+    }
+
+
+def test_the_box_freezes_the_graph(graph, monkeypatch):
+    table = ParameterTable(graph)
+    messages = sent(table, monkeypatch)
+    freeze = {"kind": "parameters.freeze", "name": "hidden/w", "frozen": True}
+    table._receive(table, freeze, [])
+    assert not graph["hidden/w"].trainable
+    assert graph["hidden/b"].trainable
+    assert table.frozen == ["hidden/w"]
+    assert messages == [({"kind": "parameters.done"}, None)]
+    table._receive(table, {**freeze, "frozen": False}, [])
+    assert graph["hidden/w"].trainable
+    assert table.frozen == []
+
+
+def test_a_name_with_wildcards_freezes_itself_alone():
+    g = gw.Graph()
+    g.variable("w*", ())
+    g.variable("w2", ())
+    table = ParameterTable(g)
+    table._receive(table, {"kind": "parameters.freeze", "name": "w*", "frozen": True}, [])
+    assert table.frozen == ["w*"]
+
+
+def test_a_request_that_fails_is_shown_and_answered(graph, monkeypatch):
+    table = ParameterTable(graph)
+    messages = sent(table, monkeypatch)
+    table.freeze("nothing*")
+    assert "no floating variable fits 'nothing*'" in table.message
+    assert messages == [({"kind": "parameters.done"}, None)]
+    table.freeze("hidden/*")
+    assert table.message == ""
+    table._receive(table, {"kind": "parameters.freeze", "name": "gone", "frozen": True}, [])
+    assert "gone" in table.message
+
+
+def test_unknown_messages_are_ignored(graph):
+    bench = Workbench(graph)
+    for content in ({"kind": "__init__"}, {"kind": ["x"]}, {}, "text", None):
+        bench._receive(bench, content, [])
+
+
+# -- following a trainer -----------------------------------------------------------------------
+
+
+def test_curves_follow_the_trainer(trainer, data):
+    plot = LivePlot(trainer)
+    history = trainer.fit(data, epochs=3, batch_size=32, validation=data, progress=False)
+    steps, losses = plot.points("loss", "step")
+    assert steps == list(range(1, 10))
+    np.testing.assert_array_equal(losses, history.steps["loss"])
+    np.testing.assert_array_equal(plot.points("loss", "validation")[1], history.epochs["val_loss"])
+    np.testing.assert_array_equal(plot.points("loss", "train")[1], history.epochs["loss"])
+    assert plot.points("grad_norm", "step") == ([], [])
+    assert plot.status == "epoch 3 · step 9"
+
+
+def test_curves_of_training_that_has_been_are_there(trainer, data):
+    live = LivePlot(trainer)
+    trainer.fit(data, epochs=2, batch_size=32, validation=data, progress=False)
+    late = LivePlot(trainer)
+    for name in ("step", "train", "validation"):
+        assert late.points("loss", name) == live.points("loss", name)
+
+
+def test_a_frozen_parameter_stays_bit_for_bit(graph, trainer, data):
+    bench = Workbench(graph, trainer)
+
+    class FreezeAtStepThree(gw.Callback):
+        def on_step_end(self, trainer, record):
+            if record.step == 3:
+                request = {"kind": "parameters.freeze", "name": "hidden/w", "frozen": True}
+                thread = threading.Thread(target=bench._receive, args=(bench, request, []))
+                thread.start()
+                thread.join()
+                assert graph["hidden/w"].trainable, "the command waits for the step boundary"
+            if record.step == 4:
+                self.held = graph.values["hidden/w"].copy()
+
+    # Called before the workbench's own callback, and so between the step and its boundary.
+    follow = trainer.callbacks[-1]
+    trainer.remove_callback(follow)
+    probe = FreezeAtStepThree()
+    trainer.add_callback(probe)
+    trainer.add_callback(follow)
+    before = graph.values["w2"].copy()
+    trainer.fit(data, epochs=4, batch_size=32, progress=False)
+    assert bench.frozen == ["hidden/w"]
+    np.testing.assert_array_equal(graph.values["hidden/w"], probe.held)
+    assert np.abs(graph.values["w2"] - before).max() > 0
+
+
+def test_commands_run_while_the_training_is_paused(graph, trainer, data):
+    bench = Workbench(graph, trainer)
+    thread = threading.Thread(
+        target=lambda: trainer.fit(data, epochs=10_000, batch_size=32, progress=False)
+    )
+    thread.start()
+    try:
+        wait_for(lambda: trainer.steps_done >= 3)
+        trainer.pause(wait=True)
+        bench.freeze("w2")
+        assert not graph["w2"].trainable
+    finally:
+        trainer.stop()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert not bench.commands.busy
+
+
+def test_an_error_in_training_leaves_the_widgets_usable(graph, trainer, data):
+    bench = Workbench(graph, trainer)
+    with pytest.raises(gw.errors.GradwrightError):
+        trainer.fit({**data, "x": data["x"] * np.float32("nan")}, progress=False)
+    bench.freeze("w2")
+    assert bench.frozen == ["w2"]
+
+
+def test_a_closed_or_forgotten_widget_costs_nothing(graph, trainer, data):
+    bench = Workbench(graph, trainer)
+    bench.close()
+    gone = weakref.ref(bench)
+    trainer.fit(data, progress=False)
+    assert bench.points("loss", "step") == ([], [])
+    del bench
+    gc.collect()
+    assert gone() is None
+    assert not [t for t in threading.enumerate() if isinstance(t, threading.Timer)]
+
+
+# -- messages and their pace -------------------------------------------------------------------
+
+
+def test_points_leave_as_one_frame_and_in_order(monkeypatch):
+    plot = LivePlot()
+    messages = sent(plot, monkeypatch)
+    for step in range(5000):
+        plot.append(step, {"loss": step / 2, "accuracy": 0.5})
+    plot._pace.flush()
+    assert len(messages) < 30
+    found = {0: [], 1: []}
+    for content, (xs, ys) in messages:
+        assert content["kind"] == "plot"
+        at = 0
+        for part in content["parts"]:
+            assert part["start"] == len(found[part["series"]])
+            stretch = slice(at, at + part["count"])
+            found[part["series"]] += np.frombuffer(ys, "<f8")[stretch].tolist()
+            at += part["count"]
+        assert len(xs) == len(ys) == 8 * at
+    assert found[0] == [step / 2 for step in range(5000)]
+    assert found[1] == [0.5] * 5000
+
+
+def test_a_new_view_gets_everything(monkeypatch):
+    plot = LivePlot()
+    plot.extend("loss", "train", range(100), np.arange(100) / 7)
+    plot._pace.flush()
+    messages = sent(plot, monkeypatch)
+    plot._receive(plot, {"kind": "plot.sync"}, [])
+    ((content, (_, ys)),) = messages
+    assert content["parts"] == [{"series": 0, "start": 0, "count": 100}]
+    np.testing.assert_array_equal(np.frombuffer(ys, "<f8"), np.arange(100) / 7)
+
+
+def test_a_reset_starts_another_run(monkeypatch):
+    plot = LivePlot()
+    plot.append(1, {"loss": 3.0})
+    plot.reset()
+    plot.append(1, {"loss": 2.0})
+    content, _ = plot.new_view_messages()[0]
+    assert content["run"] == 1
+    assert plot.points("loss") == ([1.0], [2.0])
+
+
+def test_pace_holds_back_and_then_sends():
+    sent_at = []
+    pace = Pace(lambda: sent_at.append(time.monotonic()), per_second=50)
+    for _ in range(20):
+        pace.request()
+    assert len(sent_at) == 1, "the first at once, the others together"
+    wait_for(lambda: len(sent_at) == 2)
+    assert sent_at[1] - sent_at[0] >= 0.015
+
+
+def test_commands_never_run_side_by_side():
+    commands, running, most = CommandQueue(), [0], [0]
+
+    def command():
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.001)
+        running[0] -= 1
+
+    threads = [
+        threading.Thread(target=lambda: [commands.submit(command) for _ in range(10)])
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most[0] == 1
+
+
+# -- views that last ---------------------------------------------------------------------------
+
+
+def evil_graph():
+    g = gw.Graph(EVIL)
+    with g.scope("<"):
+        x = g.variable("script>alert(2)<", (2,))
+    gw.exp(x, name=EVIL)
+    return g
+
+
+def test_a_saved_page_is_whole_and_its_names_are_text(tmp_path):
+    g = evil_graph()
+    bench = Workbench(g, selected=EVIL)
+    bench.append(1, {EVIL: 0.5})
+    page = bench.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8") == page
+    code = re.search(r'import\("data:text/javascript;base64,([\w+/=]+)"\)', page)
+    assert base64.b64decode(code[1]) == (STATIC / "workbench.js").read_bytes()
+    rest = page.replace(code[1], "")
+    assert EVIL not in rest
+    assert rest.count("<script") == rest.count("</script") == 2
+    assert not re.search(r"""(src|href)=["']|https?:|@import|url\(""", rest)
+    saved = json.loads(re.search(r'id="saved">(.*?)</script>', rest)[1])
+    assert saved["state"]["graph_spec"]["names"] == [node.name for node in g.nodes]
+    assert saved["state"]["selected"] == EVIL
+    ys = base64.b64decode(saved["messages"][0]["buffers"][1]["$bytes"])
+    assert np.frombuffer(ys, "<f8").tolist() == [0.5]
+
+
+@pytest.mark.parametrize("module", ["graph_view", "live_plot", "parameter_table", "workbench"])
+def test_modules_are_small_and_ask_for_nothing(module):
+    source = (STATIC / f"{module}.js").read_text("utf-8")
+    assert len(source) < 150_000
+    hosts = set(re.findall(r"https?://([\w.]+)", source))
+    assert hosts <= {"www.w3.org"}, "a namespace, which nobody fetches"
+
+
+def test_still_views_are_well_formed_and_escaped():
+    g = evil_graph()
+    bench = Workbench(g)
+    for step in range(10):
+        bench.append(step, {EVIL: step * 1.0, "nan": float("nan")})
+    pictures = [bench.to_svg(), LivePlot.to_svg(bench)]
+    for svg in pictures:
+        texts = [e.text for e in ElementTree.fromstring(svg).iter() if e.text]
+        assert any(text.startswith("<img src=x") for text in texts)
+    table = bench.to_table()
+    assert "<img" not in table
+    assert table.count("&lt;img src=x") == 1 + 1
+
+
+def test_the_notebook_keeps_a_still_view(graph):
+    bench = Workbench(graph)
+    data, _ = bench._repr_mimebundle_()
+    assert set(data) >= {"application/vnd.jupyter.widget-view+json", "image/svg+xml", "text/html"}
+    assert set(bench.static()._repr_mimebundle_()) == {"image/svg+xml", "text/html"}
+    assert "<td>48</td>" in ParameterTable(graph).to_table()
+    assert "<td>48</td>" in bench.to_table(), "parameters"
+    assert "<td>relu</td>" in bench.to_table(), "nodes"
+    assert LivePlot()._repr_mimebundle_()[0].keys().isdisjoint({"image/svg+xml", "text/html"})
+
+
+def test_a_large_graph_is_drawn_by_its_scopes():
+    g = gw.Graph("deep")
+    x = g.placeholder("x", (2,))
+    for block in range(12):
+        with g.scope(f"block{block}"):
+            for _ in range(10):
+                x = gw.exp(x)
+    texts = [e.text for e in ElementTree.fromstring(GraphView(g).to_svg()).iter() if e.text]
+    assert texts.count("10 nodes") == 12
+    wide = gw.Graph("wide")
+    for i in range(60):
+        wide.placeholder(f"x{i}", ())
+    assert GraphView(wide).to_svg() == ""
+    assert "60" in GraphView(wide).to_table()
+
+
+def test_an_empty_graph_is_shown():
+    bench = Workbench(gw.Graph("empty"))
+    assert bench.to_svg() == ""
+    assert "<table>" in bench.to_table()
+    assert bench.to_html()
+
+
+# -- the browser side --------------------------------------------------------------------------
+
+
+def test_the_typescript_tests_pass():
+    """Types, layout against Graphviz, curves, SVG: `npm run check` and `npm test`."""
+    npm = shutil.which("npm")
+    if not npm or not (FRONTEND / "node_modules").is_dir():
+        why = "no Node, or no `npm ci` in widgets/frontend"
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(f"CI runs the TypeScript tests, but there is {why}")
+        pytest.skip(why)
+    for script in ("check", "test"):
+        run = subprocess.run(
+            [npm, "run", "--silent", script], cwd=FRONTEND, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
