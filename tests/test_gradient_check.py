@@ -326,9 +326,17 @@ def test_the_direction_finds_what_a_sample_misses() -> None:
     g = gw.Graph()
     w = g.variable("w", init=np.linspace(0.1, 1.0, 50))
     loss = (w * w).sum() + Dead()(w[-1:]).sum()
-    report = gw.gradient_check(g, loss, max_per_param=0)
-    assert report.parameters["w"].checked == 0 and not report.passed
+    report = gw.gradient_check(g, loss, max_per_param=1)
+    assert report.parameters["w"].checked == 1 and not report.passed
     assert report.worst is not None and report.worst.index is None
+
+
+def test_nodes_alone() -> None:
+    for op in (Right(), Dead()):
+        g, loss = linear(op)
+        report = gw.gradient_check(g, loss, {"x": X}, max_per_param=0)
+        assert report.passed is isinstance(op, Right)
+        assert report.parameters["w"].verdict == "unchecked" and report.worst is None
 
 
 @pytest.mark.parametrize("kind", ["event", "function"])

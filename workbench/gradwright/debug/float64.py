@@ -191,6 +191,15 @@ class Calls:
                 numbers.update(zip(node.outputs, made, strict=True))
         return [numbers[t] for t in sub.outputs]
 
+    def prune(self, targets: Sequence[int]) -> None:
+        """Drop the calls that no target needs."""
+        needed, kept = set(targets), []
+        for call in reversed(self.calls):
+            if not needed.isdisjoint(call.outs):
+                needed.update(call.ins)
+                kept.append(call)
+        self.calls = kept[::-1]
+
     def run(self) -> list[Any]:
         """Run all calls and return the registers."""
         held = self.registers
@@ -238,6 +247,7 @@ class Function:
                 for t, out in zip(node.outputs, outs, strict=True):
                     numbers.setdefault(t, out)
         self._targets = [number(t) for t in targets]
+        self.calls.prune(self._targets)
 
     def registers(self, *arrays: Array) -> list[Any]:
         """Run with other values of the given tensors and return all registers."""

@@ -84,10 +84,13 @@ class Comparison:
         return apart / self.tolerance if self.tolerance > 0 else math.inf if apart else 0.0
 
 
-def compare(f: Function, analytic: float, *, scale: float = 1.0, rtol: float = 1e-5) -> Comparison:
+def compare(
+    f: Function, analytic: float, *, scale: float = 1.0, magnitude: float = 0.0, rtol: float = 1e-5
+) -> Comparison:
     """Hold an analytic derivative of ``f`` at 0 against finite differences.
 
-    ``scale`` is the size of what f's argument is added to; steps are relative to it.
+    ``scale`` is the size of what f's argument is added to; steps are relative to it. ``magnitude``
+    is the size of the terms that f adds up, whose rounding a small sum does not show.
 
     >>> compare(lambda t: (3.0 + t) ** 2, 6.0).verdict
     'ok'
@@ -107,7 +110,7 @@ def compare(f: Function, analytic: float, *, scale: float = 1.0, rtol: float = 1
         rounding <= rtol * size or above == below == f(0)
     ):
         return Comparison("ok", analytic, central, rounding + rtol * size)
-    return judge(analytic, slope(f, scale=scale), rtol)
+    return judge(analytic, slope(f, scale=scale, magnitude=magnitude), rtol)
 
 
 def judge(analytic: float, found: Slope, rtol: float) -> Comparison:
@@ -138,8 +141,10 @@ def _agrees(analytic: float, found: Slope, rtol: float) -> bool:
     return False
 
 
-def slope(f: Function, *, scale: float = 1.0) -> Slope:
+def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     """Return the derivative of ``f`` at 0 from a sweep of 13 steps and extrapolation.
+
+    ``scale`` and ``magnitude`` as for :func:`compare`.
 
     >>> found = slope(lambda t: math.exp(t))
     >>> abs(found.value - 1) < 1e-11, found.error < 1e-9, found.kink
@@ -149,12 +154,13 @@ def slope(f: Function, *, scale: float = 1.0) -> Slope:
     zero = f(0.0)
     above = np.array([f(h) for h in steps])
     below = np.array([f(-h) for h in steps])
-    noise = max(measured_noise(f, scale), _EPS * abs(zero))
+    noise = max(measured_noise(f, scale), _EPS * max(abs(zero), magnitude))
+    noises = np.maximum(noise, _EPS * np.fmax(abs(above), abs(below))) / steps
     with np.errstate(all="ignore"):
         central = (above - below) / (2 * steps)
         gap = (above - 2 * zero + below) / steps
-        value, error, best = _extrapolate(central, noise / steps)
-        at = _kink(gap, noise / steps)
+        value, error, best = _extrapolate(central, noises)
+        at = _kink(gap, noises)
         side = best if at is None else at
         left, right = (zero - below[side]) / steps[side], (above[side] - zero) / steps[side]
     return Slope(

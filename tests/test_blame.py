@@ -1,0 +1,320 @@
+"""Mutation test of blame: break one vjp at a time, and the checker has to name that node.
+
+Three networks of at least 30 ops. Every node that the gradient passes through is broken in four
+ways: a sign, a factor, two inputs mixed up, and a sum that drops a term. Then the same networks,
+unbroken, on 200 seeds with ties of relu, abs and max: there must be no alarm at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.debug.blame import LocalCheck
+from gradwright.gradient import Pullback, pull_back
+from gradwright.graph import Node, Source
+from gradwright.op import OPS, Op, run_forward
+from gradwright.spec import is_floating
+from gradwright.testing import cases, samples
+
+Feeds = dict[str, np.ndarray[Any, Any]]
+Network = tuple[gw.Graph, gw.Tensor, Callable[[np.random.Generator], Feeds]]
+
+
+# -- three networks --------------------------------------------------------------------------------
+
+
+def variable(name: str, *shape: int) -> gw.Tensor:
+    return gw.graph.active_graph().variable(name, shape)  # type: ignore[union-attr]
+
+
+def mlp() -> Network:
+    """Linear layers, all kinds of norms and activations, a penalty; labels as classes."""
+    g = gw.Graph("mlp")
+    x, t = g.placeholder("x", (None, 6)), g.placeholder("t", (None,), "int64")
+    with g.scope("a"):
+        h = gw.nn.relu(x @ variable("w", 6, 8) + variable("b", 8))
+        h = gw.nn.layer_norm(h, variable("scale", 8), variable("shift", 8))
+    with g.scope("b"):
+        u = gw.nn.gelu(h @ variable("w", 8, 8))
+        u = gw.nn.rms_norm(u + h, variable("scale", 8))
+        u = gw.nn.dropout(gw.nn.silu(u), 0.3)
+    with g.scope("c"):
+        n = gw.nn.batch_norm(u @ variable("w", 8, 8), name="norm")
+        v = gw.maximum(gw.nn.leaky_relu(n), gw.tanh(n) * 0.5)
+        v = gw.concat([v, gw.abs(u)], axis=-1)
+    with g.scope("d"):
+        gate = gw.nn.sigmoid(v @ variable("gate", 16, 5))
+        logits = gate * (v @ variable("w", 16, 5)) + variable("b", 5)
+    fit = gw.loss.sparse_softmax_cross_entropy(t, logits, name="fit")
+    size = gw.sqrt((g["a/w"] ** 2.0).sum() + gw.exp(g["d/b"]).mean())
+    loss = gw.identity(fit + size * 0.01 - gw.log1p(gw.square(u).mean()) / 3.0, name="loss")
+
+    def feeds(rng: np.random.Generator) -> Feeds:
+        return {"x": grid(rng, (4, 6)), "t": rng.integers(0, 5, 4)}
+
+    return g, loss, feeds
+
+
+def cnn() -> Network:
+    """Convolutions with stride, padding and groups, pooling, and a regression on top."""
+    g = gw.Graph("cnn")
+    x, t = g.placeholder("x", (None, 2, 7, 7)), g.placeholder("t", (None, 3))
+    with g.scope("stem"):
+        h = gw.cnn.conv2d(x, variable("w", 4, 2, 3, 3), variable("b", 4), padding=1)
+        h = gw.nn.relu(gw.nn.batch_norm(h, name="norm"))
+        h = gw.cnn.max_pool2d(h, 2)
+    with g.scope("block"):
+        left = gw.cnn.conv2d(h, variable("w", 4, 2, 2, 2), groups=2, dilation=1)
+        left = gw.nn.elu(left)
+        right = gw.cnn.avg_pool2d(gw.pad(h, ((0, 0), (0, 0), (0, 1), (1, 0))), 3, stride=1)
+        h = gw.nn.relu6(left + right * variable("mix", 1, 4, 1, 1))
+    with g.scope("head"):
+        top, bottom = gw.split(h, 2, axis=1)
+        pooled = gw.stack([top.max((2, 3)), gw.nn.softplus(bottom.mean((2, 3)))], axis=1)
+        flat = gw.reshape(gw.transpose(pooled, (0, 2, 1)), (-1, 4))
+        flat = gw.clip(flat, -2.0, 2.0) - gw.flip(flat, axis=1) * 0.5
+        y = gw.nn.linear(flat, variable("w", 4, 3), variable("b", 3))
+        y = gw.where(y > 0.0, y, y * y * 0.1)
+    penalty = gw.erf(g["stem/w"]).mean() + gw.minimum(g["block/w"], 0.3).sum() * 0.1
+    fit = gw.loss.huber(t, y, name="fit") + gw.loss.mean_squared_error(t, gw.sin(y))
+    spread = gw.tile(g["head/b"], (2,)).cumsum(0)[::2].prod()
+    loss = gw.identity(fit + penalty - spread * 0.01, name="loss")
+
+    def feeds(rng: np.random.Generator) -> Feeds:
+        return {"x": grid(rng, (2, 2, 7, 7)), "t": grid(rng, (2, 3))}
+
+    return g, loss, feeds
+
+
+def attention() -> Network:
+    """Tied embedding, a block with causal attention written out and one fused, log-softmax."""
+    g = gw.Graph("attention")
+    ids = g.placeholder("ids", (None, 5), "int64")
+    with g:
+        table, places = variable("table", 7, 6), variable("places", 5, 6)
+        wq, wk, wv, wo = (variable(f"w{k}", 6, 6) for k in "qkvo")
+    h = gw.nn.embedding(ids, table) + places
+    with g.scope("written"):
+        n = gw.nn.rms_norm(h)
+        q, k, v = ((n @ w).reshape(-1, 5, 2, 3).transpose(0, 2, 1, 3) for w in (wq, wk, wv))
+        scores = q @ gw.swapaxes(k, -1, -2) / np.sqrt(3.0)
+        mask = g.constant(np.tril(np.ones((5, 5), bool)))
+        weights = gw.nn.softmax(gw.where(mask, scores, -1e9))
+        mixed = (weights @ v).transpose(0, 2, 1, 3).reshape(-1, 5, 6)
+        h = h + mixed @ wo
+    with g.scope("fused"):
+        n = gw.nn.layer_norm(h)
+        q, k, v = (gw.expand_dims(n @ w, 1) for w in (wq, wk, wv))
+        h = h + gw.squeeze(gw.nn.scaled_dot_product_attention(q, k, v, is_causal=True), 1)
+    with g.scope("out"):
+        first, last = h[:, :-1], gw.gather(h, g.constant(np.array([4, 4])), axis=1)
+        scale = gw.rsqrt(gw.squared_difference(last, 0.1).mean(-1, keepdims=True) + 1.0)
+        logits = (first * scale[:, :1]) @ table.T  # tied
+        chosen = gw.take_along_axis(gw.nn.log_softmax(logits), ids[:, 1:, None], axis=-1)
+        loss = gw.neg(chosen).mean(name="loss")
+
+    def feeds(rng: np.random.Generator) -> Feeds:
+        return {"ids": rng.integers(0, 7, (3, 5))}
+
+    return g, loss, feeds
+
+
+def grid(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return multiples of 1/2, so that sums hit 0 and maxima tie."""
+    return rng.integers(-3, 4, shape) / 2
+
+
+def randomise(g: gw.Graph, rng: np.random.Generator, *, ties: bool) -> None:
+    """Give all parameters new values; with ``ties`` on a grid, with zero units."""
+    for w in g.trainable:
+        if ties:
+            array = grid(rng, w.shape)  # type: ignore[arg-type]
+            array[..., -1] = 0.0
+        else:
+            array = rng.standard_normal(w.shape) * 0.6  # type: ignore[arg-type]
+        g.values[w.name] = array
+
+
+NETWORKS = {"mlp": mlp, "cnn": cnn, "attention": attention}
+
+
+# -- four ways to break a vjp ----------------------------------------------------------------------
+
+
+def broken(op: Op, how: str) -> Op:
+    """Return the op with a vjp that is wrong in one way."""
+    cls = type(op)
+
+    def vjp(self: Op, gs: Any, ys: Any, xs: Any) -> Any:
+        return MUTATIONS[how](op, list(gs), list(ys), list(xs))
+
+    body = {"vjp": vjp, "name": cls.name, "registered": False, "__module__": __name__}
+    return type(f"_Broken{cls.__name__}", (cls,), body)(**op.attributes())
+
+
+def cotangents(op: Op, gs: Sequence[Any], ys: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+    wanted = [x is not None and is_floating(x.dtype) for x in xs]
+    node: Any = SimpleNamespace(op=op, outputs=tuple(ys), inputs=tuple(xs))
+    return list(pull_back(node, gs, wanted))
+
+
+def held(found: Sequence[Any]) -> list[int]:
+    return [i for i, g in enumerate(found) if isinstance(g, gw.Tensor)]
+
+
+def sign(op: Op, gs: list[Any], ys: list[Any], xs: list[Any]) -> list[Any]:
+    found = cotangents(op, gs, ys, xs)
+    first = held(found)[0]
+    found[first] = -found[first]
+    return found
+
+
+def factor(op: Op, gs: list[Any], ys: list[Any], xs: list[Any]) -> list[Any]:
+    found = cotangents(op, gs, ys, xs)
+    last = held(found)[-1]
+    found[last] = found[last] * 1.01
+    return found
+
+
+def swapped(op: Op, gs: list[Any], ys: list[Any], xs: list[Any]) -> list[Any]:
+    """Exchange two inputs' cotangents; else take the output for the input; else flip an axis."""
+    found = cotangents(op, gs, ys, xs)
+    at = held(found)
+    for i, j in itertools.pairwise(at):
+        if found[i].spec == found[j].spec and xs[i].spec == xs[j].spec:
+            found[i], found[j] = found[j], found[i]
+            return found
+    if op.has_vjp() and len(xs) == len(ys) == 1 and xs[0].spec == ys[0].spec:
+        return cotangents(op, gs, xs, ys)
+    last = at[-1]
+    axes = [a for a, d in enumerate(found[last].shape) if isinstance(d, int) and d > 1]
+    found[last] = gw.flip(found[last], axis=axes[0]) if axes else found[last] * 2.0
+    return found
+
+
+def dropped(op: Op, gs: list[Any], ys: list[Any], xs: list[Any]) -> list[Any]:
+    """Leave out a term: the first slice instead of the sum, or nothing from the last row."""
+    found = cotangents(op, gs, ys, xs)
+    for i in held(found):
+        lead = found[i].rank - xs[i].rank
+        if found[i].shape != xs[i].shape:
+            cut = [slice(0, 1) if d == 1 else slice(None) for d in xs[i].shape]
+            found[i] = found[i][(*[0] * lead, *cut)]
+            return found
+    weighted = []
+    for g in gs:
+        if isinstance(g, gw.Tensor) and g.shape:
+            mask = np.ones(g.shape)
+            mask[-1] = 0.0
+            weighted.append(g * mask)
+        else:
+            weighted.append(g * 0.0 if isinstance(g, gw.Tensor) else g)
+    return cotangents(op, weighted, ys, xs)
+
+
+MUTATIONS = {"sign": sign, "factor": factor, "swapped": swapped, "dropped": dropped}
+
+
+# -- the tests -------------------------------------------------------------------------------------
+
+
+def on_path(g: gw.Graph, loss: gw.Tensor) -> list[Node]:
+    """Return the nodes between the parameters and the loss."""
+    reached = {w.node for w in g.trainable}
+    for node in gw.graph.ancestors([loss]):
+        if not isinstance(node.op, Source) and any(
+            t is not None and t.node in reached and is_floating(t.dtype) for t in node.inputs
+        ):
+            reached.add(node)
+    return [n for n in gw.graph.ancestors([loss]) if n in reached and n.kind == "array"]
+
+
+def analytic(report: Any) -> list[np.ndarray[Any, Any]]:
+    return [p.analytic for p in report.parameters.values()]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_broken_node_is_named(name: str) -> None:
+    g, loss, feeds = NETWORKS[name]()
+    rng = np.random.default_rng(0)
+    randomise(g, rng, ties=False)
+    data = feeds(rng)
+
+    def check() -> Any:
+        return gw.gradient_check(g, loss, data, max_per_param=0, training=True)
+
+    right = check()
+    assert right.passed, right
+    nodes = on_path(g, loss)
+    assert len(nodes) >= 30
+    changed, missed = 0, []
+    for node in nodes:
+        op = node.op
+        for how in MUTATIONS:
+            node.op = broken(op, how)
+            report = check()
+            if not all(map(np.allclose, analytic(report), analytic(right), [1e-9] * 99)):
+                changed += 1
+                if [n.name for n in report.blame] != [node.name] or report.passed:
+                    missed.append((node.name, how, [n.name for n in report.blame]))
+        node.op = op
+    assert changed >= 3 * len(nodes)
+    assert len(missed) <= 0.01 * changed, missed
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_false_alarm_over_200_seeds(name: str) -> None:
+    g, loss, feeds = NETWORKS[name]()
+    verdicts: dict[str, int] = {}
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        randomise(g, rng, ties=seed % 2 == 0)
+        report = gw.gradient_check(
+            g, loss, feeds(rng), max_per_param=1, training=seed % 4 < 2, seed=seed
+        )
+        assert report.passed, f"seed {seed}: {report}"
+        for p in report.parameters.values():
+            verdicts[p.verdict] = verdicts.get(p.verdict, 0) + 1
+    total = sum(verdicts.values())
+    assert verdicts["kink"] > 0 or name == "attention"
+    assert verdicts.get("unclear", 0) <= 0.01 * total, verdicts
+
+
+def local(op: Op, xs: Any, ys: Any, sample: gw.Sample) -> LocalCheck:
+    check = LocalCheck(op, xs, ys, np.random.default_rng(0))
+    if sample.differentiate is not None:
+        check.directions = {i: check.directions[i] for i in sample.differentiate}
+    return check
+
+
+CLASSES = [
+    pytest.param(cls, id=op_name)
+    for op_name, cls in OPS.items()
+    if "/" not in op_name and not issubclass(cls, Source) and cls is not Pullback
+]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_ops_broken_vjp_is_seen(cls: type[Op]) -> None:
+    for sample in samples(cls):
+        if not sample.smooth:
+            continue
+        for op, xs in cases(cls, sample):
+            ys = run_forward(op, xs)
+            right = local(op, xs, ys, sample)
+            live = [t for t in right.vjp.cotangents.values() if t is not None]
+            if not live or not right.directions or not right.outputs:
+                continue
+            expected = right.exact(right.gs)
+            for how in MUTATIONS:
+                wrong = local(broken(op, how), xs, ys, sample)
+                found = wrong.exact(wrong.gs)
+                if not np.allclose([*found.values()], [*expected.values()], rtol=1e-4):
+                    assert wrong.run()[0] == "fail", (op, how)
