@@ -328,6 +328,7 @@ CASES = {
     "field": (lambda d: node(d, "z").update(code="print()"), "unknown field 'code'"),
     "no op": (lambda d: node(d, "z").pop("op"), "has no 'op'"),
     "version": (lambda d: node(d, "z").update(version=True), "version is true or false"),
+    "origin": (lambda d: node(d, "z").update(origin="nothing"), "no node is called 'nothing'"),
     "update": (lambda d: d["updates"].update(w="c"), "the update of 'w' has another spec"),
     "no update": (lambda d: d["updates"].update(w="nothing"), "no node is called 'nothing'"),
     "constant": (lambda d: d["updates"].update(c="c"), "only variables are updated"),

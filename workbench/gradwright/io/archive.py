@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import ArchiveError, GraphError, user_site
 from ..graph import Graph
+from .checked import MAX_JSON
 from .container import Reader, Writer, replacing
 from .document import DOCUMENT, DocumentWriter
 from .rebuild import Document, GraphReader
@@ -64,6 +65,8 @@ def save(
     graph.settle()
     document = DocumentWriter()
     data = document.write(graph, graph.values.snapshot(), _streams(graph))
+    if len(data) > MAX_JSON:
+        raise GraphError(f"{len(data):,} bytes of JSON could not be read again, limit {MAX_JSON:,}")
     values = check_tensors(document.arrays, VALUES)
     with replacing(path) as file, Writer(file) as writer:
         writer.add(DOCUMENT, len(data), [data])

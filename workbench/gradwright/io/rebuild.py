@@ -154,14 +154,15 @@ class GraphReader:
             here = f"{where}, node {name!r}"
             inputs = tuple(None if r is None else _output(nodes, r, here) for r in references[name])
             nodes[name] = self._node(graph, by_name[name], inputs, prefix, here)
+        graph._nodes = {name: nodes[name] for name in by_name}
         for serial, (name, row) in enumerate(by_name.items()):
-            node = graph._nodes[name] = graph.latest = nodes[name]
+            node = graph.latest = nodes[name]
             node.serial = serial
             for t in node.inputs:
                 if t is not None:
                     t.uses.append(node)
             if "origin" in row:
-                node.origin = nodes.get(row["origin"])
+                node.origin = _tensor(graph, row["origin"], f"{where}, node {name!r}").node
         graph._serial = itertools.count(len(nodes))
 
     def _node(

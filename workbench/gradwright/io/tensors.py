@@ -113,6 +113,8 @@ def _header(arrays: Mapping[str, Array]) -> tuple[bytes, int]:
         rows[_stored(name)] = _place(code, (*array.shape, *tail), position, array.nbytes)
         position += array.nbytes
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(text) > MAX_HEADER:
+        raise GraphError(f"a header of {len(text):,} bytes", hint="a smaller max_shard_bytes")
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text, 8 + len(text) + position
 
