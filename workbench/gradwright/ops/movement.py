@@ -249,10 +249,10 @@ def solve_shape(have: Shape, want: Sequence[AnyDim]) -> Shape:
             left.remove(d)
         else:
             right.append(d)
+    if not free and not differ(math.prod(have), math.prod(want)):
+        return tuple(want)
     n: Any
     n, m = math.prod(left), math.prod(right)
-    if not free and not differ(n, m):
-        return tuple(want)
     rest: AnyDim | None
     try:
         rest = None if not m or not free or differ((n // m) * m, n) else n // m

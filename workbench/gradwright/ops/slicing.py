@@ -186,8 +186,8 @@ def _parts(x: Tensor, index: Any) -> list[Any]:
             if kind(item.dtype) not in "iub" or (kind(item.dtype) == "b" and not item.rank):
                 raise DTypeError(f"{item!r} cannot be an index", need="integers, or a bool mask")
             parts.append(item)
-        elif isinstance(item, (list, np.ndarray)):
-            array = np.asarray(item, None if len(item) else np.int64)
+        elif isinstance(item, (list, np.ndarray)) and np.ndim(item):
+            array = np.asarray(item, None if np.size(item) else np.int64)
             if array.dtype.kind not in "iub":
                 raise DTypeError(f"{array.dtype} cannot be an index", need="integers, or a mask")
             parts.append(x.graph.constant(array))
@@ -217,19 +217,13 @@ def subscript(x: Tensor, index: Any) -> Tensor:
         raise ShapeError(
             f"too many indices for {x.name!r}", facts=[f"{x!r}"], need=f"{x.rank} at most"
         )
-    if not any(p is Ellipsis for p in parts):
-        parts.append(Ellipsis)
-    at = next(i for i, p in enumerate(parts) if p is Ellipsis)
+    at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
     advanced = [i for i, p in enumerate(parts) if isinstance(p, Tensor)]
-    fixed = [i for i, p in enumerate(parts) if isinstance(p, (int, Dim, Tensor))]
-    together = not advanced or fixed[-1] - fixed[0] + 1 == len(fixed)
     basic: list[Any] = []
-    axes: dict[int, int] = {}  # place among the parts -> axis after basic indexing
-    for i, part in enumerate(parts):
-        if i == at:
-            basic += [ALL] * free
-        elif isinstance(part, Tensor):
-            axes[i] = sum(not isinstance(b, (int, Dim)) for b in basic)
+    axes: list[int] = []  # axes that the tensors index, after basic indexing
+    for part in (*parts[:at], *[ALL] * free, *parts[at + 1 :]):
+        if isinstance(part, Tensor):
+            axes.append(sum(not isinstance(b, (int, Dim)) for b in basic))
             basic += [ALL] * _width(part)
         else:
             basic.append(part)
@@ -238,8 +232,9 @@ def subscript(x: Tensor, index: Any) -> Tensor:
     y: Tensor = StridedSlice(index=basic)(x) if any(b != ALL for b in basic) else x
     if not advanced:
         return y
-    tensors = [parts[i] for i in advanced]
-    return _take(y, tensors, [axes[i] for i in advanced], together)
+    fixed = [i for i, p in enumerate(parts) if isinstance(p, (int, Dim, Tensor))]
+    together = fixed[-1] - fixed[0] + 1 == len(fixed)
+    return _take(y, [parts[i] for i in advanced], axes, together)
 
 
 def _take(x: Tensor, tensors: list[Tensor], axes: list[int], together: bool) -> Tensor:
