@@ -21,6 +21,7 @@ from gradwright.gradient import Pullback
 from gradwright.lowering import find_launch, lowered_ops
 from gradwright.op import Op, find_op, infer_specs, run_forward
 from gradwright.spec import dtype, spec_of
+from gradwright_kernels import layer_norm
 from gradwright_kernels.compiler import Call
 from gradwright_kernels.interpreter import Interpreter
 
@@ -171,6 +172,13 @@ def test_layer_norm_of_wide_rows(name: str, atol: float, rtol: float) -> None:
     xs = layer_norm_inputs((2, 5000), -1, name)
     agree(find_op("layer_norm")(), xs, 3 * atol, rtol)
     agree(backward(), [*xs, cast(normal((2, 5000)), name)], 3 * atol, rtol)
+
+
+@pytest.mark.parametrize("programs", [2, 264])
+def test_layer_norm_shares_out_many_rows(programs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_norm, "PROGRAMS", programs)  # 38 tiles of rows: loops on either side
+    xs = [*layer_norm_inputs((600, 33), -1, "float32"), cast(normal((600, 33)), "float32")]
+    agree(backward(), xs, 5e-5, 2e-6)
 
 
 @pytest.mark.parametrize(("name", "width"), [("float32", 8193), ("float64", 2049)])
