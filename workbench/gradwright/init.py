@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-import secrets
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -342,7 +342,7 @@ def _draw(
     """Draw an array of step 0, stream 0; halves are drawn as float32 and rounded at the end."""
     _check_floating(dtype)
     if seed is None:
-        seed = secrets.randbits(64)
+        seed = int.from_bytes(os.urandom(8), "little")
     elif not 0 <= seed < 1 << 64:
         raise GraphError(f"seed={seed} is out of range", need="0 <= seed < 2**64")
     wide = np.dtype("float64" if dtype == np.float64 else "float32")

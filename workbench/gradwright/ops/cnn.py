@@ -11,7 +11,7 @@ from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ..spec import TensorSpec, differ, promote
 from .special import widened
-from .windows import Windows, check_images
+from .windows import Windows, check_cotangent, check_images
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +56,7 @@ class Conv2d(Op):
         self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None
     ) -> TensorSpec:
         check_images(self, x)
-        if weight.rank != 4:
+        if weight.rank != 4 or 0 in weight.shape:
             raise ShapeError("the weight is no set of kernels", need="f32[O, C/groups, kh, kw]")
         n_out, n_in = weight.shape[:2]
         if self.groups < 1 or (isinstance(n_out, int) and n_out % self.groups):
@@ -118,6 +118,7 @@ class Conv2d(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         x, w = TensorSpec((2, 4, 5, 5)), TensorSpec((6, 4, 3, 3))
         yield ErrorSample((TensorSpec((4, 5, 5)), w), {}, "takes images")
+        yield ErrorSample((TensorSpec((2, 4, 0, 5)), w), {}, "takes images")
         yield ErrorSample((x, TensorSpec((6, 4, 3))), {}, "no set of kernels")
         yield ErrorSample((x, TensorSpec((6, 3, 3, 3))), {}, "channels differ")
         yield ErrorSample((x, TensorSpec((6, 1, 3, 3))), {"groups": 4}, "do not split into 4")
@@ -149,7 +150,7 @@ class Conv2dInputGrad(Conv2d):
     onnx = None
 
     def infer(self, g: TensorSpec, weight: TensorSpec, x: TensorSpec) -> TensorSpec:  # type: ignore[override]
-        super().infer(x, weight)
+        check_cotangent(g, super().infer(x, weight))
         return TensorSpec(x.shape, promote(g.dtype, weight.dtype))
 
     def forward(self, g: Any, weight: Any, x: Any) -> Any:  # type: ignore[override]
@@ -184,7 +185,8 @@ class Conv2dInputGrad(Conv2d):
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        return iter(())
+        x, w = TensorSpec((1, 1, 3, 3)), TensorSpec((1, 1, 2, 2))
+        yield ErrorSample((x, w, x), {}, "the cotangent does not fit")
 
 
 class Conv2dWeightGrad(Conv2d):
@@ -203,7 +205,7 @@ class Conv2dWeightGrad(Conv2d):
     onnx = None
 
     def infer(self, x: TensorSpec, g: TensorSpec, weight: TensorSpec) -> TensorSpec:  # type: ignore[override]
-        super().infer(x, weight)
+        check_cotangent(g, super().infer(x, weight))
         return TensorSpec(weight.shape, promote(g.dtype, x.dtype))
 
     def forward(self, x: Any, g: Any, weight: Any) -> Any:  # type: ignore[override]
@@ -231,7 +233,8 @@ class Conv2dWeightGrad(Conv2d):
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        return iter(())
+        x, w = TensorSpec((1, 1, 3, 3)), TensorSpec((1, 1, 2, 2))
+        yield ErrorSample((x, x, w), {}, "the cotangent does not fit")
 
 
 def _by_group(g: Array, groups: int) -> Array:

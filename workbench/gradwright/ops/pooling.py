@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import DTypeError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec
+from ..spec import TensorSpec, differ, kind
 from .special import widened
-from .windows import Windows, check_images, pair
+from .windows import Windows, check_cotangent, check_images, pair
 
 Array = np.ndarray[Any, Any]
 
@@ -117,6 +117,13 @@ class MaxPool2d(_Pool):
         yield Sample((np.zeros((1, 1, 4, 4)),), {"kernel_size": 2, "stride": 1}, smooth=False)
 
 
+def _check_places(x: TensorSpec, place: TensorSpec) -> None:
+    if kind(place.dtype) not in "iu":
+        raise DTypeError(f"places are row·W + column, not {place.dtype}", need="integers")
+    if x.rank != 4 or place.rank != 4 or any(map(differ, x.shape[:2], place.shape[:2])):
+        raise ShapeError("places do not fit the images", need="equal N and C")
+
+
 class Place(Op):
     """Elements at given places of each channel.
 
@@ -132,6 +139,7 @@ class Place(Op):
     namespace = "cnn"
 
     def infer(self, x: TensorSpec, place: TensorSpec) -> TensorSpec:
+        _check_places(x, place)
         return x.with_shape(place.shape)
 
     def forward(self, x: Any, place: Any) -> Any:
@@ -147,6 +155,12 @@ class Place(Op):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((rng.standard_normal((2, 2, 3, 2)), rng.integers(0, 6, (2, 2, 2, 2))))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        x = TensorSpec((2, 3, 4, 4))
+        yield ErrorSample((x, x), {}, "places are row·W + column")
+        yield ErrorSample((x, TensorSpec((2, 4, 2, 2), "int64")), {}, "places do not fit")
 
 
 class PlaceAdd(Op):
@@ -165,6 +179,8 @@ class PlaceAdd(Op):
     shape_only = (2,)
 
     def infer(self, g: TensorSpec, place: TensorSpec, x: TensorSpec) -> TensorSpec:
+        _check_places(x, place)
+        check_cotangent(g, place)
         return g.with_shape(x.shape)
 
     def forward(self, g: Any, place: Any, x: Any) -> Any:
@@ -181,6 +197,11 @@ class PlaceAdd(Op):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         g, place = rng.standard_normal((2, 2, 2, 2)), rng.integers(0, 6, (2, 2, 2, 2))
         yield Sample((g, place, np.zeros((2, 2, 3, 2))))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        x, place = TensorSpec((2, 3, 4, 4)), TensorSpec((2, 3, 2, 2), "int64")
+        yield ErrorSample((x, place, x), {}, "the cotangent does not fit")
 
 
 class AvgPool2d(_Pool):
@@ -254,7 +275,7 @@ class AvgPool2dGrad(AvgPool2d):
     onnx = None
 
     def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:  # type: ignore[override]
-        self.pooled(x)
+        check_cotangent(g, self.pooled(x))
         return g.with_shape(x.shape)
 
     def forward(self, g: Any, x: Any) -> Any:  # type: ignore[override]
@@ -278,7 +299,8 @@ class AvgPool2dGrad(AvgPool2d):
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        return iter(())
+        x = TensorSpec((1, 1, 4, 4))
+        yield ErrorSample((x, x), {"kernel_size": 2}, "the cotangent does not fit")
 
 
 class GlobalAvgPool2d(Op):

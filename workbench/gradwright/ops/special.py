@@ -9,7 +9,6 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.polynomial.chebyshev import cheb2poly
 
 from ..op import OnnxRule
 from .elementwise import Exp, Function
@@ -38,6 +37,8 @@ _TAIL = (
 @functools.cache
 def _powers(dtype: np.dtype[Any]) -> tuple[list[Any], list[Any]]:
     """Return both series as polynomials, with the terms that a dtype resolves."""
+    from numpy.polynomial.chebyshev import cheb2poly  # not at the top: 3 ms that few need
+
     n_centre, n_tail = (12, 24) if dtype == np.float64 else (7, 12)
     return tuple(  # type: ignore[return-value]
         [dtype.type(c) for c in cheb2poly(series)[::-1]]
@@ -109,7 +110,8 @@ def erfc(x: Array) -> Array:
     '2.088487583763e-45'
     """
     sign = np.copysign(x.dtype.type(1), x)
-    return (1 - sign) + sign * _tail(np.abs(x))
+    y: Array = (1 - sign) + sign * _tail(np.abs(x))
+    return y
 
 
 def normal_cdf(x: Array) -> Array:

@@ -21,7 +21,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ..errors import DTypeError, ShapeError
 from ..op import Op
-from ..spec import AnyDim, TensorSpec, kind
+from ..spec import AnyDim, TensorSpec, differ, kind
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[AnyDim, AnyDim]
@@ -128,7 +128,13 @@ class Windows:
 
 def check_images(op: Op, x: TensorSpec) -> None:
     """Refuse what is not a batch of floating images."""
-    if x.rank != 4:
-        raise ShapeError(f"{op.name} takes images", need="f32[N, C, H, W]")
+    if x.rank != 4 or 0 in x.shape[1:]:
+        raise ShapeError(f"{op.name} takes images", need="f32[N, C, H, W], none of C, H, W is 0")
     if kind(x.dtype) != "f":
         raise DTypeError(f"{op.name} does not take {x.dtype}", hint="gw.cast(x, 'float32')")
+
+
+def check_cotangent(g: TensorSpec, y: TensorSpec) -> None:
+    """Refuse a cotangent that has another shape than the result it belongs to."""
+    if g.rank != y.rank or any(map(differ, g.shape, y.shape)):
+        raise ShapeError("the cotangent does not fit", need=f"the shape of the result, {y.shape}")
