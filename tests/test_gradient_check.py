@@ -190,7 +190,7 @@ def test_a_mistake_is_found_among_kinks(rng: np.random.Generator) -> None:
     assert {n.name: n.verdict for n in report.nodes}["relu"] == "kink"
 
 
-# -- composites, conds, random ops, stopped gradients ------------------------------------------------
+# -- composites, conds, random ops, stopped gradients ----------------------------------------------
 
 
 class Outer(gw.Op):

@@ -19,7 +19,7 @@ from ..spec import is_floating, kind
 from .blame import check_node, draw_direction, typical_size
 from .float64 import Float64Run, Function
 from .nonfinite import Range
-from .numeric import NARROW, WIDE, compare, kinked
+from .numeric import NARROW, WIDE, judge, kinked, quick, slope
 from .report import ElementCheck, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
@@ -272,13 +272,15 @@ class _Probe:
         def f(t: float) -> float:
             return float(self.function(self.base + t * v)[0])
 
-        comparison = compare(f, exact, scale=scale, rtol=self.rtol)
+        found = quick(f, exact, scale=scale, rtol=self.rtol)
         kinks: tuple[str, ...] = ()
-        if comparison.verdict != "ok" and math.isfinite(exact):
+        if found.verdict == "unclear":
             kinks = tuple(self._kinks(v * scale))
             if kinks:
-                comparison = replace(comparison, verdict="kink")
-        return ElementCheck(name, index, comparison, part, kinks)
+                found = replace(found, verdict="kink")
+            else:
+                found = judge(exact, slope(f, scale=scale), self.rtol)
+        return ElementCheck(name, index, found, part, kinks)
 
     def _kinks(self, v: Array) -> list[str]:
         """Return the nodes that have a kink here though what comes into them is smooth.
