@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -74,16 +76,16 @@ def test_basic_indexing_of_unknown_sizes_is_numpys_or_says_what_does_not_fit(cas
     try:
         found = run(y, {"x": a})
     except ShapeError as error:
-        assert "has size" in str(error)  # only where a bound lies outside
-        clipped = [
-            bound < -n or bound > n or n == 0
+        outside = [
+            not -n <= bound <= n or not n
             for part in index
             if isinstance(part, slice)
             for bound in (part.start, part.stop)
             if bound is not None
             for n in shape
         ]
-        assert any(clipped)
+        crossed = re.search(r"has size 0 .* = -\d", str(error))
+        assert crossed or ("has size" in str(error) and any(outside))
     else:
         assert np.array_equal(found, a[index])
 
@@ -132,7 +134,7 @@ def test_sizes_after_slicing():
     x = g.placeholder("x", ("B", "T"))
     b, t = x.shape
     assert [str(d) for d in x[1:, :-1].shape] == ["B - 1", "T - 1"]
-    assert [str(d) for d in x[::2, ::-1].shape] == ["((B + 1)//2)", "T"]
+    assert x[::2, ::-1].shape == ((b + 1) // 2, t)
     assert x[:1, -1:].shape == (1, 1) and x[3:3].shape[0] == 0
     assert x[:b].shape == (b, t) and x[: t // 2].shape[0] == t // 2
     assert x[:5].shape != x[:5].shape  # min(B, 5), which is nobody else's size

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError
-from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ..spec import TensorSpec, broadcast, kind, promote
 from .elementwise import Function, Log, Real, Where, _Binary, conj, promoted, real_part
 from .like import OnesLike
@@ -38,8 +38,10 @@ class Pow(_Binary):
 
         def base() -> Any:
             p = _known_scalar(b)
+            if p in (0, 1):
+                return g if p else ZERO
             if p is not None:
-                return g if p == 1 else g * conj(a * 2.0 if p == 2 else a ** (p - 1.0) * p)
+                return g * conj(a * 2.0 if p == 2 else a ** (p - 1.0) * p)
             lower = Where()(b == 0.0, OnesLike()(b), b - 1.0)  # keeps 0·0⁻¹ out of x⁰
             return g * conj(b * a**lower)
 

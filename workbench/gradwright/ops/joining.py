@@ -132,6 +132,7 @@ class Split(Op):
 
     namespace = "base"
     views = True
+    value_rule = True
     parts: int | tuple[AnyDim, ...] = attr(doc="Number of equal parts, or sizes (one may be -1).")
     axis: int = attr(0, doc="Axis to take apart.")
     onnx = OnnxRule("Split", since=13, rename={"parts": "split"})
@@ -227,6 +228,7 @@ class Unstack(Op):
 
     namespace = "base"
     views = True
+    value_rule = True
     axis: int = attr(0, doc="Axis to take apart; its size must be known.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
@@ -234,7 +236,7 @@ class Unstack(Op):
         n = x.shape[axis]
         if isinstance(n, Dim) or n == 0:
             raise ShapeError(f"cannot unstack {n} tensors", need="a known size of at least 1")
-        return (x.with_shape(x.shape[:axis] + x.shape[axis + 1 :]),) * n
+        return tuple(x.with_shape(x.shape[:axis] + x.shape[axis + 1 :]) for _ in range(n))
 
     def forward(self, x: Any) -> Any:
         return tuple(np.moveaxis(x, self.axis, 0)[k, ...] for k in range(x.shape[self.axis]))

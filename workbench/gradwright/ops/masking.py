@@ -112,7 +112,8 @@ class Nonzero(Op):
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         if not x.rank:
             raise ShapeError("a scalar has no coordinates", hint="x != 0")
-        return (TensorSpec((Dim.fresh(self.name),), "int64"),) * x.rank
+        n = Dim.fresh(self.name)
+        return tuple(TensorSpec((n,), "int64") for _ in range(x.rank))
 
     def forward(self, x: Any) -> Any:
         return np.nonzero(x)
