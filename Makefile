@@ -30,8 +30,14 @@ smoke: .venv/.test
 bench: .venv/.test
 	$(BIN)/python -m tests.benchmarks
 
+# The page shows widgets as their static pictures, and plots with plotly's own script: both offline.
 tour: .venv/.lab
-	$(BIN)/jupyter nbconvert --to html --execute notebooks/00_tour.ipynb --output-dir build --output tour
+	PLOTLY_RENDERER=plotly_mimetype+notebook $(BIN)/jupyter nbconvert --to html --execute \
+		--NbConvertBase.display_data_priority=text/html \
+		--NbConvertBase.display_data_priority=image/svg+xml \
+		--NbConvertBase.display_data_priority=image/png \
+		--NbConvertBase.display_data_priority=text/plain \
+		notebooks/00_tour.ipynb --output-dir build --output tour
 
 dist: .venv/.test
 	$(BIN)/python -m hatchling build
