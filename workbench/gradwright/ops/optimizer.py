@@ -44,7 +44,7 @@ class _Update(Op):
                 if x.rank:
                     raise ShapeError(f"{name} must be a scalar", need="a 0-d tensor")
             elif kind(x.dtype) not in self.accepts:
-                raise DTypeError(f"{self.name} does not take a {x.dtype} {name}")
+                raise DTypeError(f"{name} cannot be {x.dtype}", need="a floating dtype")
             elif x.rank != param.rank or any(map(differ, x.shape, param.shape)):
                 raise ShapeError(f"{name} has another shape than the parameter", need=str(param))
         moved = (param, *rest[: self.n_state])
@@ -78,9 +78,7 @@ class _Update(Op):
         p, wrong, many = TensorSpec((2, 3)), TensorSpec((3,)), TensorSpec((2,))
         yield ErrorSample((p, wrong, *states, *numbers), {}, "grad has another shape")
         yield ErrorSample((p, p, *states, *numbers[1:], many), {}, "must be a scalar")
-        yield ErrorSample(
-            (p, p.with_dtype("int32"), *states, *numbers), {}, "does not take a int32"
-        )
+        yield ErrorSample((p, p.with_dtype("int32"), *states, *numbers), {}, "cannot be int32")
 
 
 class SgdUpdate(_Update):

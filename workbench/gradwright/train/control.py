@@ -94,9 +94,9 @@ class Control:
         with self._changed:
             if self.status == "idle":
                 return
-            self._pausing = self.attention = True
             if wait and self._thread == threading.get_ident():
                 raise TrainingError("the training thread cannot wait for itself", hint="wait=False")
+            self._pausing = self.attention = True
             if wait:
                 self._changed.wait_for(lambda: self.status != "running")
 

@@ -14,7 +14,8 @@ from ..session import as_feed
 from ..spec import TensorSpec
 
 Array = np.ndarray[Any, Any]
-Batch = tuple[dict[Tensor, Any], int]
+Feeds = dict[Tensor, Any]
+Batch = tuple[Feeds, int]
 """Feeds, and how many examples they hold."""
 
 DEFAULT_BATCH = 32
@@ -23,8 +24,9 @@ DEFAULT_BATCH = 32
 class Batches(Protocol):
     """What the trainer asks of data."""
 
-    n_batches: int | None
-    """Batches per epoch, where known."""
+    @property
+    def n_batches(self) -> int | None:
+        """Batches per epoch, where known."""
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         """Give the batches of an epoch, without the first ``skip``."""
@@ -163,10 +165,11 @@ class _ArrayBatches:
 
     def _fit(self, t: Tensor, array: Array) -> Array:
         """Check one batch against the placeholder, and convert all rows once."""
-        as_feed(t, array[: self._size])
-        if array.dtype == t.dtype:
-            return array
-        return coerce(array, TensorSpec(array.shape, t.dtype), f"placeholder {t.name!r}")
+        label = f"placeholder {t.name!r}"
+        with np.errstate(over="ignore"):  # a step that is not finite names the row
+            as_feed(t, array[: self._size])
+            same = array.dtype == t.dtype
+            return array if same else coerce(array, TensorSpec(array.shape, t.dtype), label)
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Batch]:
         """Give the batches of an epoch; the last may be short."""
@@ -174,7 +177,7 @@ class _ArrayBatches:
         rows = order(self._seed, number, n) if self._shuffle else None
         for start in range(skip * size, self.n_batches * size, size):
             stop = min(start + size, n)
-            feeds: dict[Tensor, Any] = dict(self._whole)
+            feeds: Feeds = dict(self._whole)
             if rows is None:
                 feeds.update((t, a[start:stop]) for t, a in self._arrays.items())
             else:
@@ -198,7 +201,7 @@ class _IterableBatches:
 
     def __init__(self, graph: Graph, data: Iterable[Any], needed: Sequence[Tensor]) -> None:
         self._graph, self._data, self._needed = graph, data, needed
-        self._once = iter(data) is data
+        self._once = isinstance(data, Iterator)
         try:
             self.n_batches: int | None = len(data)  # type: ignore[arg-type]
         except TypeError:

@@ -60,7 +60,7 @@ class Measures:
 
 
 def now(graph: Graph, t: Tensor) -> Tensor:
-    """Return the tensor that has the name of ``t`` now: a cell that ran again replaces its nodes."""
+    """Return what has the name of ``t`` now: a cell that ran again replaces its nodes."""
     held = graph.get(t.name)
     return graph.check_member(t) if held is None else held
 
@@ -69,7 +69,7 @@ def _metric(name: str, metric: Any) -> Metric:
     if name in OWN or name.startswith("val_"):
         raise TrainingError(
             f"a metric cannot be called {name!r}",
-            need=f"another name than {', '.join(OWN)}, val_...",
+            need=f"another name than {', '.join(OWN)} and val_...",
         )
     if isinstance(metric, Tensor):
         return Mean(metric)

@@ -92,7 +92,7 @@ class OptimizerState:
             with self.graph.deriving(self.scope):
                 held = self.graph.variable(name, shape, dtype=spec.dtype, trainable=False)
         if held.name not in self.values:  # the session has its own copy of the values
-            self.values.commit({held.name: np.zeros(held.shape, held.dtype)})  # type: ignore[arg-type]
+            self.values.commit({held.name: np.zeros(held.shape, held.dtype)})
         return held
 
     # -- saving ----------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ class OptimizerState:
             if param is None or param.kind != "variable" or not known:
                 raise TrainingError(
                     f"saved optimizer state {name!r} has no place here",
-                    need=f"a variable {owner!r}, and one of {', '.join(optimizer.slots) or 'no slots'}",
-                    facts=[f"the optimizer is {type(optimizer).__name__}"],
+                    need=f"a variable {owner!r} with a slot {slot!r}",
+                    facts=[f"slots of {type(optimizer).__name__}: {', '.join(optimizer.slots)}"],
                 )
             if slot == "step":
                 counts[owner] = int(array)

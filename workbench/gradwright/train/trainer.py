@@ -14,7 +14,7 @@ from ..session import Session
 from ..spec import is_floating, kind
 from .callbacks import Callback, Progress, is_watched
 from .control import Control
-from .data import Batches, batches, named
+from .data import Batches, Feeds, batches, named
 from .history import History, Record
 from .measure import Measures, Totals, now
 from .metrics import Metric
@@ -95,7 +95,7 @@ class Trainer:
         """Batches of the present epoch that are done."""
         self.skipped = 0
         """Steps that were not committed, with ``nonfinite="skip"``."""
-        self.last_feeds: dict[Tensor, Any] = {}
+        self.last_feeds: Feeds = {}
         """What the latest step was fed with; a failing step can be replayed from it."""
         self._measures = Measures(graph, self._loss, metrics or {})
         self._totals: Totals = {}
@@ -222,23 +222,22 @@ class Trainer:
             callback.on_epoch_end(self, record)
         return control.attention and control.attend()
 
-    def _take(
-        self, feeds: dict[Tensor, Any], rows: int = 0, source: Batches | None = None
-    ) -> Record:
+    def _take(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Record:
         """Run a step, commit it and note what came out; ``rows`` counts towards the epoch."""
         step, number, control = self._current(), self.steps_done, self._control
         rate = self.optimizer.rate(number)
         self.last_feeds = feeds
         control.in_step = True
         try:
-            finite, norm, *measured = self.session.run(
-                step.fetches,
-                {**feeds, step.rate: rate},
-                step.updates,
-                training=True,
-                commit_if=step.finite,
-                step=number,
-            )
+            with np.errstate(all="ignore"):  # what is not finite is told below, with its reason
+                finite, norm, *measured = self.session.run(
+                    step.fetches,
+                    {**feeds, step.rate: rate},
+                    step.updates,
+                    training=True,
+                    commit_if=step.finite,
+                    step=number,
+                )
             if not finite and self.nonfinite == "raise":
                 raise self._refusal(feeds, source)
             if rows:
@@ -359,7 +358,7 @@ class Trainer:
             clip_norm=self.clip_norm,
         )
 
-    def _refusal(self, feeds: Mapping[Tensor, Any], source: Batches | None) -> TrainingError:
+    def _refusal(self, feeds: Feeds, source: Batches | None) -> TrainingError:
         """Say what was not finite; values are still those before the step."""
         assert self._step is not None
         number = self.steps_done + 1
@@ -378,9 +377,10 @@ class Trainer:
                 )
         ruined = [t for t in self._step.params if not np.isfinite(self.values.array(t.name)).all()]
         grads = self._step.grads
-        loss, *found = self.session.run(
-            [self._loss, *grads.values()], feeds, training=True, step=self.steps_done
-        )
+        with np.errstate(all="ignore"):
+            loss, *found = self.session.run(
+                [self._loss, *grads.values()], feeds, training=True, step=self.steps_done
+            )
         bad_grads = [(p, g) for p, g in zip(grads, found, strict=True) if not np.isfinite(g).all()]
         facts = [f"loss = {float(loss):.6g}, learning rate = {self.optimizer.rate(number - 1):.6g}"]
         facts += [f"before the step, parameter {t.name!r} was not finite" for t in ruined[:5]]
