@@ -208,7 +208,7 @@ class Pullback(Op):
     runs ``op`` again; a plan that holds both shares what is the same.
     """
 
-    namespace = "base"
+    namespace = "gradient"
     op: Op = attr(doc="The composite that is differentiated.")
     n_inputs: int = attr(doc="How many of the inputs belong to it.")
     wrt: tuple[int, ...] = attr(doc="Inputs whose cotangents are wanted.")

@@ -256,6 +256,8 @@ class Op:
     """Parameters of ``infer``: a default of None makes an input optional, ``*xs`` variadic."""
     n_public: ClassVar[int | None] = None
     """How many outputs are visible; the rest are residuals for the gradient. None: all."""
+    many: ClassVar[bool] = False
+    """Whether the outputs are a tuple even where there is only one, as the parts of a split."""
     shape_only: ClassVar[tuple[int, ...]] = ()
     """Inputs of which only the spec is read; they are not kept alive, nor even computed."""
     needs_values: ClassVar[tuple[int, ...]] = ()

@@ -295,7 +295,7 @@ class Graph:
         node.outputs = tuple([Tensor(node, i, s) for i, s in enumerate(specs)])
         self._insert(node)
         public = node.outputs[: op.n_public] if op.n_public is not None else node.outputs
-        return public[0] if len(public) == 1 else public
+        return public[0] if len(public) == 1 and not op.many else public
 
     def _as_tensors(self, op: Op, inputs: Sequence[Any]) -> tuple[Tensor | None, ...]:
         out: list[Tensor | None] = []

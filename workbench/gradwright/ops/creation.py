@@ -228,7 +228,7 @@ class DiagGrad(Op):
     y[…, i, i + k] = g[…, i], 0 elsewhere
     """
 
-    namespace = "base"
+    namespace = "gradient"
     shape_only = (1,)
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
 

@@ -108,7 +108,7 @@ class GatherGrad(Op):
     y[…, k, …] = Σ₍ᵢ: indices[i] = k₎ g[…, i, …], in the shape of ``x``
     """
 
-    namespace = "base"
+    namespace = "gradient"
     shape_only = (2,)
     axis: int = attr(0, doc="Axis of x that the slices were taken from.")
 
@@ -350,6 +350,8 @@ class TakeAlongAxisGrad(_Along, _AddUp):
     y[k, j] = Σ₍ᵢ: indices[i, j] = k₎ g[i, j] along axis 0
     """
 
+    namespace = "gradient"
+
 
 class ScatterAdd(_Along, _Add):
     """Add elements along an axis, at the places that ``indices`` name; repeated places add up.
@@ -398,6 +400,8 @@ class GatherNdGrad(_Nd, _AddUp):
 
     y[k, …] = Σ₍ᵢ: indices[i] = k₎ g[i, …]
     """
+
+    namespace = "gradient"
 
 
 class ScatterNdAdd(_Nd, _Add):

@@ -52,8 +52,8 @@ class Concat(Op):
         return np.concatenate([x.astype(promoted(*xs), copy=False) for x in xs], self.axis)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        made = SplitLike(axis=self.axis, n=len(xs))(gs[0], *xs)
-        return made if isinstance(made, tuple) else (made,)
+        parts: Sequence[Cotangent] = SplitLike(axis=self.axis, n=len(xs))(gs[0], *xs)
+        return parts
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -77,7 +77,8 @@ class SplitLike(Op):
     yₖ = x[…, Σⱼ₍ⱼ﹤ₖ₎ nⱼ : Σⱼ₍ⱼ≤ₖ₎ nⱼ, …]
     """
 
-    namespace = "base"
+    namespace = "gradient"
+    many = True
     views = True
     axis: int = attr(0, doc="Axis to take apart.")
     n: int = attr(doc="Number of pieces.")
@@ -131,6 +132,7 @@ class Split(Op):
     """
 
     namespace = "base"
+    many = True
     views = True
     value_rule = True
     parts: int | tuple[AnyDim, ...] = attr(doc="Number of equal parts, or sizes (one may be -1).")
@@ -205,8 +207,8 @@ class Stack(Op):
         return np.stack([x.astype(promoted(*xs), copy=False) for x in xs], self.axis)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        made = Unstack(axis=self.axis)(gs[0])
-        return made if isinstance(made, tuple) else (made,)
+        parts: Sequence[Cotangent] = Unstack(axis=self.axis)(gs[0])
+        return parts
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -227,6 +229,7 @@ class Unstack(Op):
     """
 
     namespace = "base"
+    many = True
     views = True
     value_rule = True
     axis: int = attr(0, doc="Axis to take apart; its size must be known.")
@@ -301,7 +304,7 @@ class TileGrad(Op):
     y[…, i, …] = Σₖ g[…, k·n + i, …]
     """
 
-    namespace = "base"
+    namespace = "gradient"
     shape_only = (1,)
     reps: tuple[int, ...] = attr(doc="Repeats per axis of g.")
 
@@ -405,7 +408,7 @@ class PadGrad(Op):
     y[i] = Σ g over all places that ``pad`` fills from x[i]
     """
 
-    namespace = "base"
+    namespace = "gradient"
     pad_width: tuple[tuple[int, int], ...] = attr(doc="Places before and after, per axis.")
     mode: str = attr(
         "constant", doc="How they were filled.", choices=("constant", "edge", "reflect")

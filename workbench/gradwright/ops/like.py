@@ -57,6 +57,8 @@ class IotaLike(_Like):
     y.ravel()[i] = i : i64
     """
 
+    namespace = "gradient"
+
     def infer(self, x: TensorSpec) -> TensorSpec:
         return x.with_dtype("int64")
 

@@ -70,7 +70,7 @@ class BooleanMaskGrad(Op):
     y[…, mask, …] = g, 0 elsewhere
     """
 
-    namespace = "base"
+    namespace = "gradient"
     shape_only = (2,)
     axis: int = attr(0, doc="First axis of x that the mask covers.")
 
@@ -108,6 +108,7 @@ class Nonzero(Op):
     """
 
     namespace = "base"
+    many = True
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         if not x.rank:

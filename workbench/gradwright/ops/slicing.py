@@ -124,7 +124,7 @@ class StridedSliceGrad(Op):
     y[start + i·step, …] = g[i, …], 0 elsewhere
     """
 
-    namespace = "base"
+    namespace = "gradient"
     shape_only = (1,)
     index: tuple[Item, ...] = attr(doc="Per axis a place or a slice; None for a new axis.")
 
