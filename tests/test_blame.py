@@ -7,6 +7,7 @@ unbroken, on 200 seeds with ties of relu, abs and max: there must be no alarm at
 
 from __future__ import annotations
 
+import collections
 import itertools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -272,19 +273,25 @@ def test_the_broken_node_is_named(name: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_false_alarm_over_200_seeds(name: str) -> None:
     g, loss, feeds = NETWORKS[name]()
-    verdicts: dict[str, int] = {}
+    nodes: collections.Counter[str] = collections.Counter()
+    elements: collections.Counter[str] = collections.Counter()
     for seed in range(200):
         rng = np.random.default_rng(seed)
         randomise(g, rng, ties=seed % 2 == 0)
         report = gw.gradient_check(
-            g, loss, feeds(rng), max_per_param=1, training=seed % 4 < 2, seed=seed
+            g,
+            loss,
+            feeds(rng),
+            max_per_param=1 if seed % 8 < 2 else 0,  # elements take longer than all nodes
+            training=seed % 16 < 8,
+            seed=seed,
         )
         assert report.passed, f"seed {seed}: {report}"
-        for p in report.parameters.values():
-            verdicts[p.verdict] = verdicts.get(p.verdict, 0) + 1
-    total = sum(verdicts.values())
-    assert name == "attention" or verdicts["kink"] > 0
-    assert verdicts.get("unclear", 0) <= 0.01 * total, verdicts
+        nodes.update(n.verdict for n in report.nodes)
+        elements.update(p.verdict for p in report.parameters.values())
+    assert nodes["kink"] > 100 or name == "attention"  # which is smooth
+    assert nodes["unclear"] <= 0.001 * nodes.total(), nodes
+    assert elements["unclear"] <= 0.01 * elements.total(), elements
 
 
 def local(op: Op, xs: Any, ys: Any, sample: gw.Sample) -> LocalCheck:

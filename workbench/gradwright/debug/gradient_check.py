@@ -270,7 +270,10 @@ class _Probe:
         scale: float,
     ) -> ElementCheck:  # fmt: skip
         def f(t: float) -> float:
-            return float(self.function(self.base + t * v)[0])
+            try:
+                return float(self.function(self.base + t * v)[0])
+            except (ArithmeticError, ValueError):  # outside the domain of an op
+                return math.nan
 
         found = quick(f, exact, scale=scale, rtol=self.rtol)
         kinks: tuple[str, ...] = ()
