@@ -1,4 +1,4 @@
-"""Real data: the handwritten digits that scikit-learn carries, trained by the script beside this."""
+"""Real data: the handwritten digits that scikit-learn carries, trained by `digits.py`."""
 
 from __future__ import annotations
 

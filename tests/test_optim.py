@@ -251,7 +251,7 @@ def test_hyperparameters_count_from_the_next_step():
     trainer.optimizer = gw.optim.Adam(0.01)
     assert moved() == pytest.approx(0.01)
     trainer.optimizer.beta1 = 2.0
-    with pytest.raises(TrainingError, match="beta1=2.0 is out of range"):
+    with pytest.raises(TrainingError, match=r"beta1=2\.0 is out of range"):
         moved()
 
 
@@ -275,7 +275,7 @@ def test_warm_up_is_linear_and_meets_the_peak():
     assert rates[0] > 0
     np.testing.assert_allclose(np.diff(rates[:11]), 1 / 11)
     assert max(rates) == rates[10] == 1.0
-    assert all(a > b for a, b in zip(rates[10:], rates[11:], strict=False))
+    assert (np.diff(rates[10:]) < 0).all()
 
 
 def test_steps_fall_where_they_should():

@@ -130,10 +130,9 @@ class Interrupting(gw.Op):
 
 def test_ctrl_c_during_a_step_waits_for_its_commit(uninterrupted):
     trainer = net(hook=Interrupting())
-    Interrupting.countdown = 5  # three steps, the validation batch of 8 ... the second epoch
+    Interrupting.countdown = 2
     with pytest.raises(KeyboardInterrupt):
         finish(trainer)
-    Interrupting.countdown = 0
     assert trainer.history.steps.rows == trainer.steps_done
     finish(trainer)
     assert outcome(trainer) == uninterrupted
@@ -308,9 +307,16 @@ def test_a_trainer_runs_once_at_a_time():
         trainer.load_state_dict(trainer.state_dict())
     gate.go.set()
     thread.join(20)
-    finish(
-        net(callbacks=[At(lambda trainer: pytest.raises(TrainingError, trainer.pause, True), 1)])
-    )
+
+
+def test_the_training_thread_cannot_wait_for_itself(uninterrupted):
+    def wait(trainer):
+        with pytest.raises(TrainingError, match="cannot wait for itself"):
+            trainer.pause(wait=True)
+
+    trainer = net(callbacks=[At(wait, 1)])
+    finish(trainer)
+    assert outcome(trainer) == uninterrupted
 
 
 # -- saving ----------------------------------------------------------------------------------------

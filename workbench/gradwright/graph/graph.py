@@ -165,6 +165,7 @@ class Graph:
         if held is None or self._nodes.get(held.name) is not held.node:
             with self._at_top():
                 held = self._scalars[key] = self.constant(array)
+            held.node.cell = None  # cells share it
         return held
 
     @property
@@ -175,7 +176,9 @@ class Graph:
         if self.parent is not None:
             return self.capture(self.parent.rng)
         with self._at_top():
-            return self._source(Rng(), "rng", TensorSpec((2,), "uint64"))
+            key = self._source(Rng(), "rng", TensorSpec((2,), "uint64"))
+        key.node.cell = None  # cells share it
+        return key
 
     def next_stream(self) -> int:
         """Return a number no other random op of this graph has, fixed at creation."""

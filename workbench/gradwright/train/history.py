@@ -152,7 +152,8 @@ class History:
         )
         if not n_epochs:
             return head
-        names = [n for n in self.epochs if n != "seconds"] + ["seconds"]
+        own = ("epoch", "step", "seconds")
+        names = ["epoch", "step", *(n for n in self.epochs if n not in own), "seconds"]
         columns = [self.epochs[n] for n in names]
         shown = list(range(n_epochs))
         if n_epochs > 12:
