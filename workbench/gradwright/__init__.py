@@ -1,5 +1,7 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
+from typing import TYPE_CHECKING
+
 from . import cnn, init, linalg, loss, math, nn, random
 from .control import cond
 from .debug import Stepper, gradient_check
@@ -23,6 +25,11 @@ from .ops import namespace
 from .session import Session
 from .spec import Dim, TensorSpec
 from .train import Callback, EarlyStopping, History, Trainer, metrics, optim, schedules
+
+if TYPE_CHECKING:
+    from .ops.signatures.base import *  # noqa: F403
+    from .ops.signatures.linalg import *  # noqa: F403
+    from .ops.signatures.math import *  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .ops import member, namespace
+
+if TYPE_CHECKING:
+    from .ops.signatures.linalg import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ graph: a random stream, or variables.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .graph import Tensor
 from .op import function
@@ -16,6 +16,9 @@ from .ops.activation import Tanh
 from .ops.nn import Dropout
 from .ops.norm import BatchNorm
 from .spec import TensorSpec, normalize_axis
+
+if TYPE_CHECKING:
+    from .ops.signatures.nn import *  # noqa: F403
 
 tanh = function(Tanh)
 

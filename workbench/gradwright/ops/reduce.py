@@ -151,8 +151,8 @@ class Prod(_Reduction):
 
     y = Π x,  ∂y/∂xᵢ = Πⱼ﹙ⱼ≠ᵢ﹚ xⱼ
 
-    Halves of the axis are multiplied with each other until one element is left, so that gradients
-    of every order follow without a division.
+    Halves of the axis are multiplied with each other until one element is left, so that
+    gradients of every order follow without a division.
     """
 
     accepts = "buifc"

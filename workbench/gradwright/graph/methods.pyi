@@ -1,0 +1,758 @@
+"""Methods of Tensor that are ops; written by python -m gradwright.ops.stubs."""
+
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike, DTypeLike
+
+from gradwright.graph import Tensor
+from gradwright.spec import AnyDim
+
+class TensorMethods:
+    def abs(self, *, name: str | None = None) -> Tensor:
+        """Absolute value; its gradient at 0 is 0. Of a complex tensor, the real modulus.
+
+        y = |x|
+        """
+
+    def add(self, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
+        """Sum of two tensors.
+
+        y = a + b
+        """
+
+    def all(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Whether all hold.
+
+        y = ∀ x
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def any(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Whether at least one holds.
+
+        y = ∃ x
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def arccos(self, *, name: str | None = None) -> Tensor:
+        """Inverse cosine.
+
+        y = arccos x
+        """
+
+    def arccosh(self, *, name: str | None = None) -> Tensor:
+        """Inverse hyperbolic cosine.
+
+        y = arcosh x
+        """
+
+    def arcsin(self, *, name: str | None = None) -> Tensor:
+        """Inverse sine.
+
+        y = arcsin x
+        """
+
+    def arcsinh(self, *, name: str | None = None) -> Tensor:
+        """Inverse hyperbolic sine.
+
+        y = arsinh x
+        """
+
+    def arctan(self, *, name: str | None = None) -> Tensor:
+        """Inverse tangent.
+
+        y = arctan x
+        """
+
+    def arctanh(self, *, name: str | None = None) -> Tensor:
+        """Inverse hyperbolic tangent.
+
+        y = artanh x
+        """
+
+    def argmax(
+        self, axis: int | None = None, keepdims: bool = False, *, name: str | None = None
+    ) -> Tensor:
+        """Place of the largest element; the first of equal ones.
+
+        y = argmax x : i64
+
+        Attributes:
+            axis: Axis to search; None searches the flattened tensor.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def argmin(
+        self, axis: int | None = None, keepdims: bool = False, *, name: str | None = None
+    ) -> Tensor:
+        """Place of the smallest element; the first of equal ones.
+
+        y = argmin x : i64
+
+        Attributes:
+            axis: Axis to search; None searches the flattened tensor.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def argsort(
+        self, axis: int = -1, descending: bool = False, *, name: str | None = None
+    ) -> Tensor:
+        """Places of the elements in order; equal ones keep theirs.
+
+        x[…, y₀], x[…, y₁], … is in order
+
+        Attributes:
+            axis: Axis to sort along.
+            descending: Largest first.
+        """
+
+    def broadcast_to(
+        self, shape: Tensor | ArrayLike | Sequence[AnyDim] | None = None, *, name: str | None = None
+    ) -> Tensor:
+        """Repeat ``x`` along the axes in which it has size 1, or which it lacks.
+
+        y = x, broadcast as by numpy
+
+        The shape is an attribute or an integer tensor.
+
+        Attributes:
+            shape: New shape, unless it is given as a tensor.
+        """
+
+    def cast(self, dtype: DTypeLike, *, name: str | None = None) -> Tensor:
+        """Convert the elements to another dtype; float to int rounds toward zero.
+
+        y = dtype(x)
+
+        Attributes:
+            dtype: Dtype of the result.
+        """
+
+    def ceil(self, *, name: str | None = None) -> Tensor:
+        """Smallest whole number that is not below.
+
+        y = ⌈x⌉
+        """
+
+    def clip(
+        self,
+        min: Tensor | ArrayLike | None = None,
+        max: Tensor | ArrayLike | None = None,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Elements brought into [min, max]; the gradient flows where nothing was changed.
+
+        y = min(max(x, lower), upper)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (3,))
+        >>> g.output({"x": [-2.0, 0.5, 2.0]}, gw.clip(x, 0.0, 1.0))["clip"].tolist()
+        [0.0, 0.5, 1.0]
+        """
+
+    def conj(self, *, name: str | None = None) -> Tensor:
+        """Complex conjugate.
+
+        y = Re x − i·Im x
+        """
+
+    def cos(self, *, name: str | None = None) -> Tensor:
+        """Cosine.
+
+        y = cos x
+        """
+
+    def cosh(self, *, name: str | None = None) -> Tensor:
+        """Hyperbolic cosine.
+
+        y = cosh x
+        """
+
+    def count_nonzero(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Number of elements that are not 0.
+
+        y = Σ [x ≠ 0] : i64
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def cumsum(
+        self, axis: int, reverse: bool = False, exclusive: bool = False, *, name: str | None = None
+    ) -> Tensor:
+        """Running sum along an axis; halves accumulate in float32, bools and ints in 64-bit ints.
+
+        yᵢ = Σⱼ₍ⱼ≤ᵢ₎ xⱼ;  exclusive: j < i;  reverse: from the end
+
+        Attributes:
+            axis: Axis to sum along.
+            reverse: Sum from the end.
+            exclusive: Leave out the element itself.
+        """
+
+    def div(self, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
+        """True quotient of two tensors; integers are divided as float32.
+
+        y = a / b
+        """
+
+    def erf(self, *, name: str | None = None) -> Tensor:
+        """Error function.
+
+        y = 2/√π ∫₀ˣ exp(−t²) dt
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.erf(g.constant([0.0, 0.5])))["erf"].round(4)
+        array([0.    , 0.5205], dtype=float32)
+        """
+
+    def erfc(self, *, name: str | None = None) -> Tensor:
+        """Complement of the error function, precise where that is tiny.
+
+        y = 1 − erf(x)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.erfc(g.constant([0.0, 0.5])))["erfc"].round(4)
+        array([1.    , 0.4795], dtype=float32)
+        """
+
+    def exp(self, *, name: str | None = None) -> Tensor:
+        """Exponential.
+
+        y = eˣ
+        """
+
+    def expand_dims(self, axis: int | Sequence[int], *, name: str | None = None) -> Tensor:
+        """Insert axes of size 1.
+
+        y[…, 0, …] = x[…]
+
+        Attributes:
+            axis: Positions of the new axes in the result.
+        """
+
+    def expm1(self, *, name: str | None = None) -> Tensor:
+        """Exponential less one, precise near 0.
+
+        y = eˣ − 1
+        """
+
+    def flatten(
+        self, start_axis: int = 0, end_axis: int = -1, *, name: str | None = None
+    ) -> Tensor:
+        """Join neighbouring axes into one.
+
+        y[…, i·n + j, …] = x[…, i, j, …]
+
+        Attributes:
+            start_axis: First axis to join.
+            end_axis: Last axis to join.
+        """
+
+    def flip(self, axis: int | Sequence[int] | None = None, *, name: str | None = None) -> Tensor:
+        """Reverse the order of the elements along axes.
+
+        y[…, i, …] = x[…, n − 1 − i, …]
+
+        Attributes:
+            axis: Axes to reverse; None reverses all.
+        """
+
+    def floor(self, *, name: str | None = None) -> Tensor:
+        """Largest whole number that is not above.
+
+        y = ⌊x⌋
+        """
+
+    def imag(self, *, name: str | None = None) -> Tensor:
+        """Imaginary part of a complex tensor.
+
+        y = Im x
+        """
+
+    def is_finite(self, *, name: str | None = None) -> Tensor:
+        """Whether an element is neither infinite nor NaN.
+
+        y = |x| < ∞
+        """
+
+    def is_inf(self, *, name: str | None = None) -> Tensor:
+        """Whether an element is infinite.
+
+        y = |x| = ∞
+        """
+
+    def is_nan(self, *, name: str | None = None) -> Tensor:
+        """Whether an element is not a number.
+
+        y = x ≠ x
+        """
+
+    def log(self, *, name: str | None = None) -> Tensor:
+        """Natural logarithm.
+
+        y = ln x
+        """
+
+    def log10(self, *, name: str | None = None) -> Tensor:
+        """Logarithm to base 10.
+
+        y = log₁₀ x
+        """
+
+    def log1p(self, *, name: str | None = None) -> Tensor:
+        """Logarithm of one more, precise near 0.
+
+        y = ln(1 + x)
+        """
+
+    def log2(self, *, name: str | None = None) -> Tensor:
+        """Logarithm to base 2.
+
+        y = log₂ x
+        """
+
+    def log_softmax(self, axis: int = -1, *, name: str | None = None) -> Tensor:
+        """Logarithm of softmax along ``axis``, precise where that is tiny.
+
+        yᵢ = xᵢ − max x − log Σⱼ exp(xⱼ − max x)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.nn.log_softmax(g.constant([0.0, 1000.0])))["log_softmax"].tolist()
+        [-1000.0, 0.0]
+
+        Attributes:
+            axis: Axis that sums to one.
+        """
+
+    def logsumexp(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Logarithm of the sum of exponentials, safe from overflow.
+
+        y = ln Σ exp x
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def matmul(self, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
+        """Matrix product over the last two axes; leading axes broadcast, vectors as in numpy.
+
+        y[…, i, j] = Σₖ a[…, i, k]·b[…, k, j]
+        """
+
+    def max(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Largest element over axes; equal ones share the gradient.
+
+        y = max x
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def mean(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Mean over axes; of ints as float32, halves accumulate in float32.
+
+        y = Σ x / n
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def min(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Smallest element over axes; equal ones share the gradient.
+
+        y = min x
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def mul(self, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
+        """Product of two tensors, element by element.
+
+        y = a·b
+        """
+
+    def neg(self, *, name: str | None = None) -> Tensor:
+        """Negative.
+
+        y = −x
+        """
+
+    def norm(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        ord: float = 2.0,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Vector norm over axes; its gradient at 0 is taken to be 0.
+
+        y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+            ord: Order p >= 1 of the norm, or infinity.
+        """
+
+    def pad(
+        self,
+        pad_width: Sequence[tuple[int, int]],
+        mode: str = "constant",
+        value: float = 0.0,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Extend a tensor at the ends of its axes.
+
+        y[i] = x[i − before], and beyond the ends a constant, the edge, or x mirrored at the edge
+
+        Attributes:
+            pad_width: Places before and after, per axis.
+            mode: What to fill with.
+            value: The constant.
+        """
+
+    def pow(self, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
+        """Power; of a negative base for whole exponents only, as its gradient.
+
+        y = aᵇ,  ∂y/∂a = b·aᵇ⁻¹,  ∂y/∂b = aᵇ·ln a, both 0 where the power is constant
+        """
+
+    def prod(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Product over axes; its gradient is right at zeros, too.
+
+        y = Π x,  ∂y/∂xᵢ = Πⱼ﹙ⱼ≠ᵢ﹚ xⱼ
+
+        Halves of the axis are multiplied with each other until one element is left, so that
+        gradients of every order follow without a division.
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def real(self, *, name: str | None = None) -> Tensor:
+        """Real part of a complex tensor.
+
+        y = Re x
+        """
+
+    def reciprocal(self, *, name: str | None = None) -> Tensor:
+        """Reciprocal.
+
+        y = 1 / x
+        """
+
+    def relu(self, *, name: str | None = None) -> Tensor:
+        """Rectified linear unit; the gradient at 0 is 0 (Nair and Hinton 2010).
+
+        y = max(x, 0)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.nn.relu(g.constant([-1.0, 2.0]))
+        >>> g.output({}, y)["relu"].tolist()
+        [0.0, 2.0]
+        """
+
+    def roll(
+        self,
+        shift: int | Sequence[int],
+        axis: int | Sequence[int] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Shift elements along axes; those that leave at one end come in at the other.
+
+        y[…, (i + shift) mod n, …] = x[…, i, …]
+
+        Attributes:
+            shift: Places to shift by, per axis.
+            axis: Axes; None rolls the flattened tensor.
+        """
+
+    def round(self, *, name: str | None = None) -> Tensor:
+        """Nearest whole number; halves go to the even one.
+
+        y = ⌊x⌉
+        """
+
+    def rsqrt(self, *, name: str | None = None) -> Tensor:
+        """Reciprocal of the square root.
+
+        y = 1 / √x
+        """
+
+    def sigmoid(self, *, name: str | None = None) -> Tensor:
+        """Logistic function, precise in both tails.
+
+        y = 1/(1 + e⁻ˣ)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.nn.sigmoid(g.constant([-1000.0, 0.0])))["sigmoid"].tolist()
+        [0.0, 0.5]
+        """
+
+    def sign(self, *, name: str | None = None) -> Tensor:
+        """Sign: −1, 0 or 1; of a complex tensor, the number of modulus 1 in its direction, or 0.
+
+        y = x / |x|
+        """
+
+    def sin(self, *, name: str | None = None) -> Tensor:
+        """Sine.
+
+        y = sin x
+        """
+
+    def sinh(self, *, name: str | None = None) -> Tensor:
+        """Hyperbolic sine.
+
+        y = sinh x
+        """
+
+    def softmax(self, axis: int = -1, *, name: str | None = None) -> Tensor:
+        """Normalise logits to probabilities along ``axis``; never overflows.
+
+        yᵢ = exp(xᵢ − max x) / Σⱼ exp(xⱼ − max x)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.nn.softmax(g.constant([1000.0, 1000.0])))["softmax"].tolist()
+        [0.5, 0.5]
+
+        Attributes:
+            axis: Axis that sums to one.
+        """
+
+    def sort(self, axis: int = -1, descending: bool = False, *, name: str | None = None) -> Tensor:
+        """Elements in order.
+
+        y₀ ≤ y₁ ≤ …, or ≥ if descending
+
+        Attributes:
+            axis: Axis to sort along.
+            descending: Largest first.
+        """
+
+    def sqrt(self, *, name: str | None = None) -> Tensor:
+        """Square root.
+
+        y = √x
+        """
+
+    def square(self, *, name: str | None = None) -> Tensor:
+        """Square.
+
+        y = x²
+        """
+
+    def squeeze(
+        self, axis: int | Sequence[int] | None = None, *, name: str | None = None
+    ) -> Tensor:
+        """Drop axes of size 1.
+
+        y[…] = x[…, 0, …]
+
+        Attributes:
+            axis: Axes to drop; None drops all of size 1.
+        """
+
+    def std(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Standard deviation; its gradient where all elements are equal is taken to be 0.
+
+        y = √(Σ (x − mean x)² / (n − ddof))
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+            ddof: What is taken off the number of elements; 1 gives the unbiased estimate.
+        """
+
+    def sub(self, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
+        """Difference of two tensors.
+
+        y = a − b
+        """
+
+    def sum(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Sum over axes; halves accumulate in float32, bools and ints in 64-bit ints.
+
+        y = Σ x
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+        """
+
+    def swapaxes(self, axis1: int, axis2: int, *, name: str | None = None) -> Tensor:
+        """Exchange two axes.
+
+        y[…, j, …, i, …] = x[…, i, …, j, …]
+
+        Attributes:
+            axis1: One axis.
+            axis2: The other axis.
+        """
+
+    def tan(self, *, name: str | None = None) -> Tensor:
+        """Tangent.
+
+        y = tan x
+        """
+
+    def tanh(self, *, name: str | None = None) -> Tensor:
+        """Hyperbolic tangent.
+
+        y = (eˣ − e⁻ˣ)/(eˣ + e⁻ˣ)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.tanh(g.constant([0.0, 100.0])))["tanh"].tolist()
+        [0.0, 1.0]
+        """
+
+    def tile(self, reps: int | Sequence[int], *, name: str | None = None) -> Tensor:
+        """Repeat the whole tensor along axes.
+
+        y[…, i, …] = x[…, i mod n, …]
+
+        Attributes:
+            reps: Repeats per axis; as many as axes, or for the last.
+        """
+
+    def top_k(
+        self, k: int, axis: int = -1, largest: bool = True, *, name: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The k largest (or smallest) elements along an axis, in order, and their places.
+
+        values, indices = the first k of sort(x) and argsort(x)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> values, places = gw.top_k(g.placeholder("x", (4,)), 2)
+        >>> [a.tolist() for a in g.output({"x": [1.0, 4.0, 2.0, 4.0]}, values, places).values()]
+        [[4.0, 4.0], [1, 3]]
+
+        Attributes:
+            k: How many.
+            axis: Axis to search along.
+            largest: The largest; otherwise the smallest.
+        """
+
+    def tril(self, k: int = 0, *, name: str | None = None) -> Tensor:
+        """Lower triangle of the last two axes, zeros above.
+
+        y[…, i, j] = x[…, i, j] if j − i ≤ k, else 0
+
+        Attributes:
+            k: Diagonal up to which elements stay: 0 the main one, above it positive.
+        """
+
+    def triu(self, k: int = 0, *, name: str | None = None) -> Tensor:
+        """Upper triangle of the last two axes, zeros below.
+
+        y[…, i, j] = x[…, i, j] if j − i ≥ k, else 0
+
+        Attributes:
+            k: Diagonal up to which elements stay: 0 the main one, above it positive.
+        """
+
+    def var(
+        self,
+        axis: int | Sequence[int] | None = None,
+        keepdims: bool = False,
+        ddof: int = 0,
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Variance: mean squared distance from the mean.
+
+        y = Σ (x − mean x)² / (n − ddof)
+
+        Attributes:
+            axis: Axis or axes to reduce; None reduces all.
+            keepdims: Keep reduced axes with size 1.
+            ddof: What is taken off the number of elements; 1 gives the unbiased estimate.
+        """
