@@ -7,6 +7,7 @@ Parameters of 16 bits are updated in float32 and rounded once; their state may b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -27,6 +28,10 @@ def _work(*xs: Any) -> np.dtype[Any]:
     return promote(joint, dtype("float32")) if joint.itemsize < 4 else joint
 
 
+def _to(dtype: Any, x: Any) -> Any:
+    return x if x.dtype == dtype else Cast(dtype=dtype)(x)
+
+
 class _Update(Op):
     """An update: the first input is the parameter, then its gradient, then ``n_state`` states."""
 
@@ -43,6 +48,8 @@ class _Update(Op):
             if i >= 2 + self.n_state:
                 if x.rank:
                     raise ShapeError(f"{name} must be a scalar", need="a 0-d tensor")
+                if kind(x.dtype) == "c":
+                    raise DTypeError(f"{name} must be real", need="a floating dtype")
             elif kind(x.dtype) not in self.accepts:
                 raise DTypeError(f"{name} cannot be {x.dtype}", need="a floating dtype")
             elif x.rank != param.rank or any(map(differ, x.shape, param.shape)):
@@ -56,7 +63,7 @@ class _Update(Op):
         if isinstance(moved[0], np.ndarray):
             out = tuple(y.astype(x.dtype, copy=False) for y, x in zip(moved, inputs, strict=True))
         else:
-            out = tuple(Cast(dtype=x.dtype)(y) for y, x in zip(moved, inputs, strict=True))
+            out = tuple(_to(x.dtype, y) for y, x in zip(moved, inputs, strict=True))
         return out if self.n_state else out[0]
 
     @classmethod
@@ -95,9 +102,9 @@ class SgdUpdate(_Update):
 
     def expand(self, param: Any, grad: Any, learning_rate: Any, weight_decay: Any) -> Any:
         work = _work(param, grad)
-        p, g = Cast(dtype=work)(param), Cast(dtype=work)(grad)
-        g = g + Cast(dtype=work)(weight_decay) * p
-        return self.cast([p - Cast(dtype=work)(learning_rate) * g], [param])
+        p, g = _to(work, param), _to(work, grad)
+        g = g + _to(work, weight_decay) * p
+        return self.cast([p - _to(work, learning_rate) * g], [param])
 
     @classmethod
     def scalars(cls) -> tuple[Any, ...]:
@@ -142,8 +149,7 @@ class MomentumUpdate(_Update):
     ) -> Any:
         work = _work(param, grad, velocity)
         p, g, u, lr, mu, decay = (
-            Cast(dtype=work)(x)
-            for x in (param, grad, velocity, learning_rate, momentum, weight_decay)
+            _to(work, x) for x in (param, grad, velocity, learning_rate, momentum, weight_decay)
         )
         g = g + decay * p
         u = mu * u + g
@@ -210,10 +216,10 @@ class AdamUpdate(_Update):
         weight_decay: Any,
     ) -> Any:
         work = _work(param, grad, m, v)
-        to = Cast(dtype=work)
+        to = functools.partial(_to, work)
         p, g, m1, v1 = map(to, (param, grad, m, v))
-        lr, b1, b2, t, decay = map(
-            Cast(dtype=_F64), (learning_rate, beta1, beta2, step, weight_decay)
+        lr, b1, b2, t, decay = (
+            _to(_F64, x) for x in (learning_rate, beta1, beta2, step, weight_decay)
         )
         m1 = to(b1) * m1 + to(1 - b1) * g
         v1 = to(b2) * v1 + to(1 - b2) * (g * g)
@@ -292,9 +298,9 @@ class ClipByGlobalNorm(Op):
 
     def expand(self, clip_norm: Any, *xs: Any) -> Any:
         norm = GlobalNorm()(*xs)
-        limit = Cast(dtype=norm.dtype)(clip_norm)
+        limit = _to(norm.dtype, clip_norm)
         factor = limit / Maximum()(norm, limit)
-        return norm, *(Cast(dtype=x.dtype)(x * factor) for x in xs)
+        return norm, *(_to(x.dtype, x * factor) for x in xs)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
