@@ -440,3 +440,31 @@ def test_a_chain_of_100_000_nodes():
     (dx,) = gw.gradients(y, [x])
     assert gw.Session(g).run(dx, {"x": np.zeros(2), "one": np.ones(2)}).tolist() == [1.0, 1.0]
     assert len(str(g.summary())) > 1_000_000
+
+
+def test_where_chooses_every_bit(rng):
+    special = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-45, 3.4e38, -1.5]
+    for dtype in ("float32", "float64", "float16", "int8", "int64", "bool"):
+        g = gw.Graph()
+        c = g.placeholder("c", (None, 8), "bool")
+        a, b = g.placeholder("a", (None, 8), dtype), g.placeholder("b", (8,), dtype)
+        with np.errstate(all="ignore"):
+            x = np.stack([np.array(special).astype(dtype), np.ones(8, dtype)])
+            y = np.array(special[::-1]).astype(dtype)
+        mask = rng.random((2, 8)) > 0.5
+        for left, right in ((a, b), (b, a), (a, g.constant(np.zeros((), dtype)))):
+            feeds = {"c": mask, "a": x, "b": y}
+            values = {a: x, b: y}
+            got = gw.Session(g).run(gw.where(c, left, right), feeds)
+            zero = np.zeros((), dtype)
+            want = np.where(mask, values.get(left, zero), values.get(right, zero))
+            assert got.dtype == want.dtype and got.tobytes() == want.tobytes()
+
+
+def test_values_that_overflow_are_values_not_warnings():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    y = gw.log(x) + gw.exp(x * 1000.0)
+    out = gw.Session(g).run(y, {"x": [-1.0, 1.0]})
+    assert np.isnan(out[0]) and np.isinf(out[1])
+    assert gw.Stepper(g, [y], {"x": [-1.0, 1.0]}).find_nonfinite().node.op.name == "log"

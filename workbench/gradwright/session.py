@@ -122,7 +122,8 @@ class Session:
             event = RunEvent(wanted, training, number)
             for listener in self.listeners:
                 listener.run_started(event)
-            with self.graph.running():
+            # A NaN or Inf is a value here, for listeners, checks and steppers to find.
+            with self.graph.running(), np.errstate(all="ignore"):
                 env = self._compute(targets, arrays, training, number)
                 commit = commit_if is None or bool(env[commit_if])
                 if commit and changes:

@@ -128,7 +128,8 @@ class Frame:
         if any(t not in self._env for t in node.inputs if t is not None):
             self._recompute(self.index[node])
         xs = [None if t is None else self._env[t] for t in node.inputs]
-        self._store(node, run_forward(self.op(node), xs))
+        with np.errstate(all="ignore"):
+            self._store(node, run_forward(self.op(node), xs))
         self.executed += 1
 
     def _store(self, node: Node, ys: Sequence[Array]) -> None:

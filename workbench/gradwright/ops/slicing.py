@@ -34,7 +34,7 @@ def extent(item: tuple[Any, ...], d: AnyDim) -> AnyDim:
 
     >>> from gradwright.spec import Dim
     >>> [extent(("slice", *i), Dim.symbol("B")) for i in ((1, None, None), (None, -1, 2))]
-    [B - 1, (B)//2]
+    [B - 1, (B//2)]
     """
     start, stop, step = item[1:]
     step = 1 if step is None else step
