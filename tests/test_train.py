@@ -308,6 +308,20 @@ def test_cells_that_run_again_keep_training_alive():
     assert not np.array_equal(trainer.values["optimizer/w/m"], moments)
 
 
+def test_a_loss_whose_name_now_means_something_else_is_not_trained():
+    g = gw.Graph()
+    with g.cell("model"):
+        w = g.variable("w", (), init=1.0)
+        loss = gw.exp(w)
+    trainer = gw.Trainer(g, loss)
+    with g.cell("model"):
+        w = g.variable("w", (), init=1.0)
+        _, other = gw.exp(w * 2.0), gw.exp(w)
+    assert other.name == "exp_1"
+    with pytest.raises(GraphError, match="no longer in the graph"):
+        trainer.step({})
+
+
 def test_a_new_trainer_starts_afresh_and_takes_the_place_of_one_that_is_gone():
     first = line(optimizer=gw.optim.Adam(0.01))
     g = first.graph

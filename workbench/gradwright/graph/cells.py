@@ -76,7 +76,7 @@ def supersede(old: Node, new: Node) -> None:
     graph.revision += 1
     graph.gradients.clear()
     unlink(old)
-    if not _means_the_same(old, new):
+    if not means_the_same(old, new):
         _drop(graph, users)
         drop_derived(graph)
         return
@@ -106,7 +106,8 @@ def remove_stale(graph: Graph, stale: dict[str, Node]) -> None:
     drop_derived(graph)
 
 
-def _means_the_same(old: Node, new: Node) -> bool:
+def means_the_same(old: Node, new: Node) -> bool:
+    """Tell whether ``new`` is what the name of ``old`` stands for, and not another thing."""
     same_text = old.cell is not None and new.cell is not None and old.cell.text == new.cell.text
     known = old.cell is not None and old.cell.text is not None
     return len(old.outputs) == len(new.outputs) and (new.named or (known and same_text))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import TrainingError
 from ..graph import Graph, Tensor
+from ..graph.cells import means_the_same
 from .metrics import Mean, Metric
 
 Totals = dict[str, Any]
@@ -60,9 +61,12 @@ class Measures:
 
 
 def now(graph: Graph, t: Tensor) -> Tensor:
-    """Return what has the name of ``t`` now: a cell that ran again replaces its nodes."""
+    """Return what ``t`` has become: a cell that ran again replaces its nodes.
+
+    Raises GraphError if it is gone, or if its name now stands for something else.
+    """
     held = graph.get(t.name)
-    return graph.check_member(t) if held is None else held
+    return held if held is not None and means_the_same(t.node, held.node) else graph.check_member(t)
 
 
 def _metric(name: str, metric: Any) -> Metric:
