@@ -213,6 +213,21 @@ class Page:
             if output["output_type"] == "error":
                 raise AssertionError("\n".join(output["traceback"]))
 
+    def start_cell(self, number: int) -> None:
+        """Run a cell without waiting for its end."""
+        self.page.evaluate(
+            """(k) => {
+              window.jupyterapp.shell.currentWidget.content.activeCellIndex = k;
+              window.jupyterapp.commands.execute('notebook:run-cell');
+            }""",
+            number,
+        )
+
+    def reload_notebook(self, name: str) -> None:
+        """Save the notebook and load the whole page anew; the kernel goes on."""
+        self.command("docmanager:save")
+        self.page.goto(f"{self.lab.base}/lab/tree/{name}?token={self.lab.token}")
+
     def set_theme(self, name: str) -> None:
         """Switch JupyterLab's theme and wait until its style sheet is in place."""
         self.command("apputils:change-theme", {"theme": name})

@@ -152,10 +152,9 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     for key in ("Home", "ArrowDown", "ArrowDown", "ArrowLeft"):
         view.keyboard.press(key)
     wait_for(lambda: boxes() == closed, "the scope to close")
-    view.keyboard.press("Enter")
+    view.keyboard.press("Space")
     lab.event("selected", name="hidden/")
-
-    view.mouse.dblclick(*place("hidden/"))
+    view.keyboard.press("Enter")
     wait_for(lambda: boxes() == closed + 5, "the scope again")
     bench = view.locator(".gw")
     for theme in ("Light", "Dark"):
@@ -169,6 +168,44 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     assert view.evaluate("window.executed") is None
     assert page.errors == []
     assert page.outside == []
+
+
+BLOCK = """
+class StopAfterFreezing(gw.Callback):
+    left = 50
+    def on_step_end(self, trainer, record):
+        self.left -= not w.trainable
+        if self.left == 0:
+            trainer.stop()
+trainer.add_callback(StopAfterFreezing())
+note("blocking")
+trainer.fit({"x": X, "t": y}, epochs=100_000, batch_size=32)
+note("free", steps=trainer.steps_done, frozen=not w.trainable)
+"""
+
+
+def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
+    lab.write_notebook("blocking.ipynb", [SETUP, SHOW, BLOCK])
+    page.open_notebook("blocking.ipynb")
+    view = page.page
+    page.run_cell(0)
+    page.run_cell(1)
+    view.locator(".gw-graph[data-ready]").wait_for()
+    page.start_cell(2)
+    lab.event("blocking")
+    plot = view.locator(".gw-plot")
+    wait_for(lambda: int(plot.get_attribute("data-points")) > 20, "curves while the cell runs")
+    view.get_by_label("Freeze hidden/w", exact=True).check()
+    done = lab.event("free")
+    assert done["frozen"], "the box was not heard while the cell ran"
+    wait_for(lambda: f"step {done['steps']:,}" in plot.inner_text(), "the last step")
+    points = plot.get_attribute("data-points")
+
+    page.reload_notebook("blocking.ipynb")
+    view.locator(".gw-graph[data-ready]").wait_for()
+    wait_for(lambda: plot.get_attribute("data-points") == points, "all points after the reload")
+    assert view.get_by_label("Freeze hidden/w", exact=True).is_checked()
+    assert (page.errors, page.outside) == ([], [])
 
 
 def test_a_saved_page_works_without_a_kernel(browser, tmp_path, screens):

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-MESSAGES_PER_SECOND = 30
-"""A notebook server drops messages from about 1,000 a second; a screen shows no more than this."""
+MESSAGES_PER_SECOND = 20
+"""A notebook server drops messages from about 1,000 a second; an eye wants no more than these."""
 
 Command = Callable[[], None]
 

@@ -47,7 +47,7 @@ class PlotPanel(BaseWidget):
     def append(self, step: float, metrics: Mapping[str, float], name: str = "train") -> None:
         """Add one point per metric to the curves called ``name``; every metric has its own chart.
 
-        May be called from any thread and as often as you like: at most 30 messages a second leave.
+        May be called from any thread and as often as you like: at most 20 messages a second leave.
         """
         for metric, value in metrics.items():
             self._extend(metric, name, (step,), (value,))

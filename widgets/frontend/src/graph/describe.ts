@@ -27,7 +27,7 @@ export function shortShape(spec: string): string {
 export function describe(model: GraphModel, item: number): Face {
   if (model.isScope(item)) {
     const { label, size } = model.scopes[item - model.n];
-    return { shape: "scope", title: label, note: `${size} ${size === 1 ? "node" : "nodes"}`, category: "scope" };
+    return { shape: "scope", title: label, note: countOf(size, "node"), category: "scope" };
   }
   const title = leaf(model.spec.names[item]);
   const kind = model.kindOf(item);
@@ -36,6 +36,11 @@ export function describe(model: GraphModel, item: number): Face {
   const op = model.op(item);
   const plain = title === op || (title.startsWith(op) && /^_\d+$/.test(title.slice(op.length)));
   return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category };
+}
+
+/** `1 node`, `2,015 nodes`. */
+export function countOf(n: number, noun: string): string {
+  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 }
 
 /** Approximate width of text in a system sans-serif at this size; wide ones, such as DejaVu, are allowed for. */

@@ -5,7 +5,7 @@ import { Cleanup, commit, type Model } from "../ui/afm";
 import { button, element, everyFrame, ICONS, Surface } from "../ui/dom";
 import { readTheme, watchTheme, type Theme } from "../ui/theme";
 import { LayoutClient } from "./client";
-import { describe, type Face } from "./describe";
+import { countOf, describe, type Face } from "./describe";
 import { GraphModel, type GraphSpec } from "./model";
 import { Outline } from "./outline";
 import { Painter, TOGGLE, type Look } from "./paint";
@@ -75,6 +75,7 @@ class GraphPanel {
     host.append(this.root);
     this.surface = new Surface(this.stage, () => this.onResize());
     this.stage.append(this.tip, this.hint);
+    if (!this.graph.n) this.stage.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet."));
     this.cleanup.add(watchTheme(() => {
       this.theme = undefined;
       this.frame.request();
@@ -110,7 +111,7 @@ class GraphPanel {
       if (shown) this.outline.root.focus();
     });
     outline.setAttribute("aria-pressed", "false");
-    const size = `${this.graph.n} ${this.graph.n === 1 ? "node" : "nodes"}`;
+    const size = countOf(this.graph.n, "node");
     const groups: HTMLElement[][] = [
       [outline],
       scopes

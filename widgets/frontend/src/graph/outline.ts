@@ -145,6 +145,9 @@ export class Outline {
         else if (row.parent >= 0) this.moveTo(row.parent);
         break;
       case "Enter":
+        if (scope >= 0) this.events.setOpen(scope, !isOpen);
+        else this.events.select(row.item);
+        break;
       case " ": this.events.select(row.item); break;
       default: return;
     }

@@ -6,8 +6,9 @@ import type { Window } from "./paint";
 const CLOSEST = 3;
 const FARTHEST = 0.02;
 const MARGIN = 24;
-/** A drawing that would have to be smaller than this to fit starts at its top instead. */
-const READABLE = 0.6;
+/** A drawing that would have to be smaller than the first to fit starts at its top instead, at the second. */
+const SMALLEST = 0.7;
+const READABLE = 0.9;
 
 export class Viewport {
   x = 0;
@@ -42,7 +43,7 @@ export class Viewport {
   /** Shows all of a drawing, or its top at a readable size if `readable` is asked for. */
   fit(content: { width: number; height: number }, width: number, height: number, readable: boolean): void {
     const whole = Math.min(1, (width - 2 * MARGIN) / content.width, (height - 2 * MARGIN) / content.height);
-    this.scale = Math.max(FARTHEST, readable ? Math.max(READABLE, whole) : whole);
+    this.scale = Math.max(FARTHEST, readable && whole < SMALLEST ? READABLE : whole);
     this.x = content.width / 2 - width / 2 / this.scale;
     const tall = content.height * this.scale > height - 2 * MARGIN;
     this.y = tall ? -MARGIN / this.scale : content.height / 2 - height / 2 / this.scale;
