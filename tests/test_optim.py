@@ -246,6 +246,8 @@ def test_hyperparameters_count_from_the_next_step():
     assert moved() == pytest.approx(1.0)
     trainer.optimizer.learning_rate = 0.1
     assert moved() == pytest.approx(0.15)
+    trainer.optimizer.nesterov = True
+    assert moved() == pytest.approx(0.1 * (1 + 0.5 * (1 + 0.5 * 1.5)))
     trainer.optimizer.momentum = 0.0
     assert moved() == pytest.approx(0.1)
     trainer.optimizer = gw.optim.Adam(0.01)

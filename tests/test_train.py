@@ -607,12 +607,13 @@ def test_data_that_does_not_fit_is_named(change, message):
         (rows(), {"batch_size": 0}, "batch_size=0 is not a size"),
         (rows(), {"batch_size": 2.5}, "batch_size=2.5 is not a size"),
         (rows(), {"epochs": -1}, "cannot train epochs=-1"),
+        (rows(), {"progress": "bar"}, "progress='bar' is not known"),
         ([rows()], {"batch_size": 4}, "batch_size is for arrays"),
     ],
 )
 def test_sizes_that_make_no_sense_are_named(data, options, message):
     with pytest.raises(TrainingError, match=message):
-        line().fit(data, progress=False, **options)
+        line().fit(data, **{"progress": False, **options})
 
 
 @pytest.mark.parametrize(

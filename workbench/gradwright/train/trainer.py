@@ -143,6 +143,8 @@ class Trainer:
         """
         if epochs < 0 or (steps is not None and steps < 0):
             raise TrainingError(f"cannot train epochs={epochs}, steps={steps}", need="numbers >= 0")
+        if progress not in (True, False, "auto"):
+            raise TrainingError(f"progress={progress!r} is not known", need="True, False or 'auto'")
         with self._control.running():
             source = batches(
                 self.graph,
@@ -310,12 +312,14 @@ class Trainer:
 
     def _stamp(self) -> Any:
         """Return what the step graph depends on; costs about 1 us for ten parameters."""
+        settings = dict(vars(self.optimizer))
+        settings.pop("learning_rate", None)  # fed, so it may change in every step
         return (
             self.graph.revision,
             [id(value) for value in self.graph.updates.values()],
             [t.node.trainable for t in self._watched],
             type(self.optimizer),
-            self.optimizer.scalars(),
+            settings,
             self.clip_norm,
         )
 
