@@ -773,11 +773,14 @@ def test_history_draws_one_panel_per_metric():
     lines = {(s.name, s.yaxis): s for s in figure.data}
     assert set(lines) == {
         *(("step", "y"), ("train", "y"), ("validation", "y")),
-        *(("step", "y2"), ("step", "y3")),
+        ("step", "y2"),
     }
     assert list(lines["validation", "y"].y) == history.epochs["val_loss"].tolist()
     assert list(lines["train", "y"].x) == [3, 6, 9]
     assert figure.layout.yaxis2.title.text == "grad_norm"
+    trainer.optimizer.learning_rate = 0.01
+    trainer.step(rows())
+    assert history.plot().layout.yaxis3.title.text == "learning_rate"
     assert len({s.line.color for s in figure.data}) == 3
     assert len({s.line.dash for s in figure.data if s.name != "step"}) == 2  # not by colour alone
 

@@ -166,7 +166,10 @@ class History:
         return "\n".join([head, *lines])
 
     def plot(self) -> go.Figure:
-        """Return a figure: one panel per metric over the steps, training and validation."""
+        """Return a figure: one panel per metric over the steps, training and validation.
+
+        The learning rate has a panel if it changed.
+        """
         from plotly.subplots import make_subplots
 
         colors = {"step": "#9ecae1", "train": "#2171b5", "validation": "#d94801"}
@@ -174,7 +177,8 @@ class History:
         seen = [*self.epochs, *self.steps]
         own = {"step", "epoch", "seconds", "grad_norm", "learning_rate"}
         names = list(dict.fromkeys(n.removeprefix("val_") for n in seen if n not in own))
-        names += [n for n in ("grad_norm", "learning_rate") if n in self.steps]
+        names += ["grad_norm"] * ("grad_norm" in self.steps)
+        names += ["learning_rate"] * (len(set(self.steps.get("learning_rate", ()))) > 1)
         figure = make_subplots(
             rows=max(1, len(names)), cols=1, shared_xaxes=True, vertical_spacing=0.04
         )
@@ -212,7 +216,10 @@ class History:
             figure.update_yaxes(title_text=name, row=row, col=1)
         figure.update_xaxes(title_text="step", row=max(1, len(names)), col=1)
         figure.update_layout(
-            template="plotly_white", height=120 + 200 * max(1, len(names)), hovermode="x unified"
+            template="plotly_white",
+            height=120 + 200 * max(1, len(names)),
+            hovermode="x unified",
+            margin={"t": 40},
         )
         return figure
 
