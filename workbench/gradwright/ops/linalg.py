@@ -11,6 +11,7 @@ from ..errors import ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
 from ..spec import TensorSpec, broadcast, differ, promote
 from .elementwise import conj
+from .movement import Flatten
 
 
 class Matmul(Op):
@@ -52,10 +53,13 @@ class Matmul(Op):
         if a.rank == 1 and b.rank == 1:
             return lambda: g * b, lambda: g * a
         if b.rank == 1:
-            rows = tuple(range(a.rank - 1))
-            return lambda: g[..., None] * b, lambda: (a * g[..., None]).sum(rows)
+            lead = tuple(range(a.rank - 1))
+            return lambda: g[..., None] * b, lambda: (a * g[..., None]).sum(lead)
         if a.rank == 1:
             return lambda: (g[..., None, :] * b).sum(-1), lambda: a[:, None] * g[..., None, :]
+        if b.rank == 2 and a.rank > 2:  # one product over all rows, not a sum of one per batch
+            rows = Flatten(end_axis=-2)
+            return lambda: Matmul()(g, b.mT), lambda: Matmul()(rows(a).mT, rows(g))
         return lambda: Matmul()(g, b.mT), lambda: Matmul()(a.mT, g)
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
@@ -64,7 +68,7 @@ class Matmul(Op):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         pairs = (
-            ((2, 3), (3, 4)), ((2, 2, 3), (3, 4)), ((2, 1, 2, 3), (2, 3, 2)),
+            ((2, 3), (3, 4)), ((2, 2, 3), (3, 4)), ((2, 0, 3), (3, 4)), ((2, 1, 2, 3), (2, 3, 2)),
             ((3,), (3,)), ((2, 3), (3,)), ((3,), (2, 3, 2)), ((2, 0), (0, 3)),
         )  # fmt: skip
         for a, b in pairs:
