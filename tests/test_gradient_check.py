@@ -179,6 +179,27 @@ def test_a_slope_outside_the_kink_is_a_mistake() -> None:
     assert [n.name for n in report.blame] == ["corner"]
 
 
+class KinkyOverride(gw.Op):
+    """A composite with a kink inside and a wrong vjp of its own.
+
+    y = max(x, 0)
+    """
+
+    def expand(self, x: Any) -> Any:
+        return gw.nn.relu(x) - gw.nn.relu(-x) * 0.0
+
+    def vjp(self, gs: Any, ys: Any, xs: Any) -> Any:
+        return (gs[0] * (xs[0] > 0.0).astype("float64") * 1.001,)
+
+
+def test_a_kink_does_not_excuse_what_is_beside_it() -> None:
+    g = gw.Graph()
+    w = g.variable("w", init=np.array([0.0, 0.0, 0.0]))
+    report = gw.gradient_check(g, (KinkyOverride()(w, name="corner") * 2.0).sum())
+    (blamed,) = report.blame
+    assert blamed.name == "corner" and blamed.reason.startswith("beside its kink")
+
+
 def test_a_mistake_is_found_among_kinks(rng: np.random.Generator) -> None:
     g = gw.Graph()
     data = rng.standard_normal(200)

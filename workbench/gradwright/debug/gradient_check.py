@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from .numeric import NARROW, WIDE, judge, kinked, quick, slope
 from .report import ElementCheck, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
-Stop = Callable[[], bool] | threading.Event | None
+ShouldStop = Callable[[], bool] | threading.Event | None
 Progress = bool | Callable[[int, int, str], None]
 
 
@@ -39,7 +39,7 @@ def gradient_check(
     seed: int = 0,
     values: Values | None = None,
     progress: Progress = False,
-    should_stop: Stop = None,
+    should_stop: ShouldStop = None,
 ) -> Report:
     """Check the gradient of ``loss`` against finite differences, and find the op at fault.
 
@@ -135,7 +135,7 @@ class _Check:
         rtol: float,
         seed: int,
         progress: Progress,
-        should_stop: Stop,
+        should_stop: ShouldStop,
     ) -> None:
         self.forward, self.rtol, self.seed = run, rtol, seed
         self.loss = run.copies[loss]
@@ -151,7 +151,9 @@ class _Check:
         self._refuse_nonfinite()
         total = len(self.forward.nodes)
         if self.max_per_param != 0:
-            total += sum(1 + len(self._chosen(t)) for t in self.parameters.values())
+            limit = math.inf if self.max_per_param is None else self.max_per_param
+            sizes = [self.forward.env[t].size for t in self.parameters.values()]
+            total += sum(1 + int(min(limit, size)) for size in sizes)
         with _bar(self.progress, total) as show, np.errstate(all="ignore"):
             for done, name in enumerate(self._steps()):
                 show(done, name)
@@ -231,12 +233,12 @@ class _Check:
         )
         return found
 
-    def _chosen(self, copy: Tensor) -> list[tuple[int, ...]]:
+    def _chosen(self, copy: Tensor) -> Iterable[tuple[int, ...]]:
         """Return the indices to check: all, or a random choice that depends on the seed alone."""
         shape = self.forward.env[copy].shape
         size, limit = math.prod(shape), self.max_per_param
         if limit is None or limit >= size:
-            return list(np.ndindex(shape))
+            return np.ndindex(shape)
         rng = np.random.default_rng((self.seed, copy.node.serial))
         chosen = np.sort(rng.choice(size, limit, replace=False))
         return [tuple(map(int, np.unravel_index(i, shape))) for i in chosen]
@@ -253,46 +255,51 @@ class _Probe:
     def direction(self, name: str, analytic: Array, rng: np.random.Generator) -> ElementCheck:
         """Check along one random direction through all elements."""
         v = draw_direction(self.base, rng)
-        return self._check(name, None, "real", v, float(np.vdot(analytic, v).real), 1.0)
+        exact = float(np.vdot(analytic, v).real)
+        return self._check(ElementCheck(name, None), lambda t: self.base + t * v, exact, 1.0)
 
     def element(self, name: str, index: tuple[int, ...], analytic: Array) -> Iterator[ElementCheck]:
         """Check one element; of a complex one the real and the imaginary part."""
-        scale = max(self.scale, float(abs(self.base[index])))
+        start, moved = self.base[index], self.base.copy()
         parts = (("real", 1.0), ("imag", 1j)) if np.iscomplexobj(self.base) else (("real", 1.0),)
         for part, unit in parts:
-            v = np.zeros_like(self.base)
-            v[index] = unit
+
+            def place(t: float, unit: Any = unit) -> Array:
+                moved[index] = start + t * unit
+                return moved
+
             exact = float(getattr(analytic[index], part))
-            yield self._check(name, index, part, v, exact, scale)
+            scale = max(self.scale, float(abs(start)))
+            yield self._check(ElementCheck(name, index, part), place, exact, scale)
+            moved[index] = start
 
     def _check(
-        self, name: str, index: tuple[int, ...] | None, part: str, v: Array, exact: float,
-        scale: float,
-    ) -> ElementCheck:  # fmt: skip
+        self, check: ElementCheck, place: Callable[[float], Array], exact: float, scale: float
+    ) -> ElementCheck:
         def f(t: float) -> float:
             try:
-                return float(self.function(self.base + t * v)[0])
+                return float(self.function(place(t))[0])
             except (ArithmeticError, ValueError):  # outside the domain of an op
                 return math.nan
 
         found = quick(f, exact, scale=scale, rtol=self.rtol)
         kinks: tuple[str, ...] = ()
         if found.verdict == "unclear":
-            kinks = tuple(self._kinks(v * scale))
+            kinks = tuple(self._kinks(lambda h: place(h * scale)))
             if kinks:
                 found = replace(found, verdict="kink")
             else:
                 found = judge(exact, slope(f, scale=scale), self.rtol)
-        return ElementCheck(name, index, found, part, kinks)
+        return replace(check, comparison=found, kinks=kinks)
 
-    def _kinks(self, v: Array) -> list[str]:
+    def _kinks(self, place: Callable[[float], Array]) -> list[str]:
         """Return the nodes that have a kink here though what comes into them is smooth.
 
         Where several kinks meet, as in relu(x) - relu(-x) at 0, the loss may be smooth and the
         gradient still be one of many, so a difference is no mistake.
         """
         zero, *moved = (
-            list(self.function.registers(self.base + h * v))
+            list(self.function.registers(place(h).copy()))
             for h in (0.0, WIDE, -WIDE, NARROW, -NARROW)
         )
         found: dict[str, None] = {}
@@ -308,7 +315,7 @@ class _Probe:
         return list(found)
 
 
-def _asked(should_stop: Stop) -> bool:
+def _asked(should_stop: ShouldStop) -> bool:
     if should_stop is None:
         return False
     return should_stop.is_set() if isinstance(should_stop, threading.Event) else should_stop()

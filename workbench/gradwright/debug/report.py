@@ -13,6 +13,7 @@ from .numeric import Comparison
 from .table import Table
 
 Array = np.ndarray[Any, Any]
+UNCHECKED = Comparison("unchecked", math.nan, math.nan, math.nan)
 VERDICTS = ("unchecked", "ok", "kink", "unclear", "fail")
 """Verdicts from best to worst; arrays of verdicts hold their numbers."""
 
@@ -26,8 +27,8 @@ class ElementCheck:
 
     parameter: str
     index: tuple[int, ...] | None
-    comparison: Comparison
     part: str = "real"
+    comparison: Comparison = UNCHECKED
     kinks: tuple[str, ...] = ()
     """Nodes with a kink exactly here, such as a relu at 0."""
 
