@@ -130,7 +130,7 @@ def test_halves_are_updated_in_float32_and_rounded_once(dtype):
 def test_expansions_agree_with_the_reference(op, rng):
     for sample in op.samples(rng):
         made = op(**sample.attrs)
-        again = interpret(made, sample.inputs)
+        again = interpret(made, sample.inputs, training=True)
         again = again if isinstance(again, tuple) else (again,)
         for a, b in zip(run_forward(made, sample.inputs), again, strict=True):
             np.testing.assert_allclose(a, b, 1e-14, 1e-15)
@@ -209,6 +209,20 @@ def test_the_gradient_of_the_norm_is_zero_at_zero():
     (dx,) = gw.gradients(gw.optim.global_norm(x), [x])
     assert g.output({"x": [0.0, 0.0]}, dx)[dx.name].tolist() == [0.0, 0.0]
     np.testing.assert_allclose(g.output({"x": [3.0, 4.0]}, dx)[dx.name], [0.6, 0.8], 1e-6)
+
+
+def test_complex_parameters_descend_as_torch_does(torch):
+    start = np.array([1 + 2j, -3j], "complex64")
+    g = gw.Graph()
+    z = g.variable("z", init=start)
+    trainer = gw.Trainer(g, gw.real(z * gw.conj(z) * (2 + 1j)).sum(), gw.optim.SGD(0.1))
+    theirs = torch.tensor(start, requires_grad=True)
+    (theirs * theirs.conj() * (2 + 1j)).real.sum().backward()
+    record = trainer.step({})
+    moved = start - 0.1 * theirs.grad.numpy()
+    np.testing.assert_allclose(trainer.values["z"], moved, 1e-6)
+    norm = float(theirs.grad.abs().square().sum().sqrt())
+    assert record.metrics["grad_norm"] == pytest.approx(norm, rel=1e-6)
 
 
 def test_all_finite():
@@ -303,6 +317,15 @@ def test_schedules_draw_themselves():
     assert max(line.y) == pytest.approx(0.3, rel=1e-3)
     assert line.x[-1] == 5499
     assert list(gw.schedules.Constant(0.2).plot(3).data[0].y) == [0.2, 0.2, 0.2]
+
+
+def test_a_learning_rate_that_makes_no_sense_stops_before_the_step():
+    trainer = linear(optimizer=gw.optim.SGD(lambda step: float("nan") if step else 1.0))
+    trainer.step(feed(gradients_of_step(0)))
+    held = trainer.values["w"].tobytes()
+    with pytest.raises(TrainingError, match="step 2: the learning rate is nan"):
+        trainer.step(feed(gradients_of_step(0)))
+    assert trainer.values["w"].tobytes() == held
 
 
 def test_a_schedule_is_fed_step_by_step():

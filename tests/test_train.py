@@ -586,6 +586,7 @@ def test_the_bar_shows_epochs_and_metrics(capsys):
         ({"x": np.zeros((20, 3), complex)}, "'x' is float32 and cannot take complex128"),
         ({"x": np.full((20, 3), "a")}, "cannot hold"),
         ({"x": np.zeros((0, 3)), "t": np.zeros(0)}, "the data is empty"),
+        ({"x": [[1.0, 2.0, 3.0], [4.0]]}, "the data of placeholder 'x' is no array"),
     ],
 )
 def test_data_that_does_not_fit_is_named(change, message):
@@ -662,6 +663,10 @@ def test_losses_that_cannot_be_trained_are_named():
         gw.Trainer(gw.Graph(), g["loss"])
     with pytest.raises(TrainingError, match="nonfinite='ignore' is not known"):
         gw.Trainer(g, "loss", nonfinite="ignore")
+    with pytest.raises(TrainingError, match="clip_norm=0 is out of range"):
+        gw.Trainer(g, "loss", clip_norm=0).step(rows())
+    with pytest.raises(TrainingError, match="the session runs another graph, 'other'"):
+        gw.Trainer(g, "loss", session=gw.Session(gw.Graph("other")))
 
 
 def test_parameters_that_cannot_be_trained_are_named():

@@ -16,7 +16,8 @@ import numpy as np
 from ..errors import DTypeError, ShapeError
 from ..op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ..spec import TensorSpec, differ, dtype, kind, promote, promote_all
-from .elementwise import Maximum, Sqrt
+from .choice import Maximum
+from .elementwise import Sqrt
 from .movement import Cast
 
 _F64 = dtype("float64")
@@ -245,24 +246,26 @@ class GlobalNorm(Op):
     namespace = "optim"
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
-        if not xs or any(kind(x.dtype) != "f" for x in xs):
+        if not xs or any(kind(x.dtype) not in "fc" for x in xs):
             raise DTypeError("global_norm needs floating tensors")
-        return TensorSpec((), _work(*xs))
+        work = _work(*xs)
+        return TensorSpec((), work if kind(work) == "f" else f"float{4 * work.itemsize}")
 
     def forward(self, *xs: Any) -> Any:
         work = _work(*xs)
-        total = work.type(0)
+        real = self.infer(*xs).dtype
+        total = real.type(0)
         with np.errstate(over="ignore", invalid="ignore"):
             for x in xs:
                 flat = np.ravel(x).astype(work, copy=False)
-                total += np.dot(flat, flat)
+                total += np.vdot(flat, flat).real
             if np.isfinite(total):
                 return np.sqrt(total)
             largest = max(float(np.max(np.abs(x), initial=0.0)) for x in xs)
             if not np.isfinite(largest):
-                return work.type(largest)
-            scaled = sum(float(np.sum(np.square(x.astype(_F64) / largest))) for x in xs)
-            return work.type(largest * scaled**0.5)
+                return real.type(largest)
+            scaled = sum(float(np.sum(np.square(np.abs(x) / largest))) for x in xs)
+            return real.type(largest * scaled**0.5)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         tiny = float(np.finfo(ys[0].dtype).tiny)  # the gradient at zero is zero, not 0/0

@@ -31,7 +31,9 @@ class Control:
     @property
     def seconds(self) -> float:
         """Time spent running, without pauses."""
-        return self._seconds + (0.0 if self.status == "idle" else time.perf_counter() - self._since)
+        return self._seconds + (
+            time.perf_counter() - self._since if self.status == "running" else 0.0
+        )
 
     @seconds.setter
     def seconds(self, value: float) -> None:

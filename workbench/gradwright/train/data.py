@@ -106,6 +106,15 @@ def named(graph: Graph, keys: Iterable[Any], needed: Sequence[Tensor]) -> dict[A
     return found
 
 
+def _array(t: Tensor, value: Any) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise FeedError(
+            f"the data of placeholder {t.name!r} is no array", need=str(t.spec), facts=[str(error)]
+        ) from None
+
+
 class _ArrayBatches:
     """Rows of equally long arrays, in order or shuffled anew in each epoch."""
 
@@ -121,7 +130,7 @@ class _ArrayBatches:
         exact: bool,
     ) -> None:
         self._shuffle, self._seed = shuffle, seed
-        arrays = {t: np.asarray(data[k]) for k, t in named(graph, data, needed).items()}
+        arrays = {t: _array(t, data[k]) for k, t in named(graph, data, needed).items()}
         self._n = self._rows(arrays)
         size = batch_size if batch_size is not None else min(DEFAULT_BATCH, self._n)
         if not isinstance(size, int | np.integer) or size < 1:
@@ -231,7 +240,7 @@ class _IterableBatches:
             )
         if batch.keys() != self._keys.keys():
             self._keys = named(self._graph, batch, self._needed)
-        feeds = {t: np.asarray(batch[k]) for k, t in self._keys.items()}
+        feeds = {t: _array(t, batch[k]) for k, t in self._keys.items()}
         return feeds, next((len(a) for a in feeds.values() if a.ndim), 1)
 
     def signature(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,20 +41,29 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
 
     def __init__(self) -> None:
         self._columns: dict[str, array[float]] = {}
+        self._lock = threading.Lock()
         self.rows = 0
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add a row; a new name becomes a column, empty so far."""
         columns = self._columns
-        for name, value in row.items():
-            column = columns.get(name)
-            if column is None:
-                column = columns[name] = array("d", [math.nan]) * self.rows
-            column.append(value)
-        self.rows += 1
-        if len(row) != len(columns):
-            for name in columns.keys() - row.keys():
-                columns[name].append(math.nan)
+        with self._lock:
+            for name, value in row.items():
+                column = columns.get(name)
+                if column is None:
+                    column = columns[name] = array("d", [math.nan]) * self.rows
+                column.append(value)
+            if len(row) != len(columns):
+                for name in columns.keys() - row.keys():
+                    columns[name].append(math.nan)
+            self.rows += 1
+
+    def snapshot(self, *names: str) -> dict[str, np.ndarray[Any, Any]]:
+        """Return columns (default all) of one length, even while another thread appends."""
+        with self._lock:
+            chosen = names or tuple(self._columns)
+            held = {name: self._columns[name].tobytes() for name in chosen}
+        return {name: np.frombuffer(data) for name, data in held.items()}
 
     def last(self) -> dict[str, float]:
         """Return the last row."""
@@ -62,7 +72,7 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         if name not in self._columns:
             raise KeyError(f"{name!r}; there are {', '.join(self._columns) or 'no columns yet'}")
-        return np.array(self._columns[name])
+        return self.snapshot(name)[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._columns))
@@ -118,7 +128,7 @@ class History:
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return all columns by name: ``steps/loss``, ``epochs/val_loss`` ..."""
         tables = (("steps", self.steps), ("epochs", self.epochs))
-        return {f"{kind}/{name}": c for kind, table in tables for name, c in table.items()}
+        return {f"{kind}/{n}": c for kind, table in tables for n, c in table.snapshot().items()}
 
     @classmethod
     def from_arrays(cls, columns: Mapping[str, Any]) -> History:
@@ -185,9 +195,10 @@ class History:
         legend: set[str] = set()
 
         def line(row: int, kind: str, table: Table, column: str, **style: Any) -> None:
+            data = table.snapshot("step", column)
             figure.add_scatter(
-                x=table["step"],
-                y=table[column],
+                x=data["step"],
+                y=data[column],
                 name=kind,
                 legendgroup=kind,
                 showlegend=kind not in legend,

@@ -63,7 +63,10 @@ class Optimizer:
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
         rate = self.learning_rate
-        return float(rate(step) if callable(rate) else rate)
+        value = float(rate(step) if callable(rate) else rate)
+        if not 0 <= value < float("inf"):
+            raise TrainingError(f"step {step + 1}: the learning rate is {value}", need=">= 0")
+        return value
 
     def scalars(self) -> dict[str, float]:
         """Return the hyperparameters beside the learning rate that are numbers."""

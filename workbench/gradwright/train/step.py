@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from ..errors import TrainingError
 from ..gradient import gradients
-from ..graph import Graph, Node, Placeholder, Tensor, ancestors
+from ..graph import Graph, Placeholder, Tensor, ancestors
 from ..ops.optimizer import AllFinite, ClipByGlobalNorm, GlobalNorm
+from ..spec import is_floating
+from .measure import now
 from .optim import Optimizer
 from .state import OptimizerState
 
@@ -31,7 +33,7 @@ class StepGraph:
         clip_norm: float | None,
     ) -> None:
         graph = loss.graph
-        self.params = list(params)
+        self.loss, self.params = loss, list(params)
         state.clear_graph()
         found = dict(zip(gradients_of, gradients(loss, gradients_of), strict=True))
         self.grads = {p: found[p] for p in params}
@@ -82,6 +84,42 @@ def placeholders(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [n.outputs[0] for n in ancestors(tensors) if isinstance(n.op, Placeholder)]
 
 
-def reachable(loss: Tensor) -> set[Node]:
-    """Return the nodes that the loss depends on."""
-    return set(ancestors([loss]))
+def candidates(graph: Graph, chosen: Sequence[Tensor | str] | None) -> list[Tensor]:
+    """Return the floating variables that a trainer may train: all, or those chosen."""
+    if chosen is None:
+        return [t for t in graph.variables if is_floating(t.dtype)]
+    found: dict[Tensor, None] = {}
+    for c in chosen:
+        fitting = [now(graph, c)] if isinstance(c, Tensor) else graph.find(c)
+        variables = [t for t in fitting if t.kind == "variable" and is_floating(t.dtype)]
+        if not variables:
+            raise TrainingError(f"no floating variable fits {c!r}", hint="g.summary()")
+        found.update(dict.fromkeys(variables))
+    return list(found)
+
+
+def trained(loss: Tensor, variables: Sequence[Tensor]) -> tuple[list[Tensor], set[Tensor]]:
+    """Return the variables to train now, and all of them that the loss depends on.
+
+    Raises TrainingError if none is trainable, or one that is has no part in the loss.
+    """
+    nodes = set(ancestors([loss]))
+    reached = {t for t in variables if t.node in nodes}
+    params = [t for t in variables if t.trainable]
+    if not params:
+        frozen = ", ".join(repr(t.name) for t in variables[:5])
+        raise TrainingError(
+            f"graph {loss.graph.name!r} has no trainable parameter",
+            facts=[f"frozen: {frozen}"] if frozen else ["it has no floating variable"],
+            hint='g.unfreeze("hidden/*")' if frozen else 'g.variable("w", shape)',
+        )
+    lost = [t for t in params if t not in reached]
+    if lost:
+        raise TrainingError(
+            f"the loss {loss.name!r} does not depend on "
+            + ", ".join(repr(t.name) for t in lost[:8]),
+            facts=[f"{t!r} made at {t.node.where or 'no line'}" for t in lost[:3]],
+            need="a loss that every trained parameter has a part in",
+            hint=f"g.freeze({lost[0].name!r}), or Trainer(parameters=[...])",
+        )
+    return params, reached

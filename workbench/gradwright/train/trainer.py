@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import TrainingError
 from ..graph import Graph, Tensor, Values
 from ..session import Session
-from ..spec import is_floating, kind
+from ..spec import kind
 from .callbacks import Callback, Progress, is_watched
 from .control import Control
 from .data import Batches, Feeds, batches, named
@@ -19,8 +19,9 @@ from .history import History, Record
 from .measure import Measures, Totals, now
 from .metrics import Metric
 from .optim import Adam, Optimizer
+from .refusal import refusal
 from .state import OptimizerState
-from .step import StepGraph, placeholders, reachable
+from .step import StepGraph, candidates, placeholders, trained
 
 
 class Trainer:
@@ -86,6 +87,8 @@ class Trainer:
         self.optimizer = Adam() if optimizer is None else optimizer
         self.clip_norm, self.nonfinite, self.seed = clip_norm, nonfinite, seed
         self.session = Session(graph, device, seed=seed) if session is None else session
+        if self.session.graph is not graph:
+            raise TrainingError(f"the session runs another graph, {self.session.graph.name!r}")
         self._callbacks = tuple(callbacks)
         self.history = History()
         self.steps_done = 0
@@ -241,7 +244,7 @@ class Trainer:
                     step=number,
                 )
             if not finite and self.nonfinite == "raise":
-                raise self._refusal(feeds, source)
+                raise refusal(self.session, step, feeds, number, rate, self._origin(source))
             if rows:
                 self.batches_done += 1
             if rows and finite:
@@ -271,6 +274,12 @@ class Trainer:
             totals = self._measures.add(totals, measured, rows)
         return self._measures.results(totals)
 
+    def _origin(self, source: Batches | None) -> Callable[[int], str]:
+        """Return what says where a row of the present batch comes from."""
+        if source is None:
+            return lambda row: f"row {row} of the batch"
+        return lambda row: source.origin(self.epochs_done, self.batches_done, row)
+
     def _length(self, source: Batches, epochs: int, steps: int | None) -> int | None:
         """Return how many steps a fit will take, where known."""
         known = [] if steps is None else [steps]
@@ -283,24 +292,12 @@ class Trainer:
     @property
     def parameters(self) -> list[Tensor]:
         """Return the variables that the next step trains."""
-        return [t for t in self._candidates() if t.trainable]
+        return [t for t in candidates(self.graph, self._chosen) if t.trainable]
 
     @property
     def values(self) -> Values:
         """Return the values that are trained: those of the session, usually the graph's."""
         return self.session.values
-
-    def _candidates(self) -> list[Tensor]:
-        if self._chosen is None:
-            return [t for t in self.graph.variables if is_floating(t.dtype)]
-        found: dict[Tensor, None] = {}
-        for c in self._chosen:
-            fitting = [now(self.graph, c)] if isinstance(c, Tensor) else self.graph.find(c)
-            variables = [t for t in fitting if t.kind == "variable" and is_floating(t.dtype)]
-            if not variables:
-                raise TrainingError(f"no floating variable fits {c!r}", hint="g.variables")
-            found.update(dict.fromkeys(variables))
-        return list(found)
 
     def _current(self) -> StepGraph:
         """Return the step graph; built anew when an edit, freezing or the optimizer asks for it."""
@@ -327,28 +324,14 @@ class Trainer:
         graph = self.graph
         graph.settle()
         self.optimizer.check()
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
+            raise TrainingError(
+                f"clip_norm={self.clip_norm!r} is out of range", need="0 < clip_norm"
+            )
         self._loss = now(graph, self._loss)
-        self._watched = self._candidates()
-        params = [t for t in self._watched if t.trainable]
-        if not params:
-            frozen = ", ".join(repr(t.name) for t in self._watched[:5])
-            raise TrainingError(
-                f"graph {graph.name!r} has no trainable parameter",
-                facts=[f"frozen: {frozen}"] if frozen else ["it has no floating variable"],
-                hint='g.unfreeze("hidden/*")' if frozen else 'g.variable("w", shape)',
-            )
-        reached = reachable(self._loss)
-        lost = [t for t in params if t.node not in reached]
-        if lost:
-            raise TrainingError(
-                f"the loss {self._loss.name!r} does not depend on "
-                + ", ".join(repr(t.name) for t in lost[:8]),
-                facts=[f"{t!r} made at {t.node.where or 'no line'}" for t in lost[:3]],
-                need="a loss that every trained parameter has a part in",
-                hint=f"g.freeze({lost[0].name!r}), or Trainer(parameters=[...])",
-            )
-        present = set(self._watched)
-        held = [t for t in self._wrt if t in present and t.node in reached]
+        self._watched = candidates(graph, self._chosen)
+        params, reached = trained(self._loss, self._watched)
+        held = [t for t in self._wrt if t in reached]
         self._wrt = list(dict.fromkeys([*held, *params]))
         if self._state is None:
             self._state = OptimizerState(graph, self.values)
@@ -360,43 +343,6 @@ class Trainer:
             optimizer=self.optimizer,
             state=self._state,
             clip_norm=self.clip_norm,
-        )
-
-    def _refusal(self, feeds: Feeds, source: Batches | None) -> TrainingError:
-        """Say what was not finite; values are still those before the step."""
-        assert self._step is not None
-        number = self.steps_done + 1
-        for t, value in feeds.items():
-            with np.errstate(over="ignore"):
-                bad = ~np.isfinite(np.asarray(value).astype(t.dtype, copy=False))
-            if is_floating(t.dtype) and bad.any():
-                at = [int(i) for i in np.argwhere(bad)[0]]
-                facts = [f"{int(bad.sum())} of {bad.size} elements, the first at {at} of the batch"]
-                if source is not None and at:
-                    facts.append(source.origin(self.epochs_done, self.batches_done, at[0]))
-                return TrainingError(
-                    f"step {number}: the data of placeholder {t.name!r} is not finite",
-                    facts=facts,
-                    hint="np.isfinite(data) finds the rows",
-                )
-        ruined = [t for t in self._step.params if not np.isfinite(self.values.array(t.name)).all()]
-        grads = self._step.grads
-        with np.errstate(all="ignore"):
-            loss, *found = self.session.run(
-                [self._loss, *grads.values()], feeds, training=True, step=self.steps_done
-            )
-        bad_grads = [(p, g) for p, g in zip(grads, found, strict=True) if not np.isfinite(g).all()]
-        facts = [f"loss = {float(loss):.6g}, learning rate = {self.optimizer.rate(number - 1):.6g}"]
-        facts += [f"before the step, parameter {t.name!r} was not finite" for t in ruined[:5]]
-        for p, g in bad_grads[:5]:
-            count = int((~np.isfinite(g)).sum())
-            facts.append(f"gradient of {p.name!r}: {count} of {g.size} elements are not finite")
-        what = "the gradient" if np.isfinite(loss) else f"the loss {self._loss.name!r}"
-        return TrainingError(
-            f"step {number}: {what} is not finite; nothing was changed",
-            facts=facts,
-            hint="a smaller learning rate, clip_norm=1.0, or "
-            "gw.Stepper(g, [loss], trainer.last_feeds) to see where it begins",
         )
 
     # -- control ---------------------------------------------------------------------------------
@@ -468,17 +414,20 @@ class Trainer:
             raise TrainingError(
                 f"this is state of {came}", need=f"state of {type(self.optimizer).__name__}"
             )
+        counters, seeds, signature = (
+            [int(n) for n in state[key]] for key in ("counters", "seeds", "data")
+        )
+        if (len(counters), len(seeds)) != (4, 2):
+            raise TrainingError("this is no state of a trainer: it has other counters")
         history = History.from_arrays(_part(state, "history/"))
         totals = self._measures.load(_part(state, "totals/"))
         if self._state is None:
             self._state = OptimizerState(self.graph, self.values)
         self._state.load(_part(state, "state/"), self.optimizer)
         self._step = None
-        counters = map(int, state["counters"])
         self.steps_done, self.epochs_done, self.batches_done, self.skipped = counters
-        self.seed, self.session.seed = map(int, state["seeds"])
-        self.history, self._totals = history, totals
-        self._signature = [int(n) for n in state["data"]]
+        self.seed, self.session.seed = seeds
+        self.history, self._totals, self._signature = history, totals, signature
         self._control.seconds = history.seconds
 
     def __repr__(self) -> str:

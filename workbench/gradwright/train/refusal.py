@@ -1,0 +1,75 @@
+"""Why a step was refused: bad data, a ruined parameter, the loss, or a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..errors import TrainingError
+from ..graph import Values
+from ..session import Session
+from ..spec import is_floating
+from .data import Feeds
+from .step import StepGraph
+
+
+def refusal(
+    session: Session,
+    step: StepGraph,
+    feeds: Feeds,
+    number: int,
+    rate: float,
+    origin: Callable[[int], str],
+) -> TrainingError:
+    """Return the error of step ``number``, counted from 0, whose loss or gradient is not finite.
+
+    Nothing was committed, so the step can be run again to look at its gradients. ``origin`` says
+    where a row of the batch comes from.
+    """
+    what = f"step {number + 1}"
+    bad_data = _bad_data(what, feeds, origin)
+    if bad_data is not None:
+        return bad_data
+    with np.errstate(all="ignore"):
+        loss, *grads = session.run(
+            [step.loss, *step.grads.values()], feeds, training=True, step=number
+        )
+    facts = [f"loss = {float(loss):.6g}, learning rate = {rate:.6g}"]
+    facts += _ruined(session.values, step)
+    named = zip(step.params, grads, strict=True)
+    counts = {p.name: (int((~np.isfinite(g)).sum()), g.size) for p, g in named}
+    bad = {name: of for name, of in counts.items() if of[0]}
+    facts += [
+        f"gradient of {name!r}: {n} of {size} elements are not finite"
+        for name, (n, size) in list(bad.items())[:5]
+    ]
+    culprit = "the gradient" if np.isfinite(loss) else f"the loss {step.loss.name!r}"
+    return TrainingError(
+        f"{what}: {culprit} is not finite; nothing was changed",
+        facts=facts,
+        hint="a smaller learning rate, clip_norm=1.0, or "
+        "gw.Stepper(g, [loss], trainer.last_feeds) to see where it begins",
+    )
+
+
+def _bad_data(what: str, feeds: Feeds, origin: Callable[[int], str]) -> TrainingError | None:
+    for t, value in feeds.items():
+        if not is_floating(t.dtype):
+            continue
+        with np.errstate(over="ignore"):
+            bad = ~np.isfinite(np.asarray(value).astype(t.dtype, copy=False))
+        if bad.any():
+            at = [int(i) for i in np.argwhere(bad)[0]]
+            facts = [f"{int(bad.sum())} of {bad.size} elements, the first at {at} of the batch"]
+            return TrainingError(
+                f"{what}: the data of placeholder {t.name!r} is not finite",
+                facts=facts + ([origin(at[0])] if at else []),
+                hint="np.isfinite(data) finds the rows",
+            )
+    return None
+
+
+def _ruined(values: Values, step: StepGraph) -> list[str]:
+    names = [t.name for t in step.params if not np.isfinite(values.array(t.name)).all()]
+    return [f"before the step, parameter {name!r} was not finite" for name in names[:5]]
