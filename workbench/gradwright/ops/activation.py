@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..op import Cotangent, OnnxRule, Op, Sample, attr
-from .elementwise import Function, Where, _Unary
+from .choice import Where
+from .elementwise import Function, _Unary
 from .special import Erfc, widened
 
 

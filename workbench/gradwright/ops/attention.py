@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ..spec import AnyDim, TensorSpec, broadcast, differ, kind, promote
-from .elementwise import Where
+from .choice import Where
 from .nn import Softmax
 
 

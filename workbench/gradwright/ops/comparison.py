@@ -9,7 +9,8 @@ import numpy as np
 
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample
 from ..spec import TensorSpec, kind
-from .elementwise import Abs, Conj, Real, Where, _Binary, _Unary, promoted
+from .choice import Where
+from .elementwise import Abs, Conj, Real, _Binary, _Unary, promoted
 
 
 class _Comparison(_Binary):

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import AnyDim, Dim, TensorSpec, differ, dtype
-from .movement import stated_shape
+from .reshape import stated_shape
 
 SMALL = 64
 """Up to so many integers are known to shape inference."""

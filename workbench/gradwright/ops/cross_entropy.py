@@ -11,7 +11,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ..spec import Shape, TensorSpec, differ, kind
 from .activation import Softplus
-from .elementwise import Where
+from .choice import Where
 from .loss import _Loss, _OverClasses, check_floating
 from .movement import Cast, ExpandDims
 from .nn import LogSoftmax, Softmax, refuse_outside

@@ -18,8 +18,9 @@ from .creation import Diag, DiagGrad
 from .elementwise import Mul, conj
 from .like import BroadcastLike
 from .linalg import Matmul
-from .movement import Cast, ExpandDims, Flatten, Reshape, Squeeze, Transpose
+from .movement import Cast, ExpandDims, Squeeze, Transpose
 from .reduce import Sum
+from .reshape import Flatten, Reshape
 
 Labels = tuple[str, ...]
 """Names of the axes of a tensor; those an ellipsis stands for are "0", "1", ... from the right."""

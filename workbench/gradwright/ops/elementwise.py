@@ -1,4 +1,4 @@
-"""Elementwise ops that broadcast and promote: arithmetic, powers, exponentials, choice."""
+"""Elementwise ops that broadcast and promote: arithmetic and the functions all others need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from ..errors import DTypeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
 from ..spec import TensorSpec, broadcast, dtype, kind, promote, promote_all
-from .like import ZerosLike
 from .movement import Cast
 
 # Shapes every binary op is tried on: broadcast both ways, scalar, empty.
@@ -301,50 +300,6 @@ class Sqrt(Function):
         return 0.5 / y
 
 
-class Maximum(_Binary):
-    """Larger of two tensors, element by element; equal ones share the gradient.
-
-    y = max(a, b)
-    """
-
-    ufunc = np.maximum
-    accepts = "buif"
-    onnx = OnnxRule("Max", since=13)
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return _share(gs[0], *xs)
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield from super().samples(rng)
-        yield Sample((np.array([1.0, 2.0]), np.array([1.0, 3.0])), smooth=False)
-
-
-class Minimum(_Binary):
-    """Smaller of two tensors, element by element; equal ones share the gradient.
-
-    y = min(a, b)
-    """
-
-    ufunc = np.minimum
-    accepts = "buif"
-    onnx = OnnxRule("Min", since=13)
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return _share(gs[0], *reversed(xs))
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield from super().samples(rng)
-        yield Sample((np.array([1.0, 2.0]), np.array([1.0, 3.0])), smooth=False)
-
-
-def _share(g: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Return g where a > b, half of it where they are equal, and the rest of it."""
-    share = g * ((Cast(dtype=g.dtype)(a > b) + Cast(dtype=g.dtype)(a >= b)) * 0.5)
-    return share, g - share
-
-
 class AddN(Op):
     """Sum of several tensors, in order.
 
@@ -371,110 +326,6 @@ class AddN(Op):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for n in (1, 3):
             yield Sample(tuple(rng.standard_normal((2, 3)) for _ in range(n)))
-
-
-class Where(Op):
-    """Elements of ``a`` where the condition holds, of ``b`` elsewhere.
-
-    y = condition ? a : b
-    """
-
-    namespace = "math"
-    onnx = OnnxRule("Where", since=16)
-
-    def infer(self, condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
-        if kind(condition.dtype) != "b":
-            raise DTypeError(
-                "the condition is not bool", need=f"bool, got {condition}", hint="x != 0"
-            )
-        return TensorSpec(broadcast(condition.shape, a.shape, b.shape), promote(a.dtype, b.dtype))
-
-    def forward(self, condition: Any, a: Any, b: Any) -> Any:
-        joint = promoted(a, b)
-        return np.where(condition, a.astype(joint, copy=False), b.astype(joint, copy=False))
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), condition = gs, xs[0]
-        nothing = ZerosLike()(g)
-        return (
-            ZERO,
-            lambda: Where()(condition, g, nothing),
-            lambda: Where()(condition, nothing, g),
-        )
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        a, b = rng.standard_normal((2, 3)), rng.standard_normal((3,))
-        yield Sample((a > 0, a, b))
-        yield Sample((np.array([[True], [False]]), b, np.array(1.0)))
-        yield Sample((np.ones((0,), bool), np.ones((1,)), np.ones(())))
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((2,)), TensorSpec((2,)), TensorSpec((2,))), {}, "not bool")
-        shapes = TensorSpec((2,), "bool"), TensorSpec((3,)), TensorSpec((3,))
-        yield ErrorSample(shapes, {}, "do not broadcast")
-
-
-class Clip(Op):
-    """Elements brought into [min, max]; the gradient flows where nothing was changed.
-
-    y = min(max(x, lower), upper)
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x = g.placeholder("x", (3,))
-    >>> g.output({"x": [-2.0, 0.5, 2.0]}, gw.clip(x, 0.0, 1.0))["clip"].tolist()
-    [0.0, 0.5, 1.0]
-    """
-
-    namespace = "math"
-    is_method = True
-    onnx = OnnxRule("Clip", since=13)
-
-    def infer(
-        self, x: TensorSpec, min: TensorSpec | None = None, max: TensorSpec | None = None
-    ) -> TensorSpec:
-        given = [s for s in (x, min, max) if s is not None]
-        joint = promote_all(*given)
-        if kind(joint) not in "uif":
-            raise DTypeError(f"clip does not take {joint}")
-        return TensorSpec(broadcast(*(s.shape for s in given)), joint)
-
-    def forward(self, x: Any, min: Any = None, max: Any = None) -> Any:
-        joint = promoted(*(a for a in (x, min, max) if a is not None))
-        y = x.astype(joint)
-        if min is not None:
-            y = np.maximum(y, min.astype(joint, copy=False))
-        return y if max is None else np.minimum(y, max.astype(joint, copy=False))
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), x = gs, xs[0]
-        low, high = (*xs[1:], None, None)[:2]
-        out: list[Cotangent] = [g] + [ZERO] * (len(xs) - 1)
-        nothing = ZerosLike()(g)
-        if high is not None:
-            above = (x if low is None else Maximum()(x, low)) > high
-            out[2] = Where()(above, out[0], nothing)
-            out[0] = Where()(above, nothing, out[0])
-        if low is not None:
-            below = x < low
-            out[1] = Where()(below, out[0], nothing)
-            out[0] = Where()(below, nothing, out[0])
-        return out
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        x = rng.uniform(-2.0, 2.0, (3, 4))
-        yield Sample((x, np.array(-1.0), np.array(0.5)))
-        yield Sample((x, None, rng.standard_normal(4)))
-        yield Sample((x, np.array(1.0), np.array(-1.0)))  # as in numpy, max wins
-        yield Sample((x,))
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((2,)), TensorSpec((3,))), {}, "do not broadcast")
-        yield ErrorSample((TensorSpec((2,), "complex64"),), {}, "does not take complex64")
 
 
 class _Same(_Unary):

@@ -11,7 +11,8 @@ import numpy as np
 from ..errors import DTypeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ..spec import TensorSpec, broadcast, kind, promote
-from .elementwise import Function, Log, Real, Where, _Binary, conj, promoted, real_part
+from .choice import Where
+from .elementwise import Function, Log, Real, _Binary, conj, promoted, real_part
 from .like import OnesLike
 from .movement import Cast
 

@@ -11,7 +11,7 @@ from ..errors import ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
 from ..spec import TensorSpec, broadcast, differ, promote
 from .elementwise import conj
-from .movement import Flatten
+from .reshape import Flatten
 
 
 class Matmul(Op):

@@ -23,7 +23,8 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, Op, Sample, attr
 from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
 from .activation import Relu
-from .elementwise import Abs, Exp, Log, Maximum, Where
+from .choice import Maximum, Where
+from .elementwise import Abs, Exp, Log
 from .like import BroadcastLike, OnesLike
 from .movement import Cast
 

@@ -13,7 +13,8 @@ from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, dtype, kind, normalize_axis
 from .joining import Concat
 from .like import BroadcastLike, OnesLike, SizeOf
-from .movement import Cast, ExpandDims, Reshape, Transpose
+from .movement import Cast, ExpandDims, Transpose
+from .reshape import Reshape
 
 Axis = int | tuple[int, ...] | None
 """One axis, several, or None for all."""

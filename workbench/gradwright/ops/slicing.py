@@ -13,11 +13,13 @@ from ..graph import Tensor
 from ..graph.tensor import set_indexing
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import AnyDim, Dim, TensorSpec, differ, kind
-from .index import Gather, GatherNd
+from .index import Gather
 from .joining import Stack
 from .like import BroadcastLike
 from .masking import BooleanMask
-from .movement import Cast, Reshape, Transpose
+from .movement import Cast, Transpose
+from .reshape import Reshape
+from .scatter import GatherNd
 
 Item = int | Dim | tuple[Any, ...] | None
 """One part of an index: a place, ``("slice", start, stop, step)``, or None for a new axis."""

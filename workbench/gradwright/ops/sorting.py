@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, kind, normalize_axis
-from .index import TakeAlongAxisGrad
+from .scatter import TakeAlongAxisGrad
 from .special import widened
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from ..errors import GraphError
 from ..op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ..spec import TensorSpec
-from .elementwise import Abs, Exp, Sqrt, Where
+from .choice import Where
+from .elementwise import Abs, Exp, Sqrt
 from .functions import Square
 from .like import OnesLike, SizeOf, ZerosLike
 from .movement import Cast
