@@ -46,7 +46,7 @@ if (process.argv.includes("--tests")) {
 } else {
   const outdir = resolve(here, "../gradwright_widgets/static");
   mkdirSync(outdir, { recursive: true });
-  const names = ["graph_view", "live_plot", "parameter_table", "workbench"];
+  const names = readdirSync(join(here, "src")).filter((f) => f.endsWith(".ts")).map((f) => f.slice(0, -3));
   await build({
     ...common,
     entryPoints: names.map((name) => `src/${name}.ts`),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from gradwright import Graph
 
-from .graph_spec import category, frozen, parameters
+from .graph_spec import category, drawn_nodes, frozen, parameters
 
 MOST_BOXES = 40
 _COLORS = {
@@ -83,7 +83,7 @@ def draw_svg(graph: Graph) -> str:
 
 
 def _boxes(graph: Graph) -> list[_Box]:
-    nodes = graph.nodes
+    nodes = drawn_nodes(graph)
     whole = len(nodes) <= MOST_BOXES
     boxes: list[_Box] = []
     place: dict[str, int] = {}
@@ -109,7 +109,7 @@ def _boxes(graph: Graph) -> list[_Box]:
             if tensor is None:
                 continue
             name = tensor.node.name
-            source = place.get(name) if name in place else place.get(name.partition("/")[0] + "/")
+            source = place.get(name, place.get(name.partition("/")[0] + "/"))
             # A scope that also feeds what came before it would point upwards; the table has it.
             if source is not None and source < mine and source not in boxes[mine].inputs:
                 boxes[mine].inputs.append(source)
@@ -218,7 +218,7 @@ def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> st
 
 def node_table(graph: Graph) -> str:
     """Return the nodes, or the outer scopes of a large graph, as an HTML table."""
-    nodes = graph.nodes
+    nodes = drawn_nodes(graph)
     if len(nodes) <= MOST_BOXES:
         rows = [
             [n.name, n.op.name, ", ".join(str(t.spec) for t in n.outputs),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradwright import Graph, Node
+from gradwright.graph import Rng
 
 from ._base import int32
 
@@ -35,7 +36,6 @@ _BY_NAME = {
         "sum mean max min prod argmax argmin any all logsumexp var std cumsum norm top_k sum_like"
     ),
     "activation": "sigmoid tanh",
-    "input": "rng",
 }
 _CATEGORY = {name: category for category, names in _BY_NAME.items() for name in names.split()}
 
@@ -55,6 +55,12 @@ def category(node: Node) -> str:
     return _CATEGORY.get(name) or _BY_NAMESPACE.get(node.op.namespace, "math")
 
 
+def drawn_nodes(graph: Graph, *, gradients: bool = False) -> list[Node]:
+    """Return the nodes that are drawn: all but the random key, which nobody declared."""
+    nodes = graph.all_nodes if gradients else graph.nodes
+    return [node for node in nodes if not isinstance(node.op, Rng)]
+
+
 def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
     """Return the columns that ``GraphModel`` in widgets/frontend/src/graph/model.ts reads.
 
@@ -68,7 +74,7 @@ def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
     >>> spec["names"], spec["specs"], np.frombuffer(spec["edges"], "<i4").tolist()
     (['x', 'add'], ['f32[3]'], [0, 1, 0, 0, 1, 1])
     """
-    nodes = graph.all_nodes if gradients else graph.nodes
+    nodes = drawn_nodes(graph, gradients=gradients)
     number = {id(node): i for i, node in enumerate(nodes)}
     calls, specs = _Interned(), _Interned()
     first_call: dict[int, Node] = {}
@@ -148,4 +154,4 @@ class _Interned:
         return list(self._index)
 
 
-__all__: Sequence[str] = ["category", "frozen", "graph_spec", "parameters"]
+__all__: Sequence[str] = ["category", "drawn_nodes", "frozen", "graph_spec", "parameters"]

@@ -11,7 +11,7 @@ from gradwright.errors import GraphError
 
 from ._bound import GraphWidget, scopes
 from ._still import draw_svg, node_table
-from .graph_spec import graph_spec
+from .graph_spec import drawn_nodes, graph_spec
 
 
 class GraphPanel(GraphWidget):
@@ -37,7 +37,7 @@ class GraphPanel(GraphWidget):
         return graph_spec(self._graph, gradients=self.gradients)
 
     def _state(self) -> Any:
-        nodes = self._graph.all_nodes if self.gradients else self._graph.nodes
+        nodes = drawn_nodes(self._graph, gradients=self.gradients)
         return self._graph.revision, len(nodes), nodes[-1].serial if nodes else -1
 
     @traitlets.validate("expanded")

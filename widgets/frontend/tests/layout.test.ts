@@ -155,6 +155,15 @@ test("arguments arrive in their order", () => {
   assert(left("q") < left("p"), "the first argument stands on the left");
 });
 
+test("lines keep their order where they enter a scope", () => {
+  const inside = ["p", "q", "r"].flatMap((source) => [{ name: `s/${source}_exp`, inputs: [source] }]);
+  const model = build([..."rqp"].map((name): Plain => ({ name, kind: "placeholder" })).concat(inside.reverse()));
+  const scene = new LayoutEngine(model).layout(scopesOf(model));
+  const left = (name: string): number => rect(scene, placesOf(scene).get(model.node(name))!)[0];
+  const outside = ["p", "q", "r"].sort((a, b) => left(a) - left(b));
+  assert.deepEqual(["p", "q", "r"].sort((a, b) => left(`s/${a}_exp`) - left(`s/${b}_exp`)), outside);
+});
+
 test("a selected node lights its own lines only", () => {
   const model = build(classifier());
   const scene = new LayoutEngine(model).layout(scopesOf(model));

@@ -52,6 +52,7 @@ export class LayoutEngine {
   layout(openScopes: Iterable<number>): Scene {
     const open = this.reachable(openScopes);
     const isOpen = new Set(open);
+    for (const scope of open) this.skeletonOf(scope);
     for (let k = open.length - 1; k >= 0; k--) this.frame(open[k], isOpen);
     return new Placement(this.model, this.frames).scene(open);
   }
@@ -70,7 +71,7 @@ export class LayoutEngine {
   private skeletonOf(scope: number): Drawn {
     let known = this.skeletons.get(scope);
     if (!known) {
-      const level = buildLevel(this.model, scope);
+      const level = buildLevel(this.model, scope, (tensors) => this.arrival(scope, tensors));
       const key = signature(level);
       const alike = this.structures.get(key);
       if (alike) known = { skeleton: { ...alike.skeleton, level }, ordering: alike.ordering };
@@ -82,6 +83,20 @@ export class LayoutEngine {
       this.skeletons.set(scope, known);
     }
     return known;
+  }
+
+  /** How far to the left tensors reach a scope in the level around it, which is known by then. */
+  private arrival(scope: number, tensors: number[]): number {
+    const around = this.skeletons.get(this.model.scopes[scope].parent);
+    if (!around) return 0;
+    const { level, segments } = around.skeleton;
+    const vertex = level.items.indexOf(this.model.n + scope);
+    let place = 0;
+    for (let s = 0; s < segments.count; s++) {
+      const here = segments.lower[s] === vertex && level.nets[segments.net[s]].tensors.includes(tensors[0]);
+      if (here) place = around.ordering.position[segments.upper[s]];
+    }
+    return place;
   }
 
   private face(item: number): Face {

@@ -394,7 +394,7 @@ class GraphPanel {
 
   private writeStatus(item: number): void {
     if (item === NONE) {
-      const used = new Set(this.graph.spec.categories);
+      const used = new Set([...this.places.keys()].filter((i) => i < this.graph.n).map((i) => this.graph.category(i)));
       const entries = LEGEND.filter(([category]) => used.has(category)).map(([category, label]) => {
         const dot = element("span", { class: "gw-dot" });
         dot.style.setProperty("--gw-dot", `var(--gw-c-${category})`);

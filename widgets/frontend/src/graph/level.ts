@@ -30,7 +30,8 @@ export interface Level {
 
 const EXIT = -1;
 
-export function buildLevel(model: GraphModel, scope: number): Level {
+/** `arrival` says how far to the left tensors come in; ports are numbered in that order, then by first use. */
+export function buildLevel(model: GraphModel, scope: number, arrival: (tensors: number[]) => number = () => 0): Level {
   const { firstTensor, firstConsumer, consumers, edgeTarget, edgePosition, edgeTensor, firstInput, nodeOf, scopes } = model;
   const items = model.children(scope);
   const local = new Map<number, number>(); // node -> child that holds it
@@ -108,6 +109,8 @@ export function buildLevel(model: GraphModel, scope: number): Level {
   }
 
   // Number the ports now that their count is known.
+  const place = new Map(entering.map((net) => [net, arrival(net.tensors)]));
+  entering.sort((a, b) => place.get(a)! - place.get(b)!);
   const inPorts = entering.map((net, k) => {
     net.source = items.length + k;
     return net.tensors;

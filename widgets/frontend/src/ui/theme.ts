@@ -1,7 +1,6 @@
 // Colours come from the page: JupyterLab's variables where there are any, quiet defaults elsewhere (see style.css).
 
 export interface Theme {
-  dark: boolean;
   font: string;
   surface: string;
   raised: string;
@@ -50,10 +49,8 @@ export function readTheme(root: HTMLElement): Theme | undefined {
     const over = [r, g, b].map((part, k) => Math.round(part * opacity + paper[k] * (1 - opacity)));
     return `rgb(${over.join(", ")})`;
   };
-  const dark = luminance(paper) < 0.25;
-  root.dataset.gwTheme = dark ? "dark" : "light";
+  root.dataset.gwTheme = luminance(paper) < 0.25 ? "dark" : "light";
   const theme: Theme = {
-    dark,
     surface: resolve("var(--gw-surface)"),
     font: getComputedStyle(root).fontFamily,
     raised: resolve("var(--gw-raised)"),
