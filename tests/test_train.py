@@ -381,6 +381,22 @@ def test_the_graph_s_own_updates_are_part_of_a_step():
     assert trainer.values["mean"] == 1.5
 
 
+def test_batch_norm_learns_its_statistics_and_uses_them_in_evaluation():
+    g = gw.Graph()
+    x, w = g.placeholder("x", (None, 2)), g.variable("w", (), init=1.0)
+    y = gw.nn.batch_norm(x * w, name="bn")
+    loss = gw.mean(y * y)
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(0.0))
+    data = np.random.default_rng(0).normal([3.0, -2.0], [1.0, 4.0], (400, 2)).astype("float32")
+    before = trainer.evaluate({"x": data})["loss"]
+    trainer.fit({"x": data}, epochs=60, batch_size=100, shuffle=False, progress=False)
+    np.testing.assert_allclose(g.values["bn/running_mean"], data.mean(0), atol=0.3)
+    np.testing.assert_allclose(g.values["bn/running_var"], data.var(0), rtol=0.1)
+    assert before == pytest.approx((data**2).mean(), rel=1e-3)
+    assert trainer.evaluate({"x": data})["loss"] == pytest.approx(1.0, abs=0.05)
+    assert "bn/running_mean" not in [t.name for t in trainer.parameters]
+
+
 def test_updates_that_this_loss_does_not_feed_are_left_alone():
     g = gw.Graph()
     x, z = g.placeholder("x", ()), g.placeholder("z", ())
@@ -390,14 +406,15 @@ def test_updates_that_this_loss_does_not_feed_are_left_alone():
     assert g.values["seen"] == 0.0
 
 
-def test_a_variable_cannot_be_trained_and_updated():
-    trainer = normalised()
-    loss = trainer.graph["loss"] + trainer.graph["mean"]
-    trainer.graph["mean"].trainable = True
-    with pytest.raises(
-        TrainingError, match=r"'mean' is trained, and set by an update too(.|\n)*freeze"
-    ):
-        gw.Trainer(trainer.graph, loss).step({"x": [1.0]})
+def test_what_an_update_sets_is_not_trained():
+    trainer = normalised(optimizer=gw.optim.SGD(1.0))
+    g = trainer.graph
+    g.unfreeze()
+    loss = g["loss"] + g["mean"]
+    gw.Trainer(g, loss).step({"x": [1.0]})
+    assert g.values["mean"] == 0.5
+    with pytest.raises(TrainingError, match=r"'mean' is trained, and set by an update too"):
+        gw.Trainer(g, loss, parameters=["mean"]).step({"x": [1.0]})
 
 
 # -- numbers that are not finite -------------------------------------------------------------------

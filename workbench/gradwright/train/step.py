@@ -85,9 +85,13 @@ def placeholders(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def candidates(graph: Graph, chosen: Sequence[Tensor | str] | None) -> list[Tensor]:
-    """Return the floating variables that a trainer may train: all, or those chosen."""
+    """Return the floating variables that a trainer may train: those chosen, by default all.
+
+    What an update of the graph sets, such as a running mean, is not trained by default.
+    """
     if chosen is None:
-        return [t for t in graph.variables if is_floating(t.dtype)]
+        floating = (t for t in graph.variables if is_floating(t.dtype))
+        return [t for t in floating if t not in graph.updates]
     found: dict[Tensor, None] = {}
     for c in chosen:
         fitting = [now(graph, c)] if isinstance(c, Tensor) else graph.find(c)
