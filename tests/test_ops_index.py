@@ -230,6 +230,12 @@ def test_an_index_outside_is_named(bad):
         run(dx, feeds)
 
 
+def test_an_index_known_while_building_is_checked_then():
+    g = gw.Graph()
+    with pytest.raises(ShapeError, match="index 3 is out of range"):
+        gw.gather(g.placeholder("x", (3, 2)), [0, 3])
+
+
 def test_one_hot_of_an_index_outside_is_nothing():
     g = gw.Graph()
     y = gw.one_hot(g.constant([0, 2, 3, -1]), 3)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gradwright as gw
@@ -29,6 +29,40 @@ def slopes(f, *arrays, order=1):
         found = gw.gradients(found, xs, unreachable="zero")
     out = run(*found, **{f"x{i}": a for i, a in enumerate(arrays)})
     return out.tolist() if len(arrays) == 1 else [a.tolist() for a in out]
+
+
+# -- broadcasting ----------------------------------------------------------------------------------
+
+BINARY = {
+    gw.add: np.add, gw.sub: np.subtract, gw.mul: np.multiply, gw.div: np.true_divide,
+    gw.floor_div: np.floor_divide, gw.mod: np.remainder, gw.maximum: np.maximum,
+    gw.minimum: np.minimum, gw.less: np.less, gw.equal: np.equal,
+    gw.squared_difference: lambda a, b: (a - b) ** 2,
+}  # fmt: skip
+shapes = st.lists(st.integers(0, 3), max_size=3).map(tuple)
+
+
+@given(st.sampled_from(list(BINARY)), shapes, shapes, st.booleans())
+@settings(max_examples=150)
+def test_binary_ops_broadcast_as_numpys_do(ours, left, right, symbolic):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(0.5, 2.0, left), rng.uniform(0.5, 2.0, right)
+    g = gw.Graph()
+    x, y = (
+        g.placeholder(n, [d if d == 1 or not symbolic else f"N{d}" for d in s], "float64")
+        for n, s in (("a", left), ("b", right))
+    )
+    try:
+        expected = BINARY[ours](a, b)
+    except ValueError:
+        with pytest.raises(ShapeError, match=r"do not broadcast|has size"):
+            run(ours(x, y), a=a, b=b)
+        return
+    z = ours(x, y)
+    assert np.array_equal(run(z, a=a, b=b), expected)
+    if z.dtype == np.float64:  # the gradient of a broadcast has the shape of what was broadcast
+        da, db = run(*gw.gradients(z, [x, y]), a=a, b=b)
+        assert da.shape == left and db.shape == right
 
 
 # -- kinks, ties, zeros ----------------------------------------------------------------------------

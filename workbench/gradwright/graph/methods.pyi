@@ -18,6 +18,12 @@ class TensorMethods:
         """Sum of two tensors.
 
         y = a + b
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", ("B", 1))
+        >>> (x + g.constant([1.0, 2.0])).shape
+        (B, 2)
         """
 
     def all(
@@ -119,6 +125,12 @@ class TensorMethods:
 
         x[…, y₀], x[…, y₁], … is in order
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.constant([2.0, 3.0, 1.0])
+        >>> g.output({}, gw.argsort(x, descending=True))["argsort"].tolist()
+        [1, 0, 2]
+
         Attributes:
             axis: Axis to sort along.
             descending: Largest first.
@@ -133,6 +145,11 @@ class TensorMethods:
 
         The shape is an attribute or an integer tensor.
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.broadcast_to(g.constant([1, 2]), (2, 2)))["broadcast_to"].tolist()
+        [[1, 2], [1, 2]]
+
         Attributes:
             shape: New shape, unless it is given as a tensor.
         """
@@ -141,6 +158,11 @@ class TensorMethods:
         """Convert the elements to another dtype; float to int rounds toward zero.
 
         y = dtype(x)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.cast(g.constant([-1.5, 2.5]), "int32"))["cast"].tolist()
+        [-1, 2]
 
         Attributes:
             dtype: Dtype of the result.
@@ -210,6 +232,11 @@ class TensorMethods:
         """Running sum along an axis; halves accumulate in float32, bools and ints in 64-bit ints.
 
         yᵢ = Σⱼ₍ⱼ≤ᵢ₎ xⱼ;  exclusive: j < i;  reverse: from the end
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.cumsum(g.constant([1, 2, 3]), 0, exclusive=True))["cumsum"].tolist()
+        [0, 1, 3]
 
         Attributes:
             axis: Axis to sum along.
@@ -366,6 +393,11 @@ class TensorMethods:
 
         y = ln Σ exp x
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> float(g.output({}, gw.logsumexp(g.constant([1000.0, -1000.0])))["logsumexp"])
+        1000.0
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -375,6 +407,12 @@ class TensorMethods:
         """Matrix product over the last two axes; leading axes broadcast, vectors as in numpy.
 
         y[…, i, j] = Σₖ a[…, i, k]·b[…, k, j]
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x, w = g.placeholder("x", ("B", "T", 8)), g.placeholder("w", (8, 4))
+        >>> (x @ w).shape
+        (B, T, 4)
         """
 
     def max(
@@ -387,6 +425,13 @@ class TensorMethods:
         """Largest element over axes; equal ones share the gradient.
 
         y = max x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (3,))
+        >>> dx, = gw.gradients(x.max(), [x])
+        >>> g.output({"x": [1.0, 2.0, 2.0]}, dx)[dx.name].tolist()
+        [0.0, 0.5, 0.5]
 
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
@@ -403,6 +448,12 @@ class TensorMethods:
         """Mean over axes; of ints as float32, halves accumulate in float32.
 
         y = Σ x / n
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", ("B", "T", 3))
+        >>> x.mean(axis=(0, 1)).shape, x.mean(axis=-1, keepdims=True).shape
+        ((3,), (B, T, 1))
 
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
@@ -449,6 +500,11 @@ class TensorMethods:
 
         y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> float(g.output({}, gw.norm(g.constant([3.0, 4.0])))["norm"])
+        5.0
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -467,6 +523,11 @@ class TensorMethods:
 
         y[i] = x[i − before], and beyond the ends a constant, the edge, or x mirrored at the edge
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.pad(g.constant([1, 2, 3]), 2, mode="reflect"))["pad"].tolist()
+        [3, 2, 1, 2, 3, 2, 1]
+
         Attributes:
             pad_width: Places before and after, per axis.
             mode: What to fill with.
@@ -477,6 +538,13 @@ class TensorMethods:
         """Power; of a negative base for whole exponents only, as its gradient.
 
         y = aᵇ,  ∂y/∂a = b·aᵇ⁻¹,  ∂y/∂b = aᵇ·ln a, both 0 where the power is constant
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (3,))
+        >>> dx, = gw.gradients(x**3, [x])
+        >>> g.output({"x": [-1.0, 0.0, 2.0]}, dx)[dx.name].tolist()
+        [3.0, 0.0, 12.0]
         """
 
     def prod(
@@ -533,6 +601,11 @@ class TensorMethods:
 
         y[…, (i + shift) mod n, …] = x[…, i, …]
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.roll(g.constant([1, 2, 3]), 1))["roll"].tolist()
+        [3, 1, 2]
+
         Attributes:
             shift: Places to shift by, per axis.
             axis: Axes; None rolls the flattened tensor.
@@ -542,6 +615,11 @@ class TensorMethods:
         """Nearest whole number; halves go to the even one.
 
         y = ⌊x⌉
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.round(g.constant([0.5, 1.5, -0.7])))["round"].tolist()
+        [0.0, 2.0, -1.0]
         """
 
     def rsqrt(self, *, name: str | None = None) -> Tensor:
@@ -661,6 +739,12 @@ class TensorMethods:
 
         y = Σ x
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", ("B", 3))
+        >>> x.sum(axis=1).shape, str((x > 0.0).sum().spec)
+        ((B,), 'i64[]')
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -698,6 +782,11 @@ class TensorMethods:
 
         y[…, i, …] = x[…, i mod n, …]
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.tile(g.constant([1, 2]), 2))["tile"].tolist()
+        [1, 2, 1, 2]
+
         Attributes:
             reps: Repeats per axis; as many as axes, or for the last.
         """
@@ -726,6 +815,11 @@ class TensorMethods:
 
         y[…, i, j] = x[…, i, j] if j − i ≤ k, else 0
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> g.output({}, gw.tril(g.constant([[1, 2], [3, 4]])))["tril"].tolist()
+        [[1, 0], [3, 4]]
+
         Attributes:
             k: Diagonal up to which elements stay: 0 the main one, above it positive.
         """
@@ -750,6 +844,11 @@ class TensorMethods:
         """Variance: mean squared distance from the mean.
 
         y = Σ (x − mean x)² / (n − ddof)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> float(g.output({}, gw.var(g.constant([1.0, 3.0]), ddof=1))["var"])
+        2.0
 
         Attributes:
             axis: Axis or axes to reduce; None reduces all.

@@ -17,7 +17,6 @@ from ..spec import (
     promote_all,
 )
 from .elementwise import _Binary, promoted
-from .like import ZerosLike
 from .movement import Cast
 
 
@@ -25,9 +24,15 @@ class Maximum(_Binary):
     """Larger of two tensors, element by element; equal ones share the gradient.
 
     y = max(a, b)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.maximum(g.constant([-1.0, 2.0]), 0.0))["maximum"].tolist()
+    [0.0, 2.0]
     """
 
     ufunc = np.maximum
+    value_rule = True
     accepts = "buif"
     onnx = OnnxRule("Max", since=13)
 
@@ -47,6 +52,7 @@ class Minimum(_Binary):
     """
 
     ufunc = np.minimum
+    value_rule = True
     accepts = "buif"
     onnx = OnnxRule("Min", since=13)
 
@@ -69,6 +75,12 @@ class Where(Op):
     """Elements of ``a`` where the condition holds, of ``b`` elsewhere.
 
     y = condition ? a : b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([-1.0, 2.0])
+    >>> g.output({}, gw.where(x > 0.0, x, 0.5 * x))["where"].tolist()
+    [-0.5, 2.0]
     """
 
     namespace = "math"
@@ -87,12 +99,7 @@ class Where(Op):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), condition = gs, xs[0]
-        nothing = ZerosLike()(g)
-        return (
-            ZERO,
-            lambda: Where()(condition, g, nothing),
-            lambda: Where()(condition, nothing, g),
-        )
+        return ZERO, lambda: Where()(condition, g, 0.0), lambda: Where()(condition, 0.0, g)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -144,15 +151,14 @@ class Clip(Op):
         (g,), x = gs, xs[0]
         low, high = (*xs[1:], None, None)[:2]
         out: list[Cotangent] = [g] + [ZERO] * (len(xs) - 1)
-        nothing = ZerosLike()(g)
         if high is not None:
             above = (x if low is None else Maximum()(x, low)) > high
-            out[2] = Where()(above, out[0], nothing)
-            out[0] = Where()(above, nothing, out[0])
+            out[2] = Where()(above, out[0], 0.0)
+            out[0] = Where()(above, 0.0, out[0])
         if low is not None:
             below = x < low
-            out[1] = Where()(below, out[0], nothing)
-            out[0] = Where()(below, nothing, out[0])
+            out[1] = Where()(below, out[0], 0.0)
+            out[0] = Where()(below, 0.0, out[0])
         return out
 
     @classmethod

@@ -233,6 +233,11 @@ class Round(_Step):
     """Nearest whole number; halves go to the even one.
 
     y = ⌊x⌉
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.round(g.constant([0.5, 1.5, -0.7])))["round"].tolist()
+    [0.0, 2.0, -1.0]
     """
 
     ufunc = np.rint
@@ -258,6 +263,11 @@ class Mod(_Binary):
     """Remainder of the division rounded towards −∞; it has the sign of the divisor.
 
     y = a − b·⌊a / b⌋
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.mod(g.constant([-7, 7]), 3))["mod"].tolist()
+    [2, 1]
     """
 
     ufunc = np.remainder

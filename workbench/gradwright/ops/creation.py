@@ -23,6 +23,13 @@ class Full(Op):
     yᵢ = fill_value
 
     The shape is an attribute or an integer tensor.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> with g:
+    ...     y = gw.full((2,), 0.5)
+    >>> g.output({}, y)["full"].tolist()
+    [0.5, 0.5]
     """
 
     namespace = "base"
@@ -181,6 +188,11 @@ class Diag(Op):
     """Matrix with the vector on a diagonal; of matrices, that diagonal of the last two axes.
 
     y[i, i + k] = x[i], or y[…, i] = x[…, i, i + k]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.diag(g.constant([1, 2])))["diag"].tolist()
+    [[1, 0], [0, 2]]
     """
 
     namespace = "base"
@@ -288,6 +300,11 @@ class Tril(_Triangle):
     """Lower triangle of the last two axes, zeros above.
 
     y[…, i, j] = x[…, i, j] if j − i ≤ k, else 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.tril(g.constant([[1, 2], [3, 4]])))["tril"].tolist()
+    [[1, 0], [3, 4]]
     """
 
     def forward(self, x: Any) -> Any:

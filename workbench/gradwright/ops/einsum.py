@@ -255,6 +255,12 @@ class Tensordot(Op):
     """Sum of products over the last axes of ``a`` and the first of ``b``, or over given axes.
 
     y[i…, j…] = Σₖ… a[i…, k…]·b[k…, j…]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> a, b = g.placeholder("a", ("B", 3, 4)), g.placeholder("b", (3, 4, 5))
+    >>> gw.tensordot(a, b).shape
+    (B, 5)
     """
 
     namespace = "linalg"

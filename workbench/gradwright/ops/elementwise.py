@@ -102,6 +102,12 @@ class Add(_Binary):
     """Sum of two tensors.
 
     y = a + b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 1))
+    >>> (x + g.constant([1.0, 2.0])).shape
+    (B, 2)
     """
 
     ufunc = np.add
@@ -364,6 +370,13 @@ class StopGradient(_Same):
     """The tensor itself, taken as a constant by gradients.
 
     y = x,  ∂y/∂x := 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ())
+    >>> dx, = gw.gradients(x * gw.stop_gradient(x), [x])
+    >>> float(g.output({"x": 3.0}, dx)[dx.name])
+    3.0
     """
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

@@ -13,7 +13,6 @@ from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ..spec import TensorSpec, broadcast, kind, promote
 from .choice import Where
 from .elementwise import Function, Log, Real, _Binary, conj, promoted, real_part
-from .like import OnesLike
 from .movement import Cast
 
 
@@ -21,6 +20,13 @@ class Pow(_Binary):
     """Power; of a negative base for whole exponents only, as its gradient.
 
     y = aᵇ,  ∂y/∂a = b·aᵇ⁻¹,  ∂y/∂b = aᵇ·ln a, both 0 where the power is constant
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (3,))
+    >>> dx, = gw.gradients(x**3, [x])
+    >>> g.output({"x": [-1.0, 0.0, 2.0]}, dx)[dx.name].tolist()
+    [3.0, 0.0, 12.0]
     """
 
     accepts = "uifc"
@@ -43,14 +49,14 @@ class Pow(_Binary):
                 return g if p else ZERO
             if p is not None:
                 return g * conj(a * 2.0 if p == 2 else a ** (p - 1.0) * p)
-            lower = Where()(b == 0.0, OnesLike()(b), b - 1.0)  # keeps 0·0⁻¹ out of x⁰
+            lower = Where()(b == 0.0, 1.0, b - 1.0)  # keeps 0·0⁻¹ out of x⁰
             return g * conj(b * a**lower)
 
         def exponent() -> Any:
             flat = a == 0.0
             if kind(b.dtype) != "c":
                 flat = flat & (b >= 0.0)
-            return g * conj(y * Log()(Where()(flat, OnesLike()(a), a)))
+            return g * conj(y * Log()(Where()(flat, 1.0, a)))
 
         return base, exponent
 
@@ -375,6 +381,12 @@ class Complex(Op):
     """Complex tensor of its real and imaginary part.
 
     y = re + i·im
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> z = gw.complex(g.constant(3.0), g.constant(4.0))
+    >>> float(g.output({}, gw.abs(z))["abs"])
+    5.0
     """
 
     namespace = "math"

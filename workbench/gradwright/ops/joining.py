@@ -185,6 +185,12 @@ class Stack(Op):
     """Join tensors of one shape along a new axis.
 
     y[…, k, …] = xₖ[…]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> gw.stack([x, x], axis=1).shape
+    (B, 2, 3)
     """
 
     namespace = "base"
@@ -226,6 +232,12 @@ class Unstack(Op):
     """Take a tensor apart along an axis, which goes: one tensor per index.
 
     yₖ[…] = x[…, k, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> rows, columns = gw.unstack(gw.shape_of(g.placeholder("x", ("B", 3))))
+    >>> str(rows.spec), rows.spec.value.item()
+    ('i64[]', B)
     """
 
     namespace = "base"
@@ -262,6 +274,11 @@ class Tile(Op):
     """Repeat the whole tensor along axes.
 
     y[…, i, …] = x[…, i mod n, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.tile(g.constant([1, 2]), 2))["tile"].tolist()
+    [1, 2, 1, 2]
     """
 
     namespace = "base"

@@ -192,6 +192,12 @@ class ShapeOf(Op):
     """Shape of a tensor as an integer vector.
 
     y = (d₀, …, dᵣ₋₁) : i64[r]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> gw.shape_of(x).spec.value.tolist(), x.reshape(gw.shape_of(x)[::-1]).shape
+    ([B, 3], (3, B))
     """
 
     namespace = "base"

@@ -18,6 +18,12 @@ class Matmul(Op):
     """Matrix product over the last two axes; leading axes broadcast, vectors as in numpy.
 
     y[…, i, j] = Σₖ a[…, i, k]·b[…, k, j]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, w = g.placeholder("x", ("B", "T", 8)), g.placeholder("w", (8, 4))
+    >>> (x @ w).shape
+    (B, T, 4)
     """
 
     namespace = "linalg"

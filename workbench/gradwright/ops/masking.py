@@ -105,6 +105,12 @@ class Nonzero(Op):
     """Coordinates of the elements that are not 0, one tensor per axis, in row-major order.
 
     (i₀, i₁, …) with x[i₀ₖ, i₁ₖ, …] ≠ 0 for k = 0 … n − 1
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> rows, columns = gw.nonzero(g.constant([[0, 1], [2, 0]]))
+    >>> [a.tolist() for a in g.output({}, rows, columns).values()]
+    [[0, 1], [1, 0]]
     """
 
     namespace = "base"
@@ -134,6 +140,11 @@ class OneHot(Op):
     """Rows that are 1 at one place and 0 elsewhere; all 0 for an index outside.
 
     y[…, k] = [indices[…] = k]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.one_hot(g.constant([2, 0]), 3))["one_hot"].tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
 
     namespace = "base"

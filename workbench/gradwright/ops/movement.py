@@ -16,6 +16,11 @@ class Cast(Op):
     """Convert the elements to another dtype; float to int rounds toward zero.
 
     y = dtype(x)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.cast(g.constant([-1.5, 2.5]), "int32"))["cast"].tolist()
+    [-1, 2]
     """
 
     namespace = "base"
@@ -51,6 +56,11 @@ class Transpose(Op):
     """Permute the axes.
 
     y[i₀, …] = x[permuted i]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> gw.transpose(g.placeholder("x", ("B", "T", 8)), (0, 2, 1)).shape
+    (B, 8, T)
     """
 
     namespace = "base"
@@ -252,6 +262,11 @@ class Roll(Op):
     """Shift elements along axes; those that leave at one end come in at the other.
 
     y[…, (i + shift) mod n, …] = x[…, i, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.roll(g.constant([1, 2, 3]), 1))["roll"].tolist()
+    [3, 1, 2]
     """
 
     namespace = "base"

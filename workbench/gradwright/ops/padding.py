@@ -18,6 +18,11 @@ class Pad(Op):
     """Extend a tensor at the ends of its axes.
 
     y[i] = x[i − before], and beyond the ends a constant, the edge, or x mirrored at the edge
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.pad(g.constant([1, 2, 3]), 2, mode="reflect"))["pad"].tolist()
+    [3, 2, 1, 2, 3, 2, 1]
     """
 
     namespace = "base"

@@ -89,6 +89,12 @@ class Sum(_Reduction):
     """Sum over axes; halves accumulate in float32, bools and ints in 64-bit ints.
 
     y = Σ x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> x.sum(axis=1).shape, str((x > 0.0).sum().spec)
+    ((B,), 'i64[]')
     """
 
     accepts = "buifc"
@@ -119,6 +125,12 @@ class Mean(_Reduction):
     """Mean over axes; of ints as float32, halves accumulate in float32.
 
     y = Σ x / n
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", "T", 3))
+    >>> x.mean(axis=(0, 1)).shape, x.mean(axis=-1, keepdims=True).shape
+    ((3,), (B, T, 1))
     """
 
     accepts = "buifc"
@@ -213,6 +225,13 @@ class Max(_Extreme):
     """Largest element over axes; equal ones share the gradient.
 
     y = max x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (3,))
+    >>> dx, = gw.gradients(x.max(), [x])
+    >>> g.output({"x": [1.0, 2.0, 2.0]}, dx)[dx.name].tolist()
+    [0.0, 0.5, 0.5]
     """
 
     chosen = np.maximum
@@ -329,6 +348,11 @@ class Cumsum(Op):
     """Running sum along an axis; halves accumulate in float32, bools and ints in 64-bit ints.
 
     yᵢ = Σⱼ₍ⱼ≤ᵢ₎ xⱼ;  exclusive: j < i;  reverse: from the end
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.cumsum(g.constant([1, 2, 3]), 0, exclusive=True))["cumsum"].tolist()
+    [0, 1, 3]
     """
 
     namespace = "base"

@@ -161,6 +161,11 @@ class BroadcastTo(Op):
     y = x, broadcast as by numpy
 
     The shape is an attribute or an integer tensor.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.broadcast_to(g.constant([1, 2]), (2, 2)))["broadcast_to"].tolist()
+    [[1, 2], [1, 2]]
     """
 
     namespace = "base"

@@ -133,7 +133,7 @@ class _Write(_Scatter):
             number = IotaLike()(updates)
             held = write(Cast(dtype="int64")(ZerosLike()(x)), indices, number)
             taken = take(g, indices)
-            return Where()(take(held, indices) == number, taken, ZerosLike()(taken))
+            return Where()(take(held, indices) == number, taken, 0.0)
 
         return lambda: write(g, indices, ZerosLike()(updates)), ZERO, of_updates
 
@@ -180,6 +180,12 @@ class TakeAlongAxis(_Along, _Take):
     """Elements along an axis, at the places that ``indices`` name.
 
     y[i, j] = x[indices[i, j], j] along axis 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[1, 2, 3], [4, 5, 6]])
+    >>> g.output({}, gw.take_along_axis(x, [[2], [0]]))["take_along_axis"].tolist()
+    [[3], [4]]
     """
 
     onnx = OnnxRule("GatherElements", since=13)
@@ -212,6 +218,12 @@ class ScatterAdd(_Along, _Add):
     """Add elements along an axis, at the places that ``indices`` name; repeated places add up.
 
     y = x,  y[indices[i, j], j] += updates[i, j] along axis 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.scatter_add(g.constant([0, 0, 0]), [2, 0, 2], [1, 2, 3], name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [2, 0, 4]
     """
 
     onnx = OnnxRule("ScatterElements", since=18)
@@ -230,6 +242,12 @@ class GatherNd(_Nd, _Take):
     """Slices at the coordinates that the last axis of ``indices`` holds.
 
     y[i, …] = x[indices[i, 0], …, indices[i, n − 1], …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[1, 2], [3, 4]])
+    >>> g.output({}, gw.gather_nd(x, [[0, 1], [1, 0]]))["gather_nd"].tolist()
+    [2, 3]
     """
 
     onnx = OnnxRule("GatherND", since=13)
@@ -272,6 +290,12 @@ class ScatterNdUpdate(_Nd, _Write):
     """Write slices at the coordinates that ``indices`` hold; the last write counts.
 
     y = x,  y[indices[i, 0], …, indices[i, n − 1], …] = updates[i, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.scatter_nd_update(g.constant([[0, 0], [0, 0]]), [[1]], [[5, 6]], name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[0, 0], [5, 6]]
     """
 
     onnx = OnnxRule("ScatterND", since=18)

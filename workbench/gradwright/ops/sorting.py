@@ -56,6 +56,12 @@ class Argsort(_Order):
     """Places of the elements in order; equal ones keep theirs.
 
     x[…, y₀], x[…, y₁], … is in order
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([2.0, 3.0, 1.0])
+    >>> g.output({}, gw.argsort(x, descending=True))["argsort"].tolist()
+    [1, 0, 2]
     """
 
     def infer(self, x: TensorSpec) -> TensorSpec:

@@ -14,7 +14,7 @@ from ..spec import TensorSpec
 from .choice import Where
 from .elementwise import Abs, Exp, Sqrt
 from .functions import Square
-from .like import OnesLike, SizeOf, ZerosLike
+from .like import SizeOf
 from .movement import Cast
 from .reduce import Max, Mean, Sum, _Reduction
 from .special import widened
@@ -38,14 +38,19 @@ class _Composite(_Reduction):
 def _root(x: Any, p: float = 2.0) -> Any:
     """Return the p-th root of x >= 0, whose gradient at 0 is taken to be 0."""
     zero = x == 0.0
-    safe = Where()(zero, OnesLike()(x), x)
-    return Where()(zero, ZerosLike()(x), Sqrt()(safe) if p == 2.0 else safe ** (1 / p))
+    safe = Where()(zero, 1.0, x)
+    return Where()(zero, 0.0, Sqrt()(safe) if p == 2.0 else safe ** (1 / p))
 
 
 class Var(_Composite):
     """Variance: mean squared distance from the mean.
 
     y = Σ (x − mean x)² / (n − ddof)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.var(g.constant([1.0, 3.0]), ddof=1))["var"])
+    2.0
     """
 
     ddof: int = attr(
@@ -85,6 +90,11 @@ class Norm(_Composite):
     """Vector norm over axes; its gradient at 0 is taken to be 0.
 
     y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.norm(g.constant([3.0, 4.0])))["norm"])
+    5.0
     """
 
     namespace = "linalg"
@@ -123,6 +133,11 @@ class Logsumexp(_Reduction):
     """Logarithm of the sum of exponentials, safe from overflow.
 
     y = ln Σ exp x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.logsumexp(g.constant([1000.0, -1000.0])))["logsumexp"])
+    1000.0
     """
 
     accepts: ClassVar[str] = "f"
@@ -138,7 +153,7 @@ class Logsumexp(_Reduction):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (y,), (x,) = gs, ys, xs
-        nothing = Where()(y == -math.inf, ZerosLike()(y), y)  # exp(−∞ − 0) = 0, −∞ − (−∞) is NaN
+        nothing = Where()(y == -math.inf, 0.0, y)  # exp(−∞ − 0) = 0, −∞ − (−∞) is NaN
         return (self.kept(g, x.rank) * Exp()(x - self.kept(nothing, x.rank)),)
 
     @classmethod

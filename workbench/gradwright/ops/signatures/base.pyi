@@ -108,6 +108,12 @@ def argsort(
 
     x[…, y₀], x[…, y₁], … is in order
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([2.0, 3.0, 1.0])
+    >>> g.output({}, gw.argsort(x, descending=True))["argsort"].tolist()
+    [1, 0, 2]
+
     Attributes:
         axis: Axis to sort along.
         descending: Largest first.
@@ -150,6 +156,11 @@ def broadcast_to(
 
     The shape is an attribute or an integer tensor.
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.broadcast_to(g.constant([1, 2]), (2, 2)))["broadcast_to"].tolist()
+    [[1, 2], [1, 2]]
+
     Attributes:
         shape: New shape, unless it is given as a tensor.
     """
@@ -158,6 +169,11 @@ def cast(x: Tensor | ArrayLike, dtype: DTypeLike, *, name: str | None = None) ->
     """Convert the elements to another dtype; float to int rounds toward zero.
 
     y = dtype(x)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.cast(g.constant([-1.5, 2.5]), "int32"))["cast"].tolist()
+    [-1, 2]
 
     Attributes:
         dtype: Dtype of the result.
@@ -207,6 +223,11 @@ def cumsum(
 
     yᵢ = Σⱼ₍ⱼ≤ᵢ₎ xⱼ;  exclusive: j < i;  reverse: from the end
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.cumsum(g.constant([1, 2, 3]), 0, exclusive=True))["cumsum"].tolist()
+    [0, 1, 3]
+
     Attributes:
         axis: Axis to sum along.
         reverse: Sum from the end.
@@ -217,6 +238,11 @@ def diag(x: Tensor | ArrayLike, k: int = 0, *, name: str | None = None) -> Tenso
     """Matrix with the vector on a diagonal; of matrices, that diagonal of the last two axes.
 
     y[i, i + k] = x[i], or y[…, i] = x[…, i, i + k]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.diag(g.constant([1, 2])))["diag"].tolist()
+    [[1, 0], [0, 2]]
 
     Attributes:
         k: Diagonal: 0 the main one, above it positive.
@@ -288,6 +314,13 @@ def full(
 
     The shape is an attribute or an integer tensor.
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> with g:
+    ...     y = gw.full((2,), 0.5)
+    >>> g.output({}, y)["full"].tolist()
+    [0.5, 0.5]
+
     Attributes:
         shape: Shape, unless it is given as a tensor.
         fill_value: The number.
@@ -317,6 +350,12 @@ def gather_nd(
     """Slices at the coordinates that the last axis of ``indices`` holds.
 
     y[i, …] = x[indices[i, 0], …, indices[i, n − 1], …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[1, 2], [3, 4]])
+    >>> g.output({}, gw.gather_nd(x, [[0, 1], [1, 0]]))["gather_nd"].tolist()
+    [2, 3]
     """
 
 def identity(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -373,6 +412,11 @@ def logsumexp(
 
     y = ln Σ exp x
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.logsumexp(g.constant([1000.0, -1000.0])))["logsumexp"])
+    1000.0
+
     Attributes:
         axis: Axis or axes to reduce; None reduces all.
         keepdims: Keep reduced axes with size 1.
@@ -389,6 +433,13 @@ def max(
 
     y = max x
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (3,))
+    >>> dx, = gw.gradients(x.max(), [x])
+    >>> g.output({"x": [1.0, 2.0, 2.0]}, dx)[dx.name].tolist()
+    [0.0, 0.5, 0.5]
+
     Attributes:
         axis: Axis or axes to reduce; None reduces all.
         keepdims: Keep reduced axes with size 1.
@@ -404,6 +455,12 @@ def mean(
     """Mean over axes; of ints as float32, halves accumulate in float32.
 
     y = Σ x / n
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", "T", 3))
+    >>> x.mean(axis=(0, 1)).shape, x.mean(axis=-1, keepdims=True).shape
+    ((3,), (B, T, 1))
 
     Attributes:
         axis: Axis or axes to reduce; None reduces all.
@@ -430,6 +487,12 @@ def nonzero(x: Tensor | ArrayLike, *, name: str | None = None) -> tuple[Tensor, 
     """Coordinates of the elements that are not 0, one tensor per axis, in row-major order.
 
     (i₀, i₁, …) with x[i₀ₖ, i₁ₖ, …] ≠ 0 for k = 0 … n − 1
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> rows, columns = gw.nonzero(g.constant([[0, 1], [2, 0]]))
+    >>> [a.tolist() for a in g.output({}, rows, columns).values()]
+    [[0, 1], [1, 0]]
     """
 
 def one_hot(
@@ -443,6 +506,11 @@ def one_hot(
     """Rows that are 1 at one place and 0 elsewhere; all 0 for an index outside.
 
     y[…, k] = [indices[…] = k]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.one_hot(g.constant([2, 0]), 3))["one_hot"].tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
 
     Attributes:
         depth: Number of places.
@@ -467,6 +535,11 @@ def pad(
     """Extend a tensor at the ends of its axes.
 
     y[i] = x[i − before], and beyond the ends a constant, the edge, or x mirrored at the edge
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.pad(g.constant([1, 2, 3]), 2, mode="reflect"))["pad"].tolist()
+    [3, 2, 1, 2, 3, 2, 1]
 
     Attributes:
         pad_width: Places before and after, per axis.
@@ -534,6 +607,11 @@ def roll(
 
     y[…, (i + shift) mod n, …] = x[…, i, …]
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.roll(g.constant([1, 2, 3]), 1))["roll"].tolist()
+    [3, 1, 2]
+
     Attributes:
         shift: Places to shift by, per axis.
         axis: Axes; None rolls the flattened tensor.
@@ -550,6 +628,12 @@ def scatter_add(
     """Add elements along an axis, at the places that ``indices`` name; repeated places add up.
 
     y = x,  y[indices[i, j], j] += updates[i, j] along axis 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.scatter_add(g.constant([0, 0, 0]), [2, 0, 2], [1, 2, 3], name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [2, 0, 4]
 
     Attributes:
         axis: Axis of x that indices count along.
@@ -577,6 +661,12 @@ def scatter_nd_update(
     """Write slices at the coordinates that ``indices`` hold; the last write counts.
 
     y = x,  y[indices[i, 0], …, indices[i, n − 1], …] = updates[i, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.scatter_nd_update(g.constant([[0, 0], [0, 0]]), [[1]], [[5, 6]], name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[0, 0], [5, 6]]
     """
 
 def scatter_update(
@@ -599,6 +689,12 @@ def shape_of(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """Shape of a tensor as an integer vector.
 
     y = (d₀, …, dᵣ₋₁) : i64[r]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> gw.shape_of(x).spec.value.tolist(), x.reshape(gw.shape_of(x)[::-1]).shape
+    ([B, 3], (3, B))
     """
 
 def size_of(
@@ -665,6 +761,12 @@ def stack(
 
     y[…, k, …] = xₖ[…]
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> gw.stack([x, x], axis=1).shape
+    (B, 2, 3)
+
     Attributes:
         axis: Position of the new axis in the result.
     """
@@ -691,6 +793,13 @@ def stop_gradient(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """The tensor itself, taken as a constant by gradients.
 
     y = x,  ∂y/∂x := 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ())
+    >>> dx, = gw.gradients(x * gw.stop_gradient(x), [x])
+    >>> float(g.output({"x": 3.0}, dx)[dx.name])
+    3.0
     """
 
 def strided_slice(
@@ -714,6 +823,12 @@ def sum(
     """Sum over axes; halves accumulate in float32, bools and ints in 64-bit ints.
 
     y = Σ x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> x.sum(axis=1).shape, str((x > 0.0).sum().spec)
+    ((B,), 'i64[]')
 
     Attributes:
         axis: Axis or axes to reduce; None reduces all.
@@ -743,6 +858,12 @@ def take_along_axis(
 
     y[i, j] = x[indices[i, j], j] along axis 0
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[1, 2, 3], [4, 5, 6]])
+    >>> g.output({}, gw.take_along_axis(x, [[2], [0]]))["take_along_axis"].tolist()
+    [[3], [4]]
+
     Attributes:
         axis: Axis of x that indices count along.
     """
@@ -751,6 +872,11 @@ def tile(x: Tensor | ArrayLike, reps: int | Sequence[int], *, name: str | None =
     """Repeat the whole tensor along axes.
 
     y[…, i, …] = x[…, i mod n, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.tile(g.constant([1, 2]), 2))["tile"].tolist()
+    [1, 2, 1, 2]
 
     Attributes:
         reps: Repeats per axis; as many as axes, or for the last.
@@ -782,6 +908,11 @@ def transpose(
 
     y[i₀, …] = x[permuted i]
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> gw.transpose(g.placeholder("x", ("B", "T", 8)), (0, 2, 1)).shape
+    (B, 8, T)
+
     Attributes:
         axes: New order of the axes; None reverses them.
     """
@@ -790,6 +921,11 @@ def tril(x: Tensor | ArrayLike, k: int = 0, *, name: str | None = None) -> Tenso
     """Lower triangle of the last two axes, zeros above.
 
     y[…, i, j] = x[…, i, j] if j − i ≤ k, else 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.tril(g.constant([[1, 2], [3, 4]])))["tril"].tolist()
+    [[1, 0], [3, 4]]
 
     Attributes:
         k: Diagonal up to which elements stay: 0 the main one, above it positive.
@@ -809,6 +945,12 @@ def unstack(x: Tensor | ArrayLike, axis: int = 0, *, name: str | None = None) ->
 
     yₖ[…] = x[…, k, …]
 
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> rows, columns = gw.unstack(gw.shape_of(g.placeholder("x", ("B", 3))))
+    >>> str(rows.spec), rows.spec.value.item()
+    ('i64[]', B)
+
     Attributes:
         axis: Axis to take apart; its size must be known.
     """
@@ -824,6 +966,11 @@ def var(
     """Variance: mean squared distance from the mean.
 
     y = Σ (x − mean x)² / (n − ddof)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.var(g.constant([1.0, 3.0]), ddof=1))["var"])
+    2.0
 
     Attributes:
         axis: Axis or axes to reduce; None reduces all.

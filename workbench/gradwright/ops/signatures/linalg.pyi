@@ -37,6 +37,12 @@ def matmul(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = N
     """Matrix product over the last two axes; leading axes broadcast, vectors as in numpy.
 
     y[…, i, j] = Σₖ a[…, i, k]·b[…, k, j]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, w = g.placeholder("x", ("B", "T", 8)), g.placeholder("w", (8, 4))
+    >>> (x @ w).shape
+    (B, T, 4)
     """
 
 def norm(
@@ -50,6 +56,11 @@ def norm(
     """Vector norm over axes; its gradient at 0 is taken to be 0.
 
     y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.norm(g.constant([3.0, 4.0])))["norm"])
+    5.0
 
     Attributes:
         axis: Axis or axes to reduce; None reduces all.
@@ -73,6 +84,12 @@ def tensordot(
     """Sum of products over the last axes of ``a`` and the first of ``b``, or over given axes.
 
     y[i…, j…] = Σₖ… a[i…, k…]·b[k…, j…]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> a, b = g.placeholder("a", ("B", 3, 4)), g.placeholder("b", (3, 4, 5))
+    >>> gw.tensordot(a, b).shape
+    (B, 5)
 
     Attributes:
         axes: How many axes, or those of a and those of b.

@@ -16,6 +16,12 @@ def add(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None
     """Sum of two tensors.
 
     y = a + b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 1))
+    >>> (x + g.constant([1.0, 2.0])).shape
+    (B, 2)
     """
 
 def add_n(*xs: Tensor | ArrayLike | Sequence[Tensor], name: str | None = None) -> Tensor:
@@ -96,6 +102,12 @@ def complex(
     """Complex tensor of its real and imaginary part.
 
     y = re + i·im
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> z = gw.complex(g.constant(3.0), g.constant(4.0))
+    >>> float(g.output({}, gw.abs(z))["abs"])
+    5.0
     """
 
 def conj(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -276,6 +288,11 @@ def maximum(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = 
     """Larger of two tensors, element by element; equal ones share the gradient.
 
     y = max(a, b)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.maximum(g.constant([-1.0, 2.0]), 0.0))["maximum"].tolist()
+    [0.0, 2.0]
     """
 
 def minimum(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -288,6 +305,11 @@ def mod(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None
     """Remainder of the division rounded towards −∞; it has the sign of the divisor.
 
     y = a − b·⌊a / b⌋
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.mod(g.constant([-7, 7]), 3))["mod"].tolist()
+    [2, 1]
     """
 
 def mul(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -312,6 +334,13 @@ def pow(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None
     """Power; of a negative base for whole exponents only, as its gradient.
 
     y = aᵇ,  ∂y/∂a = b·aᵇ⁻¹,  ∂y/∂b = aᵇ·ln a, both 0 where the power is constant
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (3,))
+    >>> dx, = gw.gradients(x**3, [x])
+    >>> g.output({"x": [-1.0, 0.0, 2.0]}, dx)[dx.name].tolist()
+    [3.0, 0.0, 12.0]
     """
 
 def real(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -330,6 +359,11 @@ def round(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """Nearest whole number; halves go to the even one.
 
     y = ⌊x⌉
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.round(g.constant([0.5, 1.5, -0.7])))["round"].tolist()
+    [0.0, 2.0, -1.0]
     """
 
 def rsqrt(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -409,4 +443,10 @@ def where(
     """Elements of ``a`` where the condition holds, of ``b`` elsewhere.
 
     y = condition ? a : b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([-1.0, 2.0])
+    >>> g.output({}, gw.where(x > 0.0, x, 0.5 * x))["where"].tolist()
+    [-0.5, 2.0]
     """
