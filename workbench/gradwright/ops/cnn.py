@@ -142,10 +142,11 @@ class Conv2dInputGrad(Conv2d):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> dy, w, x = (g.constant([[[[v]]]]) for v in (3.0, 2.0, 0.0))
-    >>> g.output({}, gw.cnn.conv2d_input_grad(dy, w, x, name="dx"))["dx"].tolist()
+    >>> g.output({}, Conv2dInputGrad()(dy, w, x, name="dx"))["dx"].tolist()
     [[[[6.0]]]]
     """
 
+    namespace = "gradient"
     shape_only = (2,)
     onnx = None
 
@@ -197,10 +198,11 @@ class Conv2dWeightGrad(Conv2d):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x, dy, w = (g.constant([[[[v]]]]) for v in (5.0, 3.0, 0.0))
-    >>> g.output({}, gw.cnn.conv2d_weight_grad(x, dy, w, name="dw"))["dw"].tolist()
+    >>> g.output({}, Conv2dWeightGrad()(x, dy, w, name="dw"))["dw"].tolist()
     [[[[15.0]]]]
     """
 
+    namespace = "gradient"
     shape_only = (2,)
     onnx = None
 

@@ -164,11 +164,11 @@ class LabelCrossEntropy(Op):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y, x = g.constant([0]), g.constant([[0.0, 0.0]])
-    >>> g.output({}, gw.loss.label_cross_entropy(y, x, name="y"))["y"].round(4)
+    >>> g.output({}, LabelCrossEntropy()(y, x, name="y"))["y"].round(4)
     array([0.6931], dtype=float32)
     """
 
-    namespace = "loss"
+    namespace = "inner"  # of sparse_softmax_cross_entropy, which is the public one
     ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
 
     def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
@@ -216,10 +216,11 @@ class SoftmaxMinusOneHot(LabelCrossEntropy):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y, x = g.constant([0]), g.constant([[0.0, 0.0]])
-    >>> g.output({}, gw.loss.softmax_minus_one_hot(y, x, name="y"))["y"].tolist()
+    >>> g.output({}, SoftmaxMinusOneHot()(y, x, name="y"))["y"].tolist()
     [[-0.5, 0.5]]
     """
 
+    namespace = "gradient"
     def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
         super().infer(labels, logits)
         return logits

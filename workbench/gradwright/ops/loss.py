@@ -23,7 +23,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, Op, Sample, attr
 from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
 from .activation import Relu
-from .choice import Maximum, Where
+from .choice import Clip, Maximum, Where
 from .elementwise import Abs, Exp, Log
 from .like import BroadcastLike, OnesLike
 from .movement import Cast
@@ -177,9 +177,8 @@ class Huber(_Loss):
 
     def each(self, labels: Any, predictions: Any) -> Any:
         error = predictions - labels
-        size = Abs()(error)
-        linear = (size - self.delta / 2) * self.delta
-        return Where()(size <= self.delta, error * error * 0.5, linear)
+        near = Clip()(error, -self.delta, self.delta)
+        return near * (error - near * 0.5)  # one piece: no 0·∞ in the slope of a branch not taken
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:

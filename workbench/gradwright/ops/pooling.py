@@ -132,11 +132,11 @@ class Place(Op):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x, at = g.constant([[[[1.0, 2.0], [3.0, 4.0]]]]), g.constant([[[[2]]]])
-    >>> g.output({}, gw.cnn.place(x, at))["place"].tolist()
+    >>> g.output({}, Place()(x, at))["place"].tolist()
     [[[[3.0]]]]
     """
 
-    namespace = "cnn"
+    namespace = "gradient"
 
     def infer(self, x: TensorSpec, place: TensorSpec) -> TensorSpec:
         _check_places(x, place)
@@ -171,11 +171,11 @@ class PlaceAdd(Op):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> dy, at, x = g.constant([[[[5.0]]]]), g.constant([[[[2]]]]), g.constant([[[[0.0] * 2] * 2]])
-    >>> g.output({}, gw.cnn.place_add(dy, at, x, name="y"))["y"].tolist()
+    >>> g.output({}, PlaceAdd()(dy, at, x, name="y"))["y"].tolist()
     [[[[0.0, 0.0], [5.0, 0.0]]]]
     """
 
-    namespace = "cnn"
+    namespace = "gradient"
     shape_only = (2,)
 
     def infer(self, g: TensorSpec, place: TensorSpec, x: TensorSpec) -> TensorSpec:
@@ -267,10 +267,11 @@ class AvgPool2dGrad(AvgPool2d):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> dy, x = g.constant([[[[4.0]]]]), g.constant([[[[0.0] * 2] * 2]])
-    >>> g.output({}, gw.cnn.avg_pool2d_grad(dy, x, kernel_size=2, name="dx"))["dx"].tolist()
+    >>> g.output({}, AvgPool2dGrad(kernel_size=2)(dy, x, name="dx"))["dx"].tolist()
     [[[[1.0, 1.0], [1.0, 1.0]]]]
     """
 
+    namespace = "gradient"
     shape_only = (1,)
     onnx = None
 

@@ -33,33 +33,6 @@ def avg_pool2d(
         count_include_pad: Whether padding counts as elements that are 0.
     """
 
-def avg_pool2d_grad(
-    g: Tensor | ArrayLike,
-    x: Tensor | ArrayLike,
-    kernel_size: int | tuple[int, int],
-    stride: int | tuple[int, int] | None = None,
-    padding: str | int | Sequence[Any] = 0,
-    count_include_pad: bool = True,
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Cotangent of a mean over windows: spread evenly over each window's elements.
-
-    dx = Σ over windows that contain an element, of g / number of the window's elements
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> dy, x = g.constant([[[[4.0]]]]), g.constant([[[[0.0] * 2] * 2]])
-    >>> g.output({}, gw.cnn.avg_pool2d_grad(dy, x, kernel_size=2, name="dx"))["dx"].tolist()
-    [[[[1.0, 1.0], [1.0, 1.0]]]]
-
-    Attributes:
-        kernel_size: Size of the windows.
-        stride: Step; None is the kernel size.
-        padding: Padding around the image.
-        count_include_pad: Whether padding counts as elements that are 0.
-    """
-
 def conv2d(
     x: Tensor | ArrayLike,
     weight: Tensor | ArrayLike,
@@ -84,62 +57,6 @@ def conv2d(
     >>> y = gw.cnn.conv2d(x, w)
     >>> g.output({"x": np.ones((1, 1, 3, 3), np.float32)}, y)["conv2d"].tolist()
     [[[[4.0, 4.0], [4.0, 4.0]]]]
-
-    Attributes:
-        stride: Step of the windows.
-        padding: Zeros around the image, same or valid.
-        dilation: Distance of a window's elements.
-        groups: Parts of the channels that are convolved apart.
-    """
-
-def conv2d_input_grad(
-    g: Tensor | ArrayLike,
-    weight: Tensor | ArrayLike,
-    x: Tensor | ArrayLike,
-    stride: int | tuple[int, int] = 1,
-    padding: str | int | Sequence[Any] = 0,
-    dilation: int | tuple[int, int] = 1,
-    groups: int = 1,
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Cotangent of a convolution's images: each window gives back what it read.
-
-    dx = Σ over windows that contain an element, of weightᵀ·g; x gives the shape
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> dy, w, x = (g.constant([[[[v]]]]) for v in (3.0, 2.0, 0.0))
-    >>> g.output({}, gw.cnn.conv2d_input_grad(dy, w, x, name="dx"))["dx"].tolist()
-    [[[[6.0]]]]
-
-    Attributes:
-        stride: Step of the windows.
-        padding: Zeros around the image, same or valid.
-        dilation: Distance of a window's elements.
-        groups: Parts of the channels that are convolved apart.
-    """
-
-def conv2d_weight_grad(
-    x: Tensor | ArrayLike,
-    g: Tensor | ArrayLike,
-    weight: Tensor | ArrayLike,
-    stride: int | tuple[int, int] = 1,
-    padding: str | int | Sequence[Any] = 0,
-    dilation: int | tuple[int, int] = 1,
-    groups: int = 1,
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Cotangent of a convolution's weight: how each window went with each output.
-
-    dw = Σ over windows, of g·windowᵀ; weight gives the shape
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x, dy, w = (g.constant([[[[v]]]]) for v in (5.0, 3.0, 0.0))
-    >>> g.output({}, gw.cnn.conv2d_weight_grad(x, dy, w, name="dw"))["dw"].tolist()
-    [[[[15.0]]]]
 
     Attributes:
         stride: Step of the windows.
@@ -197,34 +114,4 @@ def max_pool2d(
         stride: Step; None is the kernel size.
         padding: Padding around the image.
         dilation: Distance of a window's elements.
-    """
-
-def place(x: Tensor | ArrayLike, place: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
-    """Elements at given places of each channel.
-
-    y[n, c, …] = x[n, c] at place[n, c, …] = row·W + column
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x, at = g.constant([[[[1.0, 2.0], [3.0, 4.0]]]]), g.constant([[[[2]]]])
-    >>> g.output({}, gw.cnn.place(x, at))["place"].tolist()
-    [[[[3.0]]]]
-    """
-
-def place_add(
-    g: Tensor | ArrayLike,
-    place: Tensor | ArrayLike,
-    x: Tensor | ArrayLike,
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Add up elements at given places of each channel.
-
-    y[n, c, p] = Σ g[n, c, …] over the elements whose place is p = row·W + column; x gives the shape
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> dy, at, x = g.constant([[[[5.0]]]]), g.constant([[[[2]]]]), g.constant([[[[0.0] * 2] * 2]])
-    >>> g.output({}, gw.cnn.place_add(dy, at, x, name="y"))["y"].tolist()
-    [[[[0.0, 0.0], [5.0, 0.0]]]]
     """

@@ -131,27 +131,6 @@ def l2_loss(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     12.5
     """
 
-def label_cross_entropy(
-    labels: Tensor | ArrayLike,
-    logits: Tensor | ArrayLike,
-    ignore_index: int | None = None,
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Cross entropy per example of class numbers and logits, 0 where the label is ignored.
-
-    y = −log softmax(x)[label] = log Σⱼ exp(xⱼ − max x) − (x[label] − max x)
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y, x = g.constant([0]), g.constant([[0.0, 0.0]])
-    >>> g.output({}, gw.loss.label_cross_entropy(y, x, name="y"))["y"].round(4)
-    array([0.6931], dtype=float32)
-
-    Attributes:
-        ignore_index: Label of examples that do not count.
-    """
-
 def log_loss(
     labels: Tensor | ArrayLike,
     predictions: Tensor | ArrayLike,
@@ -298,27 +277,6 @@ def softmax_cross_entropy(
         reduction: How many become one.
         axis: Axis of classes or features, summed over.
         label_smoothing: Share of every label that is spread over classes.
-    """
-
-def softmax_minus_one_hot(
-    labels: Tensor | ArrayLike,
-    logits: Tensor | ArrayLike,
-    ignore_index: int | None = None,
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Slope of the cross entropy of class numbers, 0 where the label is ignored.
-
-    yⱼ = softmax(x)ⱼ − [j = label]
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y, x = g.constant([0]), g.constant([[0.0, 0.0]])
-    >>> g.output({}, gw.loss.softmax_minus_one_hot(y, x, name="y"))["y"].tolist()
-    [[-0.5, 0.5]]
-
-    Attributes:
-        ignore_index: Label of examples that do not count.
     """
 
 def sparse_softmax_cross_entropy(
