@@ -366,3 +366,142 @@ def test_outside_cells_a_taken_name_stays_an_error():
     g.variable("w", ())
     with pytest.raises(GraphError, match="is taken"):
         g.variable("w", ())
+
+
+# -- edits that fail, and what they leave ----------------------------------------------------------
+
+
+def test_an_edit_that_fails_with_any_error_leaves_no_trace():
+    class Picky(gw.Op):
+        """Refuse matrices in the user's own way."""
+
+        def infer(self, x):
+            if x.rank == 2:
+                raise TypeError("vectors only")
+            return x
+
+        def forward(self, x):
+            return x
+
+    g = gw.Graph()
+    x, z = g.placeholder("x", (2,)), g.placeholder("z", (2, 2))
+    e = gw.exp(x)
+    y = Picky()(e)
+    with pytest.raises(TypeError), g.edit() as edit:
+        edit.replace_use(x, z)
+    assert e.node.inputs == (x,) and str(e.spec) == str(y.spec) == "f32[2]"
+    assert x.uses == [e.node] and z.uses == []
+
+
+def test_what_an_update_needs_cannot_be_removed():
+    g = gw.Graph()
+    x, w = g.placeholder("x", (2,)), g.variable("w", (2,))
+    y = x * 2.0
+    g.update(w, y)
+    message = r"'mul' is still used[\s\S]*by the update of 'w'"
+    with pytest.raises(GraphError, match=message), g.edit() as edit:
+        edit.remove(y)
+    with g.edit() as edit:
+        edit.remove(w)
+        edit.remove(y)
+    assert g.updates == {} and "mul" not in g
+
+
+def test_an_edit_reaches_updates_and_keeps_them_fitting():
+    g = gw.Graph()
+    x, z, w = g.placeholder("x", (2,)), g.placeholder("z", (3,)), g.variable("w", (2,))
+    y = x * 2.0
+    g.update(w, y)
+    with g.edit() as edit:
+        new = edit.insert_after(y, lambda t: t + 1.0)
+    assert g.updates[w] is new
+    with pytest.raises(ShapeError, match="the update of 'w'"), g.edit() as edit:
+        edit.replace_use(x, z)
+    assert g.updates[w] is new and str(y.spec) == "f32[2]"
+
+
+def test_a_constant_has_no_update():
+    g = gw.Graph()
+    w = g.variable("w", (2,))
+    g.update(w, w * 2.0)
+    g.to_constant(w)
+    assert g.updates == {}
+
+
+def test_restoring_copies_arrays_and_leaves_constants():
+    g = gw.Graph()
+    w, v = g.variable("w", (2,)), g.variable("v", (2,))
+    before = g.values.snapshot()
+    array = np.ones(2, np.float32)
+    g.values.restore({"w": array})
+    array[:] = 9.0
+    assert g.values["w"].tolist() == [1.0, 1.0]
+    g.values["v"] = [3.0, 3.0]
+    g.to_constant(v)
+    g.values.restore(before)
+    assert g.values["w"].tolist() == [0.0, 0.0] and g.values["v"].tolist() == [3.0, 3.0]
+    assert w.kind == "variable"
+
+
+# -- names in corners ------------------------------------------------------------------------------
+
+
+def test_the_name_of_the_random_key_is_reserved():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    for bad in (
+        lambda: g.placeholder("rng", (2,)),
+        lambda: x.rename("rng"),
+        lambda: g.rng.rename("key"),
+    ):
+        with pytest.raises(GraphError, match="the random key alone"):
+            bad()
+    with g.scope("inner"):
+        assert g.placeholder("rng", ()).name == "inner/rng"
+
+
+def test_names_with_odd_digits_are_looked_up():
+    g = gw.Graph()
+    g.placeholder("x", ())
+    assert "x:²" not in g and "x:" not in g
+
+
+def test_a_number_that_does_not_fit_its_neighbour_is_refused():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,), "int8")
+    with pytest.raises(DTypeError, match="1000 does not fit into int8"):
+        x + 1000
+
+
+def test_a_cell_that_renames_runs_again():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    for _ in range(3):
+        with g.cell("a"):
+            gw.exp(x).rename("h")
+    with g.cell("b"):
+        g["h"] + g["h"]
+    with g.cell("a"):
+        gw.sqrt(x).rename("h")
+    assert [n.name for n in g.nodes] == ["x", "add", "h"]
+    assert g.output({"x": [4.0, 9.0]}, "add")["add"].tolist() == [4.0, 6.0]
+
+
+def test_a_cell_may_change_what_later_cells_can_no_longer_take():
+    g = gw.Graph()
+
+    def cells(size, *names):
+        for name in names:
+            with g.cell(name):
+                if name == "x":
+                    g.placeholder("x", (None, size))
+                elif name == "w":
+                    g.variable("w", (size, 2), init=1.0)
+                else:
+                    gw.matmul(g["x"], g["w"], name="y")
+
+    cells(3, "x", "w", "y")
+    cells(4, "x")
+    assert "y" not in g and g["x"].shape[1] == 4
+    cells(4, "w", "y")
+    assert g.output({"x": np.ones((1, 4))}, "y")["y"].tolist() == [[4.0, 4.0]]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import FeedError, GraphError, LoweringError, ShapeError
+from gradwright.errors import DTypeError, FeedError, GraphError, LoweringError, ShapeError
 from gradwright.plan.memory import Interval, lay_out
 
 
@@ -468,3 +470,225 @@ def test_values_that_overflow_are_values_not_warnings():
     out = gw.Session(g).run(y, {"x": [-1.0, 1.0]})
     assert np.isnan(out[0]) and np.isinf(out[1])
     assert gw.Stepper(g, [y], {"x": [-1.0, 1.0]}).find_nonfinite().node.op.name == "log"
+
+
+# -- nothing handed out is shared ------------------------------------------------------------------
+
+
+class _Listens(gw.Listener):
+    wants_nodes = True
+
+
+class _Same(gw.Op):
+    """Return the input itself, as ops of users do."""
+
+    def infer(self, x):
+        return x
+
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize("listeners", [(), (_Listens(),)])
+def test_writing_into_a_result_changes_nothing_else(listeners):
+    g = gw.Graph()
+    x, w = g.placeholder("x", (4,)), g.variable("w", (4,), init=5.0)
+    y = gw.exp(x)
+    fetches = [
+        y, gw.identity(y), y.reshape(2, 2), y[1:], gw.broadcast_to(y, (2, 4)),
+        x, gw.identity(x), x.reshape(2, 2), _Same()(x), gw.identity(w), _Same()(w),
+    ]  # fmt: skip
+    fed = np.zeros(4, np.float32)
+    with gw.Session(g, listeners=listeners) as session:
+        results = session.run(fetches, {"x": fed})
+    before = [r.copy() for r in results]
+    for i, r in enumerate(results):
+        r[...] = 7.0
+        for other, held in zip(results[i + 1 :], before[i + 1 :], strict=True):
+            assert np.array_equal(other, held)
+    assert fed.tolist() == [0.0] * 4 and g.values["w"].tolist() == [5.0] * 4
+
+
+@pytest.mark.parametrize("listeners", [(), (_Listens(),)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda x, y: y,
+        lambda x, y: y.reshape(4),
+        lambda x, y: x,
+        lambda x, y: gw.identity(x),
+        lambda x, y: x.reshape(4),
+        lambda x, y: _Same()(x),
+    ],
+)
+def test_what_an_update_stores_belongs_to_the_graph_alone(value, listeners):
+    g = gw.Graph()
+    x, w = g.placeholder("x", (4,)), g.variable("w", (4,))
+    y = gw.exp(x)
+    new = value(x, y)
+    fed = np.ones(4, np.float32)
+    with gw.Session(g, listeners=listeners) as session:
+        a, b = session.run([y, new], {"x": fed}, updates={w: new})
+    stored = b.copy()
+    for array in (fed, a, b):
+        array[...] = 7.0  # each stays writable
+    assert g.values["w"].tolist() == stored.tolist()
+
+
+def test_an_update_keeps_no_larger_buffer_alive():
+    g = gw.Graph()
+    x, w = g.placeholder("x", (1000, 4)), g.variable("w", (4,))
+    gw.Session(g).run([], {"x": np.zeros((1000, 4))}, updates={w: gw.exp(x)[0]})
+    assert g.values.array("w").base is None and g.values["w"].tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("device", ["cpu", "guard"])
+def test_sessions_hold_neither_feeds_nor_results(device):
+    g = gw.Graph()
+    x = g.placeholder("x", (1000,))
+    kept = gw.boolean_mask(x, x > 0.0)
+    either = gw.cond(x.sum() > 0.0, lambda: x * 2.0, lambda: x)
+    session = gw.Session(g, device)
+    for _ in range(3):
+        fed = np.ones(1000, np.float32)
+        results = session.run([gw.exp(x).reshape(10, 100).T, kept, either, x], {"x": fed})
+        held = [weakref.ref(fed), *map(weakref.ref, results)]
+        del fed, results
+        assert all(ref() is None for ref in held)
+    session.run(x * 2.0, {"x": np.ones(1000)})
+    if device == "guard":
+        assert len(session.device._fences) <= 1  # those of earlier runs are gone
+
+
+# -- feeds, requests and plans in corners ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"device": "guard"}, {"check": "replay"}])
+def test_one_of_several_outputs_can_be_fed(options):
+    g = gw.Graph()
+    x = g.placeholder("x", (4,))
+    a, b = gw.split(x, 2)
+    z = a + 10.0 * b
+    with gw.Session(g, **options) as session:
+        feeds = {"x": np.arange(4.0)}
+        assert session.run(z, {**feeds, a: [100.0, 100.0]}).tolist() == [120.0, 130.0]
+        assert session.run([a, z], {**feeds, a: [100.0, 100.0]})[1].tolist() == [120.0, 130.0]
+        assert session.run(z, {**feeds, b: [100.0, 100.0]}).tolist() == [1000.0, 1001.0]
+
+
+def test_sizes_of_placeholders_in_two_scopes_are_two_sizes():
+    g = gw.Graph()
+    with g.scope("a"):
+        x = g.placeholder("x", (None,))
+    with g.scope("b"):
+        y = g.placeholder("x", (None,))
+    out = gw.Session(g).run([x.sum(), y.sum()], {x: np.ones(3), y: np.ones(2)})
+    assert out == [3.0, 2.0]
+
+
+def test_rows_of_different_lengths_are_no_feed():
+    g = gw.Graph()
+    x = g.placeholder("x", (2, 2))
+    with pytest.raises(FeedError, match=r"'x' is fed with no array[\s\S]*need: f32\[2, 2\]"):
+        gw.Session(g).run(x, {"x": [[1, 2], [3]]})
+
+
+def test_renaming_a_variable_reaches_plans_that_exist():
+    g = gw.Graph()
+    w = g.variable("w", (2,), init=1.0)
+    y = w * 2.0
+    with gw.Session(g) as session:
+        session.run(y)
+        g.rename(w, "v")
+        session.run([], updates={w: y})
+    assert g.values["v"].tolist() == [2.0, 2.0]
+
+
+def test_a_request_checked_before_does_not_vouch_for_another():
+    g = gw.Graph()
+    w, q = g.variable("w", (2,)), g.variable("q", (3,))
+    with gw.Session(g) as session:
+        session.run([w, q])
+        with pytest.raises(DTypeError, match="commit_if"):
+            session.run([w], commit_if=q)
+
+
+def test_named_tuples_are_fetched_as_such():
+    class Pair(NamedTuple):
+        a: object
+        b: object
+
+    g = gw.Graph()
+    x = g.placeholder("x", ())
+    out = gw.Session(g).run(Pair(x, x * 2.0), {"x": 1.0})
+    assert isinstance(out, Pair) and float(out.b) == 2.0
+
+
+def test_an_op_that_fails_on_constants_is_explained():
+    class Fails(gw.Op):
+        """Raise when run."""
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            raise ValueError("no luck")
+
+    g = gw.Graph()
+    y = Fails()(g.constant([1.0]), name="culprit")
+    with pytest.raises(LoweringError, match=r"'culprit' \(test_session.py:\d+\)[\s\S]*no luck"):
+        gw.Session(g).run(y)
+
+
+def test_planning_shapes_takes_no_memory():
+    g = gw.Graph()
+    x = g.placeholder("x", (1 << 20, 1 << 20))  # 4 TB
+    plan = gw.Session(g).plan(gw.zeros_like(x)[0, 0], {"x": (1 << 20, 1 << 20)})
+    assert plan.memory().arena < 1 << 20
+
+
+def test_composites_follow_the_mode_however_they_run():
+    class Doubled(gw.Op):
+        """Dropout, doubled."""
+
+        def expand(self, rng, x):
+            return gw.op.OPS["dropout"](p=0.5, stream=3)(rng, x) * 2.0
+
+    g = gw.Graph()
+    x = g.placeholder("x", (100,))
+    y = Doubled()(g.rng, x)
+    feeds = {"x": np.ones(100)}
+    for training in (True, False):
+        plain = gw.Session(g, check="replay").run(y, feeds, training=training, step=0)
+        listened = gw.Session(g, listeners=[_Listens()])
+        assert np.array_equal(plain, listened.run(y, feeds, training=training, step=0))
+        assert (plain == 0.0).any() == training
+        stepper = gw.Stepper(g, [y], feeds, training=training)
+        stepper.run()
+        assert np.array_equal(stepper.results()[0], plain)
+
+
+def test_guard_looks_into_branches():
+    @gw.register("test/leaky_branch")
+    class Leaky(gw.Op):
+        """Copy the input."""
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            return x.copy()
+
+    @gw.lowering("test/leaky_branch", "guard")
+    def leaky(op, ins, outs):
+        def launch(xs, ys):
+            ys[0][...] = xs[0]
+            np.lib.stride_tricks.as_strided(ys[0], (ys[0].size + 1,))[-1] = 0.0
+
+        return launch
+
+    g = gw.Graph()
+    x = g.placeholder("x", (3,))
+    y = gw.cond(x.sum() > 0.0, lambda: Leaky()(x, name="inside"), lambda: x)
+    with pytest.raises(LoweringError, match="'inside' wrote outside"):
+        gw.Session(g, "guard").run(y, {"x": np.ones(3)})

@@ -329,3 +329,114 @@ def test_bad_requests(net):
         s.out()
     assert s.run_to("loss").reason == "target"
     assert s.run_to("hidden/h").node.name == "hidden/h"  # backwards
+
+
+# -- corners ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 30, 0])
+def test_an_edit_inside_a_composite_reaches_what_had_run_after_it(max_bytes):
+    g = gw.Graph()
+    x, w, b = g.placeholder("x", (2, 3)), g.variable("w", (3,), init=1.0), g.variable("b", (3,))
+    z = (gw.nn.layer_norm(x, w, b, name="ln") * 2.0).sum()
+    s = gw.Stepper(g, [z], {"x": np.arange(6.0).reshape(2, 3)}, max_bytes=max_bytes)
+    s.run()
+    s.run_to("ln")
+    s.into()
+    s.step(len(s.nodes()) - 1)
+    last = s.nodes()[-2].outputs[0]
+    s.edit(last, np.full(s.value(last).shape, 7.0))
+    s.out()
+    inside = s.value("ln")
+    assert np.all(inside == 7.0)
+    for _ in range(2):  # and stays, stepping back and forth
+        s.run()
+        assert float(s.results()[0]) == 2 * inside.sum()
+        s.run_to("ln")
+
+
+def test_edits_inside_go_with_the_level():
+    g = gw.Graph()
+    x, w, b = g.placeholder("x", (2, 3)), g.variable("w", (3,), init=1.0), g.variable("b", (3,))
+    y = gw.nn.layer_norm(x, w, b, name="ln")
+    (dx,) = gw.gradients((y * y).sum(), [x])
+    s = gw.Stepper(g, [dx], {"x": np.arange(6.0).reshape(2, 3)})
+    for leave in (s.into_gradient, s.find_nonfinite):
+        s.reset()
+        s.run_to("ln")
+        s.into()
+        s.step(2)
+        first = s.nodes()[0].outputs[0]
+        s.edit(first, s.value(first) + 1.0)
+        leave()
+        s.run()
+        expected = gw.Session(g).run(dx, {"x": np.arange(6.0).reshape(2, 3)})
+        assert np.array_equal(s.results()[0], expected)
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 30, 0])
+def test_an_edit_may_move_shapes_that_depend_on_values(max_bytes):
+    g = gw.Graph()
+    x = g.placeholder("x", (None,))
+    kept = gw.boolean_mask(x, x > 0.0)
+    y = (kept * kept).sum()
+    (dx,) = gw.gradients(y, [x])
+    s = gw.Stepper(g, [y, dx], {"x": [1.0, 2.0, -3.0]}, max_bytes=max_bytes)
+    s.run()
+    s.edit("x", [1.0, 2.0, 3.0])
+    s.rerun()
+    assert float(s.results()[0]) == 14.0 and s.results()[1].tolist() == [2.0, 4.0, 6.0]
+
+
+def test_looking_back_leaves_checkpoints_whole():
+    g = gw.Graph()
+    x = g.placeholder("x", (3,), "float64")
+    waves = [gw.sin(x * float(i + 1)) for i in range(30)]
+    total = waves[0]
+    for wave in waves[1:]:
+        total = total + wave
+    at = np.array([0.1, 0.2, 0.3])
+    for position in range(0, 80, 3):
+        s = gw.Stepper(g, [total], {"x": at}, max_bytes=0)
+        s.step(1)
+        s.step(position)
+        for _ in range(3):  # each look at an early value replaces what is held
+            s.value(s.nodes()[0].outputs[0])
+            s.step()
+        s.run()
+        assert np.allclose(s.results()[0], sum(np.sin(at * (i + 1)) for i in range(30)))
+
+
+def test_one_of_several_outputs_can_be_fed():
+    g = gw.Graph()
+    x = g.placeholder("x", (4,))
+    a, b = gw.split(x, 2)
+    z = a + 10.0 * b
+    for fed, expected in ((a, [120.0, 130.0]), (b, [1000.0, 1001.0])):
+        s = gw.Stepper(g, [z], {"x": np.arange(4.0), fed: [100.0, 100.0]})
+        s.run()
+        assert s.results()[0].tolist() == expected
+        s.edit("x", np.arange(4.0) + 1.0)
+        s.rerun()
+        assert s.value(fed).tolist() == [100.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9**9**9**9", "value.shape + (1, 2, 3)", "abs(value, value)", "exp(value, value)",
+        "value.max(value)", "1/0", "value[10]", "not value", "sum()", "~1.5", 't["nope"]',
+        "value @ value @ 1",
+    ],
+)  # fmt: skip
+def test_expressions_fail_in_words_and_write_nothing(text):
+    value = np.full((2, 2), -1.0)
+    with pytest.raises(GraphError):
+        Expression(text).evaluate({}, value)
+    assert np.all(value == -1.0)
+
+
+def test_a_shape_in_an_expression_is_an_array():
+    value = np.zeros((2, 3))
+    assert Expression("value.shape * 1000000000").evaluate({}, value).tolist() == [2e9, 3e9]
+    assert Expression("value.mean(0) + 2**3").evaluate({}, value).tolist() == [8.0] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -77,7 +78,7 @@ class Guard(Cpu):
     MARK = 0xA5
 
     def __init__(self) -> None:
-        self._fences: dict[int, tuple[Array, Array]] = {}
+        self._fences: dict[int, tuple[Array, weakref.ref[Array]]] = {}
 
     def empty(self, spec: TensorSpec) -> Array:
         """Return a poisoned array between two fences."""
@@ -87,12 +88,16 @@ class Guard(Cpu):
             raw[self.FENCE : self.FENCE + spec.nbytes].view(spec.dtype).reshape(spec.shape)
         )
         _poison(array)
-        self._fences[id(array)] = raw, array
+        self._fences[id(array)] = raw, weakref.ref(array)
         return array
 
     def check(self, what: str) -> None:
         """Raise LoweringError if a fence is broken."""
-        for raw, array in self._fences.values():
+        for key, (raw, held) in list(self._fences.items()):
+            array = held()
+            if array is None:  # a result that its owner has let go
+                del self._fences[key]
+                continue
             ends = (raw[: self.FENCE], raw[raw.size - self.FENCE :])
             if any((end != self.MARK).any() for end in ends):
                 self._fences.clear()

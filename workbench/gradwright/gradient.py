@@ -68,6 +68,8 @@ def _check(
     if len(seeds) != len(ys):
         raise GradientError(f"{len(ys)} outputs need {len(ys)} grad_outputs, got {len(seeds)}")
     for t in (*ys, *wrt):
+        if not isinstance(t, Tensor):
+            raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
         ys[0].graph.check_member(t)
         if not is_floating(t.dtype):
             raise GradientError(f"{t!r} is not floating, so it has no gradient")

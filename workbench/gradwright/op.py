@@ -227,7 +227,7 @@ class Builder(Protocol):
     def expanded_specs(self, op: Op, specs: Sequence[Any]) -> Any:
         """Return the output specs of a composite."""
 
-    def interpret(self, op: Op, xs: Sequence[Any]) -> Any:
+    def interpret(self, op: Op, xs: Sequence[Any], training: bool) -> Any:
         """Compute a composite op by op."""
 
 
@@ -367,7 +367,7 @@ class Op:
 
     def forward(self, *xs: Any) -> Any:
         """Compute the outputs from numpy arrays: the reference for all devices."""
-        return _builder.interpret(self, xs)
+        return _builder.interpret(self, xs, training=False)
 
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
@@ -472,9 +472,13 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
     return out
 
 
-def run_forward(op: Op, xs: Sequence[Array | None]) -> tuple[Array, ...]:
-    """Run ``op.forward`` and return its outputs as a tuple of arrays."""
-    ys = op.forward(*xs)
+def run_forward(op: Op, xs: Sequence[Array | None], *, training: bool = False) -> tuple[Array, ...]:
+    """Run ``op.forward`` and return its outputs as a tuple of arrays.
+
+    A composite without a ``forward`` of its own runs its expansion, in the given mode.
+    """
+    plain = type(op).forward is Op.forward
+    ys = _builder.interpret(op, xs, training) if plain else op.forward(*xs)
     return tuple(map(np.asarray, ys)) if isinstance(ys, tuple) else (np.asarray(ys),)
 
 

@@ -72,7 +72,7 @@ class Session:
         self.listeners = list(listeners)
         self.plan_cache: collections.OrderedDict[Any, Plan] = collections.OrderedDict()
         self._max_plans, self._skip = max_plans, tuple(sorted(skip_rewrites))
-        self._checked: set[tuple[Any, ...]] = set()
+        self._checked: set[Any] = set()
         self._lock = threading.RLock()
         self._closed = False
         self.tuning = _tuning() if deterministic else {}
@@ -127,7 +127,7 @@ class Session:
                 env = self._compute(targets, arrays, training, number)
                 commit = commit_if is None or bool(env[commit_if])
                 if commit and changes:
-                    self._commit(changes, env, arrays)
+                    self._commit(changes, env, {*wanted, *arrays})
             results = [self._result(t, env, arrays) for t in wanted]
             if step is None:
                 self.step += 1
@@ -164,7 +164,7 @@ class Session:
         commit_if: Tensor | None,
     ) -> None:
         """Refuse tensors that are not of this graph and updates that do not fit, once a request."""
-        request = (self.graph.revision, *targets, None, *changes)
+        request = self.graph.revision, tuple(targets), tuple(changes), commit_if
         if request in self._checked:
             return
         for t in (*targets, *changes):
@@ -187,8 +187,8 @@ class Session:
             return lambda arrays: {k: part(arrays) for k, part in parts.items()}
         if isinstance(fetches, (list, tuple)):
             inner = [self._flatten(f, found) for f in fetches]
-            kind = type(fetches)
-            return lambda arrays: kind([part(arrays) for part in inner])
+            make: Any = getattr(fetches, "_make", type(fetches))  # of a named tuple, else the type
+            return lambda arrays: make([part(arrays) for part in inner])
         raise FeedError(
             f"{fetches!r} cannot be fetched", need="a tensor, a name, or lists of these"
         )
@@ -247,9 +247,10 @@ class Session:
         if any(listener.wants_nodes for listener in self.listeners):
             return self._run_nodes(targets, env, training)
         plan = self._plan(tuple(targets), {t: spec_of(a) for t, a in env.items()}, training)
-        for name, t in plan.variables:
-            if t not in env:
-                env[t] = self.values.array(name)
+        with self.values.lock:  # another session may commit: all from before it or all from after
+            for t in plan.variables:
+                if t not in env:
+                    env[t] = self.values.array(t.node.name)
         if self.check == "replay":
             reference = self._run_nodes(targets, dict(env), training, notify=False)
             plan.run(env, lambda program: _compare(program, reference))
@@ -267,18 +268,20 @@ class Session:
         """Run node by node with ``op.forward``: what listeners see and replay compares with."""
         order = ancestors(targets, stop=env)
         sizes = bind_dims({t: a.shape for t, a in env.items()})
+        with self.values.lock:
+            for node in order:
+                if node.kind in ("variable", "constant"):
+                    env.setdefault(node.outputs[0], self.values.array(node.name))
         for index, node in enumerate(order):
-            t = node.outputs[0]
-            if node.kind in ("variable", "constant"):
-                env.setdefault(t, self.values.array(node.name))
-            elif node.kind == "placeholder" and t not in env:
-                raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
-            elif t not in env:
+            if any(t not in env for t in node.outputs):
+                if node.kind == "placeholder":
+                    raise FeedError(
+                        f"placeholder {node.name!r} is not fed", need=str(node.outputs[0].spec)
+                    )
                 op = node.op.for_mode(training).bind(sizes)
-                ys = run_forward(op, [None if x is None else env[x] for x in node.inputs])
-                for made, y in zip(node.outputs, ys, strict=True):
-                    env[made] = y
-                    sizes.update(bind_dims({made: y.shape}))
+                xs = [None if x is None else env[x] for x in node.inputs]
+                for t, y in zip(node.outputs, run_forward(op, xs, training=training), strict=True):
+                    sizes.update(bind_dims({t: env.setdefault(t, y).shape}))
             if notify:
                 event = NodeEvent(
                     node,
@@ -290,19 +293,20 @@ class Session:
                 for listener in self.listeners:
                     if listener.wants_nodes:
                         listener.node_ran(event)
+        env.update({t: env[t].copy() for t in targets})  # nobody's feed, view or stored value
         return env
 
     def _commit(
         self,
         changes: Mapping[Tensor, Tensor],
         env: Mapping[Tensor, Array],
-        feeds: Mapping[Tensor, Array],
+        handed_out: Collection[Tensor],
     ) -> None:
         new: dict[str, Array] = {}
         for variable, value in changes.items():
-            array = np.ascontiguousarray(env[value]).reshape(env[value].shape)
-            if value in feeds and array is env[value]:
-                array = array.copy()
+            array = env[value]
+            if value in handed_out or array.base is not None or not array.flags.c_contiguous:
+                array = array.copy()  # what is kept is nobody else's and no part of a larger buffer
             if array.shape != variable.shape:
                 raise ShapeError(
                     f"the update of {variable.name!r} has shape {array.shape}",
@@ -324,7 +328,10 @@ class Session:
 def as_feed(t: Tensor, value: Any) -> Array:
     """Return a fed value as an array of the tensor's dtype, checked against its shape."""
     label = f"{t.kind} {t.name!r}"
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise FeedError(f"{label} is fed with no array: {error}", need=str(t.spec)) from None
     if array.ndim != t.rank:
         raise FeedError(
             f"{label} is fed with rank {array.ndim}",

@@ -459,9 +459,19 @@ def substitute(shape: Shape, sizes: Mapping[str, int]) -> Shape:
     return tuple(d.substitute(sizes) if isinstance(d, Dim) else d for d in shape)
 
 
+SMALL = 64
+"""Integer arrays up to this many elements are known to shape inference."""
+
+
 def spec_of(array: np.ndarray[Any, Any]) -> TensorSpec:
     """Return the spec of an array."""
     return TensorSpec(array.shape, array.dtype)
+
+
+def known_spec(array: np.ndarray[Any, Any]) -> TensorSpec:
+    """Return the spec of an array, with a copy of its value where that may decide shapes."""
+    may_decide = array.dtype.kind in "iu" and array.size <= SMALL
+    return TensorSpec(array.shape, array.dtype, array.copy() if may_decide else None)
 
 
 def differ(a: AnyDim, b: AnyDim) -> bool:

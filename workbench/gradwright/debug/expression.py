@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GraphError
+from ..errors import GradwrightError, GraphError
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin,
@@ -28,7 +28,8 @@ PROPERTIES = {"T", "dtype", "ndim", "shape", "size"}
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-    ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.BitAnd: operator.and_,
+    ast.Pow: lambda a, b: (float(a) if isinstance(a, int) else a) ** b,  # 9**9**9 would never end
+    ast.MatMult: operator.matmul, ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
@@ -62,9 +63,17 @@ class Expression:
         return found
 
     def evaluate(self, tensors: Mapping[str, Any], value: Any = None) -> Any:
-        """Return the expression's value; ``tensors`` are looked up by name when used."""
-        with np.errstate(all="ignore"):
-            result = self._walk(self._tree, tensors, value)
+        """Return the expression's value; ``tensors`` are looked up by name when used.
+
+        Raises GraphError for what cannot be computed on these values.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                result = self._walk(self._tree, tensors, value)
+        except GradwrightError:
+            raise
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise GraphError(f"{self.text[:80]!r} cannot be computed: {error}") from None
         return result.item() if isinstance(result, np.generic) else result
 
     def _walk(self, node: ast.AST, t: Mapping[str, Any], value: Any) -> Any:
@@ -83,7 +92,7 @@ class Expression:
             case ast.Subscript(value=inner, slice=index):
                 return walk(inner)[self._index(index, walk)]
             case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
-                return _BINARY[type(op)](walk(a), walk(b))
+                return _BINARY[type(op)](_number(walk(a)), _number(walk(b)))
             case ast.UnaryOp(op=op, operand=a) if type(op) in _UNARY:
                 return _UNARY[type(op)](walk(a))
             case ast.Compare(left=a, ops=[op], comparators=[b]) if type(op) in _BINARY:
@@ -91,13 +100,12 @@ class Expression:
             case ast.BoolOp(op=op, values=parts):
                 results = (bool(np.all(walk(p))) for p in parts)
                 return all(results) if isinstance(op, ast.And) else any(results)
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if (
-                name in FUNCTIONS
-            ):
-                return FUNCTIONS[name](*map(walk, args), **self._axis(keywords, walk))
-            case ast.Call(func=ast.Attribute(value=a, attr=name), args=args, keywords=keywords) if (
-                name in METHODS
-            ):
+            # One argument at most: numpy's further ones name an array to write into.
+            case ast.Call(func=ast.Name(id=name), args=[a], keywords=keywords) if name in FUNCTIONS:
+                return FUNCTIONS[name](walk(a), **self._axis(keywords, walk))
+            case ast.Call(
+                func=ast.Attribute(value=a, attr=name), args=[] | [_] as args, keywords=keywords
+            ) if name in METHODS:
                 return getattr(walk(a), name)(*map(walk, args), **self._axis(keywords, walk))
             case ast.Attribute(value=a, attr=name) if name in PROPERTIES:
                 return getattr(walk(a), name)
@@ -127,3 +135,8 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+
+def _number(value: Any) -> Any:
+    """Return an operand; a shape is an array here, for ``(0,) * n`` fills the memory."""
+    return np.asarray(value) if isinstance(value, tuple) else value

@@ -17,6 +17,7 @@ from ..errors import FeedError, GraphError
 from ..graph import Node, Source, Tensor
 from ..graph.expand import bind_dims
 from ..op import Op, run_forward
+from ..spec import Dim
 
 Array = np.ndarray[Any, Any]
 
@@ -37,7 +38,9 @@ class Frame:
         self.label, self.training, self.max_bytes = label, training, max_bytes
         self.outputs = list(outputs)
         self.steps = [
-            n for n in order if not isinstance(n.op, Source) and n.outputs[0] not in given
+            n
+            for n in order
+            if not isinstance(n.op, Source) and any(t not in given for t in n.outputs)
         ]
         self.index = {node: i for i, node in enumerate(self.steps)}
         self.position = 0
@@ -46,7 +49,9 @@ class Frame:
         self.overrides: dict[Tensor, Array] = {}
         self._env: dict[Tensor, Array] = self._sources(order, given)
         self._sizes = bind_dims({t: a.shape for t, a in self._env.items()})
+        self._fixed = frozenset(self._sizes)  # sizes that no edit changes
         self._start = dict(self._env)
+        self._reach = 0  # steps before this one have their live values in _env
         self._every = max(1, math.ceil(math.sqrt(len(self.steps))))
         self._held = 0
         self._last_use = self._last_uses()
@@ -77,8 +82,7 @@ class Frame:
 
     def is_known(self, t: Tensor) -> bool:
         """Tell whether the tensor has a value at this position."""
-        step = self.index.get(t.node)
-        return step < self.position if step is not None else t in self._env
+        return t in self._start or self.index.get(t.node, self.position) < self.position
 
     def op(self, node: Node) -> Op:
         """Return the op as it runs here: mode settled, sizes bound."""
@@ -102,13 +106,16 @@ class Frame:
         """Run the current node; on an error nothing changes."""
         node = self.steps[self.position]
         if not all(t in self._env for t in node.outputs):
+            if self._reach < self.position:
+                self._recompute(self.position)
             self._execute(node)
         self._advance()
 
     def finish_with(self, ys: Iterable[Array]) -> None:
         """Take the current node's outputs from a frame that ran inside it."""
-        node = self.steps[self.position]
-        self._store(node, tuple(ys))
+        if self._reach < self.position:
+            self._recompute(self.position)
+        self._store(self.steps[self.position], tuple(ys))
         self._advance()
 
     def _advance(self) -> None:
@@ -129,24 +136,24 @@ class Frame:
             self._recompute(self.index[node])
         xs = [None if t is None else self._env[t] for t in node.inputs]
         with np.errstate(all="ignore"):
-            self._store(node, run_forward(self.op(node), xs))
+            self._store(node, run_forward(self.op(node), xs, training=self.training))
         self.executed += 1
 
     def _store(self, node: Node, ys: Sequence[Array]) -> None:
         for t, y in zip(node.outputs, ys, strict=True):
+            if t in self._start:  # one of several outputs was fed
+                continue
             kept = self.overrides.get(t, y)
+            before = self._env.get(t)
+            self._held += kept.nbytes - (0 if before is None else before.nbytes)
             self._env[t] = kept
-            self._held += kept.nbytes
             if not t.spec.is_concrete:
                 self._sizes.update(bind_dims({t: kept.shape}))
+        self._reach = max(self._reach, self.index[node] + 1)
 
     def _live(self, env: Mapping[Tensor, Array], at: int) -> dict[Tensor, Array]:
         """Return what steps from ``at`` on need, and the sources."""
-        return {
-            t: a
-            for t, a in env.items()
-            if self._last_use.get(t, -1) >= at or t.node not in self.index
-        }
+        return {t: a for t, a in env.items() if self._last_use.get(t, -1) >= at or t in self._start}
 
     def _become_sparse(self) -> None:
         """Go over to checkpoints: the values kept so far become those they would have been."""
@@ -162,7 +169,7 @@ class Frame:
         """Compute the steps before ``end`` from the checkpoint before them: at most √n ops."""
         assert self._checkpoints is not None, "all values are kept"
         start = max(c for c in self._checkpoints if c < max(end, 1))
-        self._env = dict(self._checkpoints[start])
+        self._env, self._reach = dict(self._checkpoints[start]), start
         for node in self.steps[start:end]:
             self._execute(node)
 
@@ -181,13 +188,19 @@ class Frame:
         changed = {t}
         affected = []
         for node in self.steps:
-            shapes = node.op.shape_only  # a value cannot change what only reads the shape
+            shapes = node.op.shape_only  # a value changes what reads the shape only if that moves
             if any(
-                x in changed for i, x in enumerate(node.inputs) if x is not None and i not in shapes
+                x in changed and (i not in shapes or self._moves(x))
+                for i, x in enumerate(node.inputs)
+                if x is not None
             ):
                 affected.append(node)
                 changed.update(o for o in node.outputs if o not in self.overrides)
         return affected
+
+    def _moves(self, t: Tensor) -> bool:
+        """Tell whether the shape of a tensor depends on values."""
+        return any(isinstance(d, Dim) and not d.symbols <= self._fixed for d in t.shape)
 
     def rerun(self, edited: Iterable[Tensor], affected: Sequence[Node]) -> int:
         """Run again exactly the nodes that depend on edits and had run; returns how many ops ran.
@@ -196,7 +209,8 @@ class Frame:
         """
         before, target = self.executed, self.position
         if self._checkpoints is None:
-            stale = {t for n in affected for t in n.outputs if t not in self.overrides}
+            kept = self.overrides.keys() | self._start.keys()
+            stale = {t for n in affected for t in n.outputs} - kept
             self._env = {t: a for t, a in self._env.items() if t not in stale}
             for node in affected:
                 if self.index[node] < target:
@@ -209,7 +223,7 @@ class Frame:
             if at <= max(first, 0)
         }
         self.position = max(self._checkpoints)
-        self._env = dict(self._checkpoints[self.position])
+        self._env, self._reach = dict(self._checkpoints[self.position]), self.position
         while self.position < target:
             self.forward()
         return self.executed - before

@@ -13,7 +13,7 @@ from ..errors import GraphError
 from ..graph import Graph, Node, SubGraph, Tensor, Values, ancestors, coerce, expansion, read_only
 from ..op import OPS
 from ..session import as_feed
-from ..spec import TensorSpec, spec_of
+from ..spec import TensorSpec, known_spec
 from .breakpoints import Breakpoint, make_breakpoint
 from .expression import Expression
 from .frame import Frame
@@ -202,7 +202,7 @@ class Stepper:
             inner: SubGraph = op.chosen(xs[0])
             arrays = [x for x in xs[1:] if x is not None]
         elif op.is_composite():
-            inner = expansion(op, [None if x is None else _spec_with_value(x) for x in xs])
+            inner = expansion(op, [None if x is None else known_spec(x) for x in xs])
             arrays = [x for x in xs if x is not None]
         else:
             raise GraphError(
@@ -226,14 +226,21 @@ class Stepper:
         if not self.depth:
             raise GraphError("already at the graph itself")
         self._settle_edits()
-        while self.current is not None:
-            self.frame.forward()
-        ys = [self.frame.value(t) for t in self.frame.outputs]
+        inner = self.frame
+        while inner.current is not None:
+            inner.forward()
+        ys = [inner.value(t) for t in inner.outputs]
         self._leave()
+        node = self.frame.steps[self.frame.position]
+        if inner.overrides:  # what was edited inside is an edit of the results here
+            for t, y in zip(node.outputs, ys, strict=True):
+                self._pending[t] = self.frame.override(t, y)
         self.frame.finish_with(ys)
         return self.current
 
     def _leave(self) -> None:
+        """Go to the level above; edits inside that were not run yet go with this one."""
+        self._pending = {}
         inner = self._frames.pop()
         self.frame.executed += inner.executed
 
@@ -279,7 +286,7 @@ class Stepper:
 
     def _fits(self, b: Breakpoint, node: Node) -> bool:
         tensors = _Lookup(self)
-        return any(b.fits_value(self.frame.value(t), tensors) for t in node.public)
+        return any(b.fits_value(read_only(self.frame.value(t)), tensors) for t in node.public)
 
     # -- breakpoints and watches -----------------------------------------------------------------
 
@@ -405,7 +412,7 @@ class Stepper:
         for frame in reversed(self._frames):
             short = name.removeprefix(frame.label + "/") if frame.label else name
             head, _, tail = short.rpartition(":")
-            base, index = (head, int(tail)) if head and tail.isdigit() else (short, 0)
+            base, index = (head, int(tail)) if head and tail.isdecimal() else (short, 0)
             for node in frame.steps if frame.label else ():
                 if node.name == base and index < len(node.outputs):
                     return frame, node.outputs[index]
@@ -433,10 +440,3 @@ def _forward_first(order: Sequence[Node]) -> list[Node]:
     """Put the user's nodes before gradients, unless the user built on gradients."""
     mixed = any(t is not None and t.node.derived for n in order if not n.derived for t in n.inputs)
     return list(order) if mixed else sorted(order, key=lambda n: n.derived)
-
-
-def _spec_with_value(array: Array) -> TensorSpec:
-    spec = spec_of(array)
-    if array.dtype.kind in "iu" and array.size <= 16:
-        spec.value = array
-    return spec

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import GradwrightError, GraphError, ShapeError
+from ..errors import DTypeError, GradwrightError, GraphError, ShapeError
 from ..op import Op
-from ..spec import Dim
+from ..spec import Dim, dtype_name
 from ..spec import dtype as as_dtype
 from .tensor import Node, Tensor
 
@@ -63,6 +63,17 @@ def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         array = np.array(value, as_dtype(dtype))
     as_dtype(array.dtype)
     return array.copy() if array is value else array
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return a number as a 0-d array of its neighbours' dtype, if it fits."""
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError:
+        raise DTypeError(
+            f"the number {value} does not fit into {dtype_name(dtype)}",
+            hint="gw.cast(tensor, ...) to a wider dtype first",
+        ) from None
 
 
 def check_name(name: str) -> None:

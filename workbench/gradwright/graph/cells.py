@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import CycleError
+from ..errors import CycleError, GradwrightError
 from .edit import discard, drop_derived, reinfer, set_inputs, unlink
 from .tensor import Node
 from .walk import descendants
@@ -91,7 +91,10 @@ def supersede(old: Node, new: Node) -> None:
     order = descendants(users)
     if order is None:
         raise CycleError(f"re-running the cell would make {new.name!r} depend on itself")
-    reinfer(order)
+    try:
+        reinfer(graph, order)
+    except GradwrightError:  # what no longer fits asks for its own cell to run
+        _drop(graph, users)
 
 
 def remove_stale(graph: Graph, stale: dict[str, Node]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CycleError, GradwrightError, GraphError
 from ..op import infer_specs
+from .build import check_update, located
 from .tensor import Node, Source, Tensor, Variable
 from .walk import ancestors, descendants
 
@@ -44,7 +45,7 @@ class Edit:
             return
         try:
             self._finish()
-        except GradwrightError:
+        except BaseException:  # an op of the user may raise anything
             self._rollback()
             raise
 
@@ -52,19 +53,20 @@ class Edit:
         """Let the users of ``old`` (all, or those listed) read ``new`` instead."""
         g = self.graph
         g.check_member(old), g.check_member(new)
-        chosen = list(dict.fromkeys(old.uses if of is None else of))
-        for node in chosen:
+        for node in list(dict.fromkeys(old.uses if of is None else of)):
             self._rewire(node, {old: new})
         if of is None:
-            for variable, value in list(g.updates.items()):
-                if value is old:
-                    g.updates[variable] = new
+            self._update_from(old, new)
 
     def insert_after(self, tensor: Tensor, build: Callable[[Tensor], Tensor]) -> Tensor:
-        """Put ``build(tensor)`` between a tensor and its present users; returns the new tensor."""
-        users = list(dict.fromkeys(tensor.uses))
+        """Put ``build(tensor)`` between a tensor and its present users; returns the new tensor.
+
+        Updates of variables to ``tensor`` are users, too.
+        """
+        users = list(tensor.uses)
         new = build(tensor)
         self.replace_use(tensor, new, of=users)
+        self._update_from(tensor, new)
         return new
 
     def remove(self, *tensors: Tensor) -> None:
@@ -72,13 +74,22 @@ class Edit:
         for t in tensors:
             node = self.graph.check_member(t).node
             used = [u for o in node.outputs for u in o.uses if u not in self._removed]
-            if used:
-                raise GraphError(
-                    f"{node.name!r} is still used", facts=[f"by {u!r}" for u in used[:5]]
-                )
+            facts = [f"by {u!r}" for u in used[:5]]
+            facts += [
+                f"by the update of {v.name!r}"
+                for v, value in self.graph.updates.items()
+                if value.node is node and v.node not in (node, *self._removed)
+            ]
+            if facts:
+                raise GraphError(f"{node.name!r} is still used", facts=facts)
             self._removed.append(node)
             unlink(node)
             del self.graph._nodes[node.name]
+
+    def _update_from(self, old: Tensor, new: Tensor) -> None:
+        for variable, value in self.graph.updates.items():
+            if value is old:
+                self.graph.updates[variable] = new
 
     def _rewire(self, node: Node, mapping: Mapping[Tensor, Tensor]) -> None:
         self._inputs.setdefault(node, node.inputs)
@@ -89,11 +100,10 @@ class Edit:
         order = descendants(touched)
         if order is None:
             raise CycleError("the edit would make a node depend on itself")
-        reinfer(order)
+        drop_updates(self.graph, self._removed)
+        reinfer(self.graph, order)
         for node in self._removed:
             self.graph.values.discard(node.name)
-            for t in node.outputs:
-                self.graph.updates.pop(t, None)
 
     def _rollback(self) -> None:
         assert self._before is not None
@@ -101,9 +111,7 @@ class Edit:
         for node, inputs in self._inputs.items():
             set_inputs(node, inputs)
         for node in self._removed:
-            for t in node.inputs:
-                if t is not None:
-                    t.uses.append(node)
+            set_inputs(node, node.inputs)
         for name, node in list(self.graph._nodes.items()):
             if nodes.get(name) is not node:
                 unlink(node)
@@ -127,10 +135,8 @@ def unlink(node: Node) -> None:
             t.uses = [u for u in t.uses if u is not node]
 
 
-def reinfer(order: Sequence[Node]) -> None:
-    """Infer the specs of nodes anew, all or none."""
-    from .build import located
-
+def reinfer(graph: Graph, order: Sequence[Node]) -> None:
+    """Infer the specs of nodes anew, all or none; updates must still fit."""
     before = {n: [t.spec for t in n.outputs] for n in order}
     try:
         for node in order:
@@ -142,7 +148,9 @@ def reinfer(order: Sequence[Node]) -> None:
                 raise located(error, node) from None
             for t, spec in zip(node.outputs, specs, strict=True):
                 t.spec = spec
-    except GradwrightError:
+        for variable, value in graph.updates.items():
+            check_update(variable, value)
+    except BaseException:  # an op of the user may raise anything
         for node, old in before.items():
             for t, spec in zip(node.outputs, old, strict=True):
                 t.spec = spec
@@ -165,13 +173,19 @@ def drop_derived(graph: Graph) -> None:
 
 def discard(nodes: Iterable[Node]) -> None:
     """Remove nodes, their values and updates; the caller knows that nothing else uses them."""
-    for node in nodes:
-        graph = node.graph
+    dropped = list(nodes)
+    for node in dropped:
         unlink(node)
-        del graph._nodes[node.name]
-        graph.values.discard(node.name)
-        for t in node.outputs:
-            graph.updates.pop(t, None)
+        del node.graph._nodes[node.name]
+        node.graph.values.discard(node.name)
+    if dropped:
+        drop_updates(dropped[0].graph, dropped)
+
+
+def drop_updates(graph: Graph, nodes: Iterable[Node]) -> None:
+    """Forget the updates of or to tensors that are no longer there."""
+    gone = {t for n in nodes for t in n.outputs}
+    graph.updates = {v: t for v, t in graph.updates.items() if not {v, t} & gone}
 
 
 def clone(

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
-from ..op import Frozen, Op, infer_specs, run_forward
-from ..spec import TensorSpec, spec_of
+from ..op import Frozen, Op, infer_specs, registry_revision, run_forward
+from ..spec import TensorSpec, known_spec
 from .build import build
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -71,7 +71,7 @@ _MAX_EXPANSIONS = 2048
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped."""
-    key = op, tuple(None if s is None else s.key() for s in specs)
+    key = op, registry_revision(), tuple(None if s is None else s.key() for s in specs)
     held = _expansions.get(key)
     if held is not None:
         _expansions.move_to_end(key)
@@ -101,22 +101,15 @@ def expanded_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSp
     return tuple(TensorSpec(t.shape, t.dtype, t.spec.value) for t in expansion(op, specs).outputs)
 
 
-def interpret(op: Op, xs: Sequence[Any]) -> Any:
+def interpret(op: Op, xs: Sequence[Any], training: bool) -> Any:
     """Compute a composite from arrays, one inner op after the other."""
     if not op.is_composite():
         raise NotImplementedError(f"{op.name} has neither forward nor expand")
     arrays = [None if x is None else np.asarray(x) for x in xs]
-    inner = expansion(op, [None if a is None else _known(spec_of(a), a) for a in arrays])
+    inner = expansion(op, [None if a is None else known_spec(a) for a in arrays])
     given = dict(zip(inner.inputs, (a for a in arrays if a is not None), strict=True))
-    ys = run_nodes(inner.nodes, given, inner.outputs)
+    ys = run_nodes(inner.nodes, given, inner.outputs, training=training)
     return ys[0] if len(ys) == 1 else tuple(ys)
-
-
-def _known(spec: TensorSpec, array: Array) -> TensorSpec:
-    """Add the value of a small integer array, which may decide shapes inside."""
-    if array.dtype.kind in "iu" and array.size <= 16:
-        spec.value = array
-    return spec
 
 
 def run_nodes(
@@ -130,7 +123,7 @@ def run_nodes(
     env: dict[Tensor, Array] = dict(given)
     sizes = bind_dims({t: a.shape for t, a in given.items()})
     for node in nodes:
-        if node.outputs[0] in env:
+        if all(t in env for t in node.outputs):
             continue
         if isinstance(node.op, Constant):
             env[node.outputs[0]] = node.graph.values.array(node.name)
@@ -139,7 +132,8 @@ def run_nodes(
             raise GraphError(f"placeholder {node.name!r} has no value")
         op = node.op.for_mode(training).bind(sizes)
         xs = [None if t is None else env[t] for t in node.inputs]
-        env.update(zip(node.outputs, run_forward(op, xs), strict=True))
+        for t, y in zip(node.outputs, run_forward(op, xs, training=training), strict=True):
+            env.setdefault(t, y)
     return [env[t] for t in outputs]
 
 

@@ -18,17 +18,17 @@ import numpy as np
 
 from ..errors import GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
 from ..op import Op, infer_specs
-from ..spec import AnyDim, Dim, TensorSpec, is_floating, promote, spec_of
+from ..spec import AnyDim, Dim, TensorSpec, is_floating, known_spec, promote
 from ..spec import dtype as as_dtype
-from .build import active, check_name, check_update, literal, located
+from .build import active, check_name, check_update, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, supersede
 from .edit import Edit, drop_derived
 from .summary import summarize
 from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .values import Values, coerce
 
-SMALL = 64
-"""Integer constants up to this many elements are known to shape inference."""
+RNG = "rng"
+"""The name of the random key; sessions feed it by this name."""
 
 
 class Graph:
@@ -81,11 +81,10 @@ class Graph:
     ) -> Tensor:
         """Declare a value fed at each run; ``None`` is a size known then, ``"B"`` a named one."""
         check_name(name)
-        label = re.sub(r"\W", "_", name)
         dims: list[AnyDim] = []
         for axis, d in enumerate(shape):
             if d is None:
-                dims.append(Dim.symbol(f"{label}_{axis}"))
+                dims.append(self._own_symbol(name, axis))
             elif isinstance(d, str):
                 if not d.isidentifier():
                     raise ShapeError(f"{d!r} is not a dimension name", need="a Python identifier")
@@ -99,6 +98,15 @@ class Graph:
                     f"placeholder {name!r}: {d!r} is not a size", need="int >= 0, name or None"
                 )
         return self._source(Placeholder(), name, TensorSpec(dims, as_dtype(dtype)))
+
+    def _own_symbol(self, name: str, axis: int) -> Dim:
+        """Return ``x_0`` for axis 0 of ``x``, or a fresh symbol if another placeholder has that."""
+        full = self._full_name(name)
+        symbol = re.sub(r"\W", "_", f"{name}_{axis}")
+        for t in self.placeholders:
+            if t.name != full and any(isinstance(d, Dim) and symbol in d.symbols for d in t.shape):
+                return Dim.fresh(symbol)
+        return Dim.symbol(symbol)
 
     def variable(
         self,
@@ -151,15 +159,13 @@ class Graph:
     def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Tensor:
         """Store a literal; Python floats become float32, ints int64, unless ``dtype`` says else."""
         array = literal(value, dtype)
-        tensor = self._source(Constant(), name or "constant", spec_of(array), auto=name is None)
+        tensor = self._source(Constant(), name or "constant", known_spec(array), auto=name is None)
         self.values.commit({tensor.name: array})
-        if array.dtype.kind in "iu" and array.size <= SMALL:
-            tensor.spec.value = array
         return tensor
 
     def scalar(self, value: Any, dtype: Any) -> Tensor:
         """Return a constant for a number, one per value, dtype and layer."""
-        array = np.asarray(value, dtype)
+        array = number(value, dtype)
         key = (array.tobytes(), array.dtype, bool(self._deriving))
         held = self._scalars.get(key)
         if held is None or self._nodes.get(held.name) is not held.node:
@@ -171,12 +177,12 @@ class Graph:
     @property
     def rng(self) -> Tensor:
         """The random key of the run, ``uint64[2]``: seed and step; random ops read it."""
-        if "rng" in self._nodes:
-            return self["rng"]
+        if RNG in self._nodes:
+            return self[RNG]
         if self.parent is not None:
             return self.capture(self.parent.rng)
         with self._at_top():
-            key = self._source(Rng(), "rng", TensorSpec((2,), "uint64"))
+            key = self._source(Rng(), RNG, TensorSpec((2,), "uint64"))
         key.node.cell = None  # cells share it
         return key
 
@@ -263,20 +269,25 @@ class Graph:
         if auto:
             full = self._free_name(name)
         else:
-            check_name(name)
             full = self._full_name(name)
-            if full in self._nodes and full not in self._stale:
-                raise GraphError(
-                    f"the name {full!r} is taken",
-                    facts=[f"by {self._nodes[full]!r} {self._nodes[full].where}"],
-                    hint="another name, or with g.scope(...)",
-                )
+            self._check_free(op, full)
         node = Node(
             self, full, op, inputs, next(self._serial), None if self._scratch else user_site()
         )
         node.derived, node.origin = bool(self._deriving), self._origin
         node.cell, node.named = None if node.derived else self._cell, not auto
         return node
+
+    def _check_free(self, op: Op, full: str) -> None:
+        check_name(full)
+        if full in self._nodes and full not in self._stale:
+            raise GraphError(
+                f"the name {full!r} is taken",
+                facts=[f"by {self._nodes[full]!r} {self._nodes[full].where}"],
+                hint="another name, or with g.scope(...)",
+            )
+        if (full == RNG) != isinstance(op, Rng):
+            raise GraphError(f"{RNG!r} is the name of the random key alone", hint="another name")
 
     def _insert(self, node: Node) -> None:
         old = self._stale.pop(node.name, None)
@@ -404,7 +415,7 @@ class Graph:
         node, index = self._nodes.get(name), 0
         if node is None:
             head, _, tail = name.rpartition(":")
-            node, index = self._nodes.get(head), int(tail) if tail.isdigit() else -1
+            node, index = self._nodes.get(head), int(tail) if tail.isdecimal() else -1
         if node is None or not 0 <= index < len(node.outputs):
             return None
         return node.outputs[index]
@@ -481,7 +492,7 @@ class Graph:
         return list(changed)
 
     def to_constant(self, *tensors: Tensor | str) -> None:
-        """Turn variables into constants, keeping names and values."""
+        """Turn variables into constants, keeping names and values; their updates are dropped."""
         self._convert(tensors, Variable, Constant)
 
     def to_variable(self, *tensors: Tensor | str) -> None:
@@ -499,20 +510,24 @@ class Graph:
         for t in chosen:
             t.node.op, t.node.trainable = new(), new is Variable
             t.spec.value = None
+            self.updates.pop(t, None)
             self._scalars = {k: s for k, s in self._scalars.items() if s is not t}
 
     def rename(self, tensor: Tensor | str, name: str) -> None:
         """Rename a node; ``name`` is the full new name, scopes included."""
         node = (self[tensor] if isinstance(tensor, str) else self.check_member(tensor)).node
-        check_name(name)
-        if name in self._nodes and self._nodes[name] is not node:
-            raise GraphError(f"the name {name!r} is taken", facts=[f"by {self._nodes[name]!r}"])
+        if node.name == name:
+            return
+        self._check_free(node.op, name)
         self._check_idle()
-        old = node.name
-        self._nodes = {name if k == old else k: n for k, n in self._nodes.items()}
-        node.name = name
+        stale, old = self._stale.pop(name, None), node.name
+        nodes = self._nodes.items()
+        self._nodes = {name if n is node else k: n for k, n in nodes if n is not stale}
+        node.name, node.named = name, True
         if old in self.values:
             self.values.rename(old, name)
+        if stale is not None:  # its cell runs again
+            supersede(stale, node)
 
     # -- updates ---------------------------------------------------------------------------------
 

@@ -123,11 +123,14 @@ class Values(Mapping[str, Array]):
         return copy
 
     def restore(self, snapshot: Mapping[str, Array]) -> None:
-        """Set all values that ``snapshot`` holds, all or none."""
+        """Set all variables that ``snapshot`` holds, all or none; constants stay what they are."""
         new = {}
         for name, array in snapshot.items():
             held = self[name]
-            new[name] = coerce(array, TensorSpec(held.shape, held.dtype), f"variable {name!r}")
+            if self._graph is None or self._graph[name].kind != "constant":
+                spec = TensorSpec(held.shape, held.dtype)
+                value = coerce(array, spec, f"variable {name!r}")
+                new[name] = value if isinstance(snapshot, Values) else value.copy()
         self.commit(new)
 
     # -- for the engine: no checks, no copies ----------------------------------------------------

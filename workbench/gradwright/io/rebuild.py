@@ -11,9 +11,17 @@ import numpy as np
 from ..errors import ArchiveError, GradwrightError, GraphError, Site, UnsupportedOpError
 from ..graph import Constant, Graph, Node, Placeholder, SubGraph, Tensor, Variable, check_update
 from ..graph.build import check_name
-from ..graph.graph import SMALL
 from ..op import Op, infer_specs
-from ..spec import AnyDim, Dim, TensorSpec, differ, dtype, is_floating, reserve_symbols
+from ..spec import (
+    SMALL,
+    AnyDim,
+    Dim,
+    TensorSpec,
+    differ,
+    dtype,
+    is_floating,
+    reserve_symbols,
+)
 from .attributes import OpReader
 from .checked import expect, expect_fields
 from .document import DOCUMENT, SOURCES, STORED

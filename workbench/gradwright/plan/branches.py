@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +14,8 @@ from ..spec import TensorSpec
 from .plan import Plan
 
 
-@lowering("cond", "guard")
-@lowering("cond")
 def branches(
-    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec], device: str
 ) -> Launch | None:
     """Run the chosen branch's plan and copy its results; declines where sizes differ by branch."""
     if not all(s.is_concrete for s in outs):
@@ -29,11 +28,15 @@ def branches(
         if taken not in plans:
             feeds = {t: s for t, s in zip(branch.inputs, ins[1:], strict=True) if s is not None}
             plans[taken] = Plan(
-                branch.outputs, feeds, open_device("cpu"), training=bool(op.training)
+                branch.outputs, feeds, open_device(device), training=bool(op.training)
             )
         env = dict(zip(branch.inputs, xs[1:], strict=True))
         plans[taken].run(env)
         for t, y in zip(branch.outputs, ys, strict=True):
-            np.copyto(y, env[t] if t in env else branch.graph.values.array(t.name))
+            np.copyto(y, env[t])
 
     return launch
+
+
+for _device in ("cpu", "guard"):
+    lowering("cond", _device)(functools.partial(branches, device=_device))

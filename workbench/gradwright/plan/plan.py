@@ -19,12 +19,11 @@ from ..graph.build import located
 from ..lowering import find_launch
 from ..op import Op, infer_specs
 from ..rewrite import Program, rewrite
-from ..spec import Dim, TensorSpec, spec_of
+from ..spec import Dim, TensorSpec, known_spec
 from .segment import Segment
 
 Array = np.ndarray[Any, Any]
 MAX_TAILS = 32
-SMALL = 64
 
 
 class Plan:
@@ -49,7 +48,7 @@ class Plan:
     ) -> None:
         self.targets, self.device, self.training, self.skip = list(targets), device, training, skip
         self.order = ancestors(targets, stop=feeds)
-        self.variables = [(n.name, n.outputs[0]) for n in self.order if isinstance(n.op, Variable)]
+        self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
         self._position = {node: i for i, node in enumerate(self.order)}
         sizes = bind_sizes(feeds)
         self.head = self._compile(0, dict(feeds), sizes)
@@ -76,10 +75,10 @@ class Plan:
             part.segment.run(env, None if observe is None else observe(part.segment.program))
             if part.end == len(self.order):
                 return
-            key = tuple(_met(env[t]).key() for t in part.dynamic)
+            key = tuple(known_spec(env[t]).key() for t in part.dynamic)
             following = part.tails.get(key)
             if following is None:
-                known = {**part.known, **{t: _met(env[t]) for t in part.dynamic}}
+                known = {**part.known, **{t: known_spec(env[t]) for t in part.dynamic}}
                 sizes = dict(part.sizes)
                 for t in part.dynamic:
                     _bind(sizes, t, env[t].shape)
@@ -93,12 +92,14 @@ class Plan:
     # -- compiling -------------------------------------------------------------------------------
 
     def _compile(self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> _Part:
-        program, device = Program(), self.device
-        end = len(self.order)
-        dynamic: list[Tensor] = []
+        device = self.device
 
         def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
             return find_launch(op, device.name, ins, outs) is not None
+
+        program = Program(is_lowered, self.training)
+        end = len(self.order)
+        dynamic: list[Tensor] = []
 
         def number(t: Tensor) -> int:
             if t not in program.numbers:
@@ -124,11 +125,12 @@ class Plan:
                 end, dynamic = position, unknown
                 break
             outs = self._infer(node, op, specs, sizes)
-            known.update(zip(node.outputs, outs, strict=True))
             ins = [None if t is None else number(t) for t in node.inputs]
-            made = program.emit(op, ins, outs, node, node.name, is_lowered, self.training)
-            program.numbers.update(zip(node.outputs, made, strict=True))
-            open_ended = [t for t, s in zip(node.outputs, outs, strict=True) if not s.is_concrete]
+            made = program.emit(op, ins, outs, node, node.name)
+            for t, spec, value in zip(node.outputs, outs, made, strict=True):
+                if t not in known:  # one of several outputs may be fed
+                    known[t], program.numbers[t] = spec, value
+            open_ended = [t for t in node.outputs if not known[t].is_concrete]
             if open_ended:
                 end, dynamic = position + 1, open_ended
                 break
@@ -268,15 +270,7 @@ def _lacks_value(spec: TensorSpec | None) -> bool:
     )
 
 
-def _met(array: Array) -> TensorSpec:
-    """Return the spec of an array met at run time, with its value when it may decide shapes."""
-    spec = spec_of(array)
-    if array.dtype.kind in "iu" and array.size <= SMALL:
-        spec.value = array.copy()
-    return spec
-
-
 def _made(t: Tensor, program: Program) -> bool:
-    """Tell whether ``t`` leaves the segment, be it as a copy of a feed; sources are known before."""
+    """Tell whether the segment makes ``t``, be it as a copy of a feed; sources are known before."""
     number = program.numbers.get(t)
     return number is not None and program.sources.get(number) is not t

@@ -24,8 +24,9 @@ Observe = Callable[[int, Array], None]
 class Segment:
     """Runs a program: reads sources into registers, calls step after step, returns outputs.
 
-    A value lives in the arena when a launcher writes it and nobody outside keeps it; results that
-    leave the segment are fresh arrays in each run, so nothing handed out is ever overwritten.
+    A value lives in the arena when a launcher writes it and nobody outside keeps it. Each result
+    that leaves the segment is an array of its own, fresh in each run: nobody who writes into one
+    changes another, a feed or a stored value.
     """
 
     def __init__(self, program: Program, device: Device) -> None:
@@ -52,10 +53,13 @@ class Segment:
         self._frees = self._free_lists(last)
         self._steps = [self._bind(n, launch) for n, launch in enumerate(launches)]
         self._reads = [(number, t) for number, t in program.sources.items()]
-        borrowed = {*program.sources, *program.constants}
-        self._writes = [
-            (t, n := program.numbers[t], self._roots[n] in borrowed) for t in program.outputs
-        ]
+        given_away = {*program.sources, *program.constants}
+        self._writes = []
+        for t in program.outputs:
+            number = program.numbers[t]
+            is_shared = self._roots[number] != number or number in given_away
+            self._writes.append((t, number, is_shared))
+            given_away.add(number)
         self._transient = [
             i
             for i in range(len(program.specs))
@@ -150,8 +154,7 @@ class Segment:
     ) -> Callable[[Registers], None]:
         op, ins, outs, device = instr.op, instr.ins, instr.outs, self.device
         specs = [self.program.specs[o] for o in outs]
-        arena = [i for i in ins if i is not None and i in self.layout.offsets]
-        views = op.views
+        views, training = op.views, self.program.training
 
         def run(regs: Registers) -> None:
             xs = [None if i is None else regs[i] for i in ins]
@@ -159,23 +162,14 @@ class Segment:
                 ys: Sequence[Array] = [device.empty(s) for s in specs]
                 launch(xs, ys)
             else:
-                ys = run_forward(op, xs)
+                ys = run_forward(op, xs, training=training)
                 if device.guarded:
                     ys = [
                         _copy_into(device.empty(s if s.is_concrete else spec_of(y)), y, instr)
                         for s, y in zip(specs, ys, strict=True)
                     ]
-                elif not views and arena:
-                    ys = [
-                        y.copy()
-                        if (
-                            y.base is not None
-                            and any(np.may_share_memory(y, regs[i]) for i in arena)
-                        )
-                        or any(y is regs[i] for i in arena)
-                        else y
-                        for y in ys
-                    ]
+                elif not views:
+                    ys = [y.copy() if _is_part_of(y, xs) else y for y in ys]
             for o, y in zip(outs, ys, strict=True):
                 regs[o] = y
             if device.guarded:
@@ -209,8 +203,8 @@ class Segment:
                             observe(o, regs[o])
                     del held
                     step += 1
-            for t, number, is_borrowed in self._writes:
-                env[t] = regs[number].copy() if is_borrowed else regs[number]
+            for t, number, is_shared in self._writes:
+                env[t] = regs[number].copy() if is_shared else regs[number]
         except GradwrightError as error:
             self._locate(error, step)
             raise
@@ -235,6 +229,13 @@ class Segment:
             where=f"{instr.op.name} {instr.path!r} ({instr.origin.where or 'no line'})",
             facts=[f"inputs: {', '.join(map(str, shapes))}"],
         )
+
+
+def _is_part_of(y: Array, xs: Sequence[Array | None]) -> bool:
+    """Tell whether an op that declares no views returned an input, or a view of one."""
+    if y.base is None:
+        return any(y is x for x in xs)
+    return any(x is not None and np.may_share_memory(y, x) for x in xs)
 
 
 def _copy_into(target: Array, value: Array, instr: Instr) -> Array:

@@ -37,6 +37,9 @@ class Instr:
 class Program:
     """Instructions in order, the specs of all values, and where the sources come from."""
 
+    is_lowered: Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], bool]
+    """Whether the device runs an op whole on these specs."""
+    training: bool = False
     specs: list[TensorSpec] = field(default_factory=list)
     instrs: list[Instr] = field(default_factory=list)
     sources: dict[int, Tensor] = field(default_factory=dict)
@@ -71,8 +74,6 @@ class Program:
         out_specs: Sequence[TensorSpec],
         origin: Node,
         path: str,
-        is_lowered: Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], bool],
-        training: bool,
     ) -> tuple[int, ...]:
         """Add an op, opened into its expansion unless it is lowered whole; returns its values."""
         given = list(ins)
@@ -81,7 +82,7 @@ class Program:
             if held is not None:
                 given[i] = self.shape_stand_in(self.specs[held])
         in_specs = [None if i is None else self.specs[i] for i in given]
-        if op.is_composite() and not is_lowered(op, in_specs, out_specs):
+        if op.is_composite() and not self.is_lowered(op, in_specs, out_specs):
             inner = expansion(op, in_specs)
             if all(t.spec.is_concrete for n in inner.nodes for t in n.outputs):
                 numbers = dict(zip(inner.inputs, (i for i in given if i is not None), strict=True))
@@ -93,13 +94,11 @@ class Program:
                         numbers[node.outputs[0]] = self.constant(array)
                         continue
                     made = self.emit(
-                        node.op.for_mode(training),
+                        node.op.for_mode(self.training),
                         [None if t is None else numbers[t] for t in node.inputs],
                         [t.spec for t in node.outputs],
                         origin,
                         f"{path}/{node.name}",
-                        is_lowered,
-                        training,
                     )
                     numbers.update(zip(node.outputs, made, strict=True))
                 return tuple(numbers[t] for t in inner.outputs)

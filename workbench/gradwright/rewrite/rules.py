@@ -43,8 +43,12 @@ def fold_constants(program: Program) -> int:
                 kept.append(instr)
                 continue
             xs = [None if i is None else program.constants[i] for i in instr.ins]
-            for number, array in zip(instr.outs, run_forward(instr.op, xs), strict=True):
-                program.constants[number] = array
+            try:
+                ys = run_forward(instr.op, xs, training=program.training)
+            except Exception:  # it fails again when run, and is explained there
+                kept.append(instr)
+                continue
+            program.constants.update(zip(instr.outs, ys, strict=True))
             folded += 1
     program.instrs = kept
     return folded
@@ -57,9 +61,10 @@ def share_common(program: Program) -> int:
     kept = []
     same_constant: dict[Any, int] = {}
     for number, array in program.constants.items():
-        if array.nbytes <= 64 or not any(array.strides):
-            first = array.ravel()[:1].tobytes() if not any(array.strides) else array.tobytes()
-            other = same_constant.setdefault((array.dtype, array.shape, first), number)
+        is_uniform = not any(array.strides)  # a stand-in of any size, one element in memory
+        if array.nbytes <= 64 or is_uniform:
+            content = array.flat[:1].tobytes() if is_uniform else array.tobytes()
+            other = same_constant.setdefault((array.dtype, array.shape, content), number)
             if other != number:
                 replaced[number] = other
     for instr in program.instrs:
