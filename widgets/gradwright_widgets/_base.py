@@ -102,23 +102,18 @@ class BaseWidget(anywidget.AnyWidget):
                 raise TypeError(f"{type(self).__name__} has no option {name!r}; {hint}")
         self._esm = bundle(self.module)
         super().__init__(**kwargs)
-        self._hear_while_busy()
         self.on_msg(self._receive)
 
-    def _send(self, msg: Any, buffers: Any = None) -> None:
-        super()._send(msg, buffers)
-        self._hear_while_busy()
+    def open(self) -> None:
+        """Connect to the page, and let the page choose the thread that hears it.
 
-    def _hear_while_busy(self) -> None:
-        """Let the page choose the thread that hears it, so that a box works while a cell trains.
-
-        JupyterLab sends widget messages to a thread beside the main one. ipykernel 7.4 overrules
-        that in favour of the thread that last sent something through this widget, which is the one
-        that is busy training. Forgetting that thread brings the page's choice back; other versions
-        and hosts know no such entry.
+        JupyterLab sends widget messages to a thread beside the main one, so that a box works while
+        a cell trains. ipykernel 7.4 overrules that in favour of the thread that last sent something
+        through this widget, which is the one that is busy. Other versions do not ask here.
         """
+        super().open()
         if self.comm is not None:
-            self.comm.__dict__.pop("_reply_subshell_id", None)
+            self.comm._reply_subshell_for = lambda data, chosen: chosen
 
     def _receive(self, _: Any, content: Any, buffers: Buffers) -> None:
         kind = content.get("kind") if isinstance(content, dict) else None
