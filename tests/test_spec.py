@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gradwright as gw
 from gradwright.errors import DTypeError, ShapeError
 from gradwright.spec import Dim, TensorSpec, broadcast, differ, dtype, dtype_name, promote
 
@@ -181,3 +182,18 @@ def test_specs_print_and_compare():
     assert str(TensorSpec((), "bool")) == "bool[]"
     assert TensorSpec((b,)) == TensorSpec((b,)) != TensorSpec((b,), "float64")
     assert TensorSpec((2, 3), "int16").nbytes == 12 and not TensorSpec((b,)).is_concrete
+
+
+def test_a_dimension_of_one_symbol_tells_its_size() -> None:
+    b, t = Dim.symbol("B"), Dim.symbol("T")
+    assert b.solve(3) == {"B": 3} and (b * 2 + 1).solve(7) == {"B": 3}
+    assert (b * 2).solve(3) == {} and (b + 5).solve(3) == {}
+    assert (b * t).solve(6) == (b + t).solve(6) == (b // 2).solve(3) == {}
+
+
+def test_a_fed_activation_tells_the_sizes_it_is_made_of() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", ("B", 3))
+    twice = gw.concat([x, x], axis=0)
+    y = twice.reshape(x.shape[0], 6)
+    assert gw.Session(g).run(y, {twice: np.ones((4, 3))}).shape == (2, 6)

@@ -1,282 +1,50 @@
-"""Shapes, dtypes and promotion: what a graph knows about a tensor before any number exists.
-
-A dimension is an int, or a :class:`Dim`: a named symbol or integer arithmetic on symbols
-(``2*B + 1``, ``T//2``). What cannot be decided while building is checked again when a plan knows
-the sizes.
-"""
+"""Dtypes, promotion and specs: what a graph knows about a tensor before any number exists."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .errors import DTypeError, ShapeError
+from .dims import (
+    AnyDim,
+    Dim,
+    Shape,
+    broadcast,
+    differ,
+    normalize_axes,
+    normalize_axis,
+    same_dim,
+    substitute,
+)
+from .errors import DTypeError
 
-Monomial = tuple[tuple[Any, int], ...]
-_fresh = itertools.count()
-
-
-class Dim:
-    """A symbolic dimension: an integer polynomial over symbols and floor divisions.
-
-    >>> from gradwright.spec import Dim
-    >>> b = Dim.symbol("B")
-    >>> (b + b) * 2 - 1
-    4*B - 1
-    >>> (b * 6) // 3 == b * 2
-    True
-    """
-
-    __slots__ = ("_hash", "_text", "terms")
-    terms: tuple[tuple[Monomial, int], ...]
-
-    def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self.terms = tuple(sorted(((m, c) for m, c in terms.items() if c), key=repr))
-        self._hash = hash(self.terms)
-        self._text = ""  # kept once made: divisions nest, and each would be written out twice
-
-    @staticmethod
-    def symbol(name: str) -> Dim:
-        """Return the dimension called ``name``."""
-        return Dim({((name, 1),): 1})
-
-    @staticmethod
-    def fresh(hint: str) -> Dim:
-        """Return a dimension that no other is equal to, for a size known only when run."""
-        return Dim.symbol(re.sub(r"\W", "_", f"{hint}__{next(_fresh)}"))
-
-    @staticmethod
-    def parse(text: str) -> int | Dim:
-        """Read what ``str(dim)`` wrote: symbols, ints, ``+ - * //`` and parentheses."""
-        return _DimReader(text).read()
-
-    @property
-    def symbols(self) -> frozenset[str]:
-        """Names of all symbols in this dimension."""
-        found: set[str] = set()
-        for monomial, _ in self.terms:
-            for atom, _ in monomial:
-                found |= {atom} if isinstance(atom, str) else atom[1].symbols
-        return frozenset(found)
-
-    def substitute(self, sizes: Mapping[str, int]) -> int | Dim:
-        """Replace the symbols that ``sizes`` knows."""
-        total: int | Dim = 0
-        for monomial, coefficient in self.terms:
-            term: int | Dim = coefficient
-            for atom, power in monomial:
-                if isinstance(atom, str):
-                    value: int | Dim = sizes[atom] if atom in sizes else Dim.symbol(atom)
-                else:
-                    inner = atom[1].substitute(sizes)
-                    value = inner // atom[2]
-                for _ in range(power):
-                    term = term * value
-            total = total + term
-        return total
-
-    def __add__(self, other: int | Dim) -> int | Dim:
-        return _sum(self, other)
-
-    def __mul__(self, other: int | Dim) -> int | Dim:
-        return _product(self, other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __neg__(self) -> int | Dim:
-        return self * -1
-
-    def __sub__(self, other: int | Dim) -> int | Dim:
-        return self + other * -1
-
-    def __rsub__(self, other: int) -> int | Dim:
-        return self * -1 + other
-
-    def __floordiv__(self, other: int | Dim) -> int | Dim:
-        return _quotient(self, other)
-
-    def __mod__(self, other: int) -> int | Dim:
-        return self - (self // other) * other
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __int__(self) -> int:
-        raise ShapeError(
-            f"the dimension {self} has no value yet",
-            need="a known size",
-            hint="gw.shape_of(x), which is a tensor, or feed a fixed size",
-        )
-
-    __index__ = __int__
-
-    def __repr__(self) -> str:
-        if not self._text:
-            self._text = self._write()
-        return self._text
-
-    def _write(self) -> str:
-        parts = []
-        for monomial, coefficient in sorted(self.terms, key=lambda t: (t[0] == (), repr(t))):
-            atoms = [
-                a if isinstance(a, str) else _write_division(a[1], a[2])
-                for a, power in monomial
-                for _ in range(power)
-            ]
-            if len(monomial) and coefficient in (1, -1):
-                body = "*".join(atoms)
-            else:
-                body = "*".join([str(abs(coefficient)), *atoms])
-            parts.append(("- " if coefficient < 0 else "+ ") + body)
-        text = " ".join(parts)
-        return text[2:] if text[0] == "+" else "-" + text[2:]
-
-
-def _write_division(a: Dim, b: int) -> str:
-    """Write a division so that neither a factor nor a sign before it can be taken for a part."""
-    return f"({a}//{b})" if str(a) in a.symbols else f"(({a})//{b})"
-
-
-class _DimReader:
-    """Reads a dimension by precedence; the text may come from a file and be anything."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = re.findall(r"\w+|//|\S", text)[::-1]
-
-    def read(self) -> int | Dim:
-        try:
-            found = self.sum(150)
-            if not self.tokens:
-                return found
-        except (ValueError, ArithmeticError, TypeError):  # a ShapeError is a ValueError
-            pass
-        raise ShapeError(f"{self.text[:60]!r} is not a dimension", need="ints, names, + - * //")
-
-    def take(self, *signs: str) -> str:
-        return self.tokens.pop() if self.tokens and self.tokens[-1] in signs else ""
-
-    def sum(self, depth: int) -> int | Dim:
-        sign = -1 if self.take("-") else 1
-        total = self.product(depth) * sign
-        while found := self.take("+", "-"):
-            total = total + self.product(depth) * (1 if found == "+" else -1)
-            if len(_terms(total)) > 100:
-                raise ValueError("no dimension of a network has 100 terms")
-        return total
-
-    def product(self, depth: int) -> int | Dim:
-        left = self.factor(depth)
-        while found := self.take("*", "//"):
-            right = self.factor(depth)
-            if found == "//":
-                left = left // right  # type: ignore[operator]
-            elif len(_terms(left)) * len(_terms(right)) > 100:
-                raise ValueError("(a + b)*(c + d)*... has 2**n terms")
-            else:
-                left = left * right
-        return left
-
-    def factor(self, depth: int) -> int | Dim:
-        token = self.tokens.pop() if self.tokens else ""
-        if token == "(" and depth:
-            inner = self.sum(depth - 1)
-            if self.take(")"):
-                return inner
-        elif token.isascii() and token.isdecimal():
-            return int(token)
-        elif re.fullmatch(r"\w+", token):
-            return Dim.symbol(token)
-        raise ValueError(token)
-
-
-def reserve_symbols(names: Iterable[str]) -> None:
-    """Let ``Dim.fresh`` never give one of these names, which a file brings along."""
-    global _fresh
-    numbers = [int(m[1]) for n in names if (m := re.search(r"__([0-9]{1,15})$", n))]
-    _fresh = itertools.count(max([next(_fresh), *(n + 1 for n in numbers)]))
-
-
-# Building a graph does the same sums over and over: 0.2 us from the cache instead of 10.
-_cached = functools.lru_cache(maxsize=8192)
-
-
-@_cached
-def _sum(a: Dim, b: int | Dim) -> int | Dim:
-    terms = dict(a.terms)
-    for monomial, coefficient in _terms(b):
-        terms[monomial] = terms.get(monomial, 0) + coefficient
-    return _simplest(terms)
-
-
-@_cached
-def _product(a: Dim, b: int | Dim) -> int | Dim:
-    terms: dict[Monomial, int] = {}
-    for m1, c1 in a.terms:
-        for m2, c2 in _terms(b):
-            powers = dict(m1)
-            for atom, power in m2:
-                powers[atom] = powers.get(atom, 0) + power
-            monomial = tuple(sorted(powers.items(), key=repr))
-            terms[monomial] = terms.get(monomial, 0) + c1 * c2
-    return _simplest(terms)
-
-
-@_cached
-def _quotient(a: Dim, b: int | Dim) -> int | Dim:
-    if isinstance(b, Dim):
-        quotient = _exact_quotient(a, b)
-        if quotient is None:
-            raise ShapeError(f"cannot divide the dimension {a} by {b}")
-        return quotient
-    if b <= 0:
-        raise ShapeError(f"cannot divide the dimension {a} by {b}")
-    if all(c % b == 0 for _, c in a.terms):
-        return _simplest({m: c // b for m, c in a.terms})
-    return Dim({((("//", a, b), 1),): 1})
-
-
-def _terms(x: int | Dim) -> tuple[tuple[Monomial, int], ...]:
-    return x.terms if isinstance(x, Dim) else (((), x),)
-
-
-def _simplest(terms: Mapping[Monomial, int]) -> int | Dim:
-    if all(not m or not c for m, c in terms.items()):
-        return terms.get((), 0)
-    return Dim(terms)
-
-
-def _exact_quotient(a: Dim, b: Dim) -> int | Dim | None:
-    if a == b:
-        return 1
-    if len(b.terms) != 1:
-        return None
-    (divisor, scale), out = b.terms[0], {}
-    for monomial, coefficient in a.terms:
-        powers = dict(monomial)
-        for atom, power in divisor:
-            powers[atom] = powers.get(atom, 0) - power
-        if coefficient % scale or any(p < 0 for p in powers.values()):
-            return None
-        out[tuple((a, p) for a, p in powers.items() if p)] = coefficient // scale
-    return _simplest(out)
-
-
-AnyDim = int | Dim
-Shape = tuple[AnyDim, ...]
+__all__ = [
+    "FLOATS",
+    "SMALL",
+    "AnyDim",
+    "Dim",
+    "Shape",
+    "TensorSpec",
+    "broadcast",
+    "differ",
+    "dtype",
+    "dtype_name",
+    "is_floating",
+    "kind",
+    "known_spec",
+    "normalize_axes",
+    "normalize_axis",
+    "promote",
+    "promote_all",
+    "same_dim",
+    "spec_of",
+    "substitute",
+]
 
 FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -454,11 +222,6 @@ class TensorSpec:
 _DTYPE_TYPES = {type(d) for d in _DTYPES.values()}
 
 
-def substitute(shape: Shape, sizes: Mapping[str, int]) -> Shape:
-    """Replace the symbols that ``sizes`` knows in every dimension."""
-    return tuple(d.substitute(sizes) if isinstance(d, Dim) else d for d in shape)
-
-
 SMALL = 64
 """Integer arrays up to this many elements are known to shape inference."""
 
@@ -472,57 +235,3 @@ def known_spec(array: np.ndarray[Any, Any]) -> TensorSpec:
     """Return the spec of an array, with a copy of its value where that may decide shapes."""
     may_decide = array.dtype.kind in "iu" and array.size <= SMALL
     return TensorSpec(array.shape, array.dtype, array.copy() if may_decide else None)
-
-
-def differ(a: AnyDim, b: AnyDim) -> bool:
-    """Tell whether two dimensions can never be equal: their difference is a non-zero constant."""
-    if a == b:
-        return False
-    rest = a - b
-    return not isinstance(rest, Dim)
-
-
-def same_dim(a: AnyDim, b: AnyDim, what: str) -> AnyDim:
-    """Return the dimension that ``a`` and ``b`` both are; prefers the known one.
-
-    Two symbols that might be equal are taken to be: the plan checks it when sizes are known.
-    """
-    if differ(a, b):
-        raise ShapeError(f"{what} differ", need=f"equal sizes, got {a} and {b}")
-    return b if isinstance(a, Dim) and not isinstance(b, Dim) else a
-
-
-def broadcast(*shapes: Shape) -> Shape:
-    """Return numpy's broadcast of the shapes, symbols included.
-
-    >>> from gradwright.spec import Dim, broadcast
-    >>> broadcast((Dim.symbol("B"), 1), (3,))
-    (B, 3)
-    """
-    first = shapes[0]
-    if all(s == first for s in shapes):
-        return first
-    out: list[AnyDim] = [1] * max(map(len, shapes))
-    for shape in shapes:
-        offset = len(out) - len(shape)
-        for i, d in enumerate(shape):
-            held = out[offset + i]
-            if d == 1 or held == d:
-                continue
-            if held != 1 and differ(held, d):
-                raise ShapeError(
-                    "shapes do not broadcast",
-                    need=f"equal or 1 on axis {offset + i - len(out)}, got {held} and {d}",
-                )
-            if held == 1 or isinstance(held, Dim):
-                out[offset + i] = d if held == 1 or not isinstance(d, Dim) else held
-    return tuple(out)
-
-
-def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
-    """Return ``axis`` counted from the front, or say which axes exist."""
-    if not -rank <= axis < rank:
-        raise ShapeError(
-            f"{name} {axis} is out of range", need=f"-{rank} <= {name} < {rank} for rank {rank}"
-        )
-    return axis % rank

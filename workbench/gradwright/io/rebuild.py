@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dims import reserve_symbols
 from ..errors import ArchiveError, GradwrightError, GraphError, Site, UnsupportedOpError
 from ..graph import Constant, Graph, Node, Placeholder, SubGraph, Tensor, Variable, check_update
 from ..graph.build import check_name
@@ -20,7 +21,6 @@ from ..spec import (
     differ,
     dtype,
     is_floating,
-    reserve_symbols,
 )
 from .attributes import OpReader
 from .checked import expect, expect_fields
