@@ -14,6 +14,7 @@ import gradwright as gw
 from gradwright.debug.float64 import Float64Run
 from gradwright.debug.numeric import STEPS, compare, measured_noise, slope
 from gradwright.errors import FeedError, GradientError, GraphError
+from gradwright.ops.nn import Dropout
 
 
 class _Scale(gw.Op):
@@ -269,6 +270,26 @@ def test_random_ops_draw_the_same_in_all_evaluations(training: bool) -> None:
     assert report.passed
     dropped = int((report.parameters["w"].analytic == 0).sum())
     assert (0 < dropped < 8) if training else dropped == 0
+
+
+class Noisy(gw.Op):
+    """A composite that drops half of its input in training.
+
+    y = x·m
+    """
+
+    def expand(self, rng: Any, x: Any) -> Any:
+        return Dropout(p=0.5, stream=7)(rng, x * x)
+
+
+def test_composites_follow_the_mode() -> None:
+    g = gw.Graph()
+    w = g.variable("w", init=np.arange(1.0, 9.0))
+    loss = Noisy()(g.rng, w).sum()
+    for training in (True, False):
+        report = gw.gradient_check(g, loss, training=training)
+        assert report.passed, report
+        assert bool((report.parameters["w"].analytic == 0).any()) is training
 
 
 def test_a_stopped_gradient_is_constant_on_both_sides() -> None:

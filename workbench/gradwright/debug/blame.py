@@ -293,7 +293,8 @@ def check_node(
             verdict = "kink"
     if verdict == "kink":
         moved = check.beside()
-        sides = LocalCheck(op, moved, run_forward(op, moved), rng, active=active, **options).run()
+        ys = run_forward(op, moved, training=training)
+        sides = LocalCheck(op, moved, ys, rng, active=active, **options).run()
         if sides[0] == "fail":
             verdict, reason, found = "fail", f"beside its kink, {sides[1]}", sides[2]
     return NodeCheck(node.name, op.name, node.where, verdict, reason, found, inner)
@@ -320,7 +321,7 @@ def check_inside(
         elif not isinstance(node.op, Source):
             settled = node.op.for_mode(training)
             arrays = [None if t is None else env[t] for t in node.inputs]
-            ys = run_forward(settled, arrays)
+            ys = run_forward(settled, arrays, training=training)
             env.update(zip(node.outputs, ys, strict=True))
             checks.append(check_node(node, settled, arrays, ys, rng, training=training, rtol=rtol))
     return checks

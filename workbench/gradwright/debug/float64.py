@@ -29,7 +29,7 @@ from ..graph import (
 from ..graph.expand import bind_dims, stand_in
 from ..op import Op, run_forward
 from ..session import as_feed
-from ..spec import TensorSpec, dtype, is_floating, kind
+from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec
 
 Array = np.ndarray[Any, Any]
 FIXED = ("stop_gradient",)
@@ -118,9 +118,12 @@ class Float64Run:
     def _hold(self, t: Tensor, array: Array, sizes: dict[str, int]) -> None:
         """Copy a tensor whose value is given."""
         array = array.astype(wide(array.dtype))
-        copy = self.graph.placeholder(t.name.replace(":", "_"), array.shape, array.dtype)
-        copy.node.site = t.node.site
-        copy.spec.value = _known(array)
+        if isinstance(t.op, Rng):
+            copy = self.graph.rng
+        else:
+            copy = self.graph.placeholder(t.name.replace(":", "_"), array.shape, array.dtype)
+            copy.node.site = t.node.site
+        copy.spec = known_spec(array)
         self.copies[t], self.env[copy] = copy, array
         sizes.update(bind_dims({t: array.shape}))
 
@@ -128,13 +131,14 @@ class Float64Run:
         op = widened(node.op.for_mode(self.training).bind(sizes))
         ins = [None if t is None else self.copies[t] for t in node.inputs]
         with np.errstate(all="ignore"):
-            ys = run_forward(op, [None if t is None else self.env[t] for t in ins])
+            xs = [None if t is None else self.env[t] for t in ins]
+            ys = run_forward(op, xs, training=self.training)
         self.graph.add(op, ins, node.name)
         copy = self.graph.latest
         copy.site = node.site if node.site is not None or node.origin is None else node.origin.site
         self.nodes.append(copy)
         for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
-            made.spec = TensorSpec(y.shape, y.dtype, _known(y))
+            made.spec = known_spec(y)
             self.copies.setdefault(t, made)
             self.env[made] = y
             sizes.update(bind_dims({t: y.shape}))
@@ -272,15 +276,10 @@ def known_specs(op: Op, xs: Sequence[Array | None]) -> list[TensorSpec | None]:
     """Return the specs of an op's inputs, with the integers that may decide output shapes."""
     specs: list[TensorSpec | None] = []
     for i, x in enumerate(xs):
-        decides = i in op.needs_values or (op.is_composite() and x is not None and x.size <= 16)
+        decides = i in op.needs_values or (op.is_composite() and x is not None and x.size <= SMALL)
         value = x if decides and x is not None and x.dtype.kind == "i" else None
         specs.append(None if x is None else TensorSpec(x.shape, x.dtype, value))
     return specs
-
-
-def _known(array: Array) -> Array | None:
-    """Return the values of a small integer array, which shape inference may want."""
-    return array if array.dtype.kind == "i" and array.size <= 64 else None
 
 
 def _named(graph: Graph, name: str) -> Tensor:
