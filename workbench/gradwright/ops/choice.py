@@ -17,7 +17,6 @@ from ..spec import (
     promote_all,
 )
 from .elementwise import _Binary, promoted
-from .movement import Cast
 
 
 class Maximum(_Binary):
@@ -66,9 +65,12 @@ class Minimum(_Binary):
 
 
 def _share(g: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Return g where a > b, half of it where they are equal, and the rest of it."""
-    share = g * ((Cast(dtype=g.dtype)(a > b) + Cast(dtype=g.dtype)(a >= b)) * 0.5)
-    return share, g - share
+    """Return the shares of a and b: all to the larger, halves to equal ones, and NaN to both.
+
+    Chosen rather than multiplied by 0 and 1, since 0·∞ is not 0.
+    """
+    even = Where()(a == b, g * 0.5, g)
+    return Where()(a < b, 0.0, even), Where()(b < a, 0.0, even)
 
 
 class Where(Op):

@@ -221,6 +221,7 @@ class SoftmaxMinusOneHot(LabelCrossEntropy):
     """
 
     namespace = "gradient"
+
     def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
         super().infer(labels, logits)
         return logits

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
-from ..spec import TensorSpec, differ, dtype, normalize_axis
+from ..spec import TensorSpec, differ, dtype, normalize_axes
 
 
 class _Like(Op):
@@ -233,8 +233,7 @@ class SizeOf(Op):
 
     def count(self, shape: Sequence[Any]) -> Any:
         """Return the number of elements that a shape has along the axes."""
-        axes = range(len(shape)) if self.axis is None else np.atleast_1d(self.axis).tolist()
-        return math.prod(shape[normalize_axis(int(a), len(shape))] for a in axes)
+        return math.prod(shape[a] for a in normalize_axes(self.axis, len(shape)))
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         n = self.count(x.shape)

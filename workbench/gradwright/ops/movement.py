@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, differ, dtype, is_floating, normalize_axis
+from ..spec import TensorSpec, differ, dtype, is_floating, normalize_axes, normalize_axis
 
 
 class Cast(Op):
@@ -150,11 +150,8 @@ class ExpandDims(Op):
 
     def axes(self, rank: int) -> tuple[int, ...]:
         """Return the new axes, counted from the front of the result."""
-        given = (self.axis,) if isinstance(self.axis, int) else self.axis
-        found = sorted(normalize_axis(a, rank + len(given)) for a in given)
-        if len({*found}) < len(found):
-            raise ShapeError(f"axes {self.axis} are not distinct")
-        return tuple(found)
+        new = 1 if isinstance(self.axis, int) else len(self.axis)
+        return normalize_axes(self.axis, rank + new)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         shape = list(x.shape)
@@ -177,7 +174,7 @@ class ExpandDims(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3)),), {"axis": 3}, "out of range")
-        yield ErrorSample((TensorSpec((2, 3)),), {"axis": (0, -4)}, "not distinct")
+        yield ErrorSample((TensorSpec((2, 3)),), {"axis": (0, -4)}, "named twice")
 
 
 class Squeeze(Op):
@@ -197,8 +194,7 @@ class Squeeze(Op):
         """Return the dropped axes, counted from the front."""
         if self.axis is None:
             return tuple(i for i, d in enumerate(shape) if isinstance(d, int) and d == 1)
-        given = (self.axis,) if isinstance(self.axis, int) else self.axis
-        return tuple(sorted({normalize_axis(a, len(shape)) for a in given}))
+        return normalize_axes(self.axis, len(shape))
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         axes = self.axes(x.shape)
@@ -237,8 +233,7 @@ class Flip(Op):
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes to reverse; None reverses all.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        for a in (self.axis,) if isinstance(self.axis, int) else self.axis or ():
-            normalize_axis(a, x.rank)
+        normalize_axes(self.axis, x.rank)
         return x
 
     def forward(self, x: Any) -> Any:

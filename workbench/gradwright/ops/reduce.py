@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, dtype, kind, normalize_axis
+from ..spec import TensorSpec, dtype, kind, normalize_axes, normalize_axis
 from .joining import Concat
 from .like import BroadcastLike, OnesLike, SizeOf
 from .movement import Cast, ExpandDims, Transpose
@@ -32,10 +32,7 @@ class _Reduction(Op):
 
     def axes(self, rank: int) -> tuple[int, ...]:
         """Return the reduced axes, counted from the front."""
-        if self.axis is None:
-            return tuple(range(rank))
-        given = (self.axis,) if isinstance(self.axis, int) else self.axis
-        return tuple(sorted({normalize_axis(a, rank) for a in given}))
+        return normalize_axes(self.axis, rank)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if kind(x.dtype) not in self.accepts:
@@ -66,6 +63,7 @@ class _Reduction(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3), cls._dtype()),), {"axis": 2}, "out of range")
+        yield ErrorSample((TensorSpec((2, 3), cls._dtype()),), {"axis": 0.5}, "not a whole number")
         if cls.needs_elements:
             yield ErrorSample((TensorSpec((2, 0), cls._dtype()),), {}, "of no elements")
 
