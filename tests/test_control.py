@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import GradwrightError
+from gradwright.errors import GradientError, GradwrightError
 
 
 def both(g, fetches, feeds_of):
@@ -124,3 +124,46 @@ def test_what_cannot_be_a_branch_is_explained(pred, then, other, message):
         gw.cond(g[pred], then, other, x)
     with pytest.raises(GradwrightError, match="use Python's if"):
         gw.cond(True, then, other, x)
+
+
+@pytest.mark.parametrize("options", [{}, {"device": "guard"}, {"check": "replay"}])
+def test_sizes_of_outer_tensors_reach_the_branches(options):
+    g = gw.Graph()
+    x, y = g.placeholder("x", ("B", 3)), g.placeholder("y", ("N",))
+    p = g.placeholder("p", (), "bool")
+    rows = x.shape[0]  # B: no branch captures x itself
+    z = gw.cond(p, lambda: y.reshape(rows, -1) * 2.0, lambda: y.reshape(-1, rows).T)
+    (dy,) = gw.gradients((z * z).sum(), [y])
+    feeds = {"x": np.zeros((2, 3)), "y": np.arange(6.0)}
+    with gw.Session(g, **options) as session:
+        out, slope = session.run([z, dy], {**feeds, "p": True})
+        assert out.tolist() == [[0, 2, 4], [6, 8, 10]] and slope.tolist() == [0, 8, 16, 24, 32, 40]
+        assert session.run(z, {**feeds, "p": False}).tolist() == [[0, 2, 4], [1, 3, 5]]
+        assert session.run(z, {**feeds, "x": np.zeros((3, 3)), "p": True}).shape == (3, 2)
+    s = gw.Stepper(g, [z], {**feeds, "p": True})
+    s.run_to(z)
+    s.into()
+    s.run()
+    s.run()
+    assert s.results()[0].tolist() == out.tolist()
+
+
+def test_what_a_branch_cannot_differentiate_matters_only_when_asked_for():
+    class Opaque(gw.Op):
+        """Copy the input; states no gradient."""
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            return x.copy()
+
+    g = gw.Graph()
+    x, z, p = g.placeholder("x", (2,)), g.placeholder("z", (2,)), g.placeholder("p", (), "bool")
+    y = gw.cond(p, lambda: x * Opaque()(z), lambda: x * 3.0).sum()
+    (dx,) = gw.gradients(y, [x])
+    feeds = {"x": [1.0, 2.0], "z": [4.0, 5.0]}
+    assert gw.Session(g).run(dx, {**feeds, "p": True}).tolist() == [4.0, 5.0]
+    assert gw.Session(g).run(dx, {**feeds, "p": False}).tolist() == [3.0, 3.0]
+    with pytest.raises(GradientError, match="in a branch, no gradient flows through local/opaque"):
+        gw.gradients(y, [z])

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DTypeError, GradwrightError, GraphError, ShapeError
+from .errors import DTypeError, GradientError, GradwrightError, GraphError, ShapeError
 from .gradient import gradients
 from .graph import Graph, SubGraph, Tensor, active_graph
-from .graph.expand import infer_nodes, inline, run_nodes, stand_in
-from .op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from .graph.expand import infer_nodes, inline, stand_in
+from .op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from .spec import Dim, TensorSpec, is_floating
 
 
@@ -62,9 +62,7 @@ class Cond(Op):
         return self.then_branch if bool(pred) else self.else_branch
 
     def forward(self, pred: Any, *xs: Any) -> Any:
-        branch = self.chosen(pred)
-        given = dict(zip(branch.inputs, xs, strict=True))
-        return tuple(run_nodes(branch.nodes, given, branch.outputs, training=bool(self.training)))
+        return tuple(self.chosen(pred).run(xs, training=bool(self.training)))
 
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
@@ -72,17 +70,29 @@ class Cond(Op):
         pred, captured = xs[0], xs[1:]
         wrt = [i for i, x in enumerate(captured) if is_floating(x.dtype)]
         present = [i for i, g in enumerate(gs) if g is not ZERO]
-        if not wrt:
-            return [ZERO] * len(xs)
         cotangents = [gs[i] for i in present]
-        branches = [
-            _differentiate(branch, wrt, present, [g.spec for g in cotangents])
-            for branch in (self.then_branch, self.else_branch)
-        ]
-        made = Cond(then_branch=branches[0], else_branch=branches[1], training=self.training)(
+        out: list[Cotangent] = [ZERO] * len(xs)
+
+        def derive(wrt: Sequence[int]) -> list[SubGraph]:
+            specs = [g.spec for g in cotangents]
+            branches = self.then_branch, self.else_branch
+            return [_differentiate(branch, wrt, present, specs) for branch in branches]
+
+        try:
+            then, other = derive(wrt)
+        except GradientError:  # only those may fail that somebody asks for
+            for i in wrt:
+                try:
+                    derive([i])
+                except GradientError as error:
+                    out[i + 1] = NotDifferentiable(f"in a branch, {error.problem}")
+            wrt = [i for i in wrt if out[i + 1] is ZERO]
+            then, other = derive(wrt)
+        if not wrt:
+            return out
+        made = Cond(then_branch=then, else_branch=other, training=self.training)(
             pred, *captured, *cotangents
         )
-        out: list[Cotangent] = [ZERO] * len(xs)
         for i, g in zip(wrt, made if isinstance(made, tuple) else (made,), strict=True):
             out[i + 1] = g
         return out

@@ -36,6 +36,14 @@ class Frozen:
         """Return a hashable value that is equal for equal content."""
         raise NotImplementedError
 
+    def symbols(self) -> frozenset[str]:
+        """Return the symbolic dimensions that the content states."""
+        return frozenset()
+
+    def bind(self, sizes: Mapping[str, int]) -> Frozen:
+        """Return the value with symbolic dimensions in it settled."""
+        return self
+
 
 class _Required(enum.Enum):
     REQUIRED = enum.auto()
@@ -79,6 +87,30 @@ def _freeze(value: Any, owner: str) -> Any:
         need="int, float, bool, str, dtype, enum, tuple or sub-graph",
         hint="pass arrays and tensors as inputs",
     )
+
+
+_TAKES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (float, int),
+    "bool": (bool,),
+    "str": (str,),
+    "tuple": (tuple,),
+    "None": (type(None),),
+    "AnyDim": (int, Dim),
+}
+
+
+@functools.cache
+def _takes(declared: str, given: type) -> bool:
+    """Tell whether an attribute takes values of a type; a declaration not known here takes all."""
+    while "[" in declared:  # what is in a tuple, the op itself looks at
+        declared = re.sub(r"\[[^\[\]]*\]", "", declared)
+    options = [option.strip() for option in declared.split("|")]
+    if any(option not in _TAKES for option in options):
+        return True
+    if given is bool:  # an int to Python, but never meant as one
+        return "bool" in options or "float" in options
+    return any(issubclass(given, _TAKES[option]) for option in options)
 
 
 def _identity(value: Any) -> Any:
@@ -161,6 +193,11 @@ OPS: dict[str, type[Op]] = {}
 """Every op that graphs and archives may name, by registered name."""
 
 _revision = 0
+
+
+def _written(annotation: Any) -> str:
+    """Return an annotation as it is written in the source."""
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def registry_revision() -> int:
@@ -281,7 +318,8 @@ class Op:
         own = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
         hints = inspect.get_annotations(cls)
         typed = {
-            k: Attr(v.default, v.doc, str(hints.get(k, "Any")), v.choices) for k, v in own.items()
+            k: Attr(v.default, v.doc, _written(hints.get(k, "Any")), v.choices)
+            for k, v in own.items()
         }
         for k in own:
             delattr(cls, k)
@@ -316,12 +354,14 @@ class Op:
                 raise TypeError(f"{cls.name} needs the attribute {name!r}: {declared.doc}")
             if name == "dtype" and value is not None:
                 value = as_dtype(value)
-            value = _freeze(value, cls.name)
+            value = _freeze(value, f"{name} of {cls.name}")
             if declared.choices and value not in declared.choices:
                 options = ", ".join(map(repr, declared.choices))
                 raise GraphError(
                     f"{cls.name}: {name}={value!r} is not known", need=f"one of {options}"
                 )
+            if value is not declared.default and not _takes(declared.type, type(value)):
+                raise GraphError(f"{cls.name}: {name}={value!r} does not fit", need=declared.type)
             self.__dict__[name] = value
         if attrs:
             known = ", ".join(cls.attrs) or "no attributes"
@@ -435,13 +475,27 @@ class Op:
             changes["training"] = training
         return self.replace(**changes) if changes else self
 
+    def symbols(self) -> frozenset[str]:
+        """Return the symbolic dimensions in the attributes."""
+        found: set[str] = set()
+        stack = list(self.attributes().values())
+        while stack:
+            value = stack.pop()
+            if isinstance(value, Dim):
+                found |= value.symbols
+            elif isinstance(value, (Op, Frozen)):
+                found |= value.symbols()
+            elif isinstance(value, tuple):
+                stack.extend(value)
+        return frozenset(found)
+
     def bind(self, sizes: Mapping[str, int]) -> Op:
         """Return the op with symbolic dimensions in its attributes replaced by sizes."""
 
         def settle(value: Any) -> Any:
             if isinstance(value, Dim):
                 return value.substitute(sizes)
-            if isinstance(value, Op):
+            if isinstance(value, (Op, Frozen)):
                 return value.bind(sizes)
             return tuple(map(settle, value)) if isinstance(value, tuple) else value
 
@@ -493,6 +547,7 @@ def function(cls: type[Op]) -> Callable[..., Any]:
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     input_names = [p.name for p in cls.inputs]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in cls.inputs)
+    n_needed = sum(p.default is not None for p in cls.inputs)
     both = cls.attrs.keys() & set(input_names)
     optional = any(p.default is None and p.name not in both for p in cls.inputs)
     attrs = [
@@ -521,7 +576,8 @@ def function(cls: type[Op]) -> Callable[..., Any]:
     def call(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         if variadic:
             first = dict(zip((p.name for p in lead if p.name not in kwargs), args, strict=False))
-            return cls(**first, **kwargs)(*_spread(args[len(first) :]), name=name)
+            xs, given = _spread(args[len(first) :], names[len(lead) :])
+            return cls(**first, **given, **kwargs)(*xs, name=name)
         inputs = list(args[: len(input_names)])
         for p in cls.inputs[len(inputs) :]:
             if p.name not in kwargs and p.default is not None:
@@ -532,7 +588,7 @@ def function(cls: type[Op]) -> Callable[..., Any]:
                 hasattr(inputs[i], "spec") or isinstance(inputs[i], np.ndarray)
             ):
                 kwargs[key], inputs[i] = inputs[i], None
-        while inputs and inputs[-1] is None:
+        while len(inputs) > n_needed and inputs[-1] is None:
             inputs.pop()
         extra = dict(zip(names, args[len(input_names) :], strict=False))
         if len(args) > len(input_names) + len(names):
@@ -554,6 +610,9 @@ def function(cls: type[Op]) -> Callable[..., Any]:
     return call
 
 
-def _spread(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Allow ``concat([a, b])`` beside ``concat(a, b)``."""
-    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+def _spread(args: tuple[Any, ...], names: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return inputs and attributes: ``concat([a, b], 1)`` is ``concat(a, b, axis=1)``."""
+    listed = bool(args) and isinstance(args[0], (list, tuple)) and len(args) <= len(names) + 1
+    if listed and all(isinstance(a, int) for a in args[1:]):
+        return tuple(args[0]), dict(zip(names, args[1:], strict=False))
+    return args, {}

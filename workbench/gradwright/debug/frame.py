@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class Frame:
         *,
         training: bool,
         max_bytes: int,
+        sizes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.label, self.training, self.max_bytes = label, training, max_bytes
         self.outputs = list(outputs)
@@ -48,7 +50,7 @@ class Frame:
         """How many ops have run, re-executions included."""
         self.overrides: dict[Tensor, Array] = {}
         self._env: dict[Tensor, Array] = self._sources(order, given)
-        self._sizes = bind_dims({t: a.shape for t, a in self._env.items()})
+        self._sizes = {**sizes, **bind_dims({t: a.shape for t, a in self._env.items()})}
         self._fixed = frozenset(self._sizes)  # sizes that no edit changes
         self._start = dict(self._env)
         self._reach = 0  # steps before this one have their live values in _env

@@ -217,6 +217,7 @@ class Stepper:
                 inner.outputs,
                 training=self.training,
                 max_bytes=self._max_bytes,
+                sizes=inner.sizes,
             )
         )
         return self.current

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import collections
+import copy
 import hashlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ..errors import GraphError
 from ..op import Frozen, Op, infer_specs, registry_revision, run_forward
-from ..spec import TensorSpec, known_spec
+from ..spec import Dim, TensorSpec, known_spec
 from .build import build
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -28,7 +30,10 @@ class SubGraph(Frozen):
     def __init__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.nodes = tuple(ancestors(self.outputs, stop=set(self.inputs)))
+        self.sizes: Mapping[str, int] = {}
+        """Sizes of dimensions that its ops state without having a tensor that shows them."""
         self._content: Any = None
+        self._symbols: frozenset[str] | None = None
         given = {t.node for t in self.inputs}
         for node in self.nodes:
             if node.kind in ("variable", "placeholder") and node not in given:
@@ -58,8 +63,29 @@ class SubGraph(Frozen):
                 for t in node.outputs:
                     number[t] = len(number)
             specs = tuple(t.spec.key() for t in self.inputs)
-            self._content = specs, tuple(rows), tuple(number[t] for t in self.outputs)
+            outputs = tuple(number[t] for t in self.outputs)
+            self._content = specs, tuple(rows), outputs, tuple(sorted(self.sizes.items()))
         return self._content
+
+    def symbols(self) -> frozenset[str]:
+        """Return the symbolic dimensions in attributes of its ops."""
+        if self._symbols is None:
+            self._symbols = frozenset().union(*(n.op.symbols() for n in self.nodes))
+        return self._symbols
+
+    def bind(self, sizes: Mapping[str, int]) -> SubGraph:
+        """Return the sub-graph with the sizes of symbols that its ops state."""
+        stated = {s: n for s, n in sizes.items() if s in self.symbols()}
+        if stated == self.sizes:
+            return self
+        bound = copy.copy(self)
+        bound.sizes, bound._content = stated, None
+        return bound
+
+    def run(self, xs: Sequence[Array], *, training: bool = False) -> list[Array]:
+        """Compute the outputs node by node."""
+        given = dict(zip(self.inputs, xs, strict=True))
+        return run_nodes(self.nodes, given, self.outputs, training=training, sizes=self.sizes)
 
     def __repr__(self) -> str:
         return f"<{len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"
@@ -107,8 +133,7 @@ def interpret(op: Op, xs: Sequence[Any], training: bool) -> Any:
         raise NotImplementedError(f"{op.name} has neither forward nor expand")
     arrays = [None if x is None else np.asarray(x) for x in xs]
     inner = expansion(op, [None if a is None else known_spec(a) for a in arrays])
-    given = dict(zip(inner.inputs, (a for a in arrays if a is not None), strict=True))
-    ys = run_nodes(inner.nodes, given, inner.outputs, training=training)
+    ys = inner.run([a for a in arrays if a is not None], training=training)
     return ys[0] if len(ys) == 1 else tuple(ys)
 
 
@@ -118,10 +143,11 @@ def run_nodes(
     outputs: Sequence[Tensor],
     *,
     training: bool = False,
+    sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Array]:
     """Run nodes in order with ``op.forward``: the plainest engine, the reference for all others."""
     env: dict[Tensor, Array] = dict(given)
-    sizes = bind_dims({t: a.shape for t, a in given.items()})
+    sizes = {**sizes, **bind_dims({t: a.shape for t, a in given.items()})}
     for node in nodes:
         if all(t in env for t in node.outputs):
             continue
@@ -138,12 +164,12 @@ def run_nodes(
 
 
 def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:
-    """Return the size of every symbol that is a whole dimension of a given tensor."""
+    """Return the sizes of the symbols that the shapes of given tensors tell."""
     sizes: dict[str, int] = {}
     for t, shape in shapes.items():
         for d, n in zip(t.shape, shape, strict=True):
-            if not isinstance(d, int) and len(d.symbols) == 1 and str(d) in d.symbols:
-                sizes[str(d)] = n
+            if isinstance(d, Dim):
+                sizes.update(d.solve(n))
     return sizes
 
 
@@ -152,7 +178,7 @@ def infer_nodes(sub: SubGraph, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
     if all(t.spec == s for t, s in zip(sub.inputs, specs, strict=True)):
         return [t.spec for t in sub.outputs]
     known = dict(zip(sub.inputs, specs, strict=True))
-    sizes = bind_dims({t: s.shape for t, s in known.items()})  # type: ignore[misc]
+    sizes = {**sub.sizes, **bind_dims({t: s.shape for t, s in known.items()})}  # type: ignore[misc]
     for node in sub.nodes:
         if node.outputs[0] in known:
             continue

@@ -313,10 +313,14 @@ class Graph:
 
     def _as_tensors(self, op: Op, inputs: Sequence[Any]) -> tuple[Tensor | None, ...]:
         out: list[Tensor | None] = []
-        for x in inputs:
+        for i, x in enumerate(inputs):
             if isinstance(x, Tensor):
                 out.append(x if x.node.graph is self else self.capture(x))
             elif x is None:
+                if i < len(op.inputs) and op.inputs[i].default is op.inputs[i].empty:
+                    raise GraphError(
+                        f"{op.name} got None for {op.inputs[i].name!r}", need="a tensor"
+                    )
                 out.append(None)
             else:
                 out.append(self._literal_for(x, inputs))

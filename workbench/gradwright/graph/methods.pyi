@@ -1,6 +1,7 @@
 """Methods of Tensor that are ops; written by python -m gradwright.ops.stubs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from numpy.typing import ArrayLike, DTypeLike
 
@@ -513,7 +514,7 @@ class TensorMethods:
 
     def pad(
         self,
-        pad_width: Sequence[tuple[int, int]],
+        pad_width: int | Sequence[Any],
         mode: str = "constant",
         value: float = 0.0,
         *,
@@ -529,7 +530,7 @@ class TensorMethods:
         [3, 2, 1, 2, 3, 2, 1]
 
         Attributes:
-            pad_width: Places before and after, per axis.
+            pad_width: Places before and after, for all axes or per axis.
             mode: What to fill with.
             value: The constant.
         """

@@ -28,7 +28,11 @@ def branches(
         if taken not in plans:
             feeds = {t: s for t, s in zip(branch.inputs, ins[1:], strict=True) if s is not None}
             plans[taken] = Plan(
-                branch.outputs, feeds, open_device(device), training=bool(op.training)
+                branch.outputs,
+                feeds,
+                open_device(device),
+                training=bool(op.training),
+                sizes=branch.sizes,
             )
         env = dict(zip(branch.inputs, xs[1:], strict=True))
         plans[taken].run(env)

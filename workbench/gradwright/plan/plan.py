@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..device import Device
 from ..errors import FeedError, GradwrightError, ShapeError
 from ..graph import Constant, Node, Source, Tensor, Variable, ancestors
 from ..graph.build import located
+from ..graph.expand import bind_dims
 from ..lowering import find_launch
 from ..op import Op, infer_specs
 from ..rewrite import Program, rewrite
@@ -45,13 +47,13 @@ class Plan:
         *,
         training: bool,
         skip: Collection[str] = (),
+        sizes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.targets, self.device, self.training, self.skip = list(targets), device, training, skip
         self.order = ancestors(targets, stop=feeds)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
         self._position = {node: i for i, node in enumerate(self.order)}
-        sizes = bind_sizes(feeds)
-        self.head = self._compile(0, dict(feeds), sizes)
+        self.head = self._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
 
     @property
     def program(self) -> Program:
@@ -79,9 +81,7 @@ class Plan:
             following = part.tails.get(key)
             if following is None:
                 known = {**part.known, **{t: known_spec(env[t]) for t in part.dynamic}}
-                sizes = dict(part.sizes)
-                for t in part.dynamic:
-                    _bind(sizes, t, env[t].shape)
+                sizes = {**part.sizes, **bind_dims({t: env[t].shape for t in part.dynamic})}
                 following = part.tails[key] = self._compile(part.end, known, sizes)
                 if len(part.tails) > MAX_TAILS:
                     part.tails.popitem(last=False)
@@ -182,12 +182,8 @@ class Plan:
                         ],
                         need="the sizes that the graph was built for",
                     )
-                if (
-                    isinstance(size, int)
-                    and isinstance(expected, Dim)
-                    and str(expected) in expected.symbols
-                ):
-                    sizes[str(expected)] = size
+                if isinstance(size, int) and isinstance(expected, Dim):
+                    sizes.update(expected.solve(size))
         return outs
 
 
@@ -237,14 +233,15 @@ def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:
                 facts=[f"got {spec}"],
             )
         for stated, size in zip(t.shape, spec.shape, strict=True):
-            if isinstance(stated, Dim) and str(stated) in stated.symbols:
-                if sizes.setdefault(str(stated), size) != size:  # type: ignore[arg-type]
+            known = stated.solve(int(size)) if isinstance(stated, Dim) else {}
+            for symbol, n in known.items():
+                if sizes.setdefault(symbol, n) != n:
                     raise FeedError(
-                        f"{t.name!r} says {stated} = {size}, but {source[str(stated)]!r} says "
-                        f"{stated} = {sizes[str(stated)]}",
+                        f"{t.name!r} says {symbol} = {n}, but {source[symbol]!r} says "
+                        f"{symbol} = {sizes[symbol]}",
                         need="one size for each symbol",
                     )
-                source.setdefault(str(stated), t.name)
+                source.setdefault(symbol, t.name)
     for t, spec in feeds.items():
         for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
             expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
@@ -256,12 +253,6 @@ def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:
                     facts=[f"got {spec}"],
                 )
     return sizes
-
-
-def _bind(sizes: dict[str, int], t: Tensor, shape: Sequence[int]) -> None:
-    for stated, size in zip(t.shape, shape, strict=True):
-        if isinstance(stated, Dim) and str(stated) in stated.symbols:
-            sizes[str(stated)] = size
 
 
 def _lacks_value(spec: TensorSpec | None) -> bool:
