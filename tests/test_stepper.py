@@ -440,3 +440,15 @@ def test_a_shape_in_an_expression_is_an_array():
     value = np.zeros((2, 3))
     assert Expression("value.shape * 1000000000").evaluate({}, value).tolist() == [2e9, 3e9]
     assert Expression("value.mean(0) + 2**3").evaluate({}, value).tolist() == [8.0] * 3
+
+
+def test_looking_at_every_value_runs_each_op_once_more():
+    g = gw.Graph()
+    y = g.placeholder("x", ())
+    for _ in range(400):
+        y = gw.sin(y)
+    s = gw.Stepper(g, [y], {"x": 0.5}, max_bytes=0)
+    s.run()
+    before = s.executed
+    assert s.find_nonfinite() is None
+    assert s.executed - before <= 400

@@ -94,8 +94,9 @@ class Frame:
         """Return a value that is known, computing it again if it was dropped."""
         if not self.is_known(t):
             raise GraphError(f"{t.name!r} has not been computed yet", hint="step or run further")
-        if t not in self._env:
-            self._recompute(self.index[t.node] + 1)
+        if t not in self._env:  # with its neighbours up to the next checkpoint: they may be next
+            block = self.index[t.node] // self._every + 1
+            self._recompute(min(block * self._every, self.position))
         return self._env[t]
 
     def inputs(self, node: Node) -> list[Array | None]:
