@@ -89,28 +89,24 @@ def _freeze(value: Any, owner: str) -> Any:
     )
 
 
-_TAKES: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (float, int),
-    "bool": (bool,),
-    "str": (str,),
-    "tuple": (tuple,),
-    "None": (type(None),),
-    "AnyDim": (int, Dim),
+_TAKES = {
+    "int": ("int",),  # a bool is an int to Python, but never meant as one
+    "float": ("float", "int", "bool"),
+    "bool": ("bool",),
+    "str": ("str",),
+    "tuple": ("tuple",),
+    "None": ("NoneType",),
+    "AnyDim": ("int", "Dim"),
 }
 
 
 @functools.cache
-def _takes(declared: str, given: type) -> bool:
+def _takes(declared: str, given: str) -> bool:
     """Tell whether an attribute takes values of a type; a declaration not known here takes all."""
     while "[" in declared:  # what is in a tuple, the op itself looks at
         declared = re.sub(r"\[[^\[\]]*\]", "", declared)
     options = [option.strip() for option in declared.split("|")]
-    if any(option not in _TAKES for option in options):
-        return True
-    if given is bool:  # an int to Python, but never meant as one
-        return "bool" in options or "float" in options
-    return any(issubclass(given, _TAKES[option]) for option in options)
+    return any(option not in _TAKES or given in _TAKES[option] for option in options)
 
 
 def _identity(value: Any) -> Any:
@@ -360,8 +356,9 @@ class Op:
                 raise GraphError(
                     f"{cls.name}: {name}={value!r} is not known", need=f"one of {options}"
                 )
-            if value is not declared.default and not _takes(declared.type, type(value)):
-                raise GraphError(f"{cls.name}: {name}={value!r} does not fit", need=declared.type)
+            if value is not declared.default and not _takes(declared.type, type(value).__name__):
+                need = declared.type.replace("AnyDim", "int")
+                raise GraphError(f"{cls.name}: {name}={value!r} does not fit", need=need)
             self.__dict__[name] = value
         if attrs:
             known = ", ".join(cls.attrs) or "no attributes"

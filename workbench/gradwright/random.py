@@ -14,11 +14,11 @@ from .errors import GraphError
 from .graph import Tensor, active_graph
 from .op import Op
 from .ops.random import Bernoulli, Normal, TruncatedNormal, Uniform
-from .spec import AnyDim
+from .spec import AnyDim, Dim
 
 
 def uniform(
-    shape: Sequence[AnyDim],
+    shape: AnyDim | Sequence[AnyDim],
     low: float = 0.0,
     high: float = 1.0,
     dtype: DTypeLike = "float32",
@@ -39,7 +39,7 @@ def uniform(
 
 
 def normal(
-    shape: Sequence[AnyDim],
+    shape: AnyDim | Sequence[AnyDim],
     mean: float = 0.0,
     std: float = 1.0,
     dtype: DTypeLike = "float32",
@@ -61,7 +61,7 @@ def normal(
 
 
 def truncated_normal(
-    shape: Sequence[AnyDim],
+    shape: AnyDim | Sequence[AnyDim],
     mean: float = 0.0,
     std: float = 1.0,
     lower: float = -2.0,
@@ -85,7 +85,7 @@ def truncated_normal(
 
 
 def bernoulli(
-    shape: Sequence[AnyDim],
+    shape: AnyDim | Sequence[AnyDim],
     p: float = 0.5,
     dtype: DTypeLike = "float32",
     *,
@@ -106,7 +106,7 @@ def bernoulli(
 
 def _draw(
     cls: type[Op],
-    shape: Sequence[AnyDim],
+    shape: AnyDim | Sequence[AnyDim],
     dtype: DTypeLike,
     name: str | None,
     **settings: float,
@@ -117,6 +117,7 @@ def _draw(
             f"{cls.name} has no graph to go to",
             hint=f"with g: gw.random.{cls.name}(...)",
         )
-    op = cls(shape=tuple(shape), dtype=dtype, stream=graph.next_stream(), **settings)
+    dims = (shape,) if isinstance(shape, (int, Dim)) else tuple(shape)
+    op = cls(shape=dims, dtype=dtype, stream=graph.next_stream(), **settings)
     y: Tensor = op(graph.rng, name=name)
     return y

@@ -27,7 +27,9 @@ class Pad(Op):
 
     namespace = "base"
     is_method = True
-    pad_width: tuple[tuple[int, int], ...] = attr(doc="Places before and after, per axis.")
+    pad_width: int | tuple[Any, ...] = attr(
+        doc="Places before and after, for all axes or per axis."
+    )
     mode: str = attr("constant", doc="What to fill with.", choices=("constant", "edge", "reflect"))
     value: float = attr(0.0, doc="The constant.")
     onnx = OnnxRule("Pad", since=13)

@@ -526,7 +526,7 @@ def ones_like(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
 
 def pad(
     x: Tensor | ArrayLike,
-    pad_width: Sequence[tuple[int, int]],
+    pad_width: int | Sequence[Any],
     mode: str = "constant",
     value: float = 0.0,
     *,
@@ -542,7 +542,7 @@ def pad(
     [3, 2, 1, 2, 3, 2, 1]
 
     Attributes:
-        pad_width: Places before and after, per axis.
+        pad_width: Places before and after, for all axes or per axis.
         mode: What to fill with.
         value: The constant.
     """

@@ -1,0 +1,76 @@
+"""How functions of ops are called: lists, positions, and what is refused with which words."""
+
+from __future__ import annotations
+
+import pytest
+
+import gradwright as gw
+from gradwright.errors import GraphError, ShapeError
+from gradwright.op import Op, attr
+
+
+@pytest.fixture
+def x():
+    return gw.Graph().placeholder("x", (2, 3))
+
+
+def test_a_list_of_tensors_and_then_the_axis(x):
+    assert gw.concat([x, x], 1).node.op == gw.concat(x, x, axis=1).node.op
+    assert gw.stack((x, x), -1).shape == gw.stack(x, x, axis=-1).shape == (2, 3, 2)
+    assert gw.add_n([x, x]).shape == gw.add_n(x, [1.0, 2.0, 3.0]).shape == (2, 3)
+    assert gw.add_n([1.0, 2.0, 3.0], x).shape == (2, 3)
+
+
+def test_a_shape_of_one_dimension_is_a_number():
+    with gw.Graph():
+        assert gw.random.normal(3).shape == gw.random.uniform((3,)).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: gw.nn.softmax(x, axis="rows"), "softmax: axis='rows' does not fit"),
+        (lambda x: gw.nn.softmax(x, True), "softmax: axis=True does not fit"),
+        (lambda x: gw.sum(x, 0, 1), "sum: keepdims=1 does not fit"),
+        (lambda x: gw.one_hot(gw.argmax(x, 1), 3.0), "one_hot: depth=3.0 does not fit"),
+        (lambda x: gw.nn.dropout(x, "half"), "dropout: p='half' does not fit"),
+        (lambda x: gw.nn.softmax(x, x), "axis of softmax: Tensor cannot be an attribute"),
+        (lambda x: gw.exp(None), "exp got None for 'x'"),
+        (lambda x: x + None, "add got None for 'b'"),
+    ],
+)
+def test_what_does_not_fit_is_named(x, call, message):
+    with pytest.raises(GraphError, match="^" + message.replace("(", r"\(")), x.graph:
+        call(x)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: gw.sum(x, 0.5), "axis 0.5 is not a whole number"),
+        (lambda x: gw.mean(x, (0, 0)), "named twice"),
+        (lambda x: gw.mean(x, (1, -1)), "named twice"),
+        (lambda x: gw.flip(x, (0, -2)), "named twice"),
+        (lambda x: gw.squeeze(x[:1], (0, 0)), "named twice"),
+    ],
+)
+def test_axes_that_do_not_exist_are_named(x, call, message):
+    with pytest.raises(ShapeError, match=message):
+        call(x)
+
+
+def test_an_op_of_a_notebook_may_annotate_with_types():
+    class Raised(Op):
+        """A power of the input."""
+
+        power = attr(2, doc="Exponent.")
+        scale = attr(1.0, doc="Factor.")
+        __annotations__ = {"power": int, "scale": float | None}
+
+        def infer(self, x):
+            return x
+
+    assert [a.type for a in Raised.attrs.values()] == ["int", "float | None"]
+    assert Raised(power=3, scale=None).power == 3
+    with pytest.raises(GraphError, match="power='3' does not fit"):
+        Raised(power="3")
