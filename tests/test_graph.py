@@ -505,3 +505,13 @@ def test_a_cell_may_change_what_later_cells_can_no_longer_take():
     assert "y" not in g and g["x"].shape[1] == 4
     cells(4, "w", "y")
     assert g.output({"x": np.ones((1, 4))}, "y")["y"].tolist() == [[4.0, 4.0]]
+
+
+def test_a_cell_that_clones_runs_again_under_the_same_names():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    y = gw.exp(x, name="y")
+    for cell in ("a", "b", "b", "a"):
+        with g.cell(cell):
+            gw.clone(y)
+    assert sorted(n.name for n in g.nodes) == ["clone/y", "clone_1/y", "x", "y"]

@@ -215,7 +215,8 @@ def clone(
     mapping: dict[Tensor, Tensor] = dict(replace or {})
     for t in (*wanted, *mapping, *mapping.values()):
         graph.check_member(t)
-    with graph._at_top(), graph.scope(graph._free_name(scope)):
+    graph._enter_cell()
+    with graph._at_top(), graph.scope(graph._free_scope(scope)):
         for node in ancestors(wanted, stop=mapping):
             if isinstance(node.op, Variable) and not share:
                 t = node.outputs[0]

@@ -7,7 +7,6 @@ which all read the values of the run's start and commit together.
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import itertools
 import re
 import threading
@@ -24,14 +23,12 @@ from .build import active, check_name, check_update, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, supersede
 from .edit import Edit, drop_derived
 from .summary import summarize
+from .table import RNG, NodeTable
 from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .values import Values, coerce
 
-RNG = "rng"
-"""The name of the random key; sessions feed it by this name."""
 
-
-class Graph:
+class Graph(NodeTable):
     """A define-and-run computation: placeholders, variables, constants and the ops on them.
 
     >>> import gradwright as gw
@@ -49,6 +46,7 @@ class Graph:
     def __init__(
         self, name: str = "graph", *, parent: Graph | None = None, scratch: bool = False
     ) -> None:
+        super().__init__()
         self.name, self.parent = name, parent
         self.values = Values(self)
         self.updates: dict[Tensor, Tensor] = {}
@@ -61,17 +59,12 @@ class Graph:
         """Memo of the derived layer, emptied when the graph is edited."""
         self.latest: Node
         """The node added last."""
-        self._nodes: dict[str, Node] = {}
-        self._scopes: list[str] = []
-        self._counters: dict[str, int] = {}
         self._serial = itertools.count()
         self._streams = itertools.count()
         self._scalars: dict[Any, Tensor] = {}
-        self._deriving = ""
         self._origin: Node | None = None
         self._scratch = scratch
         self._cell: Cell | None = None
-        self._stale: dict[str, Node] = {}
         self._running: dict[int, int] = {}
 
     # -- sources ---------------------------------------------------------------------------------
@@ -207,14 +200,6 @@ class Graph:
             self._scopes.pop()
 
     @contextlib.contextmanager
-    def _at_top(self) -> Iterator[None]:
-        held, self._scopes = self._scopes, []
-        try:
-            yield
-        finally:
-            self._scopes = held
-
-    @contextlib.contextmanager
     def deriving(self, prefix: str) -> Iterator[Callable[[str, Node | None], None]]:
         """Build nodes of the derived layer (gradients, updates) under ``prefix``.
 
@@ -239,21 +224,6 @@ class Graph:
     def __exit__(self, *exc: object) -> None:
         active.stack.pop()
 
-    def _full_name(self, name: str) -> str:
-        parts = [self._deriving, *self._scopes, name] if self._deriving else [*self._scopes, name]
-        return "/".join(parts) if len(parts) > 1 else name
-
-    def _free_name(self, base: str) -> str:
-        """Return ``base``, ``base_1``, ``base_2`` ...: the first that is free."""
-        full = self._full_name(base)
-        n = self._counters.get(full, 0)
-        candidate = full if n == 0 else f"{full}_{n}"
-        while candidate in self._nodes and candidate not in self._stale:
-            n += 1
-            candidate = f"{full}_{n}"
-        self._counters[full] = n + 1
-        return candidate
-
     # -- adding nodes ----------------------------------------------------------------------------
 
     def _source(self, op: Op, name: str, spec: TensorSpec, *, auto: bool = False) -> Tensor:
@@ -277,17 +247,6 @@ class Graph:
         node.derived, node.origin = bool(self._deriving), self._origin
         node.cell, node.named = None if node.derived else self._cell, not auto
         return node
-
-    def _check_free(self, op: Op, full: str) -> None:
-        check_name(full)
-        if full in self._nodes and full not in self._stale:
-            raise GraphError(
-                f"the name {full!r} is taken",
-                facts=[f"by {self._nodes[full]!r} {self._nodes[full].where}"],
-                hint="another name, or with g.scope(...)",
-            )
-        if (full == RNG) != isinstance(op, Rng):
-            raise GraphError(f"{RNG!r} is the name of the random key alone", hint="another name")
 
     def _insert(self, node: Node) -> None:
         old = self._stale.pop(node.name, None)
@@ -363,137 +322,7 @@ class Graph:
                 self.captures[tensor] = self._source(Placeholder(), name, inner.spec)
         return self.captures[tensor]
 
-    # -- lookups ---------------------------------------------------------------------------------
-
-    @property
-    def nodes(self) -> list[Node]:
-        """Nodes the user built, in order of creation."""
-        self.settle()
-        return [n for n in self._nodes.values() if not n.derived]
-
-    @property
-    def derived(self) -> list[Node]:
-        """Nodes of gradients and updates; drawable, never saved, and of no notebook cell."""
-        return [n for n in self._nodes.values() if n.derived]
-
-    @property
-    def all_nodes(self) -> list[Node]:
-        """Nodes of both layers."""
-        return list(self._nodes.values())
-
-    @property
-    def placeholders(self) -> list[Tensor]:
-        """Tensors to be fed, without the random key."""
-        return [n.outputs[0] for n in self.nodes if isinstance(n.op, Placeholder)]
-
-    @property
-    def variables(self) -> list[Tensor]:
-        """Stored tensors that updates may change; not those of the derived layer."""
-        return [n.outputs[0] for n in self.nodes if isinstance(n.op, Variable)]
-
-    @property
-    def constants(self) -> list[Tensor]:
-        """Stored tensors that never change; not those of the derived layer."""
-        return [n.outputs[0] for n in self.nodes if isinstance(n.op, Constant)]
-
-    @property
-    def trainable(self) -> list[Tensor]:
-        """Variables that trainers update."""
-        return [t for t in self.variables if t.trainable]
-
-    @property
-    def scopes(self) -> list[str]:
-        """Names of all scopes of the user's nodes, outer before inner."""
-        found: dict[str, None] = {}
-        for node in self.nodes:
-            parts = node.name.split("/")
-            for i in range(1, len(parts)):
-                found["/".join(parts[:i])] = None
-        return list(found)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
-
-    def get(self, name: str) -> Tensor | None:
-        """Return the tensor called ``name`` (``split:1`` is a second output), or None."""
-        node, index = self._nodes.get(name), 0
-        if node is None:
-            head, _, tail = name.rpartition(":")
-            node, index = self._nodes.get(head), int(tail) if tail.isdecimal() else -1
-        if node is None or not 0 <= index < len(node.outputs):
-            return None
-        return node.outputs[index]
-
-    def __getitem__(self, name: str) -> Tensor:
-        tensor = self.get(name)
-        if tensor is None:
-            raise GraphError(
-                f"graph {self.name!r} has no tensor {name!r}", hint=self._similar(name)
-            )
-        return tensor
-
-    def node(self, name: str) -> Node:
-        """Return the node called ``name``."""
-        return self[name].node
-
-    def find(self, pattern: str) -> list[Tensor]:
-        """Return the first outputs of all nodes whose name fits a pattern such as ``"*/w"``."""
-        return [n.outputs[0] for n in self.nodes if fnmatch.fnmatchcase(n.name, pattern)]
-
-    def _similar(self, name: str) -> str:
-        import difflib
-
-        close = difflib.get_close_matches(name, list(self._nodes), 3, 0.5)
-        return " or ".join(map(repr, close)) if close else "g.summary() lists all names"
-
-    def check_member(self, tensor: Tensor) -> Tensor:
-        """Return the tensor if it is part of this graph as it is now."""
-        if tensor.graph is not self:
-            raise GraphError(
-                f"{tensor!r} is of another graph", facts=[f"this is graph {self.name!r}"]
-            )
-        if self._nodes.get(tensor.node.name) is not tensor.node:
-            raise GraphError(
-                f"{tensor!r} is no longer in the graph: an edit replaced or dropped it",
-                hint="g[name], gw.gradients(...) again, or run the cell again that built it",
-            )
-        return tensor
-
-    # -- trainable, kinds, renaming --------------------------------------------------------------
-
-    def set_trainable(self, tensor: Tensor, value: bool) -> None:
-        """Say whether trainers update a variable."""
-        if tensor.kind != "variable":
-            raise GraphError(f"{tensor!r} is a {tensor.kind}, so it cannot be trained")
-        if value and not is_floating(tensor.dtype):
-            raise GraphError(f"{tensor!r} is not floating, so it cannot be trained")
-        tensor.node.trainable = value
-
-    def freeze(self, *patterns: str | Tensor) -> list[str]:
-        """Stop training the variables that fit (default all); returns their names."""
-        return self._mark(patterns, False)
-
-    def unfreeze(self, *patterns: str | Tensor) -> list[str]:
-        """Train the floating variables that fit (default all); returns their names."""
-        return self._mark(patterns, True)
-
-    def _mark(self, patterns: Sequence[str | Tensor], value: bool) -> list[str]:
-        variables = [t for t in self.variables if is_floating(t.dtype)]
-        changed: dict[str, Tensor] = {}
-        for pattern in patterns or ("*",):
-            if isinstance(pattern, Tensor):
-                self.set_trainable(pattern, value)
-                changed[pattern.name] = pattern
-                continue
-            fitting = [t for t in variables if fnmatch.fnmatchcase(t.name, pattern)]
-            if not fitting:
-                raise GraphError(
-                    f"no floating variable fits {pattern!r}", hint=self._similar(pattern)
-                )
-            changed.update((t.name, t) for t in fitting)
-        for t in changed.values():
-            t.node.trainable = value
-        return list(changed)
+    # -- kinds and names -------------------------------------------------------------------------
 
     def to_constant(self, *tensors: Tensor | str) -> None:
         """Turn variables into constants, keeping names and values; their updates are dropped."""
