@@ -76,11 +76,13 @@ class Dim:
             total = total + term
         return total
 
-    def solve(self, size: int) -> dict[str, int]:
+    def solve(self, size: int | Dim) -> dict[str, Any]:
         """Return what the symbol must be for ``2*B + 1`` to be ``size``; empty if that is open."""
         constant = sum(c for monomial, c in self.terms if not monomial)
         match [(monomial, c) for monomial, c in self.terms if monomial]:
-            case [(((str() as name, 1),), factor)]:
+            case [(((str() as name, 1),), 1)] if isinstance(size, Dim):
+                return {name: size - constant}
+            case [(((str() as name, 1),), factor)] if not isinstance(size, Dim):
                 n, rest = divmod(size - constant, factor)
                 return {name: n} if n >= 0 and not rest else {}
         return {}
