@@ -692,3 +692,38 @@ def test_guard_looks_into_branches():
     y = gw.cond(x.sum() > 0.0, lambda: Leaky()(x, name="inside"), lambda: x)
     with pytest.raises(LoweringError, match="'inside' wrote outside"):
         gw.Session(g, "guard").run(y, {"x": np.ones(3)})
+
+
+class _Halved(gw.Op):
+    """Three rows, halved."""
+
+    def expand(self, x):
+        return x.reshape(3, -1) * 0.5
+
+
+def test_what_fails_inside_a_composite_names_the_users_node():
+    g = gw.Graph()
+    x = g.placeholder("x", ("B", 2))
+    with g.scope("inner"):
+        y = _Halved()(x)
+    message = r"'inner/_?halved' \(test_session.py:\d+\)[\s\S]*inside, at reshape[\s\S]*4 elements"
+    with pytest.raises(ShapeError, match=message):
+        gw.Session(g).run(y, {"x": np.ones((2, 2))})
+
+
+@pytest.mark.parametrize("device", ["cpu", "guard"])
+def test_a_forward_that_contradicts_infer_is_named(device):
+    class Widens(gw.Op):
+        """Return float64, whatever comes in."""
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            return x.astype(np.float64)
+
+    g = gw.Graph()
+    y = Widens()(g.placeholder("x", (2,)), name="culprit")
+    message = r"'culprit' \(test_session.py:\d+\): forward gave float64\[2\]\s+need: f32\[2\]"
+    with pytest.raises(LoweringError, match=message):
+        gw.Session(g, device).run(y, {"x": np.ones(2)})

@@ -85,8 +85,14 @@ def check_name(name: str) -> None:
 
 
 def located(error: GradwrightError, node: Node) -> GradwrightError:
-    """Complete an error of ``infer`` with the node and what came in."""
+    """Complete an error of ``infer`` with the node and what came in.
+
+    A node that the user did not write leaves the place to the one it is part of.
+    """
     if error.where:
+        return error
+    if node.site is None:
+        error.facts.append(f"inside, at {node!r}" if node.outputs else f"inside, at {node.op!r}")
         return error
     names = [p.name for p in node.op.inputs]
     for i, t in enumerate(node.inputs):

@@ -7,6 +7,7 @@ snapshot or a check running in another thread keeps reading what it got, at no c
 from __future__ import annotations
 
 import contextlib
+import difflib
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,11 @@ class Values(Mapping[str, Array]):
         try:
             return read_only(self._arrays[name])
         except KeyError:
-            raise GraphError(f"no variable or constant is called {name!r}") from None
+            close = difflib.get_close_matches(str(name), list(self._arrays), 3, 0.5)
+            raise GraphError(
+                f"no variable or constant is called {name!r}",
+                hint=" or ".join(map(repr, close)) or "list(g.values) gives all names",
+            ) from None
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self._arrays:
@@ -103,6 +108,11 @@ class Values(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._arrays)
+
+    def __repr__(self) -> str:
+        size = sum(array.nbytes for array in self._arrays.values())
+        of = f" of graph {self._graph.name!r}" if self._graph is not None else ""
+        return f"<Values{of}: {len(self)} arrays, {size:,} bytes>"
 
     def version(self, name: str) -> int:
         """Return how often the value has been replaced."""

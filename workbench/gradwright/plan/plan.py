@@ -126,7 +126,10 @@ class Plan:
                 break
             outs = self._infer(node, op, specs, sizes)
             ins = [None if t is None else number(t) for t in node.inputs]
-            made = program.emit(op, ins, outs, node, node.name)
+            try:
+                made = program.emit(op, ins, outs, node, node.name)
+            except GradwrightError as error:  # of something inside a composite
+                raise located(error, node) from None
             for t, spec, value in zip(node.outputs, outs, made, strict=True):
                 if t not in known:  # one of several outputs may be fed
                     known[t], program.numbers[t] = spec, value

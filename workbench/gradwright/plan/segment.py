@@ -163,11 +163,13 @@ class Segment:
                 launch(xs, ys)
             else:
                 ys = run_forward(op, xs, training=training)
+                for s, y in zip(specs, ys, strict=True):
+                    if y.dtype != s.dtype or (y.shape != s.shape and s.is_concrete):
+                        raise LoweringError(
+                            f"forward gave {y.dtype}{list(y.shape)}", need=f"{s}, as infer says"
+                        )
                 if device.guarded:
-                    ys = [
-                        _copy_into(device.empty(s if s.is_concrete else spec_of(y)), y, instr)
-                        for s, y in zip(specs, ys, strict=True)
-                    ]
+                    ys = [_copied(y, device) for y in ys]
                 elif not views:
                     ys = [y.copy() if _is_part_of(y, xs) else y for y in ys]
             for o, y in zip(outs, ys, strict=True):
@@ -238,11 +240,7 @@ def _is_part_of(y: Array, xs: Sequence[Array | None]) -> bool:
     return any(x is not None and np.may_share_memory(y, x) for x in xs)
 
 
-def _copy_into(target: Array, value: Array, instr: Instr) -> Array:
-    if value.shape != target.shape or value.dtype != target.dtype:
-        raise LoweringError(
-            f"{instr.op.name} {instr.path!r} gave {value.dtype}{list(value.shape)}",
-            need=f"{target.dtype}{list(target.shape)} as infer says",
-        )
-    np.copyto(target, value)
-    return target
+def _copied(y: Array, device: Device) -> Array:
+    copy = device.empty(spec_of(y))
+    np.copyto(copy, y)
+    return copy
