@@ -510,7 +510,7 @@ def test_inspect_tells_all_without_reading_arrays(path, rng, monkeypatch):
     assert info.trainable == ("deep/er/w",) and info.states == ("optimizer",)
     assert info.dtypes["float16"] == 6 and info.nbytes == size
     text = repr(info)
-    assert "x f64[B, 4], flag bool[]" in text and "12 of them trainable" in text
+    assert "x f64[B, 4], flag bool[]" in text and "12 elements trainable" in text
     assert "state/optimizer/00001-of-00001.safetensors" in text
     assert max(map(len, text.splitlines())) < 200
 

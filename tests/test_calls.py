@@ -74,3 +74,27 @@ def test_an_op_of_a_notebook_may_annotate_with_types():
     assert Raised(power=3, scale=None).power == 3
     with pytest.raises(GraphError, match="power='3' does not fit"):
         Raised(power="3")
+
+
+def test_an_op_that_returns_nothing_is_named():
+    @gw.register("test/no_spec")
+    class NoSpec(gw.Op):
+        """Forget to return from infer."""
+
+        def infer(self, x):
+            pass
+
+    @gw.register("test/no_result")
+    class NoResult(gw.Op):
+        """Forget to return from expand."""
+
+        def expand(self, x):
+            pass
+
+    x = gw.Graph().placeholder("x", (2,))
+    for op, place in (
+        (NoSpec(), "infer of test/no_spec"),
+        (NoResult(), "expand of test/no_result"),
+    ):
+        with pytest.raises(GraphError, match=place):
+            op(x)

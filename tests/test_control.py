@@ -167,3 +167,10 @@ def test_what_a_branch_cannot_differentiate_matters_only_when_asked_for():
     assert gw.Session(g).run(dx, {**feeds, "p": False}).tolist() == [3.0, 3.0]
     with pytest.raises(GradientError, match="in a branch, no gradient flows through local/opaque"):
         gw.gradients(y, [z])
+
+
+def test_a_branch_that_is_a_tensor_is_refused():
+    g = gw.Graph()
+    x = g.placeholder("x", ())
+    with pytest.raises(GradwrightError, match=r"lambda: x"):
+        gw.cond(x > 0.0, x, lambda: x)

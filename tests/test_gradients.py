@@ -174,6 +174,28 @@ def test_an_unreachable_parameter_is_named() -> None:
     assert value(zeros).tolist() == [0, 0]
 
 
+def test_a_vjp_that_returns_no_tuple_is_named():
+    @gw.register("test/bare_vjp")
+    class BareVjp(gw.Op):
+        """Return the input; the vjp forgets the tuple."""
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            return x
+
+        def vjp(self, gs, ys, xs):
+            return gs[0]
+
+    g = gw.Graph()
+    w = g.variable("w", (1,))
+    with pytest.raises(GradientError, match="vjp of test/bare_vjp returned <Tensor"):
+        gw.gradients(BareVjp()(w).sum(), [w])
+    with pytest.raises(TypeError, match=r"BareVjp\(\)\(tensor\)"):
+        BareVjp(w)
+
+
 def test_unreachable_takes_two_words_only() -> None:
     g = gw.Graph()
     x = g.placeholder("x", ())

@@ -141,6 +141,20 @@ def test_values_are_versioned_and_never_change_under_a_reader():
     assert g.values["hidden/w"].tolist() == np.ones((3, 2)).tolist()
 
 
+def test_a_misspelt_value_gets_near_names_and_values_show_their_size():
+    g = small()
+    with pytest.raises(GraphError, match="try:  'hidden/w'"):
+        g.values["hidden/ww"]
+    assert repr(g.values) == "<Values of graph 'small': 2 arrays, 32 bytes>"
+
+
+def test_the_name_of_an_initializer_is_not_one():
+    g = gw.Graph()
+    with pytest.raises(DTypeError, match=r"gw\.init"):
+        g.variable("w", (2, 3), init="he_normal")
+    assert "w" not in g
+
+
 def test_snapshot_and_restore():
     g = small()
     held = g.values.snapshot()

@@ -146,6 +146,26 @@ def test_breakpoints_that_cannot_hit_are_refused(net):
             s.break_at(**options)
 
 
+def test_a_misspelt_op_gets_near_names(net):
+    with pytest.raises(GraphError, match="'matmul'"):
+        stepper(net).break_at(op="matmull")
+
+
+def test_a_watch_on_a_name_without_t_is_refused_when_it_is_made(net):
+    s = stepper(net)
+    s.watch('norm(t["x"])')
+    with pytest.raises(GraphError, match=r"t\["):
+        s.watch("norm(x)")
+    assert list(s.watches()) == ['norm(t["x"])']
+
+
+def test_a_stepper_shows_where_it_stands(net):
+    s = stepper(net)
+    assert "before '" in repr(s)
+    s.run()
+    assert "at the end" in repr(s)
+
+
 @pytest.mark.parametrize("max_bytes", [1 << 30, 0])
 def test_an_edit_re_executes_exactly_its_descendants(net, max_bytes):
     g, loss, dw = net

@@ -494,6 +494,15 @@ def test_steps_that_are_not_finite_can_be_skipped():
 # -- callbacks -------------------------------------------------------------------------------------
 
 
+def test_a_class_a_number_or_a_function_in_place_of_an_instance_is_refused_at_once():
+    for wrong in (0.01, gw.optim.Adam):
+        with pytest.raises(TrainingError, match="is no optimizer"):
+            line(optimizer=wrong)
+    for wrong in (print, gw.EarlyStopping):
+        with pytest.raises(TrainingError, match="is no callback"):
+            line(callbacks=[wrong])
+
+
 def test_callbacks_are_called_in_order():
     seen = Seen()
     line(callbacks=[seen]).fit(rows(), epochs=2, batch_size=16, progress=False)

@@ -169,6 +169,10 @@ def cond(
         raise GraphError(
             f"pred is {type(pred).__name__}", need="a bool tensor", hint="use Python's if"
         )
+    if not (callable(then_fn) and callable(else_fn)):
+        raise GraphError(
+            "a branch of a cond is no function", hint="cond(pred, lambda: x, lambda: y)"
+        )
     owner, top = pred.graph, active_graph()
     if top is not None and _encloses(owner, top):
         owner = top

@@ -144,6 +144,10 @@ def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence
     op = node.op
     if op.has_vjp():
         out = op.vjp(gs, node.outputs, node.inputs)  # type: ignore[arg-type]
+        if not isinstance(out, Sequence):
+            raise GradientError(
+                f"vjp of {op.name} returned {out!r}", need="a tuple, one entry per input"
+            )
         if len(out) != len(node.inputs):
             raise GradientError(
                 f"vjp of {op.name} returned {len(out)} cotangents for {len(node.inputs)} inputs"
@@ -195,7 +199,7 @@ def _result(
         f"{ys[0].name!r} does not depend on {t.name!r}",
         facts=[f"{t!r} made at {t.node.where or 'no line'}"],
         need="a floating path between them",
-        hint='unreachable="zero", or freeze it',
+        hint=f"g.freeze({t.name!r}), leave it out, or gw.gradients(..., unreachable='zero')",
     )
 
 

@@ -331,8 +331,13 @@ class Op:
         if core and not abstract and not cls.__name__.startswith("_"):
             _register(cls)
 
-    def __new__(cls, **attrs: Any) -> Op:
+    def __new__(cls, *inputs: Any, **attrs: Any) -> Op:
         """Make the op; one without attributes is made once."""
+        if inputs:
+            call = f"{cls.__name__}({', '.join(f'{name}=...' for name in cls.attrs)})"
+            raise TypeError(
+                f"{cls.name} is made of attributes by keyword and then applied: {call}(tensor)"
+            )
         if cls.attrs or attrs:
             return object.__new__(cls)
         single = cls.__dict__.get("_single")
@@ -507,6 +512,8 @@ class Op:
 def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
     """Run ``op.infer`` and carry known integer values through it."""
     found = op.infer(*specs)
+    if found is None:
+        raise GraphError(f"infer of {op.name} returned None", need="a TensorSpec, or a tuple")
     out: tuple[TensorSpec, ...] = found if isinstance(found, tuple) else (found,)
     if any(s is not None and s.value is not None for s in specs):  # an input's value is its own
         given = {id(s) for s in specs}

@@ -83,6 +83,10 @@ class Session:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.step} runs, {len(self.plan_cache)} plans"
+        return f"<Session of graph {self.graph.name!r} on {self.device.name}: {state}>"
+
     def close(self) -> None:
         """Release plans and buffers; running afterwards is an error."""
         self._closed = True

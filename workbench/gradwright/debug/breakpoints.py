@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import re
 from collections.abc import Mapping
@@ -99,8 +100,10 @@ def make_breakpoint(
         **options,
     )
     if made.op is not None and made.op not in known_ops:
+        close = difflib.get_close_matches(made.op, sorted(known_ops), 3)
         raise GraphError(
-            f"no node has the op {made.op!r}", need=f"one of {', '.join(sorted(known_ops))}"
+            f"no node has the op {made.op!r}",
+            hint=" or ".join(map(repr, close)) or "g.summary() lists the ops of the graph",
         )
     name = made.name
     if (

@@ -25,6 +25,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 METHODS = {"all", "any", "argmax", "argmin", "max", "mean", "min", "std", "sum", "var", "round"}
 PROPERTIES = {"T", "dtype", "ndim", "shape", "size"}
+NAMES = {"t", "value", "nan", "inf", *FUNCTIONS}
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -60,6 +61,8 @@ class Expression:
             match node:
                 case ast.Subscript(value=ast.Name(id="t"), slice=ast.Constant(value=str(name))):
                     found.add(name)
+                case ast.Name(id=name) if name not in NAMES:
+                    raise _unfit(node)
         return found
 
     def evaluate(self, tensors: Mapping[str, Any], value: Any = None) -> Any:
@@ -111,10 +114,7 @@ class Expression:
                 return getattr(walk(a), name)
             case ast.Tuple(elts=parts):
                 return tuple(map(walk, parts))
-        raise GraphError(
-            f"{ast.unparse(node)!r} cannot be used in an expression",
-            need=f'numbers, operators, value, t["name"], {", ".join(sorted(FUNCTIONS))}',
-        )
+        raise _unfit(node)
 
     @staticmethod
     def _axis(keywords: list[ast.keyword], walk: Callable[[ast.AST], Any]) -> dict[str, Any]:
@@ -135,6 +135,13 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+
+def _unfit(node: ast.AST) -> GraphError:
+    return GraphError(
+        f"{ast.unparse(node)!r} cannot be used in an expression",
+        need=f'numbers, operators, value, t["name"], {", ".join(sorted(FUNCTIONS))}',
+    )
 
 
 def _number(value: Any) -> Any:

@@ -91,6 +91,10 @@ class Stepper:
             Frame("", order, arrays, self.fetches, training=training, max_bytes=max_bytes)
         ]
 
+    def __repr__(self) -> str:
+        place = "at the end" if self.current is None else f"before {self.path!r}"
+        return f"<Stepper of graph {self.graph.name!r}: {place}>"
+
     # -- where we are ----------------------------------------------------------------------------
 
     @property

@@ -107,6 +107,8 @@ def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
         xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
         ys = op.expand(*xs)
     ys = ys if isinstance(ys, tuple) else (ys,)
+    if not all(isinstance(y, Tensor) for y in ys):
+        raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
     made = _expansions[key] = SubGraph([x for x in xs if x is not None], ys)
     if len(_expansions) > _MAX_EXPANSIONS:
         _expansions.popitem(last=False)

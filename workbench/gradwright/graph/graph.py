@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
+from ..errors import DTypeError, GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
 from ..op import Op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, known_spec, promote
 from ..spec import dtype as as_dtype
@@ -144,6 +144,12 @@ class Graph(NodeTable):
             return np.zeros(shape, spec.dtype)
         if callable(init):
             return coerce(init(shape, spec.dtype), spec, f"variable {name!r}").copy()
+        if isinstance(init, str):
+            raise DTypeError(
+                f"variable {name!r} cannot start as {init!r}",
+                need="an initializer, an array or a number",
+                hint="init=gw.init.he_normal()",
+            )
         array = np.asarray(init)
         if array.ndim == 0:
             array = np.broadcast_to(array, shape)

@@ -56,6 +56,8 @@ def save(
     >>> gw.load_state(path, "optimizer")["w/momentum"].tolist()
     [[0.5], [0.25]]
     """
+    if not isinstance(graph, Graph):
+        raise GraphError(f"{graph!r} is no graph", need="save(graph, path)")
     if max_shard_bytes <= 0:
         raise GraphError(f"max_shard_bytes={max_shard_bytes}", need="a positive number of bytes")
     sets = {name: check_tensors(held, f"state {name!r}") for name, held in (state or {}).items()}

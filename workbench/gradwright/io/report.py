@@ -49,7 +49,7 @@ class ArchiveInfo:
     line.gw: graph 'line', 3 nodes, 1.24 kB
       placeholders  x f32[B, 2]
       ops           matmul 1
-      variables     1 with 2 elements, 2 of them trainable
+      variables     1 with 2 elements, 2 elements trainable
       dtypes        float32 8 B
       shard                              tensors  bytes
       ─────────────────────────────────────────────────
@@ -89,7 +89,7 @@ class ArchiveInfo:
             "ops": _some(f"{n} {k:,}" for n, k in self.ops.items()),
             "unknown ops": _some(f"{n} {why}" for n, why in self.unknown_ops.items()),
             "variables": f"{len(elements):,} with {sum(elements.values()):,} elements, "
-            f"{trained:,} of them trainable",
+            f"{trained:,} elements trainable",
             "dtypes": _some(f"{n} {_bytes(k)}" for n, k in self.dtypes.items()),
             "states": _some(self.states),
         }

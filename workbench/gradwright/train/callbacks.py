@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import sys
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,7 +99,7 @@ class EarlyStopping(Callback):
             raise TrainingError(
                 f"early stopping watches {self.monitor!r}, which is not measured",
                 facts=["measured: " + ", ".join(record.metrics)],
-                hint="fit(validation=...)" if self.monitor.startswith("val_") else "",
+                hint=self._hint(record.metrics),
             )
         if self._sign * (self.best - value) > self.min_delta:
             self.best, self.best_epoch, self.waited = value, record.epoch, 0
@@ -110,6 +112,16 @@ class EarlyStopping(Callback):
             trainer.stop()
             if self.restore_best:
                 trainer.values.restore(self._values)
+
+    def _hint(self, measured: Collection[str]) -> str:
+        validated = any(name.startswith("val_") for name in measured)
+        if self.monitor.startswith("val_") and not validated:
+            return "fit(validation=...)"
+        close = difflib.get_close_matches(self.monitor, measured, 1)
+        return f"EarlyStopping({close[0]!r})" if close else ""
+
+    def __repr__(self) -> str:
+        return f"<EarlyStopping on {self.monitor!r}: best {self.best:.4g}, epoch {self.best_epoch}>"
 
 
 class Progress(Callback):

@@ -85,11 +85,20 @@ class Trainer:
                 hint="gw.mean(loss)" if self._loss.rank else "gw.cast(loss, 'float32')",
             )
         self.optimizer = Adam() if optimizer is None else optimizer
+        if not isinstance(self.optimizer, Optimizer):
+            raise TrainingError(
+                f"{optimizer!r} is no optimizer", need="an instance", hint="gw.optim.Adam(1e-3)"
+            )
         self.clip_norm, self.nonfinite, self.seed = clip_norm, nonfinite, seed
         self.session = Session(graph, device, seed=seed) if session is None else session
         if self.session.graph is not graph:
             raise TrainingError(f"the session runs another graph, {self.session.graph.name!r}")
         self._callbacks = tuple(callbacks)
+        for callback in self._callbacks:
+            if not isinstance(callback, Callback):
+                raise TrainingError(
+                    f"{callback!r} is no callback", need="instances of subclasses of gw.Callback"
+                )
         self.history = History()
         self.steps_done = 0
         """Steps taken; the next one has this number in schedules and random keys."""
