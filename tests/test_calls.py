@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gradwright as gw
-from gradwright.errors import GraphError, ShapeError
+from gradwright.errors import GraphError, LoweringError, ShapeError
 from gradwright.op import Op, attr
 
 
@@ -98,3 +98,25 @@ def test_an_op_that_returns_nothing_is_named():
     ):
         with pytest.raises(GraphError, match=place):
             op(x)
+
+
+@pytest.mark.parametrize("device", ["cpu", "guard"])
+def test_a_forward_that_writes_into_its_input_changes_no_variable(device):
+    @gw.register("test/writes_input")
+    class WritesInput(gw.Op):
+        """Add 1 in place, which is not allowed."""
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            x += 1
+            return x
+
+    g = gw.Graph()
+    w = g.variable("w", (2,), init=[1.0, 2.0])
+    y = WritesInput()(w, name="y")
+    with gw.Session(g, device) as session, pytest.raises(LoweringError, match="'y'.*read-only"):
+        session.run(y)
+    assert "read-only" in str(gw.Stepper(g, [y]).run())
+    assert g.values["w"].tolist() == [1.0, 2.0]

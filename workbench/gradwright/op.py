@@ -533,11 +533,22 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
 def run_forward(op: Op, xs: Sequence[Array | None], *, training: bool = False) -> tuple[Array, ...]:
     """Run ``op.forward`` and return its outputs as a tuple of arrays.
 
-    A composite without a ``forward`` of its own runs its expansion, in the given mode.
+    A composite without a ``forward`` of its own runs its expansion, in the given mode. A forward
+    sees its inputs read-only, for they may be a variable's value; views hand theirs on as they are.
     """
-    plain = type(op).forward is Op.forward
-    ys = _builder.interpret(op, xs, training) if plain else op.forward(*xs)
+    if type(op).forward is Op.forward:
+        ys = _builder.interpret(op, xs, training)
+    else:
+        ys = op.forward(*(xs if op.views else map(_locked, xs)))
     return tuple(map(np.asarray, ys)) if isinstance(ys, tuple) else (np.asarray(ys),)
+
+
+def _locked(x: Array | None) -> Array | None:
+    if x is None:
+        return None
+    view = np.asarray(x).view()
+    view.flags.writeable = False
+    return view
 
 
 def function(cls: type[Op]) -> Callable[..., Any]:
