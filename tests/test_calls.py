@@ -116,7 +116,7 @@ def test_a_forward_that_writes_into_its_input_changes_no_variable(device):
     g = gw.Graph()
     w = g.variable("w", (2,), init=[1.0, 2.0])
     y = WritesInput()(w, name="y")
-    with gw.Session(g, device) as session, pytest.raises(LoweringError, match="'y'.*read-only"):
+    with gw.Session(g, device) as session, pytest.raises(LoweringError, match=r"'y'.*read-only"):
         session.run(y)
     assert "read-only" in str(gw.Stepper(g, [y]).run())
     assert g.values["w"].tolist() == [1.0, 2.0]
