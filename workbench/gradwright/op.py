@@ -7,18 +7,33 @@ ops; its gradient of every order, stepping into it and running it all come from 
 
 from __future__ import annotations
 
-import enum
 import functools
 import inspect
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from .declare import (
+    REQUIRED,
+    ZERO,
+    Attr,
+    Cotangent,
+    ErrorSample,
+    Frozen,
+    NotDifferentiable,
+    OnnxRule,
+    Sample,
+    WeightSite,
+    Zero,
+    attr,
+    freeze,
+    identity,
+    takes,
+    written,
+)
 from .errors import GraphError, ShapeError, UnsupportedOpError
 from .spec import Dim, TensorSpec
 from .spec import dtype as as_dtype
@@ -26,174 +41,35 @@ from .spec import dtype as as_dtype
 if TYPE_CHECKING:
     from .graph import Tensor
 
+__all__ = [  # an op's file needs this one import, for what it declares as well
+    "OPS",
+    "REQUIRED",
+    "ZERO",
+    "Attr",
+    "Cotangent",
+    "ErrorSample",
+    "NotDifferentiable",
+    "OnnxRule",
+    "Op",
+    "Sample",
+    "WeightSite",
+    "Zero",
+    "attr",
+    "find_op",
+    "function",
+    "infer_specs",
+    "register",
+    "registry_revision",
+    "run_forward",
+    "set_builder",
+]
+
 Array = np.ndarray[Any, Any]
-
-
-class Frozen:
-    """Base of attribute values that are compared by content, such as a frozen sub-graph."""
-
-    def content(self) -> Any:
-        """Return a hashable value that is equal for equal content."""
-        raise NotImplementedError
-
-    def symbols(self) -> frozenset[str]:
-        """Return the symbolic dimensions that the content states."""
-        return frozenset()
-
-    def bind(self, sizes: Mapping[str, int]) -> Frozen:
-        """Return the value with symbolic dimensions in it settled."""
-        return self
-
-
-class _Required(enum.Enum):
-    REQUIRED = enum.auto()
-
-
-REQUIRED = _Required.REQUIRED
-
-
-@dataclass(frozen=True)
-class Attr:
-    """One attribute of an op: default, documentation, and its declared type as text."""
-
-    default: Any = REQUIRED
-    doc: str = ""
-    type: str = ""
-    choices: tuple[Any, ...] = ()
-
-
-def attr(default: Any = REQUIRED, *, doc: str, choices: Sequence[Any] = ()) -> Any:
-    """Declare an attribute: identity, keyword argument, form field and ONNX attribute at once."""
-    return Attr(default, doc, choices=tuple(choices))
-
-
-def _freeze(value: Any, owner: str) -> Any:
-    """Bring an attribute into the closed set: int, float, bool, str, dtype, enum, tuple, frozen."""
-    match value:
-        case None | bool() | int() | float() | str() | Dim() | Op() | Frozen() | np.dtype():
-            return value
-        case enum.Enum():
-            return value
-        case np.generic():
-            return _freeze(value.item(), owner)
-        case list() | tuple():
-            return tuple(_freeze(v, owner) for v in value)
-        case slice():
-            return ("slice", *(_freeze(v, owner) for v in (value.start, value.stop, value.step)))
-        case type() if issubclass(value, np.generic):
-            return as_dtype(value)
-    raise GraphError(
-        f"{owner}: {type(value).__name__} cannot be an attribute",
-        need="int, float, bool, str, dtype, enum, tuple or sub-graph",
-        hint="pass arrays and tensors as inputs",
-    )
-
-
-_TAKES = {
-    "int": ("int",),  # a bool is an int to Python, but never meant as one
-    "float": ("float", "int", "bool"),
-    "bool": ("bool",),
-    "str": ("str",),
-    "tuple": ("tuple",),
-    "None": ("NoneType",),
-    "AnyDim": ("int", "Dim"),
-}
-
-
-@functools.cache
-def _takes(declared: str, given: str) -> bool:
-    """Tell whether an attribute takes values of a type; a declaration not known here takes all."""
-    while "[" in declared:  # what is in a tuple, the op itself looks at
-        declared = re.sub(r"\[[^\[\]]*\]", "", declared)
-    options = [option.strip() for option in declared.split("|")]
-    return any(option not in _TAKES or given in _TAKES[option] for option in options)
-
-
-def _identity(value: Any) -> Any:
-    """Return a key that tells apart by type and bits: 1, True and 1.0; 0.0 and -0.0; NaN is NaN."""
-    if isinstance(value, tuple):
-        return tuple(map(_identity, value))
-    if isinstance(value, float):
-        return float, math.copysign(1.0, value), value.hex()
-    if isinstance(value, Op):
-        return value.key()
-    if isinstance(value, Frozen):
-        return type(value), value.content()
-    return type(value), value
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Inputs and attributes on which an op is tested; few, small and awkward.
-
-    ``smooth`` says that gradients can be held against finite differences here;
-    ``differentiate`` lists the inputs to check (default: all floating ones).
-    """
-
-    inputs: tuple[Any, ...]
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-    smooth: bool = True
-    differentiate: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class ErrorSample:
-    """Specs and attributes that must be refused, and what the message has to say."""
-
-    inputs: tuple[Any, ...]
-    attrs: Mapping[str, Any]
-    match: str
-
-
-@dataclass(frozen=True)
-class WeightSite:
-    """Where an op holds a weight: input number, layout of its axes, and kind of layer."""
-
-    input: int
-    layout: str
-    kind: str
-
-
-@dataclass(frozen=True)
-class OnnxRule:
-    """The ONNX operator that an op maps to, since which opset, and how attributes are renamed."""
-
-    op_type: str
-    since: int
-    rename: Mapping[str, str] = field(default_factory=dict)
-    domain: str = ""
-
-
-class Zero(enum.Enum):
-    """A cotangent that is structurally zero: nothing flows here, and nothing is computed."""
-
-    ZERO = enum.auto()
-
-    def __repr__(self) -> str:
-        return "ZERO"
-
-
-ZERO = Zero.ZERO
-
-
-@dataclass(frozen=True)
-class NotDifferentiable:
-    """A cotangent that does not exist, and why; raises only when somebody asks through it."""
-
-    reason: str
-
-
-Cotangent = Any  # Tensor | Zero | NotDifferentiable | Callable[[], Tensor]
 
 OPS: dict[str, type[Op]] = {}
 """Every op that graphs and archives may name, by registered name."""
 
 _revision = 0
-
-
-def _written(annotation: Any) -> str:
-    """Return an annotation as it is written in the source."""
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def registry_revision() -> int:
@@ -273,7 +149,7 @@ def set_builder(builder: Builder) -> None:
     _builder = builder
 
 
-class Op:
+class Op(Frozen):
     """One operation with its attributes; immutable, compared by type and bits.
 
     Subclasses declare attributes as ``axis: int = attr(-1, doc="...")`` and implement ``infer`` and
@@ -314,7 +190,7 @@ class Op:
         own = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
         hints = inspect.get_annotations(cls)
         typed = {
-            k: Attr(v.default, v.doc, _written(hints.get(k, "Any")), v.choices)
+            k: Attr(v.default, v.doc, written(hints.get(k, "Any")), v.choices)
             for k, v in own.items()
         }
         for k in own:
@@ -355,13 +231,13 @@ class Op:
                 raise TypeError(f"{cls.name} needs the attribute {name!r}: {declared.doc}")
             if name == "dtype" and value is not None:
                 value = as_dtype(value)
-            value = _freeze(value, f"{name} of {cls.name}")
+            value = freeze(value, f"{name} of {cls.name}")
             if declared.choices and value not in declared.choices:
                 options = ", ".join(map(repr, declared.choices))
                 raise GraphError(
                     f"{cls.name}: {name}={value!r} is not known", need=f"one of {options}"
                 )
-            if value is not declared.default and not _takes(declared.type, type(value).__name__):
+            if value is not declared.default and not takes(declared.type, type(value).__name__):
                 need = declared.type.replace("AnyDim", "int")
                 raise GraphError(f"{cls.name}: {name}={value!r} does not fit", need=need)
             self.__dict__[name] = value
@@ -374,10 +250,14 @@ class Op:
 
     @functools.cached_property
     def _key(self) -> tuple[Any, ...]:
-        return type(self), *(_identity(self.__dict__[k]) for k in type(self).attrs)
+        return type(self), *(identity(self.__dict__[k]) for k in type(self).attrs)
 
     def key(self) -> tuple[Any, ...]:
         """Return a hashable identity of type and attributes."""
+        return self._key
+
+    def content(self) -> Any:
+        """Return the identity: an op may be an attribute of another."""
         return self._key
 
     def __eq__(self, other: object) -> bool:
@@ -485,7 +365,7 @@ class Op:
             value = stack.pop()
             if isinstance(value, Dim):
                 found |= value.symbols
-            elif isinstance(value, (Op, Frozen)):
+            elif isinstance(value, Frozen):
                 found |= value.symbols()
             elif isinstance(value, tuple):
                 stack.extend(value)
@@ -497,7 +377,7 @@ class Op:
         def settle(value: Any) -> Any:
             if isinstance(value, Dim):
                 return value.substitute(sizes)
-            if isinstance(value, (Op, Frozen)):
+            if isinstance(value, Frozen):
                 return value.bind(sizes)
             return tuple(map(settle, value)) if isinstance(value, tuple) else value
 

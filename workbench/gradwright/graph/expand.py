@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..declare import Frozen
 from ..errors import GraphError
-from ..op import Frozen, Op, infer_specs, registry_revision, run_forward
+from ..op import Op, infer_specs, registry_revision, run_forward
 from ..spec import Dim, TensorSpec, known_spec
 from .build import build
 from .graph import Graph

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from ..declare import Frozen, identity
 from ..errors import UnsupportedOpError
-from ..op import OPS, Frozen, Op, _identity
+from ..op import OPS, Op
 
 
 class UnknownOp(Op):
@@ -56,7 +57,7 @@ class UnknownOp(Op):
 
     @functools.cached_property
     def _key(self) -> tuple[Any, ...]:
-        items = tuple((k, _identity(v)) for k, v in self.__dict__["_attributes"].items())
+        items = tuple((k, identity(v)) for k, v in self.__dict__["_attributes"].items())
         return type(self), self.name, self.version, self.n_public, items
 
     def attributes(self) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def check_forward(cls: type[Op], sample: Sample) -> None:
     """``forward`` leaves its inputs alone, takes any strides, and keeps its declared traits."""
     for op, xs in cases(cls, sample):
         held = [None if x is None else x.copy() for x in xs]
-        ys = run_forward(op, held)
+        with np.errstate(all="ignore"):
+            found = op.forward(*held)  # run_forward's inputs could not be written
+        ys = [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
         for i, (x, h) in enumerate(zip(xs, held, strict=True)):
             need(same(x, h), f"forward changes its input {i}: work on a copy")
         for i, (x, y) in ((i, (x, y)) for i, x in enumerate(held) for y in ys if x is not None):
