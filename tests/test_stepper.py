@@ -256,6 +256,8 @@ def test_watches_follow(net):
     assert s.watches()['norm(t["hidden/h"])'] == pytest.approx(np.linalg.norm(h))
     with pytest.raises(GraphError, match="no tensor 'hiden'"):
         s.watch('t["hiden"]')
+    s.unwatch('t["x"][0, :].sum()')
+    assert list(s.watches()) == ['norm(t["hidden/h"])']
 
 
 @pytest.mark.parametrize(

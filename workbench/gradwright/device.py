@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -137,8 +136,3 @@ def open_device(name: str) -> Device:
         raise LoweringError(f"the package for {name!r} offers no device of that name")
     made: Device = _devices[name]()
     return made
-
-
-def known_devices() -> Sequence[str]:
-    """Return the names of the devices that are loaded."""
-    return list(_devices)
