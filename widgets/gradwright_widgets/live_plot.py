@@ -85,6 +85,12 @@ class PlotPanel(BaseWidget):
             self._run += 1
         self._pace.request()
 
+    @property
+    def curves(self) -> list[tuple[str, str]]:
+        """Metric and name of every curve."""
+        with self._points:
+            return list(self._curves)
+
     def points(self, metric: str, name: str = "train") -> tuple[list[float], list[float]]:
         """Return the steps and values of one curve."""
         with self._points:
