@@ -2,8 +2,8 @@
 //
 // Style sheets are inlined as text. A worker is imported as `worker:PATH`: it is bundled on its own and
 // arrives as source text, so that it can be started from a Blob URL wherever the widget happens to run.
-import { build } from "esbuild";
-import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { build, transform } from "esbuild";
+import { mkdirSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -14,9 +14,18 @@ const common = {
   bundle: true,
   format: "esm",
   target: "es2022",
-  loader: { ".css": "text" },
   legalComments: "none",
   logLevel: "warning",
+};
+
+const styleSheet = {
+  name: "style-sheet",
+  setup(plugin) {
+    plugin.onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { code } = await transform(readFileSync(path, "utf8"), { loader: "css", minify: true });
+      return { contents: code, loader: "text" };
+    });
+  },
 };
 
 const workerSource = {
@@ -27,7 +36,7 @@ const workerSource = {
       namespace: "worker-source",
     }));
     plugin.onLoad({ filter: /.*/, namespace: "worker-source" }, async (args) => {
-      const bundle = await build({ ...common, entryPoints: [args.path], format: "iife", minify: true, write: false });
+      const bundle = await build({ ...common, entryPoints: [args.path], format: "esm", minify: true, write: false });
       return { contents: bundle.outputFiles[0].text, loader: "text" };
     });
   },
@@ -41,7 +50,7 @@ if (process.argv.includes("--tests")) {
     outdir: "build/tests",
     outExtension: { ".js": ".mjs" },
     platform: "node",
-    plugins: [workerSource],
+    plugins: [workerSource, styleSheet],
   });
 } else {
   const outdir = resolve(here, "../gradwright_widgets/static");
@@ -53,7 +62,7 @@ if (process.argv.includes("--tests")) {
     outdir,
     minify: true,
     charset: "utf8",
-    plugins: [workerSource],
+    plugins: [workerSource, styleSheet],
   });
   for (const name of names) {
     const { size } = statSync(join(outdir, `${name}.js`));

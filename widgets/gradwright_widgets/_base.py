@@ -18,6 +18,8 @@ import traitlets
 from gradwright.errors import GradwrightError
 from gradwright.train import Record
 
+from ._work import Work
+
 STATIC = Path(__file__).with_name("static")
 _BINARY = (bytes, bytearray, memoryview)
 _HOST_TRAITS = frozenset(anywidget.AnyWidget.class_trait_names())
@@ -76,6 +78,7 @@ class BaseWidget(anywidget.AnyWidget):
 
     module: ClassVar[str]
     _handlers: ClassVar[Mapping[str, str]] = {}
+    _works: Sequence[Work] = ()
 
     height = traitlets.Int(420, min=160, max=4000, help="Height in pixels.").tag(sync=True)
     message = traitlets.Unicode("", help="A line shown below, such as the last error.").tag(
@@ -118,17 +121,40 @@ class BaseWidget(anywidget.AnyWidget):
     def _receive(self, _: Any, content: Any, buffers: Buffers) -> None:
         kind = content.get("kind") if isinstance(content, dict) else None
         method = self._handlers.get(kind) if isinstance(kind, str) else None
-        if method is not None:
-            self.guarded(lambda: getattr(self, method)(content))
+        if method is None:
+            return
+        if "id" in content:  # the page says so when a busy kernel does not answer
+            self.send({"kind": "heard", "id": content["id"]})
+        self.guarded(lambda: getattr(self, method)(content))
 
     def guarded(self, action: Callable[[], object]) -> None:
         """Run what a user asked for; an error of gradwright becomes the line below the panels."""
         try:
             action()
         except GradwrightError as error:
-            self.message = str(error)
+            self.fail(error)
         else:
             self.message = ""
+
+    def background(self, name: str) -> Work:
+        """Return what runs tasks beside the cells; closing the widget stops them.
+
+        An error of a task becomes the line below the panels.
+        """
+        made = Work(name, lambda error: self.fail(error))
+        self._works = (*self._works, made)
+        return made
+
+    def fail(self, error: Exception) -> None:
+        """Show an error as the line below the panels."""
+        plain = isinstance(error, GradwrightError)
+        self.message = str(error) if plain else f"{type(error).__name__}: {error}"
+
+    def close(self) -> None:
+        """Take the widget off all pages, and stop what it runs in the background."""
+        for work in self._works:
+            work.stop()
+        super().close()
 
     def new_view_messages(self) -> list[Message]:
         """Return the messages that bring a new view up to date, beside the traits."""

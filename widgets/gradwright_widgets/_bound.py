@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import traitlets
 
-from gradwright import Graph
+from gradwright import Graph, Tensor
 from gradwright.errors import GraphError
 from gradwright.train import Record
 
@@ -18,11 +18,20 @@ from ._pace import CommandQueue
 from .follow import Follow
 from .graph_spec import frozen
 
+Feeds = Mapping[Any, Any]
+
 
 class GraphWidget(BaseWidget):
     """A widget of a graph, and of a trainer whose steps its commands must not disturb.
 
     It follows the graph after every notebook cell; in a script call ``refresh()``.
+
+    Args:
+        graph: what is shown.
+        trainer: whose steps commands must not disturb.
+        loss: the tensor that is stepped to and checked; default the trainer's.
+        feeds: the example that is stepped through and checked, or a function that returns one;
+            default what the trainer's last step was fed with.
 
     Raises:
         GraphError: something is selected that the graph does not have.
@@ -35,10 +44,21 @@ class GraphWidget(BaseWidget):
         traitlets.Unicode(), help="Names of the variables that training leaves alone."
     ).tag(sync=True)
 
-    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        trainer: Any = None,
+        *,
+        loss: Tensor | str | None = None,
+        feeds: Feeds | Callable[[], Feeds] | None = None,
+        **options: Any,
+    ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"{type(self).__name__} shows a gradwright.Graph, got {graph!r}")
-        self._graph = graph
+        self._graph, self._trainer = graph, trainer
+        # By name: a cell that runs again replaces the tensor.
+        self._loss = None if loss is None else graph[str(getattr(loss, "name", loss))].name
+        self._feeds = feeds
         self.commands = CommandQueue(lambda: getattr(trainer, "status", "") == "paused")
         super().__init__(**{**self._initial(), **options})
         follow_cells(self)
@@ -53,6 +73,37 @@ class GraphWidget(BaseWidget):
     def graph(self) -> Graph:
         """The graph that is shown."""
         return self._graph
+
+    @property
+    def trainer(self) -> Any:
+        """The trainer that is followed, or None."""
+        return self._trainer
+
+    def loss_tensor(self) -> Tensor:
+        """Return the loss that is stepped to and checked; raises GraphError if none is known."""
+        if self._loss is not None:
+            return self._graph[self._loss]
+        if self._trainer is None:
+            raise GraphError(
+                f"no loss of graph {self._graph.name!r} is known here",
+                hint=f'{type(self).__name__}(g, loss="loss", feeds={{"x": X[:8]}})',
+            )
+        loss: Tensor = self._trainer.loss
+        return loss
+
+    def example_feeds(self) -> Feeds:
+        """Return the example to step through and check; raises GraphError if none is known."""
+        if self._feeds is not None:
+            return self._feeds() if callable(self._feeds) else self._feeds
+        last: Feeds = {} if self._trainer is None else self._trainer.last_feeds
+        placeholders = {t.name for t in self._graph.placeholders}
+        if not last and placeholders:
+            raise GraphError(
+                f"graph {self._graph.name!r} has nothing to run on here",
+                facts=["placeholders: " + ", ".join(sorted(placeholders))],
+                hint=f'{type(self).__name__}(g, ..., feeds={{"x": X[:8]}}), or train one step',
+            )
+        return last
 
     @traitlets.validate("selected")
     def _check_selected(self, proposal: Any) -> str:

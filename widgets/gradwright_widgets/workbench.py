@@ -12,6 +12,8 @@ from .graph_view import GraphPanel
 from .live_plot import PlotPanel
 from .parameter_table import ParameterPanel
 
+TABS = ("train", "parameters")
+
 
 class Workbench(GraphPanel, ParameterPanel, PlotPanel):
     """The graph on the left, live curves and parameters on the right.
@@ -43,4 +45,5 @@ class Workbench(GraphPanel, ParameterPanel, PlotPanel):
         panels = (GraphPanel, ParameterPanel, PlotPanel)
         return "".join(panel.to_table(self) for panel in panels)
 
+    tab = traitlets.Enum(TABS, TABS[0], help="The panel in front, on the right.").tag(sync=True)
     height = traitlets.Int(560, min=320, max=4000, help="Height in pixels.").tag(sync=True)

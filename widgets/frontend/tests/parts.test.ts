@@ -8,7 +8,8 @@ import { Painter } from "../src/graph/paint";
 import { escapeXml, fitText, SvgPen } from "../src/graph/pen";
 import { Viewport } from "../src/graph/viewport";
 import { PlotStore, type PlotMessage } from "../src/plot/series";
-import { compact, ticks } from "../src/plot/ticks";
+import { compact } from "../src/ui/format";
+import { ticks } from "../src/plot/ticks";
 import { classifier, specOf } from "./support/graphs";
 
 test("ticks are round, inside the range and not too many", () => {

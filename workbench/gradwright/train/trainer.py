@@ -304,6 +304,11 @@ class Trainer:
         return [t for t in candidates(self.graph, self._chosen) if t.trainable]
 
     @property
+    def loss(self) -> Tensor:
+        """Return the loss that is trained."""
+        return now(self.graph, self._loss)
+
+    @property
     def values(self) -> Values:
         """Return the values that are trained: those of the session, usually the graph's."""
         return self.session.values

@@ -1,26 +1,37 @@
 // Asks for layouts: small graphs are laid out in place, large ones in a worker, and again in place where the host
-// page forbids workers.
+// page forbids workers. Either way the layout is a module inside this bundle, loaded from a Blob like the bundle itself.
 
 import source from "worker:./worker.ts";
-import { LayoutEngine } from "./engine";
+import type { LayoutEngine } from "./engine";
 import type { GraphModel } from "./model";
 import type { Scene } from "./scene";
 
 /** Up to here a layout takes less time than starting a worker. */
 const IN_PLACE = 400;
 
+type LayoutModule = typeof import("./worker");
+let loaded: Promise<LayoutModule> | undefined;
+
+function moduleUrl(): string {
+  return URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+}
+
+function load(): Promise<LayoutModule> {
+  return (loaded ??= import(/* @vite-ignore */ moduleUrl()) as Promise<LayoutModule>);
+}
+
 export class LayoutClient {
   private worker: Worker | undefined;
   private engine: LayoutEngine | undefined;
   private ticket = 0;
-  private readonly waiting = new Map<number, { open: number[]; resolve: (scene: Scene) => void }>();
+  private readonly waiting = new Map<number, { open: number[]; resolve: (scene: Promise<Scene> | Scene) => void }>();
 
   constructor(private readonly model: GraphModel) {
     if (model.n > IN_PLACE) this.start();
   }
 
   layout(open: number[]): Promise<Scene> {
-    if (!this.worker) return Promise.resolve(this.inPlace(open));
+    if (!this.worker) return this.inPlace(open);
     return new Promise((resolve) => {
       const ticket = ++this.ticket;
       this.waiting.set(ticket, { open, resolve });
@@ -28,15 +39,15 @@ export class LayoutClient {
     });
   }
 
-  private inPlace(open: number[]): Scene {
-    this.engine ??= new LayoutEngine(this.model);
+  private async inPlace(open: number[]): Promise<Scene> {
+    this.engine ??= (await load()).engineOf(this.model.spec);
     return this.engine.layout(open);
   }
 
   private start(): void {
-    const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+    const url = moduleUrl();
     try {
-      const worker = new Worker(url);
+      const worker = new Worker(url, { type: "module" });
       worker.onmessage = ({ data }: MessageEvent<{ ticket: number; scene: Scene }>) => {
         URL.revokeObjectURL(url);
         this.waiting.get(data.ticket)?.resolve(data.scene);

@@ -4,6 +4,8 @@
 import { Cleanup, commit, type Model } from "../ui/afm";
 import { button, element, everyFrame, ICONS, Surface } from "../ui/dom";
 import { readTheme, watchTheme, type Theme } from "../ui/theme";
+import { addStyle } from "../ui/style";
+import css from "./graph.css";
 import { LayoutClient } from "./client";
 import { countOf, describe, type Face } from "./describe";
 import { GraphModel, type GraphSpec } from "./model";
@@ -13,6 +15,8 @@ import { CanvasPen, SvgPen } from "./pen";
 import { hit, linesOf, placesOf } from "./scene";
 import { HEADER } from "./engine";
 import { Viewport } from "./viewport";
+
+addStyle(css);
 
 const NONE = -1;
 /** A pointer that moves less than this between press and release has clicked. */

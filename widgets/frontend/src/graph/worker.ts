@@ -1,4 +1,5 @@
-// The layout in a thread of its own: takes a graph once, then sets of open scopes, and answers with scenes.
+// The layout as a module of its own. In a worker it takes a graph once, then sets of open scopes, and answers with
+// scenes; a page that forbids workers imports it and calls `engineOf`.
 
 import { LayoutEngine } from "./engine";
 import { GraphModel, type GraphSpec } from "./model";
@@ -6,16 +7,22 @@ import { transferables } from "./scene";
 
 export type Request = { spec: GraphSpec } | { open: number[]; ticket: number };
 
+export function engineOf(spec: GraphSpec): LayoutEngine {
+  return new LayoutEngine(new GraphModel(spec));
+}
+
 const scope = globalThis as unknown as {
   onmessage: (event: MessageEvent<Request>) => void;
   postMessage(message: unknown, transfer: ArrayBuffer[]): void;
 };
-let engine: LayoutEngine | undefined;
 
-scope.onmessage = ({ data }) => {
-  if ("spec" in data) engine = new LayoutEngine(new GraphModel(data.spec));
-  else if (engine) {
-    const scene = engine.layout(data.open);
-    scope.postMessage({ ticket: data.ticket, scene }, transferables(scene));
-  }
-};
+if (typeof document === "undefined") {
+  let engine: LayoutEngine | undefined;
+  scope.onmessage = ({ data }) => {
+    if ("spec" in data) engine = engineOf(data.spec);
+    else if (engine) {
+      const scene = engine.layout(data.open);
+      scope.postMessage({ ticket: data.ticket, scene }, transferables(scene));
+    }
+  };
+}

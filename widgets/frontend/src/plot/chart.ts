@@ -2,7 +2,8 @@
 
 import type { Theme } from "../ui/theme";
 import type { Series } from "./series";
-import { compact, ticks } from "./ticks";
+import { compact } from "../ui/format";
+import { ticks } from "./ticks";
 
 export interface Area {
   x: number;

@@ -4,8 +4,12 @@ import { Cleanup, type Model } from "../ui/afm";
 import { element, everyFrame, Surface } from "../ui/dom";
 import { readTheme, watchTheme } from "../ui/theme";
 import { Chart, valueRange, type Area, type Stroke } from "./chart";
+import { addStyle } from "../ui/style";
+import css from "./plot.css";
 import { PlotStore, type PlotMessage, type Series } from "./series";
-import { compact } from "./ticks";
+import { compact } from "../ui/format";
+
+addStyle(css);
 
 const LEFT = 52;
 const RIGHT = 14;

@@ -1,8 +1,13 @@
 // The parameters of a graph with a box that freezes them, over the traits `parameters`, `frozen` and `selected`.
 // The kernel decides: a box shows what it reports, and waits visibly for its answer.
 
-import { Cleanup, commit, type Model } from "../ui/afm";
+import { ask, Cleanup, commit, type Model } from "../ui/afm";
 import { element } from "../ui/dom";
+import { shapeText } from "../ui/format";
+import { addStyle } from "../ui/style";
+import css from "./parameters.css";
+
+addStyle(css);
 
 interface Parameter {
   name: string;
@@ -39,7 +44,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
         const frozen = box.checked;
         box.indeterminate = true;
         row.dataset.waiting = "true";
-        model.send({ kind: "parameters.freeze", name, frozen });
+        ask(model, "parameters.freeze", { name, frozen });
       });
       const link = element("button", { type: "button", class: "gw-link", title: name }, name);
       link.addEventListener("click", () => commit(model, "selected", model.get("selected") === name ? "" : name));
@@ -48,7 +53,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
         { "data-name": name },
         element("td", { class: "gw-cell-check" }, box),
         element("td", { class: "gw-cell-name" }, link),
-        element("td", {}, shape.length ? shape.join(" × ") : "scalar"),
+        element("td", {}, shapeText(shape)),
         element("td", {}, dtype),
         element("td", { class: "gw-cell-number" }, count.toLocaleString("en")),
       );
@@ -90,7 +95,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
   cleanup.model(model, "change:selected", onSelected);
   // The kernel answers every request, also one that changes nothing or fails.
   cleanup.model(model, "msg:custom", (content: { kind?: string }) => {
-    if (content.kind === "parameters.done") onFrozen();
+    if (content.kind === "parameters.done" || content.kind === "refused") onFrozen();
   });
   cleanup.add(() => root.remove());
   build();

@@ -9,6 +9,11 @@ export interface Model {
   off(event: string, callback: (...args: never[]) => void): void;
 }
 
+/** Whether the widget is shown from a file, without a kernel that could do anything. */
+export function isSaved(model: Model): boolean {
+  return "saved" in model;
+}
+
 export interface RenderContext {
   model: Model;
   el: HTMLElement;
@@ -49,4 +54,47 @@ export class Cleanup {
 export function commit(model: Model, key: string, value: unknown): void {
   model.set(key, value);
   model.save_changes();
+}
+
+const PATIENCE = 2000; // ms; a kernel that can hear answers within 50
+const unheard = new WeakMap<Model, Set<number>>();
+let requests = 0;
+
+/**
+ * Asks the kernel to do something, `{kind, ...facts}`. A kernel that runs a cell and has no subshells hears it only
+ * when the cell ends; the shell says so while there is no answer.
+ */
+export function ask(model: Model, kind: string, facts: Record<string, unknown> = {}): void {
+  const id = ++requests;
+  const waiting = unheard.get(model) ?? new Set();
+  unheard.set(model, waiting);
+  const settle = (): void => {
+    clearTimeout(timer);
+    model.off("msg:custom", onAnswer);
+    if (waiting.delete(id)) listeners.get(model)?.forEach((listener) => listener());
+  };
+  const onAnswer = (content: { kind?: string; id?: number }): void => {
+    if ((content.kind === "heard" || content.kind === "refused") && content.id === id) settle();
+  };
+  const timer = setTimeout(() => {
+    waiting.add(id);
+    listeners.get(model)?.forEach((listener) => listener());
+  }, PATIENCE);
+  model.on("msg:custom", onAnswer);
+  model.send({ kind, id, ...facts });
+}
+
+const listeners = new WeakMap<Model, Set<() => void>>();
+
+/** Calls back when requests begin to wait for a busy kernel, and when it has heard them. */
+export function onWaiting(model: Model, listener: () => void): () => void {
+  const known = listeners.get(model) ?? new Set();
+  listeners.set(model, known);
+  known.add(listener);
+  return () => known.delete(listener);
+}
+
+/** How many requests the kernel has not heard yet, though it had the time. */
+export function waitingRequests(model: Model): number {
+  return unheard.get(model)?.size ?? 0;
 }

@@ -1,5 +1,9 @@
 // Small helpers for building DOM. Everything that comes from a graph goes through text nodes, never through HTML.
 
+import { icon } from "./icons";
+
+export { ICONS } from "./icons";
+
 type Attributes = Record<string, string | number | boolean | undefined>;
 
 export function element<K extends keyof HTMLElementTagNameMap>(
@@ -14,34 +18,30 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
-const SVG = "http://www.w3.org/2000/svg";
-
-/** A 16 by 16 icon of lines in the colour of the text around it. */
-export function icon(path: string): SVGSVGElement {
-  const svg = document.createElementNS(SVG, "svg");
-  for (const [key, value] of Object.entries({ viewBox: "0 0 16 16", class: "gw-icon", "aria-hidden": "true" })) {
-    svg.setAttribute(key, value);
-  }
-  const line = document.createElementNS(SVG, "path");
-  line.setAttribute("d", path);
-  svg.append(line);
-  return svg;
-}
-
-export const ICONS = {
-  fit: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
-  plus: "M8 3v10M3 8h10",
-  minus: "M3 8h10",
-  open: "M3 6l5 4 5-4M3 2.5h10M3 13.5h10",
-  close: "M3 10l5-4 5 4M3 2.5h10M3 13.5h10",
-  outline: "M6 3.5h7.5M6 8h7.5M6 12.5h7.5M2.5 3.5h.5M2.5 8h.5M2.5 12.5h.5",
-  save: "M8 2.5v7M5 7l3 3 3-3M3 13.5h10",
-} as const;
-
 export function button(path: string, label: string, onClick: () => void): HTMLButtonElement {
   const node = element("button", { type: "button", class: "gw-button", title: label, "aria-label": label });
   node.append(icon(path));
   node.addEventListener("click", onClick);
+  return node;
+}
+
+/** A button with a word on it; `main` for the one thing to do next. */
+export function action(label: string, onClick: () => void, main = false): HTMLButtonElement {
+  const node = element("button", { type: "button", class: main ? "gw-action gw-action-main" : "gw-action" }, label);
+  node.addEventListener("click", onClick);
+  return node;
+}
+
+/** A label before a control. */
+export function field(label: string, control: HTMLElement): HTMLLabelElement {
+  return element("label", { class: "gw-field" }, label, control);
+}
+
+/** A menu of [value, text] pairs. */
+export function select(label: string, options: readonly (readonly [string, string])[], onChange: (value: string) => void): HTMLSelectElement {
+  const node = element("select", { class: "gw-select", "aria-label": label, title: label });
+  node.append(...options.map(([value, text]) => element("option", { value }, text)));
+  node.addEventListener("change", () => onChange(node.value));
   return node;
 }
 

@@ -1,9 +1,14 @@
 // What every widget has around its panels: style sheet, height, keyboard manners, the message line, and a way to live
 // in a file without a kernel.
 
-import css from "../style.css";
-import { Cleanup, type Model, type RenderContext, type Widget } from "./afm";
+import { Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
 import { element } from "./dom";
+import { styleSheet } from "./style";
+
+const GONE = "The kernel that drew this is gone. Run the cell again to bring it back to life; until then this is a still view.";
+const BUSY =
+  "The kernel is busy with a cell and cannot hear this panel; it will when the cell ends. " +
+  "Training and checks that are started from a panel can always be paused and stopped.";
 
 export type Factory = () => Widget;
 
@@ -23,10 +28,17 @@ export function defineWidget<Shared>(
       },
       render({ model, el }: RenderContext) {
         const root = element("div", { class: "gw", "data-lm-suppress-shortcuts": "true" });
-        root.append(element("style", {}, css)); // in the view itself: the host may use a shadow root
+        root.append(element("style", {}, styleSheet())); // in the view itself: the host may use a shadow root
         el.append(root);
         const cleanup = new Cleanup();
         const message = element("div", { class: "gw-message", role: "alert", hidden: true });
+        const notice = element("div", { class: "gw-message gw-notice", role: "status", hidden: true });
+        const onKernel = (): void => {
+          const gone = root.closest(".jupyter-widgets-disconnected") !== null;
+          root.toggleAttribute("data-disconnected", gone);
+          notice.textContent = gone ? GONE : waitingRequests(model) ? BUSY : "";
+          notice.hidden = !notice.textContent;
+        };
         const update = (): void => {
           root.style.setProperty("--gw-height", `${Number(model.get("height")) || 420}px`);
           message.textContent = String(model.get("message") ?? "");
@@ -34,8 +46,10 @@ export function defineWidget<Shared>(
         };
         cleanup.model(model, "change:height", update);
         cleanup.model(model, "change:message", update);
+        cleanup.model(model, "comm_live_update", () => setTimeout(onKernel)); // after the host has marked its view
+        cleanup.add(onWaiting(model, onKernel));
         cleanup.add(mount(root, model, (shared ??= prepare(model))));
-        root.append(message);
+        root.append(notice, message);
         update();
         return () => {
           cleanup.run();
@@ -57,7 +71,8 @@ export function openSaved(factory: Factory, el: HTMLElement, saved: Saved): void
   const state = revive(saved.state) as Record<string, unknown>;
   const listeners = new Map<string, Set<(...args: unknown[]) => void>>();
   const emit = (event: string, ...args: unknown[]): void => listeners.get(event)?.forEach((callback) => callback(...args));
-  const model: Model = {
+  const model: Model & { saved: true } = {
+    saved: true,
     get: (key) => state[key],
     set: (key, value) => {
       state[key] = value;
@@ -65,13 +80,13 @@ export function openSaved(factory: Factory, el: HTMLElement, saved: Saved): void
     },
     save_changes: () => undefined,
     send: (content) => {
-      const { kind } = content as { kind: string };
+      const { kind, id } = content as { kind: string; id?: number };
       queueMicrotask(() => {
         if (kind.endsWith(".sync")) for (const m of saved.messages) emit("msg:custom", m.content, revive(m.buffers));
-        else if (kind === "parameters.freeze") {
-          state.message = "This is a saved view: open the notebook to freeze parameters.";
+        else {
+          state.message = "This is a saved view: open the notebook to change anything.";
           emit("change:message");
-          emit("change:frozen");
+          emit("msg:custom", { kind: "refused", id }, []);
         }
       });
     },
