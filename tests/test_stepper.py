@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -125,7 +126,7 @@ def test_breakpoints_by_value(net):
     assert stop.node.name == "hidden/h" and stop.breakpoint is b and b.hits == 1
     s.clear(b)
     s.reset()
-    b = s.break_at(op="mul", when='max(value) < max(t["hidden/h"])')
+    b = s.break_at("mul", when='max(value) < max(t["hidden/h"])')
     assert s.run().node.name == "mul" and "when" in str(b)
     s.clear()
     s.edit("hidden/h", np.full((2, 2), np.nan))
@@ -474,3 +475,136 @@ def test_looking_at_every_value_runs_each_op_once_more():
     before = s.executed
     assert s.find_nonfinite() is None
     assert s.executed - before <= 400
+
+
+def test_a_run_stops_inside_composites(net):
+    s = stepper(net)
+    s.break_at(op="sub")
+    stop = s.run()
+    assert stop.reason == "breakpoint" and s.path == "centred/sub" and s.depth == 1
+    assert s.value("centred/mean").shape == (2, 1)
+    assert s.run().reason == "end" and s.depth == 0  # a run goes on after the composite
+    s.clear()
+    s.reset()
+    s.break_at("centred/mul", above=0.0)
+    assert s.run().node.name == "mul" and s.depth == 1  # conditions look at values inside, too
+    s.clear()
+    s.reset()
+    s.break_at("centred*")  # what fits the composite itself stops there, and does not go inside
+    assert s.run().node.name == "centred" and s.run().reason == "end"
+    s.clear()
+    s.reset()
+    s.break_at(nan=True)
+    s.break_at("centred", above=-1.0)
+    assert s.run().node.name == "centred" and s.depth == 0
+
+
+def test_going_through_a_composite_keeps_known_bits():
+    g = gw.Graph()
+    x = g.placeholder("x", (4, 33))
+    w, b = g.variable("w", (33,), init=1.0), g.variable("b", (33,))
+    y = (gw.nn.layer_norm(x, w, b, name="ln") * 3.0).sum(name="y")
+    s = gw.Stepper(g, [y], {"x": np.random.default_rng(0).standard_normal((4, 33))})
+    s.run()
+    before = s.value("ln").tobytes(), s.value("y").tobytes()
+    s.run_to("ln")
+    s.into()
+    s.out()
+    s.run()
+    assert (s.value("ln").tobytes(), s.value("y").tobytes()) == before
+
+
+def test_a_run_can_be_stopped(net):
+    s = stepper(net)
+    polls = iter([False, False, True])
+    stop = s.run(stop=lambda: next(polls))
+    assert stop.reason == "stopped" and s.position == 2 and s.last_stop is stop
+    assert s.find_nonfinite(stop=lambda: True) is None and s.last_stop.reason == "stopped"
+    s.step()
+    assert s.last_stop is None
+
+
+def test_listeners_hear_every_change_once(net):
+    s = stepper(net)
+    heard = []
+    end = s.listen(lambda: heard.append(s.position))
+    s.step(3)
+    s.run_to("hidden/h")  # goes back in steps, and says so once
+    b = s.break_at(op="sum")
+    s.clear(b)
+    s.watch('t["x"]')
+    s.edit("hidden/matmul", np.zeros((2, 2)))
+    assert [n.name for n in s.pending] == [] and len(heard) == 6
+    s.step(2)
+    s.edit("hidden/matmul", np.ones((2, 2)))
+    assert [n.name for n in s.pending] == ["hidden/h", "centred"]
+    revision = s.revision
+    s.rerun()
+    assert s.pending == [] and s.revision == revision + 1 and len(heard) == 9
+    with pytest.raises(GraphError):
+        s.run_to("nothing")
+    assert len(heard) == 10  # a failed move may have moved
+    end()
+    s.step()
+    assert len(heard) == 10
+
+
+def test_one_thread_moves_at_a_time(net, monkeypatch):
+    monkeypatch.setattr("gradwright.debug.turns.PATIENCE", 0.01)
+    s = stepper(net)
+    errors = []
+
+    def other():
+        try:
+            s.step()
+        except GraphError as error:
+            errors.append(str(error))
+
+    def stop():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        return True
+
+    assert s.run(stop=stop).reason == "stopped"
+    assert s.position == 0 and "another thread" in errors[0]
+
+
+def test_a_copy_runs_by_itself_with_the_edits(net):
+    s = stepper(net)
+    s.run()
+    s.edit("hidden/h", np.ones((2, 2)))
+    s.edit("x", FEEDS["x"] + 1)
+    s.rerun()
+    copy = s.copy()
+    assert copy.position == 0 and copy.run().reason == "end"
+    assert [a.tobytes() for a in copy.results()] == [a.tobytes() for a in s.results()]
+    copy.edit("hidden/h", np.zeros((2, 2)))
+    copy.rerun()
+    assert s.value("hidden/h").sum() == 4
+
+
+def test_an_infinity_that_is_meant_is_no_origin():
+    def find(mask, data=0.0, of=gw.nn.softmax):
+        g = gw.Graph()
+        x = g.placeholder("x", (2, 3))
+        y = of(x + g.constant(np.array(mask, np.float32), name="mask"), name="y")
+        loss = (y * y).sum(name="loss")
+        feeds = {"x": np.full((2, 3), data)}
+        return gw.Stepper(g, [loss, *gw.gradients(loss, [x])], feeds).find_nonfinite()
+
+    inf = np.inf
+    assert find([0, -inf, 0]) is None
+    origin = find([-inf, -inf, -inf])  # softmax of nothing
+    assert origin.node.op.name == "softmax" and origin.outputs[0].n_nan == 6
+    assert "softmax" in repr(origin) and len(repr(origin)) < 60
+    origin = find([0, 0, 0], inf, gw.abs)  # infinite data that reaches the loss
+    assert origin.direction == "source" and origin.node.name == "x"
+    assert find([0, np.nan, 0]).direction == "source"
+
+
+def test_a_breakpoint_has_a_short_repr(net):
+    s = stepper(net)
+    b = s.break_at(op="mul", above=1)
+    b.enabled = False
+    assert repr(b) == "<Breakpoint #1 op mul when |max| > 1: off, 0 hits>"

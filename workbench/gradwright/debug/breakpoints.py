@@ -5,18 +5,19 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..control import Cond
 from ..errors import GraphError
-from ..graph import Node
+from ..graph import Node, SubGraph, expansion
 from .expression import Expression
 
 
-@dataclass
+@dataclass(repr=False)
 class Breakpoint:
     """A place (name pattern, op, scope, regex) and a condition on the value; both must fit.
 
@@ -50,6 +51,15 @@ class Breakpoint:
             and (self.regex is None or self.regex.search(path) is not None)
         )
 
+    def points_into(self, node: Node, path: str) -> bool:
+        """Tell, cheaply, whether a node inside this one may be meant and this one is not."""
+        below = path + "/"
+        for pattern in (self.name, self.scope):
+            literal = "" if pattern is None else re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+            if not literal.startswith(below[: len(literal)]):
+                return False
+        return self.enabled and not self.fits_place(node, path)
+
     def fits_value(self, value: Any, tensors: Mapping[str, Any]) -> bool:
         """Tell whether the value fulfils the condition."""
         array = np.asarray(value)
@@ -80,6 +90,32 @@ class Breakpoint:
             conditions.append(self.when.text)
         text = " and ".join(places) or "any node"
         return f"#{self.number} {text}" + (f" when {' or '.join(conditions)}" if conditions else "")
+
+    def __repr__(self) -> str:
+        return f"<Breakpoint {self}: {'' if self.enabled else 'off, '}{self.hits} hits>"
+
+
+def fits_within(breakpoints: Sequence[Breakpoint], inner: SubGraph, path: str) -> bool:
+    """Tell whether a breakpoint fits a node of what ``path`` stands for, at any depth."""
+    for node in inner.nodes:
+        if node.kind != "array":
+            continue
+        below = f"{path}/{node.name}"
+        if any(b.fits_place(node, below) for b in breakpoints):
+            return True
+        inward = [b for b in breakpoints if b.points_into(node, below)]
+        if inward and any(fits_within(inward, held, below) for held in _held(node)):
+            return True
+    return False
+
+
+def _held(node: Node) -> list[SubGraph]:
+    """Return what a node may stand for: an expansion, or either branch of a cond."""
+    if isinstance(node.op, Cond):
+        return [node.op.then_branch, node.op.else_branch]
+    if not node.op.is_composite():
+        return []
+    return [expansion(node.op, [None if t is None else t.spec for t in node.inputs])]
 
 
 def make_breakpoint(

@@ -60,6 +60,20 @@ class Frame:
         self._checkpoints: dict[int, dict[Tensor, Array]] | None = None
         """By position, what later steps need; None while all values are kept."""
 
+    def copy(self) -> Frame:
+        """Return a frame at the start of the same steps, with what was edited here."""
+        made = Frame(
+            self.label,
+            self.steps,
+            self._start,
+            self.outputs,
+            training=self.training,
+            max_bytes=self.max_bytes,
+            sizes={s: self._sizes[s] for s in self._fixed},
+        )
+        made.overrides = dict(self.overrides)
+        return made
+
     @staticmethod
     def _sources(order: Sequence[Node], given: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
         env = dict(given)
@@ -115,10 +129,15 @@ class Frame:
         self._advance()
 
     def finish_with(self, ys: Iterable[Array]) -> None:
-        """Take the current node's outputs from a frame that ran inside it."""
-        if self._reach < self.position:
-            self._recompute(self.position)
-        self._store(self.steps[self.position], tuple(ys))
+        """Take the current node's outputs from a frame that ran inside it, unless they are known.
+
+        What is known stays, to the bit: a composite may compute faster, in another order of sums.
+        """
+        node = self.steps[self.position]
+        if not all(t in self._env for t in node.outputs):
+            if self._reach < self.position:
+                self._recompute(self.position)
+            self._store(node, tuple(ys))
         self._advance()
 
     def _advance(self) -> None:

@@ -61,6 +61,9 @@ class Origin:
     chain: tuple[str, ...]
     """Names of the nodes from the origin to the fetch it spoils first."""
 
+    def __repr__(self) -> str:
+        return f"<Origin {self.direction}: {self.node.op.name} {self.node.name!r}>"
+
     def __str__(self) -> str:
         of = f" (gradient of {self.node.origin.name!r})" if self.node.origin is not None else ""
         lines = [
@@ -73,17 +76,33 @@ class Origin:
 
 
 def find_origin(frame: Frame, fetches: Sequence[Tensor]) -> Origin | None:
-    """Return the first node that makes something non-finite out of finite inputs, or None."""
+    """Return the first node that makes something non-finite out of finite inputs, or None.
+
+    An Inf in a feed or a constant may be meant: a mask adds -∞ before a softmax. What it spoils is
+    excused as long as no NaN comes of it and it reaches no fetch.
+    """
     spoiled: set[Tensor] = set()
+    excused: dict[Tensor, Tensor] = {}  # by tensor that holds Inf, where the Inf came from
     for t in _sources(frame):
-        if not _is_finite(frame.value(t)):
-            return _origin(frame, t.node, "source", fetches)
+        array = frame.value(t)
+        if not _is_finite(array):
+            if t.kind == "variable" or _has_nan(array):
+                return _origin(frame, t.node, "source", fetches)
+            excused[t] = t
     for node in frame.steps:
         bad = [t for t in node.outputs if not _is_finite(frame.value(t))]
-        if bad and not any(t in spoiled for t in node.inputs if t is not None):
+        if not bad:
+            continue
+        given = [t for t in node.inputs if t is not None]
+        meant = next((excused[t] for t in given if t in excused), None)
+        if meant is not None and not any(_has_nan(frame.value(t)) for t in bad):
+            excused.update(dict.fromkeys(bad, meant))
+        elif not any(t in spoiled for t in given):
             return _origin(frame, node, "backward" if node.derived else "forward", fetches)
-        spoiled.update(bad)
-    return None
+        else:
+            spoiled.update(bad)
+    reached = next((excused[t] for t in fetches if t in excused), None)
+    return None if reached is None else _origin(frame, reached.node, "source", fetches)
 
 
 def _sources(frame: Frame) -> list[Tensor]:
@@ -92,9 +111,15 @@ def _sources(frame: Frame) -> list[Tensor]:
 
 
 def _is_finite(array: Array) -> bool:
-    if array.dtype.kind not in "fcV":
-        return True
-    return bool(np.isfinite(array.astype(np.float32) if array.dtype.kind == "V" else array).all())
+    return array.dtype.kind not in "fcV" or bool(np.isfinite(_wide(array)).all())
+
+
+def _has_nan(array: Array) -> bool:
+    return array.dtype.kind in "fcV" and bool(np.isnan(_wide(array)).any())
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
 
 
 def _origin(frame: Frame, node: Node, direction: str, fetches: Sequence[Tensor]) -> Origin:

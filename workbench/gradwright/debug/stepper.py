@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +14,21 @@ from ..graph import Graph, Node, SubGraph, Tensor, Values, ancestors, coerce, ex
 from ..op import OPS
 from ..session import as_feed
 from ..spec import TensorSpec, known_spec
-from .breakpoints import Breakpoint, make_breakpoint
+from .breakpoints import Breakpoint, fits_within, make_breakpoint
 from .expression import Expression
 from .frame import Frame
 from .nonfinite import Origin, find_origin
+from .turns import Turns, changes
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a run stopped: ``end``, ``breakpoint``, ``target`` or ``error``, and where."""
+    """Why a run stopped, and where.
+
+    ``reason`` is ``end``, ``breakpoint``, ``target``, ``error``, or ``stopped`` if it was asked to.
+    """
 
     reason: str
     node: Node | None = None
@@ -37,12 +41,13 @@ class Stop:
         return f"<Stop: {self.reason}{place}{detail}{f': {self.error}' if self.error else ''}>"
 
 
-class Stepper:
+class Stepper(Turns):
     """Executes what ``fetches`` need, one node at a time, and keeps every value at hand.
 
     It works on a snapshot: neither stepping nor editing changes the graph's values. Nodes of the
     user's layer come first, then gradients. Memory beyond ``max_bytes`` is saved by keeping
-    checkpoints; going back then re-executes at most √n ops.
+    checkpoints; going back then re-executes at most √n ops. One thread moves at a time: another
+    that tries meanwhile gets a GraphError.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -71,6 +76,11 @@ class Stepper:
         max_bytes: int = 1 << 30,
     ) -> None:
         chosen = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
+        super().__init__()
+        self.last_stop: Stop | None = None
+        """How the last move ended, if it was a run or an op failed."""
+        self.revision = 0
+        """Grows whenever values change that were seen before: with edits and reruns."""
         self.graph = graph
         self.fetches = [graph[f] if isinstance(f, str) else graph.check_member(f) for f in chosen]
         self.training, self._max_bytes = training, max_bytes
@@ -101,6 +111,11 @@ class Stepper:
     def frame(self) -> Frame:
         """The innermost level: the graph, or a composite that was stepped into."""
         return self._frames[-1]
+
+    @property
+    def levels(self) -> tuple[Frame, ...]:
+        """The graph and the composites that were stepped into, outermost first."""
+        return tuple(self._frames)
 
     @property
     def depth(self) -> int:
@@ -147,35 +162,45 @@ class Stepper:
 
     # -- moving ----------------------------------------------------------------------------------
 
+    @changes
     def step(self, n: int = 1) -> Node | None:
         """Run ``n`` nodes of this level; at the end of a composite return to the level above."""
         for _ in range(n):
-            self._settle_edits()
+            self._begin()
             if self.current is None:
                 if self.depth == 0:
                     break
                 self.out()
             else:
-                self.frame.forward()
+                self._forward()
                 if self.current is None and self.depth:
                     self.out()
         return self.current
 
+    @changes
     def back(self, n: int = 1) -> Node | None:
         """Go back ``n`` nodes; from the start of a composite to before it."""
         for _ in range(n):
-            self._settle_edits()
+            self._begin()
             if self.frame.position > 0:
                 self.frame.backward()
             elif self.depth:
                 self._leave()
         return self.current
 
-    def run(self) -> Stop:
-        """Run to the next breakpoint, an error, or the end."""
-        return self._run(None)
+    @changes
+    def run(self, *, stop: Callable[[], bool] | None = None) -> Stop:
+        """Run to the next breakpoint, an error, or the end.
 
-    def run_to(self, target: str | Tensor | Node) -> Stop:
+        A composite is entered if a breakpoint fits a node inside that does not fit the composite
+        itself. ``stop()`` is asked before every op whether to stop there.
+        """
+        return self._run(None, stop)
+
+    @changes
+    def run_to(
+        self, target: str | Tensor | Node, *, stop: Callable[[], bool] | None = None
+    ) -> Stop:
         """Run until ``target`` is the next node to run; goes back if it has run already."""
         node = target if isinstance(target, Node) else self._find(target)[1].node
         if node not in self.frame.index:
@@ -185,55 +210,68 @@ class Stepper:
             )
         while self.frame.position > self.frame.index[node]:
             self.back()
-        return self._run(node)
+        return self._run(node, stop)
 
+    @changes
     def reset(self) -> None:
         """Go back to before the first node; edits stay."""
-        self._settle_edits()
+        self._begin()
         while self.depth:
             self._leave()
         self.frame.position = 0
 
+    @changes
     def into(self) -> Node | None:
         """Step into the current node: a composite's expansion, or the branch that a cond takes."""
-        self._settle_edits()
-        node, frame = self.current, self.frame
+        self._begin()
+        node = self.current
         if node is None:
             raise GraphError("everything has run", hint="back() first")
-        xs = frame.inputs(node)
-        op = frame.op(node)
-        if isinstance(op, Cond):
-            inner: SubGraph = op.chosen(xs[0])
-            arrays = [x for x in xs[1:] if x is not None]
-        elif op.is_composite():
-            inner = expansion(op, [None if x is None else known_spec(x) for x in xs])
-            arrays = [x for x in xs if x is not None]
-        else:
+        if not self._enter(node):
             raise GraphError(
                 f"{node.op.name} {node.name!r} is primitive: there is nothing inside", hint="step()"
             )
-        given = dict(zip(inner.inputs, arrays, strict=True))
+        return self.current
+
+    def _inside(self, node: Node) -> tuple[SubGraph, list[Array]] | None:
+        """Return what the next node stands for and its inputs; None for a primitive."""
+        op = self.frame.op(node)
+        if isinstance(op, Cond):
+            pred, *captured = self.frame.inputs(node)
+            return op.chosen(pred), [x for x in captured if x is not None]
+        if not op.is_composite():
+            return None
+        xs = self.frame.inputs(node)
+        inner = expansion(op, [None if x is None else known_spec(x) for x in xs])
+        return inner, [x for x in xs if x is not None]
+
+    def _enter(self, node: Node) -> bool:
+        found = self._inside(node)
+        if found is None:
+            return False
+        inner, arrays = found
         self._frames.append(
             Frame(
                 self._path(node),
                 inner.nodes,
-                given,
+                dict(zip(inner.inputs, arrays, strict=True)),
                 inner.outputs,
                 training=self.training,
                 max_bytes=self._max_bytes,
                 sizes=inner.sizes,
             )
         )
-        return self.current
+        return True
 
+    @changes
     def out(self) -> Node | None:
         """Finish this composite and return to the level above, after it."""
         if not self.depth:
             raise GraphError("already at the graph itself")
-        self._settle_edits()
+        self._begin()
         inner = self.frame
         while inner.current is not None:
-            inner.forward()
+            self._forward()
         ys = [inner.value(t) for t in inner.outputs]
         self._leave()
         node = self.frame.steps[self.frame.position]
@@ -249,6 +287,7 @@ class Stepper:
         inner = self._frames.pop()
         self.frame.executed += inner.executed
 
+    @changes
     def into_gradient(self, of: str | Tensor | Node | None = None) -> Stop:
         """Run to the first gradient node, or to the first one that belongs to the node ``of``."""
         while self.depth:
@@ -262,32 +301,61 @@ class Stepper:
             f"the fetches hold {what}", hint="Stepper(g, fetches=[loss, *gw.gradients(loss, [w])])"
         )
 
-    def _run(self, target: Node | None) -> Stop:
+    def _begin(self) -> None:
+        self.last_stop = None
         self._settle_edits()
-        first = True
-        level = self.depth
-        while self.depth == level and (node := self.current) is not None:
-            if node is target:
-                return Stop("target", node)
-            path = self._path(node)
-            places = [b for b in self.breakpoints if b.fits_place(node, path)]
-            plain = [b for b in places if not b.is_conditional]
-            if plain and not first:
-                plain[0].hits += 1
-                return Stop("breakpoint", node, plain[0])
-            first = False
-            try:
-                self.frame.forward()
-            except Exception as error:
-                return Stop("error", node, error=error)
-            for b in places:
+
+    def _forward(self) -> None:
+        node = self.frame.steps[self.frame.position]
+        try:
+            self.frame.forward()
+        except Exception as error:
+            self.last_stop = Stop("error", node, error=error)
+            raise
+
+    def _run(self, target: Node | None, stop: Callable[[], bool] | None = None) -> Stop:
+        self._begin()
+        self.last_stop = found = self._run_until(target, stop)
+        return found
+
+    def _run_until(self, target: Node | None, stop: Callable[[], bool] | None) -> Stop:
+        standing = True  # the breakpoint where we stand has stopped us before
+        while (node := self.current) is not None or self.depth:
+            if node is None:
+                self.out()
+                node = self.frame.steps[self.position - 1]
+            else:
+                if node is target:
+                    return Stop("target", node)
+                if stop is not None and stop():
+                    return Stop("stopped", node)
+                b = next((b for b in self._here(node) if not b.is_conditional), None)
+                if b is not None and not standing:
+                    b.hits += 1
+                    return Stop("breakpoint", node, b)
+                standing = False
+                if self._is_to_enter(node):
+                    self._enter(node)
+                    continue
+                try:
+                    self._forward()
+                except Exception as error:
+                    return Stop("error", node, error=error)
+            for b in self._here(node):
                 if b.is_conditional and self._fits(b, node):
                     b.hits += 1
                     return Stop("breakpoint", node, b)
-        if self.depth:
-            self.out()
-            return Stop("target", self.current)
         return Stop("end")
+
+    def _here(self, node: Node) -> list[Breakpoint]:
+        path = self._path(node)
+        return [b for b in self.breakpoints if b.fits_place(node, path)]
+
+    def _is_to_enter(self, node: Node) -> bool:
+        path = self._path(node)
+        inward = [b for b in self.breakpoints if b.points_into(node, path)]
+        found = self._inside(node) if inward else None
+        return found is not None and fits_within(inward, found[0], path)
 
     def _fits(self, b: Breakpoint, node: Node) -> bool:
         tensors = _Lookup(self)
@@ -295,6 +363,7 @@ class Stepper:
 
     # -- breakpoints and watches -----------------------------------------------------------------
 
+    @changes
     def break_at(
         self,
         name: str | None = None,
@@ -329,11 +398,13 @@ class Stepper:
         self.breakpoints.append(made)
         return made
 
+    @changes
     def clear(self, breakpoint: Breakpoint | int | None = None) -> None:
         """Remove one breakpoint, or all."""
         number = breakpoint.number if isinstance(breakpoint, Breakpoint) else breakpoint
         self.breakpoints = [b for b in self.breakpoints if number not in (None, b.number)]
 
+    @changes
     def watch(self, expression: str) -> Expression:
         """Add an expression to ``watches()``."""
         parsed = Expression(expression)
@@ -342,6 +413,7 @@ class Stepper:
         self._watches[expression] = parsed
         return parsed
 
+    @changes
     def unwatch(self, expression: str) -> None:
         """Remove a watch."""
         self._watches.pop(expression, None)
@@ -359,45 +431,87 @@ class Stepper:
                 return None
         return parsed.evaluate(_Lookup(self))
 
-    def find_nonfinite(self) -> Origin | None:
-        """Run to the end and return the first origin of a NaN or Inf, forward or backward."""
+    @changes
+    def find_nonfinite(self, *, stop: Callable[[], bool] | None = None) -> Origin | None:
+        """Run to the end and return the first origin of a NaN or Inf, forward or backward.
+
+        An Inf that a feed or a constant holds, as a mask does, is an origin only if it reaches a
+        fetch. Returns None, too, if ``stop()`` ended the run; ``last_stop`` then says so.
+        """
         while self.depth:
             self._leave()
         held, self.breakpoints = self.breakpoints, []
         try:
-            stop = self._run(None)
+            ended = self._run(None, stop)
         finally:
             self.breakpoints = held
-        if stop.error is not None:
-            raise stop.error
-        return find_origin(self.frame, self.fetches)
+        if ended.error is not None:
+            raise ended.error
+        return None if ended.reason == "stopped" else find_origin(self.frame, self.fetches)
 
     # -- editing ---------------------------------------------------------------------------------
 
+    @changes
     def edit(self, name: str | Tensor, value: Any) -> list[str]:
         """Replace a value; returns the names of the nodes that depend on it.
 
         Placeholders, variables and activations can be edited; the graph's own values stay. The
-        new value takes effect with ``rerun()``, or with the next move.
+        new value takes effect with ``rerun()``, or with the next move. Editing what belongs to a
+        level above goes back to there.
         """
         frame, t = self._find(name)
-        if frame is not self.frame:
-            raise GraphError(f"{t.name!r} belongs to a level above", hint="out() first")
         held = frame.value(t)
         array = coerce(value, TensorSpec(held.shape, held.dtype), f"{t.kind} {t.name!r}").copy()
+        while self.frame is not frame:
+            self._leave()
         self._pending[t] = frame.override(t, array)
+        self.revision += 1
         return [n.name for n in self._pending[t]]
 
+    @property
+    def pending(self) -> list[Node]:
+        """The nodes that had run, depend on an edit, and wait for ``rerun()`` or the next move."""
+        affected = {n for nodes in self._pending.values() for n in nodes}
+        return [n for n in self.frame.steps[: self.position] if n in affected]
+
+    @changes
     def rerun(self) -> int:
         """Run again exactly the nodes that depend on the edits and had run; returns how many."""
         pending, self._pending = self._pending, {}
         affected = {n for nodes in pending.values() for n in nodes}
         order = sorted(affected, key=self.frame.index.__getitem__)
+        self.revision += 1
         return self.frame.rerun(pending, order)
 
     def _settle_edits(self) -> None:
         if self._pending:
             self.rerun()
+
+    # -- other runs ------------------------------------------------------------------------------
+
+    def copy(self) -> Stepper:
+        """Return a stepper at the start of the same run, with the edits made at the graph's level.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> s = gw.Stepper(g, gw.exp(g.constant(0.0), name="y"))
+        >>> again = s.copy()
+        >>> _ = again.run()
+        >>> float(again.value("y")), s.position
+        (1.0, 0)
+        """
+        made = object.__new__(Stepper)
+        made.__dict__.update(self.__dict__)
+        Turns.__init__(made)
+        made.last_stop, made._pending = None, {}
+        made.breakpoints, made._watches = [], {}
+        made._frames = [self._frames[0].copy()]
+        return made
+
+    def adopt(self, other: Stepper) -> None:
+        """Take over the breakpoints and watches of another stepper of this graph."""
+        self.breakpoints, self._numbers = list(other.breakpoints), other._numbers
+        self._watches = dict(other._watches)
 
     # -- names -----------------------------------------------------------------------------------
 
