@@ -311,12 +311,87 @@ def test_a_trainer_runs_once_at_a_time():
 
 def test_the_training_thread_cannot_wait_for_itself(uninterrupted):
     def wait(trainer):
-        with pytest.raises(TrainingError, match="cannot wait for itself"):
-            trainer.pause(wait=True)
+        for call in (trainer.resume, trainer.pause):
+            with pytest.raises(TrainingError, match="cannot wait for itself"):
+                call(wait=True)
 
     trainer = net(callbacks=[At(wait, 1)])
     finish(trainer)
     assert outcome(trainer) == uninterrupted
+
+
+def test_single_steps_of_a_paused_training_are_uninterrupted(uninterrupted):
+    told = []
+
+    class Told(gw.Callback):
+        def on_pause(self, trainer):
+            told.append(("pause", trainer.status, trainer.steps_done))
+
+        def on_resume(self, trainer):
+            told.append(("resume", trainer.status, trainer.steps_done))
+
+    gate = Gate(1)
+    trainer = net(callbacks=[gate, Told()])
+    trainer.resume(steps=1)  # nothing is paused, so nothing happens
+    thread = in_background(trainer)
+    assert gate.reached.wait(20)
+    trainer.pause()
+    gate.go.set()
+    trainer.pause(wait=True)
+    for done in range(2, 5):
+        trainer.resume(steps=1, wait=True)
+        assert (trainer.status, trainer.steps_done) == ("paused", done)
+    trainer.resume(steps=3, wait=True)  # over the end of an epoch, which is no step
+    trainer.pause()  # it is paused already, and will not pause once more
+    with pytest.raises(TrainingError, match="steps=0"):
+        trainer.resume(steps=0)
+    trainer.resume()
+    thread.join(20)
+    assert outcome(trainer) == uninterrupted
+    paused = [1, 2, 3, 4, 7]
+    assert [e for e in told if e[0] == "pause"] == [("pause", "paused", n) for n in paused]
+    assert [e for e in told if e[0] == "resume"] == [("resume", "running", n) for n in paused]
+
+
+def test_one_step_at_a_time_from_idle_is_uninterrupted(uninterrupted):
+    trainer = net()
+    for _ in range(STEPS):
+        trainer.fit(
+            data(), epochs=EPOCHS, batch_size=BATCH, validation=data(), steps=1, progress=False
+        )
+    assert outcome(trainer) == uninterrupted
+
+
+def test_progress_tells_how_far_a_fit_is():
+    seen = []
+    trainer = net(callbacks=[At(lambda trainer: seen.append(trainer.progress), 4)])
+    assert trainer.progress is None
+    finish(trainer)
+    (now,) = seen
+    assert (now.outcome, now.steps, now.total, now.per_epoch) == ("running", 4, 9, 3)
+    assert (now.epoch, now.epochs) == (2, 3)
+    assert 0 < now.seconds < trainer.history.seconds
+    assert now.left > 5 / 4 * (now.seconds - 0.05)  # five steps and two validations
+    end = trainer.progress
+    assert (end.outcome, end.steps, end.epoch, end.left) == ("finished", 9, 3, 0.0)
+    trainer.step({"x": data()["x"], "t": data()["t"]})
+    assert trainer.progress == end, "a step of its own belongs to no fit"
+
+
+def test_progress_tells_how_a_fit_ended():
+    trainer = net(callbacks=[At(lambda trainer: trainer.stop(), 2), At(interrupt, 5)])
+    finish(trainer)
+    assert (trainer.progress.outcome, trainer.progress.steps) == ("stopped", 2)
+    with pytest.raises(KeyboardInterrupt):
+        finish(trainer)
+    assert (trainer.progress.outcome, trainer.progress.steps) == ("stopped", 3)
+    trainer.fit(data(), batch_size=BATCH, steps=1, progress=False)
+    assert trainer.progress.outcome == "finished"
+    broken = {**data(), "x": data()["x"] * np.float32("nan")}
+    with pytest.raises(TrainingError):
+        trainer.fit(broken, batch_size=BATCH, progress=False)
+    assert trainer.progress.outcome == "failed"
+    assert trainer.progress.error.startswith("TrainingError: step 7")
 
 
 # -- saving ----------------------------------------------------------------------------------------

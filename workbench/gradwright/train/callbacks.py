@@ -6,7 +6,8 @@ import difflib
 import math
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,16 @@ from .history import Record
 
 if TYPE_CHECKING:
     from .trainer import Trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a step did to a parameter; its arrays are not written any more and may be kept."""
+
+    gradient: np.ndarray[Any, Any] | None
+    """Before clipping; None if the step did not train the parameter."""
+    before: np.ndarray[Any, Any]
+    after: np.ndarray[Any, Any]
 
 
 class Callback:
@@ -37,14 +48,27 @@ class Callback:
     def on_fit_start(self, trainer: Trainer) -> None:
         """Called before the first step of ``fit``."""
 
+    def wants_changes(self, trainer: Trainer) -> bool:
+        """Tell before a step whether ``on_changes`` shall get what it does to each parameter."""
+        return False
+
+    def on_changes(self, trainer: Trainer, record: Record, changes: Mapping[str, Change]) -> None:
+        """Called before ``on_step_end`` if ``wants_changes`` was true, with changes by name."""
+
     def on_step_end(self, trainer: Trainer, record: Record) -> None:
         """Called when a step has been committed."""
 
     def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
         """Called after the validation of an epoch; ``record.metrics`` has means and ``val_...``."""
 
+    def on_pause(self, trainer: Trainer) -> None:
+        """Called when the training has been paused, between two steps."""
+
+    def on_resume(self, trainer: Trainer) -> None:
+        """Called before a paused training takes its next step, or ends."""
+
     def on_fit_end(self, trainer: Trainer) -> None:
-        """Called when ``fit`` ends, however it ends, even if it failed before it had begun."""
+        """Called when ``fit`` ends, however it ends; ``trainer.progress.outcome`` tells how."""
 
 
 class EarlyStopping(Callback):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -15,9 +16,10 @@ from ..errors import TrainingError
 class Control:
     """What other threads and Ctrl-C want of a training loop, and its clock.
 
-    The loop sets ``in_step`` while a step runs and is committed, and calls ``attend`` between steps
-    when ``attention`` is set. Ctrl-C during a step waits for its end; a second one does not wait,
-    for a step that hangs. Between steps, such as in a data loader, Ctrl-C acts at once.
+    The loop sets ``in_step`` while a step runs and is committed, and asks ``pauses`` and ``stops``
+    between steps when ``attention`` is set. Ctrl-C during a step waits for its end; a second one
+    does not wait, for a step that hangs. Between steps, such as in a data loader, Ctrl-C acts at
+    once.
     """
 
     def __init__(self) -> None:
@@ -25,6 +27,7 @@ class Control:
         self.attention = self.in_step = False
         self._changed = threading.Condition()
         self._pausing = self._stopping = self._interrupted = False
+        self._until = math.inf
         self._thread = 0
         self._seconds, self._since = 0.0, 0.0
 
@@ -57,6 +60,7 @@ class Control:
             with self._changed:
                 self.seconds, self.status = self.seconds, "idle"
                 self._pausing = self._stopping = self._interrupted = False
+                self._until = math.inf
                 self.attention = self.in_step = False
                 self._changed.notify_all()
 
@@ -77,40 +81,66 @@ class Control:
         finally:
             signal.signal(signal.SIGINT, held)
 
-    def attend(self) -> bool:
-        """Pause as long as asked; return whether to stop. Raises KeyboardInterrupt after Ctrl-C."""
+    def pauses(self, done: int) -> bool:
+        """Be paused if that was asked for, ``done`` steps being done; return whether it was.
+
+        Raises KeyboardInterrupt after Ctrl-C.
+        """
         with self._changed:
             if self._interrupted:
                 raise KeyboardInterrupt
-            if self._pausing and not self._stopping:
-                self.seconds, self.status = self.seconds, "paused"
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: self._stopping or not self._pausing)
-                self._since, self.status = time.perf_counter(), "running"
-                self._changed.notify_all()
-            self.attention = self._stopping
+            if self._stopping or not (self._pausing or done >= self._until):
+                return False
+            self._pausing, self._until = False, math.inf
+            self.seconds, self.status = self.seconds, "paused"
+            self._changed.notify_all()
+            return True
+
+    def wait(self) -> None:
+        """Return when ``resume`` or ``stop`` has been called."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.status != "paused")
+
+    def stops(self) -> bool:
+        """Return whether the loop is to end."""
+        with self._changed:
+            due = self._pausing or self._interrupted or self._until < math.inf
+            self.attention = self._stopping or due
             return self._stopping
 
     def pause(self, wait: bool = False) -> None:
         """Ask the loop to pause; with ``wait`` return when it has."""
         with self._changed:
-            if self.status == "idle":
-                return
-            if wait and self._thread == threading.get_ident():
-                raise TrainingError("the training thread cannot wait for itself", hint="wait=False")
-            self._pausing = self.attention = True
+            self._check_wait(wait)
+            if self.status == "running":
+                self._pausing = self.attention = True
             if wait:
                 self._changed.wait_for(lambda: self.status != "running")
 
-    def resume(self) -> None:
-        """Let a paused loop go on."""
+    def resume(self, until: float = math.inf, wait: bool = False) -> None:
+        """Let a paused loop go on, and pause again when ``until`` steps are done."""
         with self._changed:
-            self._pausing = False
-            self._changed.notify_all()
+            self._check_wait(wait)
+            if self.status == "idle":
+                return
+            self._pausing, self._until, self.attention = False, until, True
+            self._go()
+            if wait:
+                self._changed.wait_for(lambda: self.status != "running")
 
     def stop(self) -> None:
         """Ask the loop to end after the present step; nothing happens when none runs."""
         with self._changed:
             if self.status != "idle":
                 self._stopping = self.attention = True
-                self._changed.notify_all()
+                self._go()
+
+    def _check_wait(self, wait: bool) -> None:
+        if wait and self.status != "idle" and self._thread == threading.get_ident():
+            raise TrainingError("the training thread cannot wait for itself", hint="wait=False")
+
+    def _go(self) -> None:
+        # Here and not where the loop wakes up, so that who waits next sees it run.
+        if self.status == "paused":
+            self._since, self.status = time.perf_counter(), "running"
+            self._changed.notify_all()

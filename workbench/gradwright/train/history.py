@@ -58,11 +58,14 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
                     columns[name].append(math.nan)
             self.rows += 1
 
-    def snapshot(self, *names: str) -> dict[str, np.ndarray[Any, Any]]:
-        """Return columns (default all) of one length, even while another thread appends."""
+    def snapshot(self, *names: str, start: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+        """Return columns (default all) of one length, even while another thread appends.
+
+        With ``start``, only the rows from that one on.
+        """
         with self._lock:
             chosen = names or tuple(self._columns)
-            held = {name: self._columns[name].tobytes() for name in chosen}
+            held = {name: self._columns[name][start:].tobytes() for name in chosen}
         return {name: np.frombuffer(data) for name, data in held.items()}
 
     def last(self) -> dict[str, float]:

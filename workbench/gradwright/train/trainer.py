@@ -12,13 +12,14 @@ from ..errors import TrainingError
 from ..graph import Graph, Tensor, Values
 from ..session import Session
 from ..spec import kind
-from .callbacks import Callback, Progress, is_watched
+from .callbacks import Callback, Change, Progress, is_watched
 from .control import Control
 from .data import Batches, Feeds, batches, named
 from .history import History, Record
 from .measure import Measures, Totals, now
 from .metrics import Metric
 from .optim import Adam, Optimizer
+from .progress import Fit, FitProgress
 from .refusal import refusal
 from .state import OptimizerState
 from .step import StepGraph, candidates, placeholders, trained
@@ -113,6 +114,7 @@ class Trainer:
         self._totals: Totals = {}
         self._signature: list[int] = []
         self._control = Control()
+        self._fit: Fit | None = None
         self._chosen = None if parameters is None else list(parameters)
         self._state: OptimizerState | None = None
         self._step: StepGraph | None = None
@@ -173,15 +175,23 @@ class Trainer:
                 self._signature = source.signature()
             last_epoch = self.epochs_done + epochs
             last_step = math.inf if steps is None else self.steps_done + steps
-            bar = Progress(last_epoch, self._length(source, epochs, steps))
+            length = self._length(source, epochs, steps)
+            self._fit = fit = Fit(self._where, epochs, length, source.n_batches)
+            bar = Progress(last_epoch, length)
             if progress is True or (progress == "auto" and is_watched()):
                 self.add_callback(bar)
+            stopped = False
             try:
                 for callback in self._callbacks:
                     callback.on_fit_start(self)
                 while self.epochs_done < last_epoch and self.steps_done < last_step:
                     if self._run_epoch(source, last_step) or self._end_epoch(held_out):
+                        stopped = self.steps_done < last_step
                         break
+                fit.end(stopped)
+            except BaseException as error:
+                fit.end(True, error)
+                raise
             finally:
                 for callback in self._callbacks:
                     callback.on_fit_end(self)
@@ -200,7 +210,7 @@ class Trainer:
             for callback in self._callbacks:
                 callback.on_step_end(self, record)
             if self._control.attention:
-                self._control.attend()
+                self._attend()
             return record
 
     def evaluate(self, data: Any, *, batch_size: int | None = None) -> dict[str, float]:
@@ -214,7 +224,7 @@ class Trainer:
             record = self._take(feeds, rows, source)
             for callback in self._callbacks:
                 callback.on_step_end(self, record)
-            if control.attention and control.attend():
+            if control.attention and self._attend():
                 return True
             if self.steps_done >= last_step and self.batches_done != source.n_batches:
                 return True
@@ -225,7 +235,10 @@ class Trainer:
         control = self._control
         measured = self._measures.results(self._totals)
         if held_out is not None:
+            began = control.seconds
             measured.update((f"val_{k}", v) for k, v in self._evaluate(held_out).items())
+            if self._fit is not None:
+                self._fit.validated(control.seconds - began)
         control.in_step = True
         self.epochs_done += 1
         self.batches_done, self._totals = 0, {}
@@ -234,18 +247,31 @@ class Trainer:
         control.in_step = False
         for callback in self._callbacks:
             callback.on_epoch_end(self, record)
-        return control.attention and control.attend()
+        return control.attention and self._attend()
+
+    def _attend(self) -> bool:
+        """Pause as long as asked, and tell the callbacks; return whether to stop."""
+        if self._control.pauses(self.steps_done):
+            for callback in self._callbacks:
+                callback.on_pause(self)
+            self._control.wait()
+            for callback in self._callbacks:
+                callback.on_resume(self)
+        return self._control.stops()
 
     def _take(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Record:
         """Run a step, commit it and note what came out; ``rows`` counts towards the epoch."""
         step, number, control = self._current(), self.steps_done, self._control
         rate = self.optimizer.rate(number)
         self.last_feeds = feeds
+        watching = [c for c in self._callbacks if c.wants_changes(self)]
+        grads = step.grads if watching else {}
+        before = {t: self.values.array(t.name) for t in self._watched} if watching else {}
         control.in_step = True
         try:
             with np.errstate(all="ignore"):  # what is not finite is told below, with its reason
                 finite, norm, *measured = self.session.run(
-                    step.fetches,
+                    [*step.fetches, *grads.values()],
                     {**feeds, step.rate: rate},
                     step.updates,
                     training=True,
@@ -254,6 +280,8 @@ class Trainer:
                 )
             if not finite and self.nonfinite == "raise":
                 raise refusal(self.session, step, feeds, number, rate, self._origin(source))
+            found = dict(zip(grads, measured[len(measured) - len(grads) :], strict=True))
+            del measured[len(measured) - len(grads) :]
             if rows:
                 self.batches_done += 1
             if rows and finite:
@@ -266,6 +294,13 @@ class Trainer:
             self.history.add_step(record)
         finally:
             control.in_step = False
+        if watching:
+            changes = {
+                t.name: Change(found.get(t), array, self.values.array(t.name))
+                for t, array in before.items()
+            }
+            for callback in watching:
+                callback.on_changes(self, record, changes)
         return record
 
     # -- measuring -------------------------------------------------------------------------------
@@ -366,6 +401,15 @@ class Trainer:
         """Return ``"idle"``, ``"running"`` or ``"paused"``."""
         return self._control.status
 
+    @property
+    def progress(self) -> FitProgress | None:
+        """Return how far the present ``fit`` is, or how the last one ended; None before any."""
+        return None if self._fit is None else self._fit.report()
+
+    def _where(self) -> tuple[int, int, int, float]:
+        """Return steps, epochs and batches of the epoch that are done, and the time spent."""
+        return self.steps_done, self.epochs_done, self.batches_done, self._control.seconds
+
     def pause(self, wait: bool = False) -> None:
         """Ask a running ``fit`` to pause after the present step; with ``wait`` return when it has.
 
@@ -373,9 +417,14 @@ class Trainer:
         """
         self._control.pause(wait)
 
-    def resume(self) -> None:
-        """Let a paused ``fit`` go on."""
-        self._control.resume()
+    def resume(self, steps: int | None = None, wait: bool = False) -> None:
+        """Let a paused ``fit`` go on; with ``steps``, for so many, after which it pauses again.
+
+        With ``wait`` return when it has paused again, or ended.
+        """
+        if steps is not None and steps < 1:
+            raise TrainingError(f"cannot take steps={steps}", need="at least 1")
+        self._control.resume(math.inf if steps is None else self.steps_done + steps, wait)
 
     def stop(self) -> None:
         """Ask a running ``fit`` to return after the present step; calling it again continues."""
@@ -438,7 +487,7 @@ class Trainer:
         if self._state is None:
             self._state = OptimizerState(self.graph, self.values)
         self._state.load(_part(state, "state/"), self.optimizer)
-        self._step = None
+        self._step = self._fit = None
         self.steps_done, self.epochs_done, self.batches_done, self.skipped = counters
         self.seed, self.session.seed = seeds
         self.history, self._totals, self._signature = history, totals, signature
