@@ -608,3 +608,36 @@ def test_a_breakpoint_has_a_short_repr(net):
     b = s.break_at(op="mul", above=1)
     b.enabled = False
     assert repr(b) == "<Breakpoint #1 op mul when |max| > 1: off, 0 hits>"
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 30, 0])
+def test_an_edit_that_makes_an_op_fail_leaves_us_before_it(max_bytes):
+    @gw.register("test/modest")
+    class Modest(gw.Op):
+        """Refuse large numbers."""
+
+        def infer(self, x):
+            return x
+
+        def forward(self, x):
+            if x.max() > 10:
+                raise ValueError("too large")
+            return x + 0
+
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    y = (Modest()(x * 2.0, name="modest") + x).sum(name="y")
+    s = gw.Stepper(g, [y], {"x": [1.0, 2.0]}, max_bytes=max_bytes)
+    s.run()
+    s.edit("x", [1.0, 9.0])
+    with pytest.raises(ValueError, match="too large"):
+        s.rerun()
+    assert s.current.name == "modest" and s.last_stop.reason == "error"
+    with pytest.raises(GraphError, match="not been computed"):
+        s.value("y")
+    assert s.value("mul").tolist() == [2.0, 18.0]
+    assert s.run().reason == "error" and s.current.name == "modest"
+    s.edit("x", [1.0, 3.0])
+    assert s.run().reason == "end" and float(s.value("y")) == 12.0
+    s.edit("x", [1.0, 9.0])
+    assert s.run().reason == "error" and s.current.name == "modest"

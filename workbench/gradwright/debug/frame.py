@@ -228,6 +228,7 @@ class Frame:
         """Run again exactly the nodes that depend on edits and had run; returns how many ops ran.
 
         Where values were dropped to save memory, all steps since the checkpoint before run again.
+        If an op fails we stand before it, with nothing known of what follows.
         """
         before, target = self.executed, self.position
         if self._checkpoints is None:
@@ -236,7 +237,9 @@ class Frame:
             self._env = {t: a for t, a in self._env.items() if t not in stale}
             for node in affected:
                 if self.index[node] < target:
+                    self.position = self.index[node]
                     self._execute(node)
+            self.position = target
             return self.executed - before
         first = min([self.index.get(t.node, -1) for t in edited], default=target)
         self._checkpoints = {

@@ -314,8 +314,14 @@ class Stepper(Turns):
             raise
 
     def _run(self, target: Node | None, stop: Callable[[], bool] | None = None) -> Stop:
-        self._begin()
-        self.last_stop = found = self._run_until(target, stop)
+        try:
+            self._begin()
+            found = self._run_until(target, stop)
+        except Exception:
+            if self.last_stop is None:  # not an op's error
+                raise
+            found = self.last_stop
+        self.last_stop = found
         return found
 
     def _run_until(self, target: Node | None, stop: Callable[[], bool] | None) -> Stop:
@@ -337,10 +343,7 @@ class Stepper(Turns):
                 if self._is_to_enter(node):
                     self._enter(node)
                     continue
-                try:
-                    self._forward()
-                except Exception as error:
-                    return Stop("error", node, error=error)
+                self._forward()
             for b in self._here(node):
                 if b.is_conditional and self._fits(b, node):
                     b.hits += 1
@@ -481,7 +484,11 @@ class Stepper(Turns):
         affected = {n for nodes in pending.values() for n in nodes}
         order = sorted(affected, key=self.frame.index.__getitem__)
         self.revision += 1
-        return self.frame.rerun(pending, order)
+        try:
+            return self.frame.rerun(pending, order)
+        except Exception as error:
+            self.last_stop = Stop("error", self.current, error=error)
+            raise
 
     def _settle_edits(self) -> None:
         if self._pending:
