@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -12,6 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +192,22 @@ class Page:
             }""",
             arg=name,
         )
+
+    @contextlib.contextmanager
+    def setting(self, plugin: str, **values: Any) -> Iterator[None]:
+        """Have JupyterLab use other settings of a plugin for pages opened meanwhile."""
+        save = """([plugin, text, base, token]) => fetch(
+            `${base}/lab/api/settings/${plugin}`,
+            {method: 'PUT', headers: {Authorization: `token ${token}`}, body: JSON.stringify({raw: text})},
+          ).then((answer) => { if (!answer.ok) throw new Error(answer.statusText); })"""
+        if self.page.url == "about:blank":
+            self.page.goto(f"{self.lab.base}/lab?reset&token={self.lab.token}")
+        place = [self.lab.base, self.lab.token]
+        self.page.evaluate(save, [plugin, json.dumps(values), *place])
+        try:
+            yield
+        finally:
+            self.page.evaluate(save, [plugin, "{}", *place])
 
     def command(self, name: str, args: dict[str, Any] | None = None) -> None:
         """Run a command of JupyterLab."""

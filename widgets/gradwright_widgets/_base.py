@@ -18,6 +18,7 @@ import traitlets
 from gradwright.errors import GradwrightError
 from gradwright.train import Record
 
+from ._cells import close_predecessors
 from ._work import Work
 
 STATIC = Path(__file__).with_name("static")
@@ -106,6 +107,7 @@ class BaseWidget(anywidget.AnyWidget):
         self._esm = bundle(self.module)
         super().__init__(**kwargs)
         self.on_msg(self._receive)
+        close_predecessors(self)
 
     def open(self) -> None:
         """Connect to the page, and let the page choose the thread that hears it.
@@ -120,21 +122,23 @@ class BaseWidget(anywidget.AnyWidget):
 
     def _receive(self, _: Any, content: Any, buffers: Buffers) -> None:
         kind = content.get("kind") if isinstance(content, dict) else None
-        method = self._handlers.get(kind) if isinstance(kind, str) else None
-        if method is None:
+        if not isinstance(kind, str):
             return
-        if "id" in content:  # the page says so when a busy kernel does not answer
+        asked = "id" in content
+        if asked:  # the page says so when a busy kernel does not answer
             self.send({"kind": "heard", "id": content["id"]})
-        self.guarded(lambda: getattr(self, method)(content))
+        if (method := self._handlers.get(kind)) is not None:
+            self.guarded(lambda: getattr(self, method)(content), clear=asked)
 
-    def guarded(self, action: Callable[[], object]) -> None:
+    def guarded(self, action: Callable[[], object], *, clear: bool = True) -> None:
         """Run what a user asked for; an error of gradwright becomes the line below the panels."""
         try:
             action()
         except GradwrightError as error:
             self.fail(error)
         else:
-            self.message = ""
+            if clear:
+                self.message = ""
 
     def background(self, name: str) -> Work:
         """Return what runs tasks beside the cells; closing the widget stops them.

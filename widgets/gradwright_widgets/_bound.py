@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from gradwright.errors import GraphError
 from gradwright.train import Record
 
 from ._base import BaseWidget
+from ._cells import notebook_shell
 from ._pace import CommandQueue
 from .follow import Follow
 from .graph_spec import frozen
@@ -146,8 +146,7 @@ class GraphWidget(BaseWidget):
 
 def follow_cells(widget: GraphWidget) -> None:
     """Refresh a widget after every notebook cell, until it is closed or forgotten."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell = notebook_shell()
     if shell is None:
         return
     known = weakref.ref(widget)

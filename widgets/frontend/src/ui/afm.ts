@@ -81,7 +81,11 @@ export function ask(model: Model, kind: string, facts: Record<string, unknown> =
     listeners.get(model)?.forEach((listener) => listener());
   }, PATIENCE);
   model.on("msg:custom", onAnswer);
-  model.send({ kind, id, ...facts });
+  try {
+    model.send({ kind, id, ...facts });
+  } catch {
+    // The kernel's side is gone; nobody will answer, and the shell will say so.
+  }
 }
 
 const listeners = new WeakMap<Model, Set<() => void>>();

@@ -1,11 +1,12 @@
 // What every widget has around its panels: style sheet, height, keyboard manners, the message line, and a way to live
 // in a file without a kernel.
 
-import { Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
+import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
 import { element } from "./dom";
 import { styleSheet } from "./style";
 
-const GONE = "The kernel that drew this is gone. Run the cell again to bring it back to life; until then this is a still view.";
+const GONE =
+  "The kernel does not answer. If it was restarted, run the cell again to bring this view back to life; until then it is still.";
 const BUSY =
   "The kernel is busy with a cell and cannot hear this panel; it will when the cell ends. " +
   "Training and checks that are started from a panel can always be paused and stopped.";
@@ -33,11 +34,12 @@ export function defineWidget<Shared>(
         const cleanup = new Cleanup();
         const message = element("div", { class: "gw-message", role: "alert", hidden: true });
         const notice = element("div", { class: "gw-message gw-notice", role: "status", hidden: true });
+        let doubted = false; // the host has lost or found the kernel's side of this widget, without saying which
         const onKernel = (): void => {
-          const gone = root.closest(".jupyter-widgets-disconnected") !== null;
-          root.toggleAttribute("data-disconnected", gone);
-          notice.textContent = gone ? GONE : waitingRequests(model) ? BUSY : "";
-          notice.hidden = !notice.textContent;
+          const waiting = waitingRequests(model) > 0;
+          notice.textContent = !waiting ? "" : doubted ? GONE : BUSY;
+          notice.hidden = !waiting;
+          doubted &&= waiting;
         };
         const update = (): void => {
           root.style.setProperty("--gw-height", `${Number(model.get("height")) || 420}px`);
@@ -46,7 +48,10 @@ export function defineWidget<Shared>(
         };
         cleanup.model(model, "change:height", update);
         cleanup.model(model, "change:message", update);
-        cleanup.model(model, "comm_live_update", () => setTimeout(onKernel)); // after the host has marked its view
+        cleanup.model(model, "comm_live_update", () => {
+          doubted = true;
+          ask(model, "ping");
+        });
         cleanup.add(onWaiting(model, onKernel));
         cleanup.add(mount(root, model, (shared ??= prepare(model))));
         root.append(notice, message);

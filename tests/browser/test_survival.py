@@ -1,0 +1,110 @@
+"""What a widget outlives: two views, a scrolled-away output, a run-again cell, a restarted kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab import NOTE, wait_for
+
+pytestmark = pytest.mark.browser
+
+SETUP = f"""
+{NOTE}
+import threading
+import gradwright as gw
+from gradwright_widgets import Workbench
+
+g = gw.Graph("digits")
+x = g.placeholder("x", (None, 16))
+with g.scope("hidden"):
+    h = gw.nn.relu(x @ g.variable("w", (16, 32)) + g.variable("b", (32,)))
+"""
+
+SHOW = """
+before = threading.active_count()
+bench = Workbench(g, expanded=[])
+bench
+"""
+
+AGAIN = "bench"
+
+COUNT = """
+import gc
+from ipywidgets import Widget
+gc.collect()
+open_widgets = [w for w in Widget.widgets.values() if isinstance(w, Workbench)]
+note("open", n=len(open_widgets), ours=bench.comm is not None)
+"""
+
+CLOSE = """
+bench.close()
+note("closed", threads=[t.name for t in threading.enumerate() if "gradwright" in t.name])
+"""
+
+
+def test_views_that_come_and_go(page, lab):
+    with page.setting("@jupyterlab/notebook-extension:tracker", windowingMode="full"):
+        come_and_go(page, lab)
+
+
+def come_and_go(page, lab):
+    lab.write_notebook("survival.ipynb", [SETUP, SHOW, AGAIN, *["1"] * 60, COUNT, CLOSE])
+    page.open_notebook("survival.ipynb")
+    view = page.page
+    for cell in range(3):
+        page.run_cell(cell)
+    graphs = view.locator(".gw-graph[data-ready]")
+    wait_for(lambda: graphs.count() == 2, "two views of one widget")
+
+    def boxes(which: int) -> str:
+        return str(graphs.nth(which).get_attribute("data-boxes"))
+
+    # Both views show the same state.
+    closed = boxes(0)
+    graphs.nth(0).locator("button[aria-label='Open all scopes']").click()
+    wait_for(lambda: boxes(0) != closed and boxes(0) == boxes(1), "both views to open")
+
+    # Scrolled out of a long notebook and back, they are drawn again.
+    scroll = """(k) => {
+      const notebook = window.jupyterapp.shell.currentWidget.content;
+      return notebook.scrollToItem(k, 'start');
+    }"""
+    view.evaluate(scroll, 62)
+    wait_for(lambda: not graphs.first.is_visible(), "the output to leave the page")
+    view.evaluate(scroll, 1)
+    graphs.first.wait_for()
+
+    def painted() -> bool:
+        return bool(
+            graphs.first.locator("canvas").first.evaluate(
+                "c => c.width > 0 && c.getContext('2d').getImageData(0, 0, c.width, c.height)"
+                ".data.some(v => v !== 0)"
+            )
+        )
+
+    wait_for(painted, "the drawing to be painted again")
+
+    # A cell that runs again replaces its widget: the old one is closed in the kernel.
+    page.run_cell(1)
+    page.run_cell(2)
+    page.run_cell(63)
+    assert lab.event("open") == {"kind": "open", "n": 1, "ours": True}
+
+    # A kernel that is gone leaves the picture, and says so.
+    view.evaluate(scroll, 1)
+    graphs.first.wait_for()
+    view.evaluate(
+        "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+    )
+    notice = view.locator(".gw-notice:visible").first
+    notice.wait_for()
+    assert "Run the cell again" in notice.inner_text()
+    assert graphs.first.is_visible()
+
+    for cell in range(2):
+        page.run_cell(cell)
+    graphs.first.wait_for()
+    page.run_cell(64)
+    assert lab.event("closed")["threads"] == []
+    assert page.errors == []
+    assert page.outside == []
