@@ -24,7 +24,16 @@ from .op import (
 from .ops import namespace
 from .session import Session
 from .spec import Dim, TensorSpec
-from .train import Callback, EarlyStopping, History, Trainer, metrics, optim, schedules
+from .train import (
+    Callback,
+    EarlyStopping,
+    History,
+    ParameterStatistics,
+    Trainer,
+    metrics,
+    optim,
+    schedules,
+)
 
 if TYPE_CHECKING:
     from .ops.signatures.base import *  # noqa: F403
@@ -46,6 +55,7 @@ __all__ = [
     "NotDifferentiable",
     "OnnxRule",
     "Op",
+    "ParameterStatistics",
     "Sample",
     "Session",
     "Stepper",

@@ -21,7 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a step did to a parameter; its arrays are not written any more and may be kept."""
+    """What a step did to a parameter; its arrays are not written any more and may be kept.
+
+    >>> import gradwright as gw
+    >>> class Moves(gw.Callback):
+    ...     def wants_changes(self, trainer): return trainer.steps_done % 100 == 0
+    ...     def on_changes(self, trainer, record, changes):
+    ...         print(record.step, changes["w"].gradient, changes["w"].after - changes["w"].before)
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=2.0)
+    >>> trainer = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(0.25), callbacks=[Moves()])
+    >>> record = trainer.step({})
+    1 4.0 -1.0
+    """
 
     gradient: np.ndarray[Any, Any] | None
     """Before clipping; None if the step did not train the parameter."""
