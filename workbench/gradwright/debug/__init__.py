@@ -2,15 +2,20 @@
 
 from .breakpoints import Breakpoint
 from .expression import Expression
+from .findings import Finding
 from .gradient_check import gradient_check
+from .loss_curve import LossCurve, loss_curve
 from .nonfinite import Origin, Range
-from .report import ElementCheck, ParameterCheck, Report
+from .probe import ElementCheck
+from .report import ParameterCheck, Report
 from .stepper import Stepper, Stop
 
 __all__ = [
     "Breakpoint",
     "ElementCheck",
     "Expression",
+    "Finding",
+    "LossCurve",
     "Origin",
     "ParameterCheck",
     "Range",
@@ -18,4 +23,5 @@ __all__ = [
     "Stepper",
     "Stop",
     "gradient_check",
+    "loss_curve",
 ]

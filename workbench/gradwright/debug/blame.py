@@ -11,8 +11,9 @@ found where it is made, not where it arrives. Complex numbers use Re ⟨conj(a),
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,24 +24,40 @@ from ..graph.expand import run_nodes, stand_in
 from ..op import ZERO, NotDifferentiable, Op, run_forward
 from ..spec import TensorSpec, is_floating, spec_of
 from .float64 import FIXED, Calls, inside, known_specs
-from .numeric import NARROW, WIDE, Comparison, compare, kinked, quick
+from .numeric import (
+    NARROW,
+    WIDE,
+    Comparison,
+    compare,
+    jittered,
+    kinked,
+    quick,
+    rounding,
+    slope,
+)
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class InputCheck:
     """One input's cotangent beside finite differences along a random direction."""
 
     name: str
     comparison: Comparison
+    cause: str = ""
+    """What a wrong cotangent is, if the numbers say so: ``0.5 times what it should be``."""
 
     def __str__(self) -> str:
         c = self.comparison
-        return f"{self.name}: vjp {c.analytic:.6g}, finite differences {c.numeric:.6g}"
+        cause = f" ({self.cause})" if self.cause else ""
+        return f"{self.name}: vjp {c.analytic:.6g}, finite differences {c.numeric:.6g}{cause}"
+
+    def __repr__(self) -> str:
+        return f"<{self}: {self.comparison.verdict}>"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NodeCheck:
     """What the check of one node found.
 
@@ -56,6 +73,18 @@ class NodeCheck:
     reason: str = ""
     inputs: tuple[InputCheck, ...] = ()
     inner: tuple[NodeCheck, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
+    """How long the check took."""
+
+    @property
+    def relative_error(self) -> float:
+        """The largest relative error of the inputs' cotangents; NaN counts as infinite."""
+        errors = [i.comparison.relative_error for i in self.inputs]
+        return max((float("inf") if e != e else e for e in errors), default=0.0)
+
+    def __repr__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        return f"<{self.op} {self.name!r} {self.verdict}{reason}>"
 
 
 class Vjp:
@@ -136,7 +165,7 @@ class LocalCheck:
         active: Collection[int] | None = None,
     ) -> None:
         self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
-        self.rtol, self.active = rtol, active
+        self.rtol, self.active, self.rng = rtol, active, rng
         self.vjp = _vjp(
             op,
             tuple(None if s is None else s.key() for s in known_specs(op, xs)),
@@ -163,7 +192,7 @@ class LocalCheck:
             return "none", "", ()
         exact = self.exact(self.gs)
         found = tuple(
-            InputCheck(self.label(i), self._compare(i, exact[i]))
+            self._input(i, exact[i])
             for i in self.directions
             if np.isfinite(exact[i]) or self.active is None or i in self.active
         )
@@ -185,16 +214,29 @@ class LocalCheck:
             x + t * directions[i] if i in directions and x is not None else x
             for i, x in enumerate(self.xs)
         ]
-        try:
-            with np.errstate(all="ignore"):
-                return self._calls(xs)
-        except (ArithmeticError, ValueError, RuntimeWarning):
-            return [np.full(y.shape, np.nan) for y in self.ys]
+        return self._safe(xs)
 
     def at(self, t: float, directions: Mapping[int, Array], gs: Sequence[Array]) -> float:
         """Return ⟨g, f(x + t·v)⟩."""
         ys = self.forward(t, directions)
         return sum(_inner(gs[i], ys[i]) for i in self.outputs)
+
+    @functools.cached_property
+    def jitter(self) -> list[Sequence[Array]]:
+        """Outputs for inputs that differ from the given ones by rounding: how noisy the op is."""
+        found = []
+        for rng in self.rng.spawn(3):
+            xs = [None if x is None else jittered(x, rng) for x in self.xs]
+            found.append(self._safe(xs))
+        return found
+
+    def _safe(self, xs: Sequence[Array | None]) -> Sequence[Array]:
+        """Return the outputs; NaN where the op has no value."""
+        try:
+            with np.errstate(all="ignore"):
+                return self._calls(xs)
+        except (ArithmeticError, ValueError, RuntimeWarning):
+            return [np.full(y.shape, np.nan) for y in self.ys]
 
     def beside(self) -> list[Array | None]:
         """Return inputs moved by a thousandth, where the kinks of this point are not."""
@@ -210,25 +252,85 @@ class LocalCheck:
             return parameters[i].name
         return f"input {i}"
 
-    def _compare(self, i: int, exact: float) -> Comparison:
-        """Check one input; on a disagreement, output elements with a kink apart from the others."""
+    def _input(self, i: int, exact: float) -> InputCheck:
+        found, gs = self._compare(i, exact)
+        return InputCheck(
+            self.label(i), found, self.cause(i, gs) if found.verdict == "fail" else ""
+        )
+
+    def _compare(self, i: int, exact: float) -> tuple[Comparison, Sequence[Array]]:
+        """Check one input; on a disagreement, output elements with a kink apart from the others.
+
+        Returns the cotangents that were used, too.
+        """
         alone = {i: self.directions[i]}
         found = quick(lambda t: self.at(t, alone, self.gs), exact, rtol=self.rtol)
         if found.verdict != "unclear":
-            return found
+            return found, self.gs
         rough = self._kinked(alone)
         if not any(k.any() for k in rough):
-            return self._slope(alone, self.gs, exact)
+            return self._slope(alone, self.gs, exact), self.gs
         smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
         found = self._slope(alone, smooth, self.exact(smooth)[i])
         if found.verdict == "fail":
-            return found
-        return self._between(i, [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)])
+            return found, smooth
+        kinks = [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)]
+        return self._between(i, kinks), kinks
+
+    def cause(self, i: int, gs: Sequence[Array]) -> str:
+        """Say what a wrong cotangent is, if it can be told; "" if not.
+
+        Every guess must hold along four directions of its own. With one number left free, as for a
+        factor, three are left to refute it.
+        """
+        x = self.xs[i]
+        assert x is not None  # or there would be nothing to compare
+        with np.errstate(all="ignore"):
+            cotangents = self.vjp(self.xs, self.ys, gs, self.training)
+        found = cotangents[i]
+        if np.isnan(found).any():
+            return "not a number"
+        if np.isinf(found).any():
+            return "infinite"
+        if not found.any():
+            return "zero"
+        rng = self.rng.spawn(1)[0]
+        along = [draw_direction(x, rng) for _ in range(4)]
+        slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
+        right = np.array([s.value for s in slopes])
+        slack = 1e-4 * np.abs(right).max() + 3 * max(s.error for s in slopes)
+
+        def along_all(cotangent: Array) -> Array:
+            return np.array([_inner(v, cotangent) for v in along])
+
+        def holds(values: Array) -> bool:
+            return bool((np.abs(values - right) <= slack).all())
+
+        exact = along_all(found)
+        factor = float(exact @ right / (exact @ exact))
+        if factor and holds(factor * exact):
+            share = 1 / factor
+            return (
+                "of the wrong sign"
+                if abs(share + 1) < 1e-4
+                else f"{share:.5g} times what it should be"
+            )
+        if np.iscomplexobj(found) and holds(along_all(found.conj())):
+            return "the conjugate of what it should be"
+        if found.ndim >= 2 and found.shape[-1] == found.shape[-2] and holds(along_all(found.mT)):
+            return "transposed"
+        for other, cotangent in cotangents.items():
+            if other != i and cotangent.shape == found.shape and holds(along_all(cotangent)):
+                return f"what {self.label(other)} should get"
+        return ""
 
     def _slope(
         self, directions: Mapping[int, Array], gs: Sequence[Array], exact: float
     ) -> Comparison:
         magnitude = sum(_inner(np.abs(gs[k]), np.abs(self.ys[k])) for k in self.outputs)
+        for ys in self.jitter:
+            spread = abs(sum(_inner(gs[k], ys[k] - self.ys[k]) for k in self.outputs))
+            magnitude = max(magnitude, rounding(spread))
         return compare(
             lambda t: self.at(t, directions, gs), exact, magnitude=magnitude, rtol=self.rtol
         )
@@ -239,7 +341,12 @@ class LocalCheck:
             (self.forward(h, directions), self.forward(-h, directions)) for h in (WIDE, NARROW)
         )
         return [
-            kinked(y, (wide[0][i], wide[1][i]), (narrow[0][i], narrow[1][i]))
+            kinked(
+                y,
+                (wide[0][i], wide[1][i]),
+                (narrow[0][i], narrow[1][i]),
+                [ys[i] for ys in self.jitter],
+            )
             if i in self.outputs
             else np.zeros(y.shape, bool)
             for i, y in enumerate(self.ys[: len(self.gs)])
@@ -280,6 +387,7 @@ def check_node(
     ``active`` lie on no path of interest: there a cotangent need not be finite, such as that of the
     exponent of (-1.0) ** 2.0.
     """
+    began = time.perf_counter()
     options: Any = {"training": training, "rtol": rtol}
     check = LocalCheck(op, xs, ys, rng, active=active, **options)
     verdict, reason, found = check.run()
@@ -297,7 +405,8 @@ def check_node(
         sides = LocalCheck(op, moved, ys, rng, active=active, **options).run()
         if sides[0] == "fail":
             verdict, reason, found = "fail", f"beside its kink, {sides[1]}", sides[2]
-    return NodeCheck(node.name, op.name, node.where, verdict, reason, found, inner)
+    seconds = time.perf_counter() - began
+    return NodeCheck(node.name, op.name, node.where, verdict, reason, found, inner, seconds)
 
 
 def check_inside(

@@ -250,8 +250,8 @@ class Function:
                 outs = self.calls.open(node.op, [number(t) for t in node.inputs], node.name)
                 for t, out in zip(node.outputs, outs, strict=True):
                     numbers.setdefault(t, out)
-        self._targets = [number(t) for t in targets]
-        self.calls.prune(self._targets)
+        self.targets = [number(t) for t in targets]
+        self.calls.prune(self.targets)
 
     def registers(self, *arrays: Array) -> list[Any]:
         """Run with other values of the given tensors and return all registers."""
@@ -262,7 +262,7 @@ class Function:
     def __call__(self, *arrays: Array) -> list[Array]:
         """Return the targets' values for other values of the given tensors."""
         held = self.registers(*arrays)
-        return [held[i] for i in self._targets]
+        return [held[i] for i in self.targets]
 
 
 def inside(op: Op, xs: Sequence[Array | None]) -> SubGraph | None:

@@ -6,21 +6,17 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import GradientError
-from ..gradient import gradients
-from ..graph import Graph, Node, Tensor, Values, ancestors
-from ..graph.expand import run_nodes
-from ..spec import is_floating, kind
-from .blame import check_node, draw_direction, typical_size
-from .float64 import Float64Run, Function
+from ..graph import Graph, Node, Tensor, Values
+from .blame import check_node
+from .float64 import Float64Run
 from .nonfinite import Range
-from .numeric import NARROW, WIDE, judge, kinked, quick, slope
-from .report import ElementCheck, ParameterCheck, Report
+from .probe import Probe, analytic_gradients, check_floating, check_loss
+from .report import Occasion, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
 ShouldStop = Callable[[], bool] | threading.Event | None
@@ -40,6 +36,7 @@ def gradient_check(
     values: Values | None = None,
     progress: Progress = False,
     should_stop: ShouldStop = None,
+    watch: Callable[[Report], None] | None = None,
 ) -> Report:
     """Check the gradient of ``loss`` against finite differences, and find the op at fault.
 
@@ -65,6 +62,8 @@ def gradient_check(
         values: where variables are read; default a snapshot of ``graph.values``.
         progress: True for a tqdm bar, or a function of (done, total, name).
         should_stop: a function or ``threading.Event``; a report of what was done comes back.
+        watch: called once, before anything is checked, with the report that then grows;
+            ``report.copy()`` keeps a state of it, also from another thread.
 
     The step size of an element is swept when one step does not settle it, so there is no epsilon to
     choose. A kink (relu at 0, a tie of max) is told from a mistake by the slopes on its two sides.
@@ -85,27 +84,15 @@ def gradient_check(
     <gradient check of 'loss' passed: 2 elements of 1 parameters, 3 nodes>
     """
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
-    _check_loss(target)
+    check_loss(target)
     held = graph.values.snapshot() if values is None else values
     parameters = _parameters(graph, wrt)
     run = Float64Run([target, *parameters], feeds or {}, values=held, seed=seed, training=training)
-    return _Check(run, target, parameters, max_per_param, rtol, seed, progress, should_stop).run()
-
-
-def _check_loss(loss: Tensor) -> None:
-    if loss.rank:
-        raise GradientError(
-            f"the loss {loss.name!r} is not a scalar",
-            facts=[f"got {loss.spec}"],
-            need="a tensor of rank 0",
-            hint=f"{loss.name}.sum() or .mean()",
-        )
-    if kind(loss.dtype) != "f":
-        raise GradientError(
-            f"the loss {loss.name!r} is not a real number",
-            facts=[f"got {loss.spec}"],
-            need="a floating scalar",
-        )
+    occasion = Occasion(graph, target.name, feeds or {}, held, training, seed, rtol)
+    report = Report(target.name, float(run.env[run.copies[target]]), occasion=occasion)
+    if watch is not None:
+        watch(report)
+    return _Check(run, target, parameters, report, max_per_param, progress, should_stop).run()
 
 
 def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -117,10 +104,7 @@ def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor
             )
         return graph.trainable
     chosen = [graph[t] if isinstance(t, str) else graph.check_member(t) for t in wrt]
-    for t in chosen:
-        if not is_floating(t.dtype):
-            raise GradientError(f"{t!r} is not floating, so it has no gradient")
-    return list(dict.fromkeys(chosen))
+    return list(dict.fromkeys(map(check_floating, chosen)))
 
 
 class _Check:
@@ -131,16 +115,16 @@ class _Check:
         run: Float64Run,
         loss: Tensor,
         parameters: Sequence[Tensor],
+        report: Report,
         max_per_param: int | None,
-        rtol: float,
-        seed: int,
         progress: Progress,
         should_stop: ShouldStop,
     ) -> None:
-        self.forward, self.rtol, self.seed = run, rtol, seed
+        assert report.occasion is not None
+        self.rtol, self.seed = report.occasion.rtol, report.occasion.seed
+        self.forward, self.report = run, report
         self.loss = run.copies[loss]
         self.parameters = {p: run.copies[p] for p in parameters}
-        self.report = Report(loss.name, float(run.env[self.loss]))
         self.max_per_param = max_per_param
         copies = list(self.parameters.values())
         self.active = {*copies, *(t for n in run.dependents(copies) for t in n.outputs)}
@@ -165,7 +149,9 @@ class _Check:
 
     def _steps(self) -> Iterator[str]:
         """Do one node or one element after the other; yields the name of what comes next."""
-        analytic = self._analytic()
+        copies = list(self.parameters.values())
+        arrays = analytic_gradients(self.forward, self.loss, copies)
+        analytic = dict(zip(copies, arrays, strict=True))
         rng = np.random.default_rng(self.seed)
         for node in self.forward.nodes:
             yield node.name
@@ -174,7 +160,7 @@ class _Check:
             found = self._begin(parameter, analytic[copy])
             if self.max_per_param == 0:
                 continue
-            probe = _Probe(self.forward, copy, self.loss, self.rtol)
+            probe = Probe(self.forward, copy, self.loss, self.rtol)
             yield parameter.name
             found.add(probe.direction(parameter.name, analytic[copy], rng))
             for index in self._chosen(copy):
@@ -202,14 +188,6 @@ class _Check:
             facts=facts,
             need="a finite loss",
         )
-
-    def _analytic(self) -> dict[Tensor, Array]:
-        copies = list(self.parameters.values())
-        found = gradients(self.loss, copies)
-        env = self.forward.env
-        order = ancestors(found, stop=set(env))
-        arrays = run_nodes(order, env, found, training=self.forward.training)
-        return dict(zip(copies, arrays, strict=True))
 
     def _check_node(self, node: Node, rng: np.random.Generator) -> None:
         env = self.forward.env
@@ -242,77 +220,6 @@ class _Check:
         rng = np.random.default_rng((self.seed, copy.node.serial))
         chosen = np.sort(rng.choice(size, limit, replace=False))
         return [tuple(map(int, np.unravel_index(i, shape))) for i in chosen]
-
-
-class _Probe:
-    """Moves one parameter and watches the loss."""
-
-    def __init__(self, run: Float64Run, parameter: Tensor, loss: Tensor, rtol: float) -> None:
-        self.function, self.rtol = Function(run, [parameter], [loss]), rtol
-        self.base = run.env[parameter]
-        self.scale = max(typical_size(self.base), 1e-3)
-
-    def direction(self, name: str, analytic: Array, rng: np.random.Generator) -> ElementCheck:
-        """Check along one random direction through all elements."""
-        v = draw_direction(self.base, rng)
-        exact = float(np.vdot(analytic, v).real)
-        return self._check(ElementCheck(name, None), lambda t: self.base + t * v, exact, 1.0)
-
-    def element(self, name: str, index: tuple[int, ...], analytic: Array) -> Iterator[ElementCheck]:
-        """Check one element; of a complex one the real and the imaginary part."""
-        start, moved = self.base[index], self.base.copy()
-        parts = (("real", 1.0), ("imag", 1j)) if np.iscomplexobj(self.base) else (("real", 1.0),)
-        for part, unit in parts:
-
-            def place(t: float, unit: Any = unit) -> Array:
-                moved[index] = start + t * unit
-                return moved
-
-            exact = float(getattr(analytic[index], part))
-            scale = max(self.scale, float(abs(start)))
-            yield self._check(ElementCheck(name, index, part), place, exact, scale)
-            moved[index] = start
-
-    def _check(
-        self, check: ElementCheck, place: Callable[[float], Array], exact: float, scale: float
-    ) -> ElementCheck:
-        def f(t: float) -> float:
-            try:
-                return float(self.function(place(t))[0])
-            except (ArithmeticError, ValueError):  # outside the domain of an op
-                return math.nan
-
-        found = quick(f, exact, scale=scale, rtol=self.rtol)
-        kinks: tuple[str, ...] = ()
-        if found.verdict == "unclear":
-            kinks = tuple(self._kinks(lambda h: place(h * scale)))
-            if kinks:
-                found = replace(found, verdict="kink")
-            else:
-                found = judge(exact, slope(f, scale=scale), self.rtol)
-        return replace(check, comparison=found, kinks=kinks)
-
-    def _kinks(self, place: Callable[[float], Array]) -> list[str]:
-        """Return the nodes that have a kink here though what comes into them is smooth.
-
-        Where several kinks meet, as in relu(x) - relu(-x) at 0, the loss may be smooth and the
-        gradient still be one of many, so a difference is no mistake.
-        """
-        zero, *moved = (
-            list(self.function.registers(place(h).copy()))
-            for h in (0.0, WIDE, -WIDE, NARROW, -NARROW)
-        )
-        found: dict[str, None] = {}
-        rough: set[int] = set()
-        for _, ins, outs, label in self.function.calls.calls:
-            for out in outs:
-                if zero[out].dtype.kind in "fc":
-                    at = [m[out] for m in moved]
-                    if kinked(zero[out], (at[0], at[1]), (at[2], at[3])).any():
-                        rough.add(out)
-                        if not rough.intersection(ins):
-                            found[label] = None
-        return list(found)
 
 
 def _asked(should_stop: ShouldStop) -> bool:

@@ -3,51 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from ..errors import GradientError
+from ..graph import Graph, Values
 from .blame import NodeCheck
-from .numeric import Comparison
+from .findings import Finding, findings
+from .loss_curve import LossCurve, loss_curve
+from .probe import ElementCheck
 from .table import Table
 
 Array = np.ndarray[Any, Any]
-UNCHECKED = Comparison("unchecked", math.nan, math.nan, math.nan)
 VERDICTS = ("unchecked", "ok", "kink", "unclear", "fail")
 """Verdicts from best to worst; arrays of verdicts hold their numbers."""
 
 
 @dataclass(frozen=True)
-class ElementCheck:
-    """One element of a parameter (``part`` is ``real`` or ``imag`` of a complex one).
+class Occasion:
+    """What was checked: the graph, and the values, feeds and mode that it ran on."""
 
-    ``index`` is None for the random direction through all elements.
-    """
-
-    parameter: str
-    index: tuple[int, ...] | None
-    part: str = "real"
-    comparison: Comparison = UNCHECKED
-    kinks: tuple[str, ...] = ()
-    """Nodes with a kink exactly here, such as a relu at 0."""
-
-    @property
-    def verdict(self) -> str:
-        """``ok``, ``kink``, ``unclear`` or ``fail``."""
-        return self.comparison.verdict
-
-    def __str__(self) -> str:
-        place = "along a random direction" if self.index is None else f"{list(self.index)}"
-        c = self.comparison
-        kinks = f", kink at {', '.join(self.kinks)}" if self.kinks else ""
-        return (
-            f"{self.parameter} {place}: {self.verdict}, analytic {c.analytic:.6g}, "
-            f"numeric {c.numeric:.6g}, relative error {c.relative_error:.1e}{kinks}"
-        )
+    graph: Graph
+    loss: str
+    feeds: Mapping[Any, Any]
+    values: Values
+    training: bool = False
+    seed: int = 0
+    rtol: float = 1e-5
 
 
-@dataclass
+@dataclass(repr=False)
 class ParameterCheck:
     """All checked elements of one parameter; arrays have its shape, NaN where not checked."""
 
@@ -82,6 +70,23 @@ class ParameterCheck:
         """Return how many elements have a verdict."""
         return int((self.verdicts == VERDICTS.index(verdict)).sum())
 
+    def errors(self) -> Array:
+        """Return the relative error of every element, NaN where it was not checked.
+
+        |analytic − numeric| relative to the larger of the two, and to no less than a millionth of
+        the largest numeric value, below which a difference is rounding.
+        """
+        with np.errstate(all="ignore"):
+            size = np.fmax(np.abs(self.analytic), np.abs(self.numeric))
+            least = 1e-6 * np.nanmax(np.abs(self.numeric), initial=0.0)
+            apart = np.abs(self.analytic - self.numeric)
+            found = np.where(apart == 0, 0.0, apart / np.fmax(size, least))
+        return np.where(self.verdicts == 0, np.nan, found)
+
+    def __repr__(self) -> str:
+        shape = list(self.verdicts.shape)
+        return f"<{self.name!r} {shape} {self.verdict}: {self.checked} elements checked>"
+
     def add(self, check: ElementCheck) -> None:
         """Take in the result of one element, or of the direction."""
         c = check.comparison
@@ -97,7 +102,7 @@ class ParameterCheck:
             self.worst = check
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """The result of :func:`gradient_check`; ``print(report)`` or ``report.table()`` shows it.
 
@@ -110,6 +115,45 @@ class Report:
     parameters: dict[str, ParameterCheck] = field(default_factory=dict)
     nodes: list[NodeCheck] = field(default_factory=list)
     stopped: bool = False
+    occasion: Occasion | None = field(default=None, compare=False)
+    """What it ran on, for a closer look at single elements."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found in words, the worst first: mistakes, kinks, noise, or that all agrees."""
+        return findings(self)
+
+    def copy(self) -> Report:
+        """Return the report as it is now, while a check may go on with this one.
+
+        Arrays are shared: elements that are checked later show in both.
+        """
+        parameters = {
+            p.name: replace(p, troubles=list(p.troubles)) for p in list(self.parameters.values())
+        }
+        return replace(self, parameters=parameters, nodes=list(self.nodes))
+
+    def curve(
+        self, parameter: str, index: int | Sequence[int] = (), *, part: str = "real"
+    ) -> LossCurve:
+        """Return the loss along one element, at the values and feeds of this check.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", init=[1.0, -2.0])
+        >>> report = gw.gradient_check(g, gw.square(w).sum(name="loss"))
+        >>> report.curve("w", 1).analytic
+        -4.0
+
+        Raises GradientError if the report does not come from :func:`gradient_check`.
+        """
+        at = self.occasion
+        if at is None:
+            raise GradientError("this report does not know what it ran on")
+        return loss_curve(
+            at.graph, at.loss, at.feeds, parameter, index, part=part,
+            rtol=at.rtol, training=at.training, seed=at.seed, values=at.values,
+        )  # fmt: skip
 
     @property
     def passed(self) -> bool:
@@ -153,12 +197,11 @@ class Report:
         for node in self.blame:
             where = f" ({node.where})" if node.where else ""
             notes.append(f"at fault: {node.op} {node.name!r}{where}: {node.reason}")
-        failed = any(p.verdict == "fail" for p in self.parameters.values())
-        if failed and not self.blame:
-            notes.append("every node's own vjp is right: the error is in how they are joined")
-        unclear = sum(p.count("unclear") for p in self.parameters.values())
-        if unclear:
-            notes.append(f"{unclear} elements are too noisy, or at the edge of a domain, to tell")
+        notes += [
+            f.text
+            for f in self.findings
+            if f.verdict in ("kink", "unclear") or (f.verdict == "fail" and not self.blame)
+        ]
         return notes
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,6 +211,7 @@ class Report:
             "value": _number(self.value),
             "passed": self.passed,
             "stopped": self.stopped,
+            "findings": [f.text for f in self.findings],
             "worst": None if self.worst is None else _element(self.worst),
             "blame": [_node(n) for n in self.blame],
             "nodes": {n.name: n.verdict for n in self.nodes},
@@ -242,6 +286,7 @@ def _node(check: NodeCheck) -> dict[str, Any]:
         "inputs": [
             {
                 "name": i.name,
+                "cause": i.cause,
                 "verdict": i.comparison.verdict,
                 "analytic": _number(i.comparison.analytic),
                 "numeric": _number(i.comparison.numeric),

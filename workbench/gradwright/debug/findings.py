@@ -1,0 +1,162 @@
+"""What a gradient check found, in words: mistakes, kinks, noise, or that all agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .blame import NodeCheck
+
+if TYPE_CHECKING:
+    from .report import Report
+
+_MOST = 3  # names in a sentence
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence about a check.
+
+    ``verdict`` is ``fail``, ``kink``, ``unclear``, ``stopped`` or ``ok``, and ``nodes`` are the
+    names of what the sentence is about.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", init=[-1.0, 0.0, 2.0])
+    >>> loss = gw.nn.relu(w).sum(name="loss")
+    >>> for finding in gw.gradient_check(g, loss).findings:
+    ...     print(finding.verdict, "-", finding.text)
+    kink - 1 element sits on a kink (relu 'relu'): any value between the two slopes is right
+    ok - All else agrees with finite differences; checked were 3 elements of 1 parameter, 2 ops
+    """
+
+    verdict: str
+    text: str
+    nodes: tuple[str, ...] = ()
+
+
+def findings(report: Report) -> list[Finding]:
+    """Return what a report says, the worst first."""
+    found = [*_mistakes(report), *_kinks(report), *_unclear(report)]
+    if report.stopped:
+        found.append(Finding("stopped", f"Stopped early, after {_extent(report)}"))
+    elif not any(f.verdict == "fail" for f in found):
+        text = (
+            f"All else agrees with finite differences; checked were {_extent(report)}"
+            if found
+            else f"All gradients agree with finite differences: {_extent(report)}"
+        )
+        found.append(Finding("ok", text))
+    return found
+
+
+def _mistakes(report: Report) -> Iterator[Finding]:
+    for node in report.blame:
+        yield Finding("fail", f"{_named(node)} is wrong: {_why(node)}", (node.name,))
+    failed = [p.name for p in report.parameters.values() if p.verdict == "fail"]
+    if not failed:
+        return
+    if report.blame:
+        verb = "inherits" if len(failed) == 1 else "inherit"
+        text = f"{_count(len(failed), 'parameter')} {verb} the error: {_names(failed)}"
+    else:
+        text = (
+            f"The gradient of {_names(failed)} is wrong though every op's own vjp is right: "
+            "the error is in how they are joined"
+        )
+    yield Finding("fail", text, tuple(failed))
+
+
+def _why(node: NodeCheck) -> str:
+    """Say what is wrong with a vjp: the cause where it is known, else how far it is off."""
+    parts = []
+    for check in node.inputs:
+        c = check.comparison
+        if c.verdict == "fail":
+            off = f"{c.analytic:.4g} instead of {c.numeric:.4g} along a random direction"
+            parts.append(f"its vjp for {check.name} is {check.cause or off}")
+    inside = f"; inside it {', '.join(_named(n) for n in node.inner)}" if node.inner else ""
+    return " and ".join(parts) + inside
+
+
+def _kinks(report: Report) -> Iterator[Finding]:
+    count = sum(p.count("kink") for p in report.parameters.values())
+    ops = {n.name: n.op for n in report.nodes}
+    at_kink = [n for n in report.nodes if n.verdict == "kink"]
+    if count:
+        troubles = (e for p in report.parameters.values() for e in p.troubles)
+        names = dict.fromkeys(k for e in troubles if e.verdict == "kink" for k in e.kinks)
+        known = list(names) or [n.name for n in at_kink]
+        where = f" ({_names(known, ops)})" if known else ""
+        verb = "sits" if count == 1 else "sit"
+        text = (
+            f"{_count(count, 'element')} {verb} on a kink{where}: "
+            "any value between the two slopes is right"
+        )
+        yield Finding("kink", text, tuple(known))
+    elif at_kink:
+        names = dict.fromkeys(n.name for n in at_kink)
+        verb = "is" if len(names) == 1 else "are"
+        text = f"{_names(names, ops)} {verb} at a kink here; its vjp is one of the slopes"
+        yield Finding("kink", text, tuple(names))
+
+
+def _unclear(report: Report) -> Iterator[Finding]:
+    """Yield what cannot be told: noise, or an op that has a value on one side only."""
+    noisy: list[str] = []
+    edge: list[str] = []
+    for p in report.parameters.values():
+        unclear = p.verdicts == _UNCLEAR
+        lost = int((unclear & np.isnan(p.numeric)).sum())
+        edge += [p.name] * lost
+        noisy += [p.name] * (int(unclear.sum()) - lost)
+    ops: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for node in report.nodes:
+        if node.verdict == "unclear":
+            ops[_at_edge(node)][node.name] = node.op
+    for elements, known, why in (
+        (noisy, ops[0], "too noisy to tell"),
+        (edge, ops[1], "at the edge of a domain, with a value on one side only"),
+    ):
+        if elements or known:
+            owners = list(dict.fromkeys(elements))
+            parts = [_count(len(elements), "element") + f" of {_names(owners)}"] if owners else []
+            parts += [_names(known, known)] if known else []
+            verb = "is" if len(elements) + len(known) == 1 else "are"
+            yield Finding("unclear", f"{' and '.join(parts)} {verb} {why}", (*owners, *known))
+
+
+def _at_edge(node: NodeCheck) -> bool:
+    return any(np.isnan(i.comparison.numeric) for i in node.inputs)
+
+
+_UNCLEAR = 3  # its number in VERDICTS
+
+
+def _extent(report: Report) -> str:
+    checked = sum(p.checked for p in report.parameters.values())
+    parts = [_count(len(report.nodes), "op")]
+    if checked or not report.nodes:
+        parameters = _count(len(report.parameters), "parameter")
+        parts.insert(0, f"{_count(checked, 'element')} of {parameters}")
+    return ", ".join(parts)
+
+
+def _named(node: NodeCheck) -> str:
+    where = f" ({node.where})" if node.where else ""
+    return f"{node.op} {node.name!r}{where}"
+
+
+def _names(names: Iterable[str], ops: dict[str, str] | None = None) -> str:
+    listed: Sequence[str] = list(names)
+    known = ops or {}
+    shown = [f"{known[n]} {n!r}" if n in known else repr(n) for n in listed[:_MOST]]
+    more = len(listed) - _MOST
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
