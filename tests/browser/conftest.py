@@ -11,7 +11,7 @@ import pytest
 from tests.browser.lab import FLAGS, Lab, Page, chromium
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     """Return a running Chromium."""
     path = chromium()
@@ -22,7 +22,7 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Return a running JupyterLab."""
     pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install 'gradwright[lab]'")
@@ -42,7 +42,7 @@ def page(browser: Any, lab: Lab) -> Iterator[Page]:
     context.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def screens() -> Path:
     """Return the folder for screenshots."""
     folder = Path(__file__).parents[2] / "build/screens"
