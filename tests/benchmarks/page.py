@@ -1,0 +1,198 @@
+"""The workbench in a real JupyterLab: what an open widget costs kernel, wire, file and page.
+
+    python -m tests.benchmarks.page [--minutes 10]
+
+Kernel time per training step is a ratio of two trainers of equal graphs that take turns in one
+kernel, one with an open Workbench. Memory is read after garbage collection in kernel and page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.browser.lab import FLAGS, NOTE, Lab, Page, chromium, wait_for
+
+SETUP = f"""
+{NOTE}
+import gc, json, os, threading, time
+import numpy as np
+import gradwright as gw
+from gradwright_widgets import Workbench
+
+def digits():
+    g = gw.Graph("digits")
+    x = g.placeholder("x", (None, 64))
+    t = g.placeholder("t", (None,), dtype="int64")
+    with g.scope("hidden"):
+        h = gw.nn.relu(x @ g.variable("w", (64, 128), init=gw.init.he_normal(seed=0))
+                       + g.variable("b", (128,)))
+    with g.scope("head"):
+        logits = h @ g.variable("w", (128, 10), init=gw.init.xavier_uniform(seed=1))
+    loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
+    return g, gw.Trainer(g, loss, metrics={{"accuracy": gw.metrics.accuracy(t, logits)}})
+
+rng = np.random.default_rng(0)
+y = rng.integers(0, 10, 2048)
+X = (np.eye(10, 64)[y] * 2 + rng.standard_normal((2048, 64))).astype("f4")
+data = {{"x": X, "t": y}}
+g, trainer = digits()
+_, bare = digits()
+
+def rss():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+"""
+
+SHOW = """
+bench = Workbench(g, trainer)
+bench
+"""
+
+COUNT = """
+sent = {"messages": 0, "bytes": 0}
+publish = type(bench.comm).publish_msg
+def counted(self, msg_type, data=None, metadata=None, buffers=None, **keys):
+    sent["messages"] += 1
+    sent["bytes"] += len(json.dumps(data, default=str))
+    sent["bytes"] += sum(memoryview(b).nbytes for b in buffers or ())
+    return publish(self, msg_type, data=data, metadata=metadata, buffers=buffers, **keys)
+type(bench.comm).publish_msg = counted
+base64 = lambda b: "x" * (4 * memoryview(b).nbytes // 3)
+note("state", bytes=len(json.dumps(bench.get_state(), default=base64)))
+"""
+
+COST = """
+def cpu(which, steps):
+    began, wall = time.process_time(), time.perf_counter()
+    before = dict(sent)
+    which.fit(data, epochs=10**6, batch_size=64, steps=steps, progress=False)
+    seconds = time.perf_counter() - wall
+    return ((time.process_time() - began) / steps,
+            *((sent[kind] - before[kind]) / seconds for kind in ("messages", "bytes")))
+def work():
+    for which in (trainer, bare):
+        which.fit(data, epochs=10**6, batch_size=64, steps=2000, progress=False)
+    for k in range(8):
+        pair = [("open", trainer), ("bare", bare)]
+        for name, which in pair if k % 2 else pair[::-1]:
+            time.sleep(0.3)
+            per_step, messages, volume = cpu(which, 10_000)
+            note("cost", name=name, cpu=per_step, messages=messages, bytes=volume)
+    note("cost done")
+threading.Thread(target=work).start()
+"""
+
+LONG = """
+def long():
+    end = time.monotonic() + 60 * MINUTES
+    while time.monotonic() < end:
+        trainer.fit(data, epochs=10**6, batch_size=64, steps=20_000, progress=False)
+        columns = trainer.history.arrays().values()
+        note("memory", rss=rss(), steps=trainer.steps_done, history=sum(c.nbytes for c in columns))
+    note("long done")
+threading.Thread(target=long).start()
+"""
+
+
+def heap(page: Page) -> float:
+    """Return the page's live JavaScript heap in MB."""
+    session = page.page.context.new_cdp_session(page.page)
+    session.send("HeapProfiler.collectGarbage")
+    used = session.send("Runtime.getHeapUsage")["usedSize"]
+    session.detach()
+    return float(used) / 1e6
+
+
+def first_paint(page: Page, cell: int) -> float:
+    """Run a cell and return the milliseconds until its drawing has been painted."""
+    return float(
+        page.page.evaluate(
+            """(k) => new Promise((resolve) => {
+              const notebook = window.jupyterapp.shell.currentWidget.content;
+              notebook.activeCellIndex = k;
+              const began = performance.now();
+              const look = () => {
+                if (document.querySelector('.gw-graph[data-ready]')) {
+                  requestAnimationFrame(() => resolve(performance.now() - began));
+                } else requestAnimationFrame(look);
+              };
+              look();
+              window.jupyterapp.commands.execute('notebook:run-cell');
+            })""",
+            cell,
+        )
+    )
+
+
+def measure(page: Page, lab: Lab, minutes: float) -> None:
+    """Print all numbers."""
+    long = LONG.replace("MINUTES", str(minutes))
+    lab.write_notebook("bench.ipynb", [SETUP, SHOW, COUNT, COST, long])
+    page.open_notebook("bench.ipynb")
+    page.run_cell(0)
+    print(f"first paint, from running the cell     {first_paint(page, 1):8.0f} ms")
+    page.run_cell(2)
+    print(f"saved state of one Workbench           {lab.event('state')['bytes'] / 1e3:8.0f} kB")
+    page.command("docmanager:save")
+    notebook = lab.root / "bench.ipynb"
+    wait_for(lambda: notebook.stat().st_size > 5000, "the notebook to be saved")
+    print(f"notebook with its still view           {notebook.stat().st_size / 1e3:8.0f} kB")
+
+    page.run_cell(3)
+    wait_for(lambda: lab.events("cost done"), "the cost", patience=600)
+    costs: dict[str, list[dict[str, Any]]] = {"open": [], "bare": []}
+    for event in lab.events("cost"):
+        costs[event["name"]].append(event)
+    micros = {k: statistics.median(e["cpu"] for e in v) * 1e6 for k, v in costs.items()}
+    ratio = micros["open"] / micros["bare"]
+    busiest = {k: max(e[k] for e in costs["open"]) for k in ("messages", "bytes")}
+    print(f"kernel CPU per step, no widget         {micros['bare']:8.1f} µs")
+    print(f"kernel CPU per step, Workbench open    {micros['open']:8.1f} µs   {ratio:.3f}x")
+    print(f"messages                               {busiest['messages']:8.1f} /s")
+    print(f"traffic                                {busiest['bytes'] / 1e3:8.1f} kB/s")
+
+    page.run_cell(4)
+    began = time.monotonic()
+    seen = 0
+    while not lab.events("long done"):
+        time.sleep(5)
+        events = lab.events("memory")
+        if time.monotonic() - began < 30 * (seen + 1) or not events:
+            continue
+        seen += 1
+        last = events[-1]
+        print(
+            f"after {time.monotonic() - began:4.0f} s: kernel {last['rss'] / 1e6:6.0f} MB "
+            f"(of it history {last['history'] / 1e6:.1f}), page {heap(page):6.1f} MB, "
+            f"{last['steps']:,} steps",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Start JupyterLab and Chromium, and measure."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of the memory run")
+    minutes = parser.parse_args().minutes
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        lab = Lab(Path(folder))
+        lab.start()
+        try:
+            browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+            context = browser.new_context(viewport={"width": 1440, "height": 900})
+            measure(Page(context, lab), lab, minutes)
+            browser.close()
+        finally:
+            lab.stop()
+
+
+if __name__ == "__main__":
+    main()
