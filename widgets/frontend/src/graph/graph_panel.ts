@@ -1,31 +1,34 @@
-// The graph drawing with its toolbar, outline and status line, over the traits `graph_spec`, `selected`, `expanded`
-// and `frozen` of a widget model.
+// The graph drawing with its toolbar, outline and status line, over traits of a widget model: `graph_spec`, `selected`,
+// `expanded`, `frozen`, what other panels point at, and how the drawing is shown.
 
 import { Cleanup, commit, type Model } from "../ui/afm";
-import { button, element, everyFrame, ICONS, Surface } from "../ui/dom";
+import { element, everyFrame, Surface } from "../ui/dom";
 import { readTheme, watchTheme, type Theme } from "../ui/theme";
 import { addStyle } from "../ui/style";
 import css from "./graph.css";
 import { LayoutClient } from "./client";
-import { countOf, describe, type Face } from "./describe";
+import { Drawing, type Spot } from "./drawing";
+import { HEADER } from "./engine";
+import { focusOf } from "./focus";
+import { marksOf, nodeAround } from "./marks";
+import { Minimap } from "./minimap";
 import { GraphModel, type GraphSpec } from "./model";
 import { Outline } from "./outline";
-import { Painter, TOGGLE, type Look } from "./paint";
-import { CanvasPen, SvgPen } from "./pen";
-import { hit, linesOf, placesOf } from "./scene";
-import { HEADER } from "./engine";
+import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
+import type { Look } from "./paint";
+import { CanvasPen } from "./pen";
+import { save } from "./save";
+import { SearchBox } from "./search_box";
+import { Stage } from "./stage";
+import { aboutItem, aboutLine, details, legend, nameOf, notesOn, scaleBar } from "./status";
+import { mountToolbar } from "./toolbar";
+import { inputsOf, outputsOf, type Paths } from "./trace";
 import { Viewport } from "./viewport";
 
 addStyle(css);
 
 const NONE = -1;
-/** A pointer that moves less than this between press and release has clicked. */
-const CLICK = 4;
-const TIP_DELAY = 350; // ms over an item before its facts appear
-const LEGEND: [string, string][] = [
-  ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
-  ["math", "arithmetic"], ["reduce", "reduction"], ["shape", "shape"], ["loss", "loss"], ["random", "random"], ["control", "control flow"], ["constant", "constant"],
-];
+const NEAR = 6; // px from a line within which it is meant
 
 export function mountGraphPanel(host: HTMLElement, model: Model): () => void {
   const cleanup = new Cleanup();
@@ -48,93 +51,112 @@ class GraphPanel {
   private readonly graph: GraphModel;
   private readonly client: LayoutClient;
   private readonly outline: Outline;
+  private readonly search: SearchBox;
   private readonly surface: Surface;
+  private readonly minimap: Minimap;
   private readonly view = new Viewport();
+  private readonly stage: Stage;
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
-  private readonly stage = element("div", { class: "gw-stage", tabindex: 0, role: "img" });
-  private readonly status = element("div", { class: "gw-status", role: "status" });
-  private readonly tip = element("div", { class: "gw-tip", hidden: true });
-  private readonly hint = element("div", { class: "gw-hint", hidden: true }, "Click the drawing, or hold Ctrl, to zoom with the wheel");
+  private readonly status = element("div", { class: "gw-status-text", role: "status" });
+  private readonly scale = element("div", { class: "gw-status-scale" });
   private theme: Theme | undefined;
-  private painter: Painter | undefined;
-  private places = new Map<number, number>();
+  private drawing: Drawing | undefined;
   private open = new Set<number>();
   private look: Omit<Look, "theme"> = { selected: NONE, hovered: NONE, lit: new Set(), frozen: new Set() };
+  private overlay: Overlay | undefined;
+  private found: number[] | undefined;
+  private selecting = false;
+  /** A piece of the line that was clicked. */
+  private line = NONE;
+  /** What the next layout brings on the screen, in its middle or just into sight. */
+  private heading: { item: number; middle: boolean } | undefined;
+  /** The last step along an edge: the ends it could have gone to, for going to the one beside. */
+  private ends: number[] = [];
   private layouts = 0;
-  private tipItem = NONE;
-  private tipTimer: ReturnType<typeof setTimeout> | 0 = 0;
 
   constructor(host: HTMLElement, private readonly model: Model) {
-    this.graph = new GraphModel(model.get("graph_spec") as GraphSpec);
-    this.client = new LayoutClient(this.graph);
-    this.outline = new Outline(this.graph, {
+    const graph = (this.graph = new GraphModel(model.get("graph_spec") as GraphSpec));
+    this.client = new LayoutClient(graph);
+    this.outline = new Outline(graph, {
       select: (item) => this.select(item),
       point: (item) => this.point(item, true),
       setOpen: (scope, open) => this.setOpen(scope, open),
     });
-    this.stage.setAttribute("aria-label", `Drawing of ${this.graph.spec.name}; the outline lists the same nodes for the keyboard`);
-    const body = element("div", { class: "gw-graph-body" }, this.outline.root, this.stage);
-    this.root.append(this.toolbar(body), body, this.status);
+    this.search = new SearchBox(graph, {
+      found: (items) => this.onFound(items),
+      point: (item) => this.point(this.drawing?.standIn(item) ?? NONE, true),
+      visit: (item) => this.visit(item),
+      leave: () => this.stage.root.focus(),
+    });
+    this.stage = new Stage(this.view, {
+      moved: this.frame.request,
+      hover: (x, y) => this.hover(x, y),
+      leave: () => this.point(NONE),
+      click: (x, y, shift) => this.click(x, y, shift),
+      double: (x, y) => this.double(x, y),
+      fit: () => this.fit(),
+      escape: () => this.select(NONE),
+      hop: (way) => this.hop(way),
+      pair: () => this.pair(),
+    });
+    this.stage.root.setAttribute("aria-label", `Drawing of ${graph.spec.name}; the outline lists the same nodes for the keyboard`);
+    const body = element("div", { class: "gw-graph-body" }, this.outline.root, this.stage.root);
+    const bar = mountToolbar(graph, model, this.cleanup, {
+      find: () => (this.search.isOpen ? this.search.close() : this.search.open()),
+      outline: () => {
+        const shown = body.classList.toggle("gw-with-outline");
+        if (shown) this.outline.root.focus();
+        return shown;
+      },
+      open: (scopes) => this.commitOpen(scopes),
+      zoom: (factor) => {
+        this.view.zoom(factor, this.surface.width / 2, this.surface.height / 2);
+        this.frame.request();
+      },
+      fit: () => this.fit(),
+      save: (format) => {
+        if (this.drawing && this.theme) void save(format, graph, this.drawing.painter, { ...this.look, theme: this.theme });
+      },
+    });
+    this.root.append(bar, body, element("div", { class: "gw-status" }, this.status, this.scale));
     host.append(this.root);
-    this.surface = new Surface(this.stage, () => this.onResize());
-    this.stage.append(this.tip, this.hint);
-    if (!this.graph.n) this.stage.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet."));
+    this.surface = new Surface(this.stage.root, () => this.onResize());
+    this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
+    this.stage.root.append(this.minimap.root, this.search.root);
+    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet."));
+    this.bind();
+    this.onFrozen();
+    this.onColors();
+    void this.onExpanded();
+  }
+
+  private bind(): void {
+    const on = (traits: string[], act: () => void): void => traits.forEach((trait) => this.cleanup.model(this.model, `change:${trait}`, act));
+    this.stage.bind(this.cleanup, this.surface);
+    this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
     this.cleanup.add(watchTheme(() => {
       this.theme = undefined;
-      this.frame.request();
+      this.onColors();
     }));
-    this.cleanup.model(model, "change:selected", () => this.onSelected());
-    this.cleanup.model(model, "change:expanded", () => void this.onExpanded());
-    this.cleanup.model(model, "change:frozen", () => this.onFrozen());
+    on(["selected", "paths", "path_to"], () => this.onSelected());
+    on(["expanded"], () => void this.onExpanded());
+    on(["frozen"], () => this.onFrozen());
+    on(["color_by", "overlay"], () => this.onColors());
+    on(["stops", "blamed"], () => this.onMarks());
+    on(["minimap"], this.frame.request);
+    on(["current", "follow"], () => this.onCurrent());
     // Where a node stands on the screen, by name: for tests, and for whatever wants to point at one.
-    Object.assign(this.stage, { locate: (name: string) => this.locate(name) });
-    this.bindPointer();
-    this.onFrozen();
-    void this.onExpanded();
+    Object.assign(this.stage.root, { locate: (name: string) => this.locate(name) });
   }
 
   dispose(): void {
     this.cleanup.run();
-    this.hideTip();
     this.frame.cancel();
+    this.minimap.dispose();
     this.surface.dispose();
     this.client.dispose();
     this.root.remove();
-  }
-
-  private toolbar(body: HTMLElement): HTMLElement {
-    const scopes = this.graph.scopes.length > 1;
-    const zoom = (factor: number) => () => {
-      this.view.zoom(factor, this.surface.width / 2, this.surface.height / 2);
-      this.frame.request();
-    };
-    const outline = button(ICONS.outline, "Outline", () => {
-      const shown = body.classList.toggle("gw-with-outline");
-      outline.setAttribute("aria-pressed", String(shown));
-      if (shown) this.outline.root.focus();
-    });
-    outline.setAttribute("aria-pressed", "false");
-    const size = countOf(this.graph.n, "node");
-    const groups: HTMLElement[][] = [
-      [outline],
-      scopes
-        ? [
-            button(ICONS.open, "Open all scopes", () => this.commitOpen(this.graph.scopes.map((_, s) => s).slice(1))),
-            button(ICONS.close, "Close all scopes", () => this.commitOpen([])),
-          ]
-        : [],
-      [button(ICONS.minus, "Zoom out", zoom(1 / 1.3)), button(ICONS.plus, "Zoom in", zoom(1.3)), button(ICONS.fit, "Fit the drawing", () => this.fit(false))],
-      [button(ICONS.save, "Save as SVG", () => this.saveSvg())],
-    ];
-    return element(
-      "header",
-      { class: "gw-toolbar" },
-      element("span", { class: "gw-title", title: this.graph.spec.name }, this.graph.spec.name),
-      element("span", { class: "gw-subtitle" }, size),
-      element("span", { class: "gw-space" }),
-      ...groups.filter((group) => group.length).map((group) => element("span", { class: "gw-group", role: "group" }, ...group)),
-    );
   }
 
   // State from the kernel.
@@ -142,291 +164,288 @@ class GraphPanel {
   private async onExpanded(): Promise<void> {
     const wanted = this.model.get("expanded") as string[] | null;
     const scopes = wanted ? wanted.map((path) => this.graph.scope(path)).filter((s) => s > 0) : this.graph.openAtFirst();
-    this.open = new Set(scopes);
+    this.open = this.graph.opened(scopes);
     const ticket = ++this.layouts;
     this.root.dataset.busy = "true";
     const scene = await this.client.layout(scopes);
     if (ticket !== this.layouts) return; // a later request has overtaken this one
-    const anchor = this.anchorOf(this.look.hovered !== NONE ? this.look.hovered : this.look.selected);
-    this.painter = new Painter(this.graph, scene);
-    this.places = placesOf(scene);
-    if (this.view.untouched) this.fit(true);
-    else if (anchor) {
-      const place = this.rect(anchor.item);
-      if (place) {
-        this.view.x += place[0] - anchor.x;
-        this.view.y += place[1] - anchor.y;
-      }
+    const anchor = this.look.hovered !== NONE ? this.look.hovered : this.look.selected;
+    const before = this.drawing?.rect(anchor);
+    this.drawing = new Drawing(this.graph, scene);
+    this.line = NONE;
+    const after = this.drawing.rect(anchor);
+    if (this.view.untouched) this.settle();
+    else if (before && after) {
+      this.view.x += after[0] - before[0];
+      this.view.y += after[1] - before[1];
     }
+    this.onMarks();
     this.onSelected();
+    if (this.heading) this.arrive(this.heading);
     delete this.root.dataset.busy;
     this.root.dataset.ready = String(ticket);
     this.root.dataset.boxes = String(scene.items.length);
   }
 
   private onSelected(): void {
-    const item = this.graph.itemOf(String(this.model.get("selected") ?? ""));
-    this.look = { ...this.look, selected: item, lit: this.painter && item !== NONE ? linesOf(this.painter.scene, item) : new Set() };
+    const item = this.graph.itemOf(this.text("selected"));
+    const elsewhere = item !== this.look.selected && !this.selecting;
+    this.look = { ...this.look, selected: item };
+    if (item !== NONE) this.line = NONE;
+    if (elsewhere) this.arrive({ item, middle: false });
+    this.refocus();
     this.outline.update(this.open, item);
-    this.writeStatus(item);
+  }
+
+  private refocus(): void {
+    const { drawing, found, line, look } = this;
+    if (drawing) {
+      const other = this.graph.itemOf(this.text("path_to"));
+      const paths = (this.model.get("paths") ?? "none") as Paths;
+      const { focus, lit } = focusOf(this.graph, drawing, { found, line, selected: look.selected, other, paths });
+      this.look = { ...look, focus, lit };
+    }
+    this.minimap.invalidate();
+    this.writeStatus();
     this.frame.request();
   }
 
   private onFrozen(): void {
-    const names = (this.model.get("frozen") as string[] | undefined) ?? [];
-    this.look = { ...this.look, frozen: new Set(names.map((name) => this.graph.node(name))) };
+    this.look = { ...this.look, frozen: new Set(this.names("frozen").map((name) => this.graph.node(name))) };
     this.frame.request();
+  }
+
+  private onColors(): void {
+    this.theme ??= readTheme(this.root);
+    const by = (this.model.get("color_by") ?? "category") as ColorBy;
+    this.overlay = Overlay.of(this.graph, by, this.model.get("overlay") as OverlaySpec | undefined);
+    const dark = this.root.dataset.gwTheme === "dark";
+    this.look = { ...this.look, shades: this.theme && this.overlay?.shades(dark) };
+    this.scale.replaceChildren(...(this.overlay ? [scaleBar(this.overlay, dark)] : []));
+    this.minimap.invalidate();
+    this.writeStatus();
+    this.frame.request();
+  }
+
+  private onMarks(): void {
+    const { drawing } = this;
+    if (!drawing) return;
+    const names = { current: this.text("current"), stops: this.names("stops"), blamed: this.names("blamed") };
+    const marks = marksOf(this.graph, drawing.wires, drawing.isDrawn, names);
+    this.look = { ...this.look, marks };
+    this.outline.mark(marks);
+    this.writeStatus();
+    this.frame.request();
+  }
+
+  /** The node that runs next comes into sight, and out of its scopes where that is asked for. */
+  private onCurrent(): void {
+    this.onMarks();
+    const node = nodeAround(this.graph, this.text("current"));
+    if (node !== NONE) this.head({ item: node, middle: false }, Boolean(this.model.get("follow")));
+  }
+
+  private onFound(items: number[] | undefined): void {
+    this.found = items;
+    this.point(NONE);
+    this.refocus();
   }
 
   // Actions of the user.
 
   private select(item: number): void {
+    this.line = NONE;
+    if (this.text("path_to")) commit(this.model, "path_to", "");
+    this.selecting = true; // what was clicked is in sight
     commit(this.model, "selected", item === NONE ? "" : this.graph.itemName(item));
+    this.selecting = false;
+    this.refocus();
+  }
+
+  /** Selects an item, opens the scopes around it and brings it to the middle. */
+  private visit(item: number): void {
+    this.select(item);
+    this.head({ item, middle: true }, true);
+  }
+
+  private head(heading: { item: number; middle: boolean }, open: boolean): void {
+    const { item } = heading;
+    const closed: number[] = [];
+    let scope = item < this.graph.n ? this.graph.scopeOf[item] : this.graph.scopes[item - this.graph.n].parent;
+    for (; scope > 0; scope = this.graph.scopes[scope].parent) if (!this.open.has(scope)) closed.push(scope);
+    if (open && closed.length) {
+      this.heading = heading;
+      this.commitOpen([...this.open, ...closed]);
+    } else this.arrive(heading);
+  }
+
+  private arrive({ item, middle }: { item: number; middle: boolean }): void {
+    this.heading = undefined;
+    const place = item === NONE ? undefined : this.drawing?.rect(this.drawing.standIn(item));
+    if (!place) return;
+    const [x, y, w, h] = place;
+    const { width, height } = this.surface;
+    if (middle) {
+      this.view.magnify();
+      this.view.center(x + w / 2, y + Math.min(h / 2, height / 2 / this.view.scale - HEADER), width, height);
+    } else this.view.reveal(x, y, w, h, width, height);
+    this.frame.request();
+  }
+
+  /** Goes along an edge from the selected node, or to another end of the edge last gone along. */
+  private hop(way: "in" | "out" | "before" | "after"): void {
+    const at = this.look.selected;
+    if (at === NONE || at >= this.graph.n) return;
+    if (way === "in" || way === "out") {
+      this.ends = way === "in" ? inputsOf(this.graph, at) : outputsOf(this.graph, at);
+      if (this.ends.length) this.visit(this.ends[0]);
+      return;
+    }
+    const k = this.ends.indexOf(at);
+    const next = k < 0 ? undefined : this.ends[(k + (way === "after" ? 1 : this.ends.length - 1)) % this.ends.length];
+    if (next !== undefined && next !== at) this.visit(next);
+  }
+
+  /** Goes from an item to its gradient, and from there back. */
+  private pair(): void {
+    const at = this.look.selected;
+    if (at === NONE) return;
+    const beside = this.graph.pairOf(at);
+    if (beside !== NONE) this.visit(beside);
+    else if (at < this.graph.n && this.graph.origin[at] >= 0) this.visit(this.graph.origin[at]);
   }
 
   private point(item: number, reveal = false): void {
     if (item === this.look.hovered) return;
     this.look = { ...this.look, hovered: item };
-    const place = this.rect(item);
+    const place = this.drawing?.rect(item);
     if (reveal && place) this.view.reveal(...place, this.surface.width, this.surface.height);
     this.frame.request();
   }
 
   private setOpen(scope: number, open: boolean): void {
-    const next = new Set(this.open);
-    if (open) next.add(scope);
-    else next.delete(scope);
+    const next = new Set([...this.open].map((s) => this.graph.stateOf(s)));
+    if (open) next.add(this.graph.stateOf(scope));
+    else next.delete(this.graph.stateOf(scope));
     this.look = { ...this.look, hovered: this.graph.n + scope };
     this.commitOpen([...next]);
   }
 
   private commitOpen(scopes: number[]): void {
-    commit(this.model, "expanded", scopes.map((s) => this.graph.scopes[s].path).sort());
+    const paths = scopes.map((s) => this.graph.scopes[this.graph.stateOf(s)].path);
+    commit(this.model, "expanded", [...new Set(paths)].sort());
   }
 
-  private fit(readable: boolean): void {
-    if (!this.painter) return;
-    this.view.fit(this.painter.scene, this.surface.width, this.surface.height, readable);
+  private fit(): void {
+    if (!this.drawing) return;
+    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, false);
     this.frame.request();
   }
 
-  private saveSvg(): void {
-    if (!this.painter || !this.theme) return;
-    const { width, height } = this.painter.scene;
-    const pen = new SvgPen(this.theme.font);
-    this.painter.paint(pen, { x: -16, y: -16, width: width + 32, height: height + 32, scale: 1 }, { ...this.look, hovered: NONE, theme: this.theme });
-    const text = pen.finish(-16, -16, width + 32, height + 32, this.theme.surface, this.graph.spec.name);
-    const url = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
-    element("a", { href: url, download: `${this.graph.spec.name.replace(/[^\w.-]+/g, "_") || "graph"}.svg` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  /** Where a drawing begins that nobody has moved: at its top in a readable size, with the selection in sight. */
+  private settle(): void {
+    if (!this.drawing) return;
+    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
+    this.arrive({ item: this.look.selected, middle: false });
   }
 
-  // Pointer and keys on the drawing.
-
-  private bindPointer(): void {
-    let pressed: { x: number; y: number; moved: boolean } | undefined;
-    const at = (event: MouseEvent): [number, number] => {
-      const box = this.stage.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top];
-    };
-    this.cleanup.dom(this.stage, "pointerdown", (event) => {
-      if (event.button > 1) return;
-      const [x, y] = at(event);
-      pressed = { x, y, moved: false };
-      this.stage.setPointerCapture(event.pointerId);
-    });
-    this.cleanup.dom(this.stage, "pointermove", (event) => {
-      const [x, y] = at(event);
-      if (!pressed) {
-        this.hover(x, y);
-        return;
-      }
-      if (!pressed.moved && Math.hypot(x - pressed.x, y - pressed.y) < CLICK) return;
-      this.view.pan(x - pressed.x, y - pressed.y);
-      pressed = { x, y, moved: true };
-      this.hideTip();
-      this.stage.classList.add("gw-panning");
-      this.frame.request();
-    });
-    this.cleanup.dom(this.stage, "pointerup", (event) => {
-      const clicked = pressed && !pressed.moved;
-      pressed = undefined;
-      this.stage.classList.remove("gw-panning");
-      if (clicked) this.onClick(...at(event));
-    });
-    this.cleanup.dom(this.stage, "pointercancel", () => {
-      pressed = undefined;
-      this.stage.classList.remove("gw-panning");
-    });
-    this.cleanup.dom(this.stage, "pointerleave", () => {
-      this.hideTip();
-      this.point(NONE);
-    });
-    this.cleanup.dom(this.stage, "dblclick", (event) => {
-      const [k] = this.at(...at(event));
-      const scope = k < 0 ? NONE : this.painter!.scene.items[k] - this.graph.n;
-      if (scope > 0) this.setOpen(scope, !this.open.has(scope));
-    });
-    this.cleanup.dom(this.stage, "wheel", (event) => this.onWheel(event, ...at(event)), { passive: false });
-    this.cleanup.dom(this.stage, "keydown", (event) => this.onKey(event));
-  }
-
-  private onWheel(event: WheelEvent, x: number, y: number): void {
-    const focused = this.root.contains(document.activeElement);
-    if (!focused && !event.ctrlKey && !event.metaKey) {
-      this.hint.hidden = false;
-      setTimeout(() => (this.hint.hidden = true), 1500);
-      return;
-    }
-    event.preventDefault();
-    const pixels = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
-    this.view.zoom(Math.exp(-Math.max(-120, Math.min(120, pixels)) * (event.ctrlKey ? 0.01 : 0.002)), x, y);
-    this.hideTip();
-    this.frame.request();
-  }
-
-  private onKey(event: KeyboardEvent): void {
-    if (event.altKey || event.ctrlKey || event.metaKey) return;
-    const { width, height } = this.surface;
-    const step = 60;
-    switch (event.key) {
-      case "ArrowLeft": this.view.pan(step, 0); break;
-      case "ArrowRight": this.view.pan(-step, 0); break;
-      case "ArrowUp": this.view.pan(0, step); break;
-      case "ArrowDown": this.view.pan(0, -step); break;
-      case "+":
-      case "=": this.view.zoom(1.3, width / 2, height / 2); break;
-      case "-": this.view.zoom(1 / 1.3, width / 2, height / 2); break;
-      case "0": this.fit(false); break;
-      case "Escape": this.select(NONE); break;
-      default: return;
-    }
+  private onShortcut(event: KeyboardEvent): void {
+    const find = event.key === "/" ? !event.altKey && !event.ctrlKey && !event.metaKey : event.key.toLowerCase() === "f" && (event.ctrlKey || event.metaKey);
+    if (!find) return;
+    this.search.open();
     event.preventDefault();
     event.stopPropagation();
-    this.frame.request();
   }
 
-  private onClick(x: number, y: number): void {
-    const [k, onToggle] = this.at(x, y);
-    if (k < 0) this.select(NONE);
-    else if (onToggle) {
-      const scope = this.painter!.scene.items[k] - this.graph.n;
-      this.setOpen(scope, !this.open.has(scope));
-    } else this.select(this.painter!.scene.items[k]);
+  private click(x: number, y: number, shift: boolean): void {
+    const { item, toggle, line } = this.at(x, y);
+    if (toggle) this.setOpen(item - this.graph.n, !this.open.has(item - this.graph.n));
+    else if (line !== NONE) {
+      this.select(NONE);
+      this.line = line;
+      this.refocus();
+    } else if (shift && item !== NONE && this.look.selected !== NONE && item !== this.look.selected) commit(this.model, "path_to", this.graph.itemName(item));
+    else this.select(item);
+  }
+
+  private double(x: number, y: number): void {
+    const { item, line } = this.at(x, y);
+    const scope = item - this.graph.n;
+    if (line === NONE && scope > 0) this.setOpen(scope, !this.open.has(scope));
   }
 
   private hover(x: number, y: number): void {
-    const [k, onToggle] = this.at(x, y);
-    const item = k < 0 ? NONE : this.painter!.scene.items[k];
-    this.stage.style.cursor = onToggle || item !== NONE ? "pointer" : "";
-    this.point(item);
-    const open = item - this.graph.n > 0 && this.open.has(item - this.graph.n);
-    if (item === NONE || open || item !== this.tipItem) this.hideTip();
-    if (item === NONE || open) return;
-    if (this.tip.hidden) {
-      this.tipItem = item;
-      this.tipTimer ||= setTimeout(() => this.showTip(item, x, y), TIP_DELAY);
-    }
+    const { item, line } = this.at(x, y);
+    this.stage.root.style.cursor = item !== NONE || line !== NONE ? "pointer" : "";
+    this.point(line === NONE ? item : NONE);
+    const open = line === NONE && item > this.graph.n && this.open.has(item - this.graph.n);
+    if (line !== NONE) this.stage.describe(-2 - line, () => this.lineText(line), x, y);
+    else this.stage.describe(item === NONE || open ? undefined : item, () => [nameOf(this.graph, item), details(this.graph, item), ...this.notes(item)].join(" · "), x, y);
   }
 
-  private hideTip(): void {
-    clearTimeout(this.tipTimer);
-    this.tipTimer = 0;
-    this.tip.hidden = true;
-  }
-
-  private showTip(item: number, x: number, y: number): void {
-    this.tipTimer = 0;
-    this.tip.hidden = false;
-    this.tip.textContent = this.sentence(item);
-    const { offsetWidth, offsetHeight } = this.tip;
-    this.tip.style.left = `${Math.max(4, Math.min(x + 14, this.surface.width - offsetWidth - 4))}px`;
-    this.tip.style.top = `${y + 20 + offsetHeight > this.surface.height ? y - offsetHeight - 10 : y + 18}px`;
-  }
-
-  /** Index of the drawn item under a point of the stage, and whether the point is on its open/close button. */
-  private at(x: number, y: number): [number, boolean] {
-    if (!this.painter) return [NONE, false];
-    const { scene } = this.painter;
-    const [px, py] = this.view.toPlane(x, y);
-    const k = hit(scene, px, py);
-    if (k < 0 || scene.items[k] < this.graph.n) return [k, false];
-    const [left, top, , height] = scene.rects.subarray(4 * k, 4 * k + 4);
-    const middle = k < scene.frameCount ? top + HEADER / 2 : top + height / 2;
-    return [k, px < left + TOGGLE + 16 && Math.abs(py - middle) <= TOGGLE / 2 + 4];
+  private at(x: number, y: number): Spot {
+    return this.drawing?.at(...this.view.toPlane(x, y), NEAR / this.view.scale) ?? { item: NONE, toggle: false, line: NONE };
   }
 
   // Drawing.
 
   private onResize(): void {
-    if (this.view.untouched) this.fit(true);
+    if (this.view.untouched) this.settle();
     this.draw(); // a canvas is cleared by its resizing
   }
 
   private draw(): void {
-    this.theme ??= readTheme(this.root);
-    if (!this.painter || !this.theme || !this.surface.begin()) return;
+    if (!this.theme && this.root.isConnected) this.onColors();
+    const { drawing, theme } = this;
+    if (!drawing || !theme || !this.surface.begin()) return;
     const { context, width, height, ratio } = this.surface;
     const { x, y, scale } = this.view;
+    const look = { ...this.look, theme };
+    const shown = this.view.window(width, height);
     context.setTransform(scale * ratio, 0, 0, scale * ratio, -x * scale * ratio, -y * scale * ratio);
-    this.painter.paint(new CanvasPen(context, this.theme.font), this.view.window(width, height), { ...this.look, theme: this.theme });
-  }
-
-  private rect(item: number): [number, number, number, number] | undefined {
-    const k = this.places.get(item);
-    if (k === undefined || !this.painter) return undefined;
-    const { rects } = this.painter.scene;
-    return [rects[4 * k], rects[4 * k + 1], rects[4 * k + 2], rects[4 * k + 3]];
+    drawing.painter.paint(new CanvasPen(context, theme.font), shown, look);
+    this.minimap.draw(drawing.painter, look, shown, this.model.get("minimap") !== false);
   }
 
   /** The middle of an item in the coordinates of the page. */
   private locate(name: string): { x: number; y: number } | undefined {
-    const place = this.rect(this.graph.itemOf(name));
+    const place = this.drawing?.rect(this.graph.itemOf(name));
     if (!place) return undefined;
-    const box = this.stage.getBoundingClientRect();
+    const box = this.stage.root.getBoundingClientRect();
     const [x, y, w, h] = place;
     return { x: box.left + (x + w / 2 - this.view.x) * this.view.scale, y: box.top + (y + h / 2 - this.view.y) * this.view.scale };
   }
 
-  /** What must stay where it is when the drawing changes: an item, or the nearest scope around it that is drawn. */
-  private anchorOf(item: number): { item: number; x: number; y: number } | undefined {
-    const place = this.rect(item);
-    return place && { item, x: place[0], y: place[1] };
-  }
-
   // Words.
 
-  private writeStatus(item: number): void {
-    if (item === NONE) {
-      const used = new Set([...this.places.keys()].filter((i) => i < this.graph.n).map((i) => this.graph.category(i)));
-      const entries = LEGEND.filter(([category]) => used.has(category)).map(([category, label]) => {
-        const dot = element("span", { class: "gw-dot" });
-        dot.style.setProperty("--gw-dot", `var(--gw-c-${category})`);
-        return element("span", { class: "gw-legend" }, dot, label);
-      });
-      this.status.replaceChildren(...entries);
-      return;
-    }
-    const name = element("strong", {}, this.graph.itemName(item).replace(/\/$/, ""));
-    this.status.replaceChildren(name, element("span", { class: "gw-detail" }, this.details(item)));
-    this.status.title = this.sentence(item);
+  private writeStatus(): void {
+    const { graph, drawing, line, look } = this;
+    if (!drawing) return;
+    const visit = (item: number): void => this.visit(item);
+    if (line !== NONE) {
+      const { scene } = drawing;
+      const { from, to } = drawing.ends(line);
+      this.status.replaceChildren(...aboutLine(graph, scene.pieceTensor[line], scene.pieceWeight[line], from, to, visit));
+    } else if (look.selected !== NONE) this.status.replaceChildren(...aboutItem(graph, look.selected, this.notes(look.selected), visit));
+    else this.status.replaceChildren(...(this.overlay ? [] : legend(graph, drawing.places.keys())));
   }
 
-  private details(item: number): string {
-    const face: Face = describe(this.graph, item);
-    if (this.graph.isScope(item)) return `scope · ${face.note}`;
-    const call = this.graph.spec.calls[this.graph.call[item]];
-    const specs = this.graph.outputSpecs(item).join(", ");
-    const inputs: string[] = [];
-    for (let e = this.graph.firstInput[item]; e < this.graph.firstInput[item + 1]; e++) {
-      const tensor = this.graph.edgeTensor[e];
-      inputs.push(`${this.graph.spec.names[this.graph.nodeOf[tensor]]} ${this.graph.spec.specs[this.graph.specOf[tensor]]}`);
-    }
-    const state = this.look.frozen.has(item) ? " · frozen" : "";
-    return `${call} → ${specs}${inputs.length ? `  from  ${inputs.join(" · ")}` : ""}${state}`;
+  private lineText(line: number): string {
+    const { from, to } = this.drawing!.ends(line);
+    const list = (items: number[]): string => items.map((item) => nameOf(this.graph, item)).join(", ");
+    return `${list(from)} → ${list(to)}`;
   }
 
-  private sentence(item: number): string {
-    return `${this.graph.itemName(item).replace(/\/$/, "")} — ${this.details(item)}`;
+  private notes(item: number): string[] {
+    const other = item === this.look.selected ? this.graph.itemOf(this.text("path_to")) : NONE;
+    return notesOn(this.graph, item, this.look, this.overlay, other);
+  }
+
+  private text(trait: string): string {
+    return String(this.model.get(trait) ?? "");
+  }
+
+  private names(trait: string): string[] {
+    return (this.model.get(trait) as string[] | undefined) ?? [];
   }
 }

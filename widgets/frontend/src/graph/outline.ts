@@ -2,6 +2,7 @@
 // the drawing, and only the rows in sight exist as elements.
 
 import { describe } from "./describe";
+import type { Marks } from "./marks";
 import type { GraphModel } from "./model";
 import { element, everyFrame } from "../ui/dom";
 
@@ -32,6 +33,7 @@ export class Outline {
   private open = new Set<number>();
   private cursor = 0;
   private selected = -1;
+  private marks: Marks | undefined;
 
   constructor(private readonly model: GraphModel, private readonly events: OutlineEvents) {
     this.list = element("div", { class: "gw-outline-rows", role: "presentation" });
@@ -51,6 +53,11 @@ export class Outline {
     this.rows = this.flatten();
     this.cursor = Math.max(0, this.rows.findIndex((row) => row.item === at));
     this.list.style.height = `${this.rows.length * ROW}px`;
+    this.frame.request();
+  }
+
+  mark(marks: Marks): void {
+    this.marks = marks;
     this.frame.request();
   }
 
@@ -84,6 +91,7 @@ export class Outline {
     const { item, level, position, siblings } = this.rows[k];
     const face = describe(this.model, item);
     const scope = item - this.model.n;
+    const state = this.stateOf(item);
     const node = element(
       "div",
       {
@@ -91,10 +99,12 @@ export class Outline {
         "aria-level": level, "aria-posinset": position, "aria-setsize": siblings,
         "aria-selected": item === this.selected ? "true" : "false",
         "aria-expanded": scope >= 0 ? (this.open.has(scope) ? "true" : "false") : undefined,
+        "aria-current": this.marks?.current === item ? "step" : undefined,
         title: this.model.itemName(item),
       },
       element("span", { class: scope >= 0 ? "gw-caret" : "gw-dot" }),
       element("span", { class: "gw-row-title" }, face.title),
+      ...(state ? [element("span", { class: "gw-row-state" }, state)] : []),
       element("span", { class: "gw-row-note" }, face.note),
     );
     node.style.transform = `translateY(${k * ROW}px)`;
@@ -102,6 +112,13 @@ export class Outline {
     node.style.setProperty("--gw-dot", `var(--gw-c-${face.category}, var(--gw-c-math))`);
     if (k === this.cursor) node.classList.add("gw-cursor");
     return node;
+  }
+
+  private stateOf(item: number): string {
+    const { marks } = this;
+    if (!marks) return "";
+    const states = [marks.current === item && "▸ next", marks.stops.has(item) && "● stop", marks.blamed.has(item) && "⚠ at fault"];
+    return states.filter(Boolean).join(" ");
   }
 
   private moveTo(k: number): void {

@@ -1,10 +1,15 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
+import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
 import { HEADER } from "./engine";
 import { describe, NOTE_SIZE, shortShape, TITLE_SIZE, type Face } from "./describe";
 import type { GraphModel } from "./model";
+import type { Marks } from "./marks";
+import type { Shade } from "./palette";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
+import { arrow, dot, hatch, pointer, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import type { Focus } from "./trace";
 import type { Theme } from "../ui/theme";
 
 export interface Look {
@@ -15,6 +20,11 @@ export interface Look {
   lit: Set<number>;
   /** Variables that training leaves alone. */
   frozen: Set<number>;
+  /** All else is dimmed. */
+  focus?: Focus;
+  /** Colours of an overlay instead of those of the categories; what has no value stays plain. */
+  shades?: Map<number, Shade>;
+  marks?: Marks;
 }
 
 /** What is visible, in the plane's coordinates, and pixels per unit. */
@@ -31,8 +41,7 @@ const TEXT_FROM = 0.42;
 const NOTE_FROM = 0.62;
 const LABEL_FROM = 0.7;
 const CURVE_FROM = 0.12;
-const STRIPE = 4;
-export const TOGGLE = 16;
+const DIM = 0.28;
 
 export class Painter {
   private readonly faces = new Map<number, Face>();
@@ -59,10 +68,31 @@ export class Painter {
     const { scene } = this;
     const visible = (k: number): boolean => overlaps(scene.rects, 4 * k, view);
     for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frame(pen, k, look);
+    backwardLines(pen, scene, (p) => pieceVisible(scene.pieces, PIECE * p, view), view, look);
     this.lines(pen, view, look);
     for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frameTitle(pen, k, view, look);
-    for (let k = scene.frameCount; k < scene.items.length; k++) if (visible(k)) this.box(pen, k, view, look);
+    for (let k = scene.frameCount; k < scene.items.length; k++) {
+      if (!visible(k)) continue;
+      pen.opacity(look.focus && !look.focus.items[scene.items[k]] ? DIM : 1);
+      this.box(pen, k, view, look);
+    }
+    pen.opacity(1);
     if (view.scale >= LABEL_FROM) this.labels(pen, view, look);
+    if (look.marks) for (let k = 0; k < scene.items.length; k++) if (visible(k)) this.mark(pen, k, look.marks, look.theme);
+  }
+
+  /** Boxes and frames as patches of colour, for a map on which nothing else could be seen. */
+  overview(context: CanvasRenderingContext2D, look: Look): void {
+    const { scene } = this;
+    const { theme } = look;
+    for (let k = 0; k < scene.items.length; k++) {
+      const item = scene.items[k];
+      const [x, y, w, h] = scene.rects.subarray(4 * k, 4 * k + 4);
+      const frame = k < scene.frameCount;
+      context.globalAlpha = frame ? 1 : look.focus && !look.focus.items[item] ? DIM : 0.85;
+      context.fillStyle = frame ? tint(theme.quiet, 0.12) : look.shades ? (look.shades.get(item)?.fill ?? theme.line) : theme.category(this.face(item).category);
+      context.fillRect(x, y, w, h);
+    }
   }
 
   private frame(pen: Pen, k: number, look: Look): void {
@@ -70,6 +100,7 @@ export class Painter {
     const depth = this.model.scopes[this.scene.items[k] - this.model.n].depth;
     const { theme } = look;
     pen.box(x, y, w, h, 8, { fill: depth % 2 ? theme.raised : theme.surface, stroke: theme.line });
+    if (this.model.isTwin(this.scene.items[k])) gradientFrame(pen, [x, y, w, h], theme);
     if (this.scene.items[k] === look.selected) ring(pen, x, y, w, h, 8, theme.accent);
   }
 
@@ -79,7 +110,7 @@ export class Painter {
     const { theme } = look;
     const item = this.scene.items[k];
     const depth = this.model.scopes[item - this.model.n].depth;
-    for (const fill of [depth % 2 ? theme.raised : theme.surface, tint(theme.quiet, item === look.hovered ? 0.22 : 0.12)]) {
+    for (const fill of [depth % 2 ? theme.raised : theme.surface, tint(this.model.isTwin(item) ? gradientColor(theme) : theme.quiet, item === look.hovered ? 0.22 : 0.12)]) {
       pen.begin();
       pen.move(x + 0.5, y + HEADER);
       pen.line(x + 0.5, y + 8);
@@ -104,84 +135,116 @@ export class Painter {
     const item = this.scene.items[k];
     const face = this.face(item);
     const { theme } = look;
-    const color = theme.category(face.category);
+    const shade = look.shades?.get(item);
+    const color = look.shades ? theme.quiet : theme.category(face.category);
     const hovered = item === look.hovered;
     const border = hovered ? theme.quiet : theme.line;
     const frozen = look.frozen.has(item);
-    const radius = face.shape === "variable" ? h / 2 : face.shape === "op" || face.shape === "scope" ? 6 : 4;
+    const radius = radiusOf(face, h);
     if (item === look.selected) ring(pen, x, y, w, h, radius, theme.accent);
-    if (face.shape === "scope") {
+    if (face.shape === "gradient" || face.shape === "gradients") {
+      gradientBox(pen, [x, y, w, h], face.shape === "gradients", hovered, shade?.fill, theme);
+    } else if (face.shape === "scope") {
       pen.box(x + 5, y + 5, w, h, radius, { fill: theme.surface, stroke: border });
-      pen.box(x, y, w, h, radius, { fill: theme.raised, stroke: border });
+      pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.raised, stroke: border });
     } else if (face.shape === "op") {
-      pen.box(x, y, w, h, radius, { fill: theme.surface, stroke: border });
-      this.stripe(pen, x, y, h, radius, color);
+      pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.surface, stroke: border });
+      if (!look.shades) stripe(pen, x, y, h, radius, color);
     } else {
       const dash = frozen ? [4, 3] : undefined;
-      pen.box(x, y, w, h, radius, { fill: theme.surface });
-      pen.box(x, y, w, h, radius, { fill: tint(color, frozen ? 0.05 : 0.16), stroke: hovered ? theme.quiet : color, dash });
+      pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.surface });
+      const fill = look.shades ? undefined : tint(color, frozen ? 0.05 : 0.16);
+      pen.box(x, y, w, h, radius, { fill, stroke: hovered || look.shades ? border : color, dash });
     }
+    if (look.marks?.tainted?.items[item]) hatch(pen, x, y, w, h, tint(theme.category("loss"), 0.45));
     if (view.scale < TEXT_FROM) return;
+    const ink = shade?.ink ?? theme.ink;
+    this.words(pen, item, [x, y, w, h], view.scale >= NOTE_FROM, frozen, hovered, { ink, quiet: shade?.ink ?? theme.quiet, color: shade?.ink ?? color }, theme);
+  }
+
+  private words(
+    pen: Pen, item: number, [x, y, w, h]: [number, number, number, number], notes: boolean, frozen: boolean, hovered: boolean,
+    { ink, quiet, color }: { ink: string; quiet: string; color: string }, theme: Theme,
+  ): void {
+    const face = this.face(item);
     const middle = y + h / 2;
-    const notes = view.scale >= NOTE_FROM;
-    if (face.shape === "scope") {
+    if (face.shape === "gradient" || face.shape === "gradients") gradientWords(pen, face, [x, y, w, h], notes, hovered, ink, quiet, theme);
+    else if (face.shape === "scope") {
       toggle(pen, x + 10, middle - TOGGLE / 2, false, hovered ? theme.ink : theme.quiet, theme);
       const left = x + 10 + TOGGLE + 8;
-      pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: theme.ink });
-      if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: theme.quiet });
+      pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
+      if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: quiet });
     } else if (face.shape === "op") {
       const center = x + STRIPE / 2 + w / 2;
       const two = notes && face.note !== "";
-      pen.text(fitText(pen, face.title, TITLE_SIZE, 500, w - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: theme.ink, align: "center" });
-      if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - 18).text, center, middle + 8, { size: NOTE_SIZE, color: theme.quiet, align: "center" });
+      pen.text(fitText(pen, face.title, TITLE_SIZE, 500, w - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: ink, align: "center" });
+      if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - 18).text, center, middle + 8, { size: NOTE_SIZE, color: quiet, align: "center" });
     } else {
       const inset = frozen ? 22 : 12;
       if (frozen) snowflake(pen, x + 13, middle, color);
       const title = fitText(pen, face.title, TITLE_SIZE, 500, w - inset - 8);
       const room = w - inset - 12 - title.width - 6;
       if (!face.note || !notes || pen.measure(face.note, NOTE_SIZE) > room) {
-        pen.text(title.text, x + (frozen ? inset : w / 2), middle, { size: TITLE_SIZE, weight: 500, color: theme.ink, align: frozen ? "left" : "center" });
+        pen.text(title.text, x + (frozen ? inset : w / 2), middle, { size: TITLE_SIZE, weight: 500, color: ink, align: frozen ? "left" : "center" });
       } else {
-        pen.text(title.text, x + inset, middle, { size: TITLE_SIZE, weight: 500, color: theme.ink });
-        pen.text(face.note, x + w - 12, middle + 0.5, { size: NOTE_SIZE, color: theme.quiet, align: "right" });
+        pen.text(title.text, x + inset, middle, { size: TITLE_SIZE, weight: 500, color: ink });
+        pen.text(face.note, x + w - 12, middle + 0.5, { size: NOTE_SIZE, color: quiet, align: "right" });
       }
     }
   }
 
-  /** The coloured left edge of an op: its category. */
-  private stripe(pen: Pen, x: number, y: number, h: number, r: number, color: string): void {
-    pen.begin();
-    pen.move(x + r, y);
-    pen.curve(x + r / 2, y, x, y + r / 2, x, y + r);
-    pen.line(x, y + h - r);
-    pen.curve(x, y + h - r / 2, x + r / 2, y + h, x + r, y + h);
-    pen.line(x + r, y + h);
-    pen.curve(x + r / 2 + 1, y + h, x + STRIPE, y + h - r / 2, x + STRIPE, y + h - r);
-    pen.line(x + STRIPE, y + r);
-    pen.curve(x + STRIPE, y + r / 2, x + r / 2 + 1, y, x + r, y);
-    pen.fill(color);
+  /** What other panels point at; each mark has a shape of its own beside its colour. */
+  private mark(pen: Pen, k: number, { current, stops, blamed }: Marks, theme: Theme): void {
+    const item = this.scene.items[k];
+    if (item !== current && !stops.has(item) && !blamed.has(item)) return;
+    const [x, y, w, h] = this.scene.rects.subarray(4 * k, 4 * k + 4);
+    const radius = k < this.scene.frameCount ? 8 : radiusOf(this.face(item), h);
+    const [now, fault] = [theme.category("activation"), theme.category("loss")];
+    if (blamed.has(item)) ring(pen, x, y, w, h, radius, fault, 3);
+    if (item === current) {
+      pen.box(x, y, w, h, radius, { fill: tint(now, k < this.scene.frameCount ? 0.05 : 0.16) });
+      ring(pen, x, y, w, h, radius, now, 3);
+      pointer(pen, x - 3, y + Math.min(h, HEADER) / 2, now, theme.surface);
+    }
+    if (stops.has(item)) dot(pen, x, y, theme.category("norm"), theme.surface);
+    if (blamed.has(item)) warning(pen, x + w, y, fault, theme.surface);
   }
 
   private lines(pen: Pen, view: Window, look: Look): void {
     const { scene } = this;
-    const { theme, lit } = look;
-    const groups: [number[], string, number, number[]?][] = [[[], theme.wire, 1.2], [[], theme.wire, 2.4], [[], theme.wire, 1.2, [5, 4]], [[], theme.accent, 2]];
+    const { theme, lit, focus } = look;
+    const tainted = look.marks?.tainted?.pieces;
+    const styles: { color: string; width: number; dash?: number[] }[] = [
+      { color: theme.wire, width: 1.2 },
+      { color: theme.wire, width: 2.4 },
+      { color: theme.wire, width: 1.2, dash: [5, 4] },
+      { color: theme.category("loss"), width: 1.8, dash: [6, 3] },
+      { color: theme.accent, width: 2 },
+    ];
+    const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
     for (let p = 0; p < scene.pieceFlags.length; p++) {
-      if (!pieceVisible(scene.pieces, PIECE * p, view)) continue;
+      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene.pieces, PIECE * p, view)) continue;
       const special = scene.pieceFlags[p] & (PieceFlag.Feedback | PieceFlag.Express);
-      groups[lit.has(p) ? 3 : special ? 2 : scene.pieceWeight[p] > 1 ? 1 : 0][0].push(p);
+      const plain = tainted?.has(p) ? 3 : special ? 2 : scene.pieceWeight[p] > 1 ? 1 : 0;
+      const clear = !focus || focus.pieces.has(p);
+      groups[lit.has(p) || (focus && clear) ? 4 : plain][clear || lit.has(p) ? 0 : 1].push(p);
     }
     const thin = Math.max(1, 0.5 / view.scale); // never thinner than half a pixel
-    for (const [pieces, color, width, dash] of groups) {
-      if (!pieces.length) continue;
-      pen.begin();
-      for (const p of pieces) trace(pen, scene.pieces, PIECE * p, view.scale >= CURVE_FROM);
-      pen.stroke(color, width * thin, dash);
-      if (view.scale < TEXT_FROM) continue;
-      pen.begin();
-      for (const p of pieces) if (scene.pieceFlags[p] & PieceFlag.Arrow) arrow(pen, scene.pieces[PIECE * p + 3], scene.pieces[PIECE * p + 5]);
-      pen.fill(color);
-    }
+    groups.forEach((halves, g) => {
+      const { color, width, dash } = styles[g];
+      halves.forEach((pieces, dimmed) => {
+        if (!pieces.length) return;
+        pen.opacity(dimmed ? DIM : 1);
+        pen.begin();
+        for (const p of pieces) trace(pen, scene.pieces, PIECE * p, view.scale >= CURVE_FROM);
+        pen.stroke(color, width * thin, dash);
+        if (view.scale < TEXT_FROM) return;
+        pen.begin();
+        for (const p of pieces) if (scene.pieceFlags[p] & PieceFlag.Arrow) arrow(pen, scene.pieces[PIECE * p + 3], scene.pieces[PIECE * p + 5]);
+        pen.fill(color);
+      });
+    });
+    pen.opacity(1);
   }
 
   private labels(pen: Pen, view: Window, look: Look): void {
@@ -192,9 +255,15 @@ export class Painter {
       const count = scene.pieceWeight[p];
       const text = count > 1 ? `${count} tensors` : shortShape(model.spec.specs[model.specOf[scene.pieceTensor[p]]]);
       const side = x1 < x0 - 1 ? 1 : x1 > x0 + 1 ? -1 : 1; // on the side from which the line turns away
+      pen.opacity(look.focus && !look.focus.pieces.has(p) ? DIM : 1);
       pen.text(text, x0 + 7 * side, Math.max(y0 + 9, y1 + 9), { size: 9.5, color: look.theme.quiet, align: side > 0 ? "left" : "right" });
     }
+    pen.opacity(1);
   }
+}
+
+function radiusOf(face: Face, height: number): number {
+  return face.shape === "variable" ? height / 2 : face.shape === "placeholder" || face.shape === "constant" ? 4 : 6;
 }
 
 function overlaps(rects: Float32Array, r: number, view: Window): boolean {
@@ -211,57 +280,4 @@ function pieceVisible(pieces: Float32Array, p: number, view: Window): boolean {
   const top = Math.min(pieces[p + 1], pieces[p + 5]) - 40;
   const bottom = Math.max(pieces[p + 1], pieces[p + 5]) + 40;
   return Math.min(x0, x1) - 40 < view.x + view.width && Math.max(x0, x1) + 40 > view.x && top < view.y + view.height && bottom > view.y;
-}
-
-function trace(pen: Pen, pieces: Float32Array, p: number, curved: boolean): void {
-  const [x0, y0, y1, x1, y2, y3] = pieces.subarray(p, p + PIECE);
-  pen.move(x0, y0);
-  if (y1 > y0) pen.line(x0, y1);
-  if (!curved || (x0 === x1 && y2 >= y1)) pen.line(x1, y2);
-  else {
-    const reach = y2 >= y1 ? (y2 - y1) / 2 : 48; // a line that runs upwards swings out first
-    pen.curve(x0, y1 + reach, x1, y2 - reach, x1, y2);
-  }
-  if (y3 !== y2) pen.line(x1, y3);
-}
-
-function arrow(pen: Pen, x: number, y: number): void {
-  pen.move(x, y);
-  pen.line(x - 3.5, y - 6.5);
-  pen.line(x + 3.5, y - 6.5);
-  pen.line(x, y);
-}
-
-function ring(pen: Pen, x: number, y: number, w: number, h: number, radius: number, color: string): void {
-  pen.box(x - 3, y - 3, w + 6, h + 6, radius + 3, { stroke: color, width: 2 });
-}
-
-function toggle(pen: Pen, x: number, y: number, open: boolean, color: string, theme: Theme): void {
-  pen.box(x, y, TOGGLE, TOGGLE, 4, { fill: theme.surface, stroke: color });
-  const c = TOGGLE / 2;
-  pen.begin();
-  pen.move(x + 4, y + c);
-  pen.line(x + TOGGLE - 4, y + c);
-  if (!open) {
-    pen.move(x + c, y + 4);
-    pen.line(x + c, y + TOGGLE - 4);
-  }
-  pen.stroke(color, 1.5);
-}
-
-function snowflake(pen: Pen, x: number, y: number, color: string): void {
-  pen.begin();
-  for (let k = 0; k < 3; k++) {
-    const dx = 4.5 * Math.sin((k * Math.PI) / 3);
-    const dy = 4.5 * Math.cos((k * Math.PI) / 3);
-    pen.move(x - dx, y - dy);
-    pen.line(x + dx, y + dy);
-  }
-  pen.stroke(color, 1.3);
-}
-
-/** `rgb(r, g, b)` with an opacity. */
-function tint(color: string, opacity: number): string {
-  const [r, g, b] = color.match(/[\d.]+/g) ?? ["128", "128", "128"];
-  return `rgba(${r}, ${g}, ${b}, ${opacity})`;
 }

@@ -10,6 +10,8 @@ export interface TextStyle {
 }
 
 export interface Pen {
+  /** Opacity of all that follows, from 0 to 1. */
+  opacity(value: number): void;
   box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void;
   begin(): void;
   move(x: number, y: number): void;
@@ -41,6 +43,10 @@ export class CanvasPen implements Pen {
   constructor(private readonly context: CanvasRenderingContext2D, private readonly font: string) {
     context.textBaseline = "middle";
     context.lineJoin = "round";
+  }
+
+  opacity(value: number): void {
+    this.context.globalAlpha = value;
   }
 
   box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
@@ -105,13 +111,18 @@ export function escapeXml(text: string): string {
 export class SvgPen implements Pen {
   private readonly parts: string[] = [];
   private path = "";
+  private faint = "";
 
   constructor(private readonly font: string) {}
+
+  opacity(value: number): void {
+    this.faint = value < 1 ? ` opacity="${number(value)}"` : "";
+  }
 
   box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
     const stroke = paint.stroke ? this.strokeAttributes(paint.stroke, paint.width ?? 1, paint.dash) : "";
     const size = `x="${number(x)}" y="${number(y)}" width="${number(width)}" height="${number(height)}" rx="${number(radius)}"`;
-    this.parts.push(`<rect ${size} fill="${escapeXml(paint.fill ?? "none")}"${stroke}/>`);
+    this.parts.push(`<rect ${size} fill="${escapeXml(paint.fill ?? "none")}"${stroke}${this.faint}/>`);
   }
 
   begin(): void {
@@ -131,17 +142,17 @@ export class SvgPen implements Pen {
   }
 
   stroke(color: string, width: number, dash?: number[]): void {
-    if (this.path) this.parts.push(`<path d="${this.path}" fill="none"${this.strokeAttributes(color, width, dash)}/>`);
+    if (this.path) this.parts.push(`<path d="${this.path}" fill="none"${this.strokeAttributes(color, width, dash)}${this.faint}/>`);
   }
 
   fill(color: string): void {
-    if (this.path) this.parts.push(`<path d="${this.path}" fill="${escapeXml(color)}"/>`);
+    if (this.path) this.parts.push(`<path d="${this.path}" fill="${escapeXml(color)}"${this.faint}/>`);
   }
 
   text(value: string, x: number, y: number, { size, weight = 400, color, align = "left" }: TextStyle): void {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
     const place = `x="${number(x)}" y="${number(y)}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}"`;
-    this.parts.push(`<text ${place} dominant-baseline="central" fill="${escapeXml(color)}">${escapeXml(value)}</text>`);
+    this.parts.push(`<text ${place} dominant-baseline="central" fill="${escapeXml(color)}"${this.faint}>${escapeXml(value)}</text>`);
   }
 
   measure(value: string, size: number): number {

@@ -50,6 +50,18 @@ export class Viewport {
     this.untouched = true;
   }
 
+  /** Brings a point of the plane to the middle of the screen. */
+  center(x: number, y: number, width: number, height: number): void {
+    this.untouched = false;
+    this.x = x - width / 2 / this.scale;
+    this.y = y - height / 2 / this.scale;
+  }
+
+  /** Zooms in until what is written on items can be read. */
+  magnify(): void {
+    this.scale = Math.max(this.scale, SMALLEST);
+  }
+
   /** Moves as little as needed to bring a rectangle on the screen. */
   reveal(x: number, y: number, w: number, h: number, width: number, height: number): void {
     const view = this.window(width, height);

@@ -1,0 +1,92 @@
+// The whole drawing in a corner, with the window that is on the screen. What it shows is drawn once into a bitmap; a
+// frame copies that and draws the window over it. It is for the pointer alone: the outline is the keyboard's way.
+
+import type { Look, Painter, Window } from "./paint";
+import { Surface, element } from "../ui/dom";
+import type { Viewport } from "./viewport";
+
+const WIDEST = 150;
+const HIGHEST = 110;
+const NARROWEST = 26;
+
+export class Minimap {
+  readonly root = element("div", { class: "gw-minimap", "aria-hidden": "true", hidden: true });
+  private readonly surface = new Surface(this.root, () => this.moved());
+  private readonly bitmap = document.createElement("canvas");
+  private stale = true;
+  private pixels: [number, number] = [1, 1]; // of the map, per unit of the plane
+
+  constructor(private readonly view: Viewport, private readonly size: () => [number, number], private readonly moved: () => void) {
+    let pressed = false;
+    const move = (event: PointerEvent): void => {
+      const box = this.root.getBoundingClientRect();
+      const [width, height] = this.size();
+      this.view.center((event.clientX - box.left) / this.pixels[0], (event.clientY - box.top) / this.pixels[1], width, height);
+      this.moved();
+    };
+    const on = (type: "pointerdown" | "pointermove" | "pointerup" | "pointercancel", act: (event: PointerEvent) => void): void =>
+      this.root.addEventListener(type, (event) => {
+        event.stopPropagation(); // the drawing below is not meant
+        act(event);
+      });
+    on("pointerdown", (event) => {
+      pressed = true;
+      this.root.setPointerCapture(event.pointerId);
+      move(event);
+    });
+    on("pointermove", (event) => pressed && move(event));
+    on("pointerup", () => (pressed = false));
+    on("pointercancel", () => (pressed = false));
+    this.root.addEventListener("dblclick", (event) => event.stopPropagation());
+  }
+
+  /** The drawing or its colours have changed. */
+  invalidate(): void {
+    this.stale = true;
+  }
+
+  /** Shows where the window is; hides the map while the window holds everything. */
+  draw(painter: Painter, look: Look, window: Window, wanted: boolean): void {
+    const { width, height } = painter.scene;
+    const all = window.x <= 1 && window.y <= 1 && window.x + window.width >= width - 1 && window.y + window.height >= height - 1;
+    this.root.hidden = !wanted || all || !width || !height;
+    if (this.root.hidden) return;
+    if (this.stale) this.render(painter, look);
+    if (!this.surface.begin()) return;
+    const { context } = this.surface;
+    const [sx, sy] = this.pixels;
+    context.drawImage(this.bitmap, 0, 0, this.surface.width, this.surface.height);
+    const left = Math.max(0.5, window.x * sx);
+    const top = Math.max(0.5, window.y * sy);
+    const right = Math.min(this.surface.width - 0.5, (window.x + window.width) * sx);
+    const bottom = Math.min(this.surface.height - 0.5, (window.y + window.height) * sy);
+    context.globalAlpha = 0.12;
+    context.fillStyle = look.theme.accent;
+    context.fillRect(left, top, right - left, bottom - top);
+    context.globalAlpha = 1;
+    context.strokeStyle = look.theme.accent;
+    context.lineWidth = 1.5;
+    context.strokeRect(left, top, right - left, bottom - top);
+  }
+
+  /** Long drawings are squeezed, so that the map is neither a thread nor larger than its corner. */
+  private render(painter: Painter, look: Look): void {
+    const { width, height } = painter.scene;
+    const scale = Math.min(WIDEST / width, HIGHEST / height, 0.25);
+    const shown = [Math.max(NARROWEST, width * scale), Math.max(NARROWEST, height * scale)].map(Math.round);
+    this.root.style.width = `${shown[0] + 2}px`; // with the border
+    this.root.style.height = `${shown[1] + 2}px`;
+    this.pixels = [shown[0] / width, shown[1] / height];
+    const ratio = window.devicePixelRatio || 1;
+    this.bitmap.width = shown[0] * ratio;
+    this.bitmap.height = shown[1] * ratio;
+    const context = this.bitmap.getContext("2d")!;
+    context.scale(this.pixels[0] * ratio, this.pixels[1] * ratio);
+    painter.overview(context, look);
+    this.stale = false;
+  }
+
+  dispose(): void {
+    this.surface.dispose();
+  }
+}

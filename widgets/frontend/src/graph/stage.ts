@@ -1,0 +1,155 @@
+// Pointer, wheel and keys on the drawing, turned into what they mean; and the small label beside the pointer.
+
+import type { Viewport } from "./viewport";
+import { Cleanup } from "../ui/afm";
+import { element, type Surface } from "../ui/dom";
+
+/** A pointer that moves less than this between press and release has clicked. */
+const CLICK = 4;
+const TIP_DELAY = 350; // ms over an item before its facts appear
+const STEP = 60; // px per arrow key
+
+export interface StageEvents {
+  /** The window has moved. */
+  moved(): void;
+  hover(x: number, y: number): void;
+  leave(): void;
+  click(x: number, y: number, shift: boolean): void;
+  double(x: number, y: number): void;
+  fit(): void;
+  escape(): void;
+  /** Along an edge: against it, with it, or to the one beside. */
+  hop(way: "in" | "out" | "before" | "after"): void;
+  /** From a node to its gradient, and back. */
+  pair(): void;
+}
+
+const HOPS: Record<string, Parameters<StageEvents["hop"]>[0]> = {
+  "[": "in", "]": "out", "alt+ArrowUp": "in", "alt+ArrowDown": "out", "alt+ArrowLeft": "before", "alt+ArrowRight": "after",
+};
+
+export class Stage {
+  readonly root = element("div", {
+    class: "gw-stage", tabindex: 0, role: "img",
+    "aria-keyshortcuts": "ArrowUp ArrowDown ArrowLeft ArrowRight Plus Minus 0 / [ ] G Alt+ArrowUp Alt+ArrowDown Alt+ArrowLeft Alt+ArrowRight Escape",
+  });
+  readonly tip = element("div", { class: "gw-tip", hidden: true });
+  private readonly hint = element("div", { class: "gw-hint", hidden: true }, "Click the drawing, or hold Ctrl, to zoom with the wheel");
+  private tipFor: number | undefined;
+  private tipTimer: ReturnType<typeof setTimeout> | 0 = 0;
+
+  constructor(private readonly view: Viewport, private readonly events: StageEvents) {
+    this.root.append(this.tip, this.hint);
+  }
+
+  bind(cleanup: Cleanup, surface: Surface): void {
+    let pressed: { x: number; y: number; moved: boolean } | undefined;
+    const { root, view, events } = this;
+    const at = (event: MouseEvent): [number, number] => {
+      const box = root.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    // What lies over the drawing, such as the search, minds itself; a captured pointer has the stage as its target.
+    const own = ({ target }: Event): boolean => target === root || target === surface.canvas;
+    const release = (): void => {
+      pressed = undefined;
+      root.classList.remove("gw-panning");
+    };
+    cleanup.dom(root, "pointerdown", (event) => {
+      if (event.button > 1 || !own(event)) return;
+      const [x, y] = at(event);
+      pressed = { x, y, moved: false };
+      root.setPointerCapture(event.pointerId);
+    });
+    cleanup.dom(root, "pointermove", (event) => {
+      const [x, y] = at(event);
+      if (!pressed) {
+        if (own(event)) events.hover(x, y);
+        return;
+      }
+      if (!pressed.moved && Math.hypot(x - pressed.x, y - pressed.y) < CLICK) return;
+      view.pan(x - pressed.x, y - pressed.y);
+      pressed = { x, y, moved: true };
+      this.hideTip();
+      root.classList.add("gw-panning");
+      events.moved();
+    });
+    cleanup.dom(root, "pointerup", (event) => {
+      const clicked = pressed && !pressed.moved;
+      release();
+      if (clicked) events.click(...at(event), event.shiftKey);
+    });
+    cleanup.dom(root, "pointercancel", release);
+    cleanup.dom(root, "pointerleave", () => {
+      this.hideTip();
+      events.leave();
+    });
+    cleanup.dom(root, "dblclick", (event) => own(event) && events.double(...at(event)));
+    cleanup.dom(root, "wheel", (event) => this.onWheel(event, ...at(event)), { passive: false });
+    cleanup.dom(root, "keydown", (event) => event.target === root && this.onKey(event, surface));
+    cleanup.add(() => this.hideTip());
+  }
+
+  private onWheel(event: WheelEvent, x: number, y: number): void {
+    const panel = this.root.closest("section");
+    if ((event.target as HTMLElement).closest(".gw-search")) return; // its list scrolls
+    if (!panel?.contains((this.root.getRootNode() as Document).activeElement) && !event.ctrlKey && !event.metaKey) {
+      this.hint.hidden = false;
+      setTimeout(() => (this.hint.hidden = true), 1500);
+      return;
+    }
+    event.preventDefault();
+    const pixels = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
+    this.view.zoom(Math.exp(-Math.max(-120, Math.min(120, pixels)) * (event.ctrlKey ? 0.01 : 0.002)), x, y);
+    this.hideTip();
+    this.events.moved();
+  }
+
+  private onKey(event: KeyboardEvent, { width, height }: Surface): void {
+    if (event.ctrlKey || event.metaKey) return;
+    const { view } = this;
+    const hop = HOPS[`${event.altKey ? "alt+" : ""}${event.key}`];
+    if (hop) this.events.hop(hop);
+    else if (event.altKey) return;
+    else
+      switch (event.key) {
+        case "ArrowLeft": view.pan(STEP, 0); break;
+        case "ArrowRight": view.pan(-STEP, 0); break;
+        case "ArrowUp": view.pan(0, STEP); break;
+        case "ArrowDown": view.pan(0, -STEP); break;
+        case "+":
+        case "=": view.zoom(1.3, width / 2, height / 2); break;
+        case "-": view.zoom(1 / 1.3, width / 2, height / 2); break;
+        case "0": this.events.fit(); break;
+        case "Escape": this.events.escape(); break;
+        case "g": this.events.pair(); break;
+        default: return;
+      }
+    event.preventDefault();
+    event.stopPropagation();
+    this.events.moved();
+  }
+
+  /** Shows a text beside the pointer once it has rested on a thing; undefined for nothing there. */
+  describe(thing: number | undefined, text: () => string, x: number, y: number): void {
+    if (thing !== this.tipFor) this.hideTip();
+    this.tipFor = thing;
+    if (thing === undefined || !this.tip.hidden) return;
+    this.tipTimer ||= setTimeout(() => {
+      const { clientWidth, clientHeight } = this.root;
+      this.tipTimer = 0;
+      this.tip.hidden = false;
+      this.tip.textContent = text();
+      const { offsetWidth, offsetHeight } = this.tip;
+      this.tip.style.left = `${Math.max(4, Math.min(x + 14, clientWidth - offsetWidth - 4))}px`;
+      this.tip.style.top = `${y + 20 + offsetHeight > clientHeight ? y - offsetHeight - 10 : y + 18}px`;
+    }, TIP_DELAY);
+  }
+
+  hideTip(): void {
+    clearTimeout(this.tipTimer);
+    this.tipTimer = 0;
+    this.tip.hidden = true;
+    this.tipFor = undefined;
+  }
+}
