@@ -156,6 +156,10 @@ class Stepper(Turns):
         frame, t = self._find(name)
         return read_only(frame.value(t))
 
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor that a name means here: of this level first, then of those above."""
+        return self._find(name)[1]
+
     def results(self) -> list[Array]:
         """Return the fetched values, once everything has run."""
         return [self.value(t) for t in self.fetches]
@@ -288,14 +292,19 @@ class Stepper(Turns):
         self.frame.executed += inner.executed
 
     @changes
-    def into_gradient(self, of: str | Tensor | Node | None = None) -> Stop:
+    def into_gradient(
+        self,
+        of: str | Tensor | Node | None = None,
+        *,
+        stop: Callable[[], bool] | None = None,
+    ) -> Stop:
         """Run to the first gradient node, or to the first one that belongs to the node ``of``."""
         while self.depth:
             self._leave()
         origin = None if of is None else of if isinstance(of, Node) else self._find(of)[1].node
         for node in self.frame.steps:
             if node.derived and (origin is None or node.origin is origin):
-                return self.run_to(node)
+                return self.run_to(node, stop=stop)
         what = "no gradient" if origin is None else f"no gradient of {origin.name!r}"
         raise GraphError(
             f"the fetches hold {what}", hint="Stepper(g, fetches=[loss, *gw.gradients(loss, [w])])"
@@ -420,6 +429,11 @@ class Stepper(Turns):
     def unwatch(self, expression: str) -> None:
         """Remove a watch."""
         self._watches.pop(expression, None)
+
+    @property
+    def watched(self) -> list[str]:
+        """The expressions that are watched."""
+        return list(self._watches)
 
     def watches(self) -> dict[str, Any]:
         """Return the value of every watch here; None where something is not computed yet."""
@@ -563,6 +577,9 @@ class _Lookup(Mapping[str, Any]):
 
 
 def _forward_first(order: Sequence[Node]) -> list[Node]:
-    """Put the user's nodes before gradients, unless the user built on gradients."""
+    """Put the user's nodes before gradients, unless the user built on gradients.
+
+    Gradients stand as they were built, from the loss back to the parameters.
+    """
     mixed = any(t is not None and t.node.derived for n in order if not n.derived for t in n.inputs)
-    return list(order) if mixed else sorted(order, key=lambda n: n.derived)
+    return list(order) if mixed else sorted(order, key=lambda n: n.derived and n.serial + 1)
