@@ -26,6 +26,8 @@ export const ICONS = {
   stop: "M4 4h8v8H4z",
   next: "M4 3l6 5-6 5zM12.5 3v10",
   back: "M12 3L6 8l6 5zM3.5 3v10",
+  rewind: "M8 3L3 8l5 5zM13.5 3l-5 5 5 5z",
+  alert: "M8 2.5l6 11H2zM8 6.5v3.5M8 12h.01",
   into: "M8 2v7M5 6.5L8 9.5l3-3M3 13.5h10",
   out: "M8 9.5v-7M5 5.5l3-3 3 3M3 13.5h10",
   reset: "M3.5 8a4.5 4.5 0 1 0 1.4-3.3M3 2.5v3h3",
