@@ -64,7 +64,8 @@ def drawn_nodes(graph: Graph, *, gradients: bool = False) -> list[Node]:
 def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
     """Return the columns that ``GraphModel`` in widgets/frontend/src/graph/model.ts reads.
 
-    ``gradients`` adds the nodes of the derived layer.
+    ``gradients`` adds the nodes of the derived layer; ``origin`` is the index of the node whose
+    gradient a node belongs to, or -1.
 
     >>> import gradwright as gw
     >>> g = gw.Graph("double")
@@ -102,7 +103,24 @@ def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
         "first_tensor": int32(first_tensor),
         "spec": int32(spec_of),
         "edges": int32(edges),
+        "origin": int32([number.get(id(differentiated(node)), -1) for node in nodes]),
+        "derived": memoryview(np.array([n.derived for n in nodes], np.uint8).tobytes()),
     }
+
+
+def differentiated(node: Node) -> Node | None:
+    """Return the node whose gradient a node belongs to.
+
+    A node of an optimizer belongs to a parameter, too, but to its update.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ())
+    >>> dx, = gw.gradients(gw.exp(x), [x])
+    >>> differentiated(dx.node).name, differentiated(x.node)
+    ('exp', None)
+    """
+    return node.origin if node.name.startswith("grad/") else None
 
 
 def parameters(graph: Graph) -> list[dict[str, Any]]:
@@ -154,4 +172,11 @@ class _Interned:
         return list(self._index)
 
 
-__all__: Sequence[str] = ["category", "drawn_nodes", "frozen", "graph_spec", "parameters"]
+__all__: Sequence[str] = [
+    "category",
+    "differentiated",
+    "drawn_nodes",
+    "frozen",
+    "graph_spec",
+    "parameters",
+]

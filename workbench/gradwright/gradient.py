@@ -91,24 +91,28 @@ def _backpropagate(
     with graph.deriving(prefix) as at:
         for y, seed in zip(ys, seeds, strict=True):
             if y in active:
+                at(f"{prefix}/{y.node.name}", y.node)
                 cotangents.setdefault(y, []).append(_seed(y, seed))
         for node in reversed(order):
-            found = [_total(cotangents.pop(t, None)) for t in node.outputs]
-            if all(g is None for g in found):
+            if all(t not in cotangents for t in node.outputs):
                 continue
+            at(f"{prefix}/{node.name}", node)
+            found = [_total(cotangents.pop(t, None)) for t in node.outputs]
             for t, g in zip(node.outputs, found, strict=True):
                 if g is not None:
                     total[t] = g
             wanted = [t is not None and t in active and t not in stop for t in node.inputs]
             if isinstance(node.op, Source) or not any(wanted):
                 continue
-            at(f"{prefix}/{node.name}", node)
             gs = [ZERO if g is None else g for g in found]
             for x, g, want in zip(node.inputs, pull_back(node, gs, wanted), wanted, strict=True):
                 if want and x is not None and g is not ZERO:
                     cotangents.setdefault(x, []).append(fit(node, x, g))
-        at(prefix, None)
-        return [_result(t, total.get(t), active, ys, unreachable) for t in wrt]
+        out = []
+        for t in wrt:
+            at(f"{prefix}/{t.node.name}", t.node)
+            out.append(_result(t, total.get(t), active, ys, unreachable))
+        return out
 
 
 def _active(order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor]) -> set[Tensor]:

@@ -98,7 +98,8 @@ function markConflicts(skeleton: Skeleton, { rows, position }: Ordering, up: Lin
 }
 
 /** A parameter and a node that is computed from something else as well do not pull on each other: the main line stays straight. */
-function markSideLines({ segments, floating, realCount }: Skeleton, up: Links): Uint8Array {
+function markSideLines({ segments, floating, realCount, aside }: Skeleton, up: Links): Uint8Array {
+  if (aside) return aside;
   const isParameter = (v: number): boolean => v < realCount && floating[v] === 1;
   const side = new Uint8Array(segments.count);
   for (let s = 0; s < segments.count; s++) {

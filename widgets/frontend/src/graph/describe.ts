@@ -3,7 +3,7 @@
 
 import { leaf, type GraphModel } from "./model";
 
-export type Shape = "op" | "variable" | "placeholder" | "constant" | "scope";
+export type Shape = "op" | "variable" | "placeholder" | "constant" | "scope" | "gradient" | "gradients";
 
 export interface Face {
   shape: Shape;
@@ -25,6 +25,7 @@ export function shortShape(spec: string): string {
 }
 
 export function describe(model: GraphModel, item: number): Face {
+  if (model.isTwin(item)) return describeGradient(model, item);
   if (model.isScope(item)) {
     const { label, size } = model.scopes[item - model.n];
     return { shape: "scope", title: label, note: countOf(size, "node"), category: "scope" };
@@ -36,6 +37,14 @@ export function describe(model: GraphModel, item: number): Face {
   const op = model.op(item);
   const plain = title === op || (title.startsWith(op) && /^_\d+$/.test(title.slice(op.length)));
   return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category };
+}
+
+/** `∂ matmul`, how many ops it takes, and the shape of what arrives: the gradient of the result. */
+function describeGradient(model: GraphModel, item: number): Face {
+  const { label, size, of } = model.scopes[item - model.n];
+  const shapes = new Set(model.resultsOf(of).map((tensor) => shortShape(model.spec.specs[model.specOf[tensor]])));
+  const shape = shapes.size === 1 ? ` · ${[...shapes][0]}` : "";
+  return { shape: model.isScope(of) ? "gradients" : "gradient", title: `∂ ${model.isScope(of) ? label : describe(model, of).title}`, note: countOf(size, "op") + shape, category: "gradient" };
 }
 
 /** `1 node`, `2,015 nodes`. */
@@ -62,6 +71,9 @@ export function itemSize(face: Face): { width: number; height: number } {
   switch (face.shape) {
     case "op":
       return { width: Math.max(76, Math.ceil(Math.max(title, note)) + 30), height: face.note ? 42 : 30 };
+    case "gradient":
+      return { width: Math.max(96, Math.ceil(Math.max(title, note)) + 48), height: 38 };
+    case "gradients":
     case "scope":
       return { width: Math.max(120, Math.ceil(Math.max(title, note)) + 54), height: 46 };
     default:

@@ -1,50 +1,79 @@
 // From the graph and the set of open scopes to a scene: levels are laid out from the inside out and then placed
-// from the outside in. Rows and orders are kept for good, finished frames as long as nothing inside them changes,
+// from the outside in. Rows and orders are kept for good, finished blocks as long as nothing inside them changes,
 // so opening a scope costs that scope and a new placement of its ancestors.
+//
+// Gradients run in a lane to the right of the forward nodes, in the same rows and the same order, from the bottom
+// up. The forward nodes never make room for them: they stand as if there were no gradients, unless one is opened
+// that is higher than its row. Updates have a block of their own, further right.
 
 import { placeHorizontally } from "./coordinates";
 import { describe, itemSize, type Face } from "./describe";
+import { laneGuide, laneRows } from "./lane";
 import { buildLevel, signature } from "./level";
-import type { GraphModel } from "./model";
-import { orderRows, type Ordering } from "./order";
-import { PieceFlag, type Scene } from "./scene";
-import { buildSkeleton, type Skeleton } from "./skeleton";
+import { UPDATE, type GraphModel } from "./model";
+import { orderAlong, orderRows, type Ordering } from "./order";
+import { Placement } from "./placement";
+import type { Scene } from "./scene";
+import { buildLane, buildSkeleton, type Skeleton } from "./skeleton";
 
 const GAP_X = 24;
 const GAP_BEND = 12;
 const GAP_Y = 30;
+/** Between the forward nodes and their lane, and between the lane and the updates. */
+const GAP_LANE = 64;
 const PADDING = 16;
 export const HEADER = 28;
 const PORT_STEP = 14;
+const PAIR_STEP = 5;
 const SEVERAL = -2;
 
-interface Frame {
+/** Where a tensor comes in or goes out, from the block's left edge; the vertex belongs to `part`. */
+export interface Port {
+  x: number;
+  vertex: number;
+  part: Part;
+}
+
+/** One level, laid out. */
+export interface Part {
   skeleton: Skeleton;
-  /** Frames of the open children at the time of layout, by vertex. */
-  inner: (Frame | undefined)[];
+  /** Whether lines run upwards. */
+  up: boolean;
+  /** Blocks of the open children at the time of layout, by vertex. */
+  inner: (Block | undefined)[];
+  /** Left edge inside the block. */
+  left: number;
   width: number;
-  height: number;
-  /** Centre and size of each vertex inside the frame. */
+  /** Centre and size of each vertex; x from the part's left edge, y from the block's top. */
   x: Float64Array;
   y: Float64Array;
   w: Float64Array;
   h: Float64Array;
-  rowTop: Float64Array;
-  rowBottom: Float64Array;
-  /** Distance from the frame's left edge of the port through which a tensor comes in or goes out. */
-  inPort: Map<number, { x: number; vertex: number }>;
-  outPort: Map<number, { x: number; vertex: number }>;
+  /** Where lines enter each row and where they leave it. */
+  rowStart: Float64Array;
+  rowEnd: Float64Array;
+  /** How far each hairline to the partner is moved up or down, so that those of one row stay apart. */
+  shift?: Float64Array;
 }
 
-interface Drawn {
+/** What stands inside the frame of an open scope. */
+export interface Block {
+  width: number;
+  height: number;
+  parts: Part[];
+  inPort: Map<number, Port>;
+  outPort: Map<number, Port>;
+}
+
+export interface Drawn {
   skeleton: Skeleton;
   ordering: Ordering;
 }
 
 export class LayoutEngine {
-  private readonly skeletons = new Map<number, Drawn>();
+  private readonly drawn = new Map<string, Drawn>();
   private readonly structures = new Map<string, Drawn>();
-  private readonly frames = new Map<number, Frame>();
+  private readonly blocks = new Map<number, Block>();
   private readonly faces = new Map<number, Face>();
 
   constructor(private readonly model: GraphModel) {}
@@ -52,42 +81,106 @@ export class LayoutEngine {
   layout(openScopes: Iterable<number>): Scene {
     const open = this.reachable(openScopes);
     const isOpen = new Set(open);
-    for (const scope of open) this.skeletonOf(scope);
-    for (let k = open.length - 1; k >= 0; k--) this.frame(open[k], isOpen);
-    return new Placement(this.model, this.frames).scene(open);
+    for (const scope of open) {
+      if (this.isTwinOfScope(scope)) continue;
+      this.main(scope);
+      this.lane(scope);
+    }
+    // A scope and its twin share their rows, and are made together once everything inside both is known.
+    for (let k = open.length - 1; k >= 0; k--) if (!this.isTwinOfScope(open[k])) this.block(open[k], isOpen);
+    return new Placement(this.model, this.blocks, isOpen).scene(open);
+  }
+
+  private isTwinOfScope(scope: number): boolean {
+    return this.model.scopes[scope].of > this.model.n;
   }
 
   /** Open scopes whose ancestors are all open, outermost first, the root included. */
   private reachable(openScopes: Iterable<number>): number[] {
-    const wanted = new Set(openScopes);
+    const wanted = this.model.opened(openScopes);
     const open = [0];
     for (let k = 0; k < open.length; k++) {
-      for (const s of this.model.scopes[open[k]].scopes) if (wanted.has(s)) open.push(s);
+      const { scopes, twins } = this.model.scopes[open[k]];
+      for (const s of scopes) if (wanted.has(s)) open.push(s);
+      for (const s of twins) if (wanted.has(s)) open.push(s);
     }
     return open;
   }
 
-  /** Scopes of the same structure, such as the blocks of a transformer, are drawn alike and computed once. */
-  private skeletonOf(scope: number): Drawn {
-    let known = this.skeletons.get(scope);
-    if (!known) {
-      const level = buildLevel(this.model, scope, (tensors) => this.arrival(scope, tensors));
-      const key = signature(level);
-      const alike = this.structures.get(key);
-      if (alike) known = { skeleton: { ...alike.skeleton, level }, ordering: alike.ordering };
-      else {
+  /** The scope in which the gradients of a scope's members stand, or -1. */
+  private laneScope(scope: number): number {
+    const { model } = this;
+    if (model.scopes[scope].twins.length) return scope;
+    const twin = scope > 0 ? model.twinOf(model.n + scope) : -1;
+    return twin < 0 ? -1 : twin - model.n;
+  }
+
+  /** The members of a scope: of the layer that the scope itself belongs to. */
+  private main(scope: number): Drawn {
+    return this.remember(`m${scope}`, () => {
+      const { model } = this;
+      const update = scope > 0 && model.isUpdate(model.n + scope);
+      const members = model.members(scope);
+      const items = update ? members : members.filter((item) => !model.isUpdate(item));
+      const { nodes, of } = model.scopes[scope];
+      const layer = update ? UPDATE : of >= 0 ? model.layer[nodes[0]] : 0;
+      const level = buildLevel(model, { scope, layer, items, ports: true }, (tensors) => this.arrival(scope, tensors));
+      return this.share(signature(level), level, () => {
         const skeleton = buildSkeleton(level);
-        known = { skeleton, ordering: orderRows(skeleton) };
-        this.structures.set(key, known);
-      }
-      this.skeletons.set(scope, known);
-    }
+        return { skeleton, ordering: orderRows(skeleton) };
+      });
+    });
+  }
+
+  /** The gradients of a scope's members: in their rows, in their order, against their direction. */
+  private lane(scope: number): Drawn | undefined {
+    const { model } = this;
+    const at = this.laneScope(scope);
+    if (at < 0) return undefined;
+    return this.remember(`l${scope}`, () => {
+      const main = this.main(scope);
+      const items = main.skeleton.level.items.map((item) => model.twinOf(item)).filter((item) => item >= 0);
+      // Ports of a host would lead into the lane around it, which holds gradients of lower order.
+      const layer = at === scope && scope > 0 ? model.layer[model.scopes[scope].nodes[0]] + 1 : 1;
+      const level = buildLevel(model, { scope: at, layer, items, ports: at !== scope });
+      const rows = laneRows(model, main, items);
+      return this.share(`${signature(level)} ${main.skeleton.rankCount} ${rows.places.join()}`, level, () => {
+        const skeleton = buildLane(level, rows.rowOf, main.skeleton.rankCount);
+        return { skeleton, ordering: orderAlong(skeleton, laneGuide(main, skeleton, rows.partners)) };
+      });
+    });
+  }
+
+  /** Updates that belong to no scope of their own stand beside everything else. */
+  private updates(scope: number): Drawn | undefined {
+    const { model } = this;
+    if (scope > 0 && model.isUpdate(model.n + scope)) return undefined;
+    const items = model.members(scope).filter((item) => model.isUpdate(item));
+    if (!items.length) return undefined;
+    return this.remember(`u${scope}`, () => {
+      const skeleton = buildSkeleton(buildLevel(model, { scope, layer: UPDATE, items, ports: false }));
+      return { skeleton, ordering: orderRows(skeleton) };
+    });
+  }
+
+  private remember(key: string, make: () => Drawn): Drawn {
+    let known = this.drawn.get(key);
+    if (!known) this.drawn.set(key, (known = make()));
     return known;
+  }
+
+  /** Levels of the same structure, such as the blocks of a transformer, are drawn alike and computed once. */
+  private share(key: string, level: Skeleton["level"], make: () => Drawn): Drawn {
+    const alike = this.structures.get(key);
+    if (alike) return { skeleton: { ...alike.skeleton, level }, ordering: alike.ordering };
+    const made = make();
+    this.structures.set(key, made);
+    return made;
   }
 
   /** How far to the left tensors reach a scope in the level around it, which is known by then. */
   private arrival(scope: number, tensors: number[]): number {
-    const around = this.skeletons.get(this.model.scopes[scope].parent);
+    const around = this.drawn.get(`m${this.model.scopes[scope].parent}`);
     if (!around) return 0;
     const { level, segments } = around.skeleton;
     const vertex = level.items.indexOf(this.model.n + scope);
@@ -105,51 +198,64 @@ export class LayoutEngine {
     return face;
   }
 
-  private frame(scope: number, open: Set<number>): void {
-    const { skeleton, ordering } = this.skeletonOf(scope);
-    const { items } = skeleton.level;
-    const { n } = this.model;
-    const inner = items.map((item) => (item >= n && open.has(item - n) ? this.frames.get(item - n) : undefined));
-    const before = this.frames.get(scope);
-    if (before && before.inner.every((frame, k) => frame === inner[k])) return;
-    this.frames.set(scope, this.arrange(skeleton, ordering, inner));
+  private block(scope: number, open: Set<number>): void {
+    const { model } = this;
+    const laneScope = this.laneScope(scope);
+    const drawn = [this.main(scope), this.lane(scope), this.updates(scope)];
+    const inner = drawn.map((level) =>
+      level?.skeleton.level.items.map((item) => (item >= model.n && open.has(item - model.n) ? this.blocks.get(item - model.n) : undefined)),
+    );
+    const before = this.blocks.get(scope);
+    const aside = laneScope === scope ? undefined : this.blocks.get(laneScope);
+    const known = [...(before?.parts ?? []), ...(aside?.parts ?? [])].flatMap((part) => part.inner);
+    const wanted = [inner[0], ...(aside ? [inner[2], inner[1]] : [inner[1], inner[2]])].flatMap((list) => list ?? []);
+    if (before && known.every((block, k) => block === wanted[k])) return;
+
+    const up = model.scopes[scope].of >= 0;
+    const main = this.part(drawn[0]!, inner[0]!, up);
+    const lane = drawn[1] && this.part(drawn[1], inner[1]!, !up);
+    const updates = drawn[2] && this.part(drawn[2], inner[2]!, false);
+    const height = this.stackRows(scope, main, lane);
+    const beside = [main];
+    if (lane && laneScope === scope) beside.push(lane);
+    if (updates) {
+      this.stackRows(0, updates, undefined, scope ? HEADER + PADDING / 2 : 0);
+      beside.push(updates);
+    }
+    this.blocks.set(scope, this.enclose(scope, beside, Math.max(height, updates ? bottomOf(updates) + (scope ? PADDING : 0) : 0)));
+    if (lane && laneScope !== scope) this.blocks.set(laneScope, this.enclose(laneScope, [lane], height));
   }
 
-  private arrange(skeleton: Skeleton, ordering: Ordering, inner: (Frame | undefined)[]): Frame {
-    const { level, vertexCount, realCount, segments, rank, rankCount } = skeleton;
+  /** Sizes and horizontal places of a level; the leftmost edge is at 0. */
+  private part({ skeleton, ordering }: Drawn, inner: (Block | undefined)[], up: boolean): Part {
+    const { level, vertexCount, segments, rankCount } = skeleton;
     const itemCount = level.items.length;
     const w = new Float64Array(vertexCount);
     const h = new Float64Array(vertexCount);
     const half = new Float64Array(vertexCount);
     for (let v = 0; v < vertexCount; v++) {
       if (v < itemCount) {
-        const frame = inner[v];
-        const size = frame ?? itemSize(this.face(level.items[v]));
+        const size = inner[v] ?? itemSize(this.face(level.items[v]));
         w[v] = size.width;
         h[v] = size.height;
       }
       half[v] = (w[v] + (v < itemCount ? GAP_X : GAP_BEND)) / 2;
     }
-
-    const frame: Frame = {
-      skeleton, inner, w, h, width: 0, height: 0,
+    const part: Part = {
+      skeleton, up, inner, w, h, left: 0, width: 0,
       x: new Float64Array(0), y: new Float64Array(vertexCount),
-      rowTop: new Float64Array(rankCount), rowBottom: new Float64Array(rankCount),
-      inPort: new Map(), outPort: new Map(),
+      rowStart: new Float64Array(rankCount), rowEnd: new Float64Array(rankCount),
     };
     const upperOffset = new Float64Array(segments.count);
     const lowerOffset = new Float64Array(segments.count);
     for (let s = 0; s < segments.count; s++) {
-      const pairs = routes(this.model, frame, segments.upper[s], segments.lower[s], segments.net[s], segments.lowerSlot[s]);
+      const pairs = routes(this.model, part, segments.upper[s], segments.lower[s], segments.net[s], segments.lowerSlot[s]);
       for (const { start, stop } of pairs) {
         upperOffset[s] += start / pairs.length;
         lowerOffset[s] += stop / pairs.length;
       }
     }
-    const x = placeHorizontally(skeleton, ordering, { half, upperOffset, lowerOffset });
-    frame.x = x;
-
-    // Frame the result: the leftmost edge goes to the padding, the header stays readable.
+    const x = (part.x = placeHorizontally(skeleton, ordering, { half, upperOffset, lowerOffset }));
     let left = Infinity;
     let right = -Infinity;
     for (let v = 0; v < vertexCount; v++) {
@@ -157,56 +263,122 @@ export class LayoutEngine {
       right = Math.max(right, x[v] + w[v] / 2);
     }
     if (!vertexCount) left = right = 0;
-    const root = level.scope === 0;
-    const pad = root ? 0 : PADDING;
-    const minimum = root ? 0 : itemSize(this.face(this.model.n + level.scope)).width + 24;
-    frame.width = Math.max(minimum, right - left + 2 * pad);
-    const dx = (frame.width - (right - left)) / 2 - left;
-    for (let v = 0; v < vertexCount; v++) x[v] += dx;
-
-    this.stackRows(frame, rank, root ? 0 : HEADER + PADDING / 2);
-    frame.height = (rankCount ? frame.rowBottom[rankCount - 1] : 0) + (root ? 0 : level.outPorts.length ? 0 : PADDING);
-    if (level.outPorts.length) frame.rowBottom[rankCount - 1] = frame.height;
-    level.inPorts.forEach((tensors, k) => {
-      const vertex = itemCount + k;
-      frame.y[vertex] = 0;
-      for (const t of tensors) frame.inPort.set(t, { x: x[vertex], vertex });
-    });
-    level.outPorts.forEach((tensors, k) => {
-      const vertex = realCount - level.outPorts.length + k;
-      frame.y[vertex] = frame.height;
-      for (const t of tensors) frame.outPort.set(t, { x: x[vertex], vertex });
-    });
-    return frame;
+    for (let v = 0; v < vertexCount; v++) x[v] -= left;
+    part.width = right - left;
+    return part;
   }
 
-  /** Rows from top to bottom; the gap between two rows grows with the longest sideways run that has to fit in it. */
-  private stackRows(frame: Frame, rank: Int32Array, top: number): void {
-    const { x, y, h, rowTop, rowBottom, skeleton } = frame;
-    const { segments, rankCount, floating } = skeleton;
+  /** Rows one after the other; the gap between two grows with the longest sideways run that has to fit in it. */
+  private stackRows(scope: number, part: Part, lane: Part | undefined, start?: number): number {
+    const { x, y, h, rowStart, rowEnd, skeleton, up } = part;
+    const { segments, rankCount, floating, rank, level, realCount } = skeleton;
     const height = new Float64Array(rankCount);
     for (let v = 0; v < rank.length; v++) height[rank[v]] = Math.max(height[rank[v]], h[v]);
+    const partners = lane && this.partners(part, lane);
+    partners?.forEach((partner, v) => {
+      // A closed gradient is a little higher than its node, which the gap between two rows allows for.
+      if (lane!.inner[v]) height[rank[partner]] = Math.max(height[rank[partner]], lane!.h[v]);
+    });
     const sideways = new Float64Array(rankCount);
     for (let s = 0; s < segments.count; s++) {
       const r = rank[segments.upper[s]];
       sideways[r] = Math.max(sideways[r], Math.abs(x[segments.upper[s]] - x[segments.lower[s]]));
     }
-    let at = top;
+    const framed = scope > 0;
+    const title = start ?? (framed ? HEADER + PADDING / 2 : 0);
+    const [ahead, behind] = up ? [level.inPorts.length ? PADDING / 2 : PADDING, title] : [title, framed && !level.outPorts.length ? PADDING : 0];
+    let at = ahead;
+    let end = ahead;
     for (let r = 0; r < rankCount; r++) {
-      rowTop[r] = at;
-      rowBottom[r] = at + height[r];
+      rowStart[r] = at;
+      end = rowEnd[r] = at + height[r];
       const slim = height[r] === 0 || (r + 1 < rankCount && height[r + 1] === 0);
-      at = rowBottom[r] + Math.min(72, (slim ? 0.6 : 1) * GAP_Y + sideways[r] / 16);
+      at = end + Math.min(72, (slim ? 0.6 : 1) * GAP_Y + sideways[r] / 16);
     }
-    // Parameters hang on to the row below; everything else to the row above.
+    const total = end + behind;
+    if (level.outPorts.length) rowEnd[rankCount - 1] = up ? end : total;
+    // Parameters hang on to the row after them; everything else to the row before.
     for (let v = 0; v < rank.length; v++) {
       const r = rank[v];
-      y[v] = v < skeleton.realCount && floating[v] ? rowBottom[r] - h[v] / 2 : rowTop[r] + h[v] / 2;
+      y[v] = v < realCount && floating[v] ? rowEnd[r] - h[v] / 2 : rowStart[r] + h[v] / 2;
     }
+    const inEnd = level.items.length + level.inPorts.length;
+    for (let v = level.items.length; v < realCount; v++) y[v] = v < inEnd ? 0 : total;
+    if (up) {
+      for (const column of [rowStart, rowEnd, y]) for (let k = 0; k < column.length; k++) column[k] = total - column[k];
+      // Upwards a row begins at its lower edge, and its boxes still hang on to the upper one.
+      for (let v = 0; v < level.items.length; v++) y[v] = rowEnd[rank[v]] + h[v] / 2;
+    }
+    if (lane) alignRows(part, lane, partners!, total, title);
+    return total;
+  }
+
+  private partners(main: Part, lane: Part): number[] {
+    const vertexOf = new Map(main.skeleton.level.items.map((item, v) => [item, v]));
+    const { model } = this;
+    return lane.skeleton.level.items.map((item) => vertexOf.get(model.scopes[item - model.n].of)!);
+  }
+
+  /** Puts parts side by side into a frame. */
+  private enclose(scope: number, parts: Part[], height: number): Block {
+    const pad = scope ? PADDING : 0;
+    const minimum = scope ? itemSize(this.face(this.model.n + scope)).width + 24 : 0;
+    const content = parts.reduce((sum, part) => sum + part.width, (parts.length - 1) * GAP_LANE);
+    const width = Math.max(minimum, content + 2 * pad);
+    let left = (width - content) / 2;
+    const block: Block = { width, height, parts, inPort: new Map(), outPort: new Map() };
+    for (const part of parts) {
+      part.left = left;
+      left += part.width + GAP_LANE;
+      const { level, realCount } = part.skeleton;
+      const add = (ports: number[][], first: number, into: Map<number, Port>): void => {
+        ports.forEach((tensors, k) => {
+          for (const t of tensors) into.set(t, { x: part.left + part.x[first + k], vertex: first + k, part });
+        });
+      };
+      add(level.inPorts, level.items.length, block.inPort);
+      add(level.outPorts, realCount - level.outPorts.length, block.outPort);
+    }
+    return block;
   }
 }
 
-interface Route {
+function bottomOf({ y, h }: Part): number {
+  let bottom = 0;
+  for (let v = 0; v < y.length; v++) bottom = Math.max(bottom, y[v] + h[v] / 2);
+  return bottom;
+}
+
+/** Gives a lane the rows of the level beside it: what comes last there comes first here. */
+function alignRows(main: Part, lane: Part, partners: number[], height: number, title: number): void {
+  const { skeleton, y, h } = lane;
+  const { rows, rank, level, realCount } = skeleton;
+  const rankCount = main.skeleton.rankCount;
+  const [bottom, top] = lane.up ? [height, title] : [title, height];
+  rows.forEach((row, k) => {
+    const partner = rankCount - row;
+    lane.rowStart[k] = row === 0 ? bottom : row > rankCount ? top : main.rowEnd[partner];
+    lane.rowEnd[k] = row === 0 ? bottom : row > rankCount ? (lane.up ? 0 : height) : main.rowStart[partner];
+  });
+  const inRow = new Map<number, number[]>();
+  for (let v = 0; v < rank.length; v++) {
+    if (v >= realCount) y[v] = (lane.rowStart[rank[v]] + lane.rowEnd[rank[v]]) / 2;
+    else if (v >= level.items.length) y[v] = lane.up === v < level.items.length + level.inPorts.length ? height : 0;
+    else {
+      const upper = Math.min(lane.rowStart[rank[v]], lane.rowEnd[rank[v]]);
+      const tall = h[v] > main.h[partners[v]] && lane.inner[v];
+      y[v] = tall ? upper + h[v] / 2 : main.y[partners[v]];
+      inRow.set(rank[v], [...(inRow.get(rank[v]) ?? []), v]);
+    }
+  }
+  lane.shift = new Float64Array(level.items.length);
+  for (const row of inRow.values()) {
+    row.sort((a, b) => lane.x[a] - lane.x[b]);
+    row.forEach((v, i) => (lane.shift![v] = Math.max(-12, Math.min(12, (i - (row.length - 1) / 2) * PAIR_STEP))));
+  }
+}
+
+export interface Route {
   tensor: number;
   weight: number;
   /** Distances from the centres of the two vertices. */
@@ -215,17 +387,17 @@ interface Route {
 }
 
 /** The distinct lines of a net between two vertices: one, unless its tensors use different ports of an open scope. */
-function routes(model: GraphModel, frame: Frame, upper: number, lower: number, net: number, position: number): Route[] {
-  const { level } = frame.skeleton;
+export function routes(model: GraphModel, part: Part, upper: number, lower: number, net: number, position: number): Route[] {
+  const { level } = part.skeleton;
   const { tensors } = level.nets[net];
-  const many = frame.inner[upper] || frame.inner[lower];
+  const many = part.inner[upper] || part.inner[lower];
   const lowerItem = level.items[lower];
-  const into = lower < level.items.length && lowerItem < model.n ? argumentOffset(model, lowerItem, position, frame.w[lower]) : 0;
+  const into = lower < level.items.length && lowerItem < model.n ? argumentOffset(model, lowerItem, position, part.w[lower]) : 0;
   if (!many) return [{ tensor: tensors[0], weight: tensors.length, start: 0, stop: into }];
   const found = new Map<string, Route>();
   for (const tensor of tensors) {
-    const start = portOffset(frame.inner[upper]?.outPort, frame.w[upper], tensor);
-    const stop = frame.inner[lower] ? portOffset(frame.inner[lower].inPort, frame.w[lower], tensor) : into;
+    const start = portOffset(part.inner[upper]?.outPort, part.w[upper], tensor);
+    const stop = part.inner[lower] ? portOffset(part.inner[lower].inPort, part.w[lower], tensor) : into;
     const key = `${start} ${stop}`;
     const known = found.get(key);
     if (known) known.weight++;
@@ -234,14 +406,15 @@ function routes(model: GraphModel, frame: Frame, upper: number, lower: number, n
   return [...found.values()];
 }
 
-function portOffset(ports: Frame["inPort"] | undefined, width: number, tensor: number): number {
+function portOffset(ports: Block["inPort"] | undefined, width: number, tensor: number): number {
   const port = ports?.get(tensor);
   return port ? port.x - width / 2 : 0;
 }
 
 /**
  * Arguments arrive side by side in their order. If only one of them is computed, it arrives in the middle and the
- * parameters beside it, so that the main line of a network runs straight down.
+ * parameters beside it, so that the main line of a network runs straight down. Arguments from another layer are not
+ * drawn as lines and take no room.
  */
 function argumentOffset(model: GraphModel, node: number, position: number, width: number): number {
   const seen = new Set<number>(); // the same tensor twice is one line
@@ -249,8 +422,9 @@ function argumentOffset(model: GraphModel, node: number, position: number, width
   let main = -1;
   for (let e = model.firstInput[node]; e < model.firstInput[node + 1]; e++) {
     const tensor = model.edgeTensor[e];
-    if (seen.has(tensor)) continue;
-    const kind = model.kindOf(model.nodeOf[tensor]);
+    const source = model.nodeOf[tensor];
+    if (seen.has(tensor) || model.layer[source] !== model.layer[node]) continue;
+    const kind = model.kindOf(source);
     const computed = kind !== "variable" && kind !== "constant";
     if (model.edgePosition[e] === position) own = seen.size;
     if (computed) main = main === -1 ? seen.size : SEVERAL;
@@ -258,103 +432,4 @@ function argumentOffset(model: GraphModel, node: number, position: number, width
   }
   const step = Math.min(PORT_STEP, (0.7 * width) / seen.size);
   return (own - (main >= 0 ? main : (seen.size - 1) / 2)) * step;
-}
-
-/** Turns frames into absolute places. */
-class Placement {
-  private readonly items: number[] = [];
-  private readonly rects: number[] = [];
-  private readonly pieces: number[] = [];
-  private readonly flags: number[] = [];
-  private readonly from: number[] = [];
-  private readonly to: number[] = [];
-  private readonly tensor: number[] = [];
-  private readonly weight: number[] = [];
-  private joints = 0;
-  private readonly jointBase = new Map<number, number>();
-
-  constructor(
-    private readonly model: GraphModel,
-    private readonly frames: Map<number, Frame>,
-  ) {}
-
-  scene(open: number[]): Scene {
-    const origin = new Map<number, [number, number]>([[0, [0, 0]]]);
-    for (const scope of open) {
-      this.jointBase.set(scope, this.joints);
-      this.joints += this.frames.get(scope)!.skeleton.vertexCount;
-    }
-    const boxes: [number, number, number, number, number][] = [];
-    for (const scope of open) {
-      const frame = this.frames.get(scope)!;
-      const [ox, oy] = origin.get(scope)!;
-      if (scope) this.put(this.model.n + scope, ox, oy, frame.width, frame.height);
-      frame.skeleton.level.items.forEach((item, v) => {
-        const left = ox + frame.x[v] - frame.w[v] / 2;
-        const top = oy + frame.y[v] - frame.h[v] / 2;
-        if (frame.inner[v]) origin.set(item - this.model.n, [left, top]);
-        else boxes.push([item, left, top, frame.w[v], frame.h[v]]);
-      });
-      this.draw(scope, frame, ox, oy);
-    }
-    const frameCount = this.items.length;
-    for (const box of boxes) this.put(...box);
-    const rootFrame = this.frames.get(0)!;
-    return {
-      width: rootFrame.width,
-      height: rootFrame.height,
-      frameCount,
-      items: Int32Array.from(this.items),
-      rects: Float32Array.from(this.rects),
-      pieces: Float32Array.from(this.pieces),
-      pieceFlags: Uint8Array.from(this.flags),
-      pieceFrom: Int32Array.from(this.from),
-      pieceTo: Int32Array.from(this.to),
-      pieceTensor: Int32Array.from(this.tensor),
-      pieceWeight: Int32Array.from(this.weight),
-    };
-  }
-
-  private put(item: number, x: number, y: number, width: number, height: number): void {
-    this.items.push(item);
-    this.rects.push(x, y, width, height);
-  }
-
-  private draw(scope: number, frame: Frame, ox: number, oy: number): void {
-    const { skeleton, rowTop, rowBottom } = frame;
-    const { level, segments, rank } = skeleton;
-    const piece = (upper: number, lower: number, net: number, position: number, flag: number): void => {
-      const y0 = frame.y[upper] + frame.h[upper] / 2;
-      const y3 = frame.y[lower] - frame.h[lower] / 2;
-      const upwards = flag === PieceFlag.Feedback;
-      const y1 = upwards ? y0 : Math.max(y0, rowBottom[rank[upper]]);
-      const y2 = upwards ? y3 : Math.min(y3, rowTop[rank[lower]]);
-      const arrow = lower < level.items.length && !frame.inner[lower] ? PieceFlag.Arrow : 0;
-      // A bend has no height of its own: the piece that ends in it also runs through its row.
-      const top = upper >= skeleton.realCount ? y1 : y0;
-      const bottom = lower >= skeleton.realCount ? rowBottom[rank[lower]] : y3;
-      for (const { tensor, weight, start, stop } of routes(this.model, frame, upper, lower, net, position)) {
-        this.pieces.push(ox + frame.x[upper] + start, oy + top, oy + y1, ox + frame.x[lower] + stop, oy + y2, oy + bottom);
-        this.flags.push(flag | arrow);
-        this.from.push(this.joint(scope, frame, upper, frame.inner[upper]?.outPort.get(tensor)?.vertex));
-        this.to.push(this.joint(scope, frame, lower, frame.inner[lower]?.inPort.get(tensor)?.vertex));
-        this.tensor.push(tensor);
-        this.weight.push(weight);
-      }
-    };
-    for (let s = 0; s < segments.count; s++) {
-      piece(segments.upper[s], segments.lower[s], segments.net[s], segments.lowerSlot[s], 0);
-    }
-    for (const [list, flag] of [[skeleton.express, PieceFlag.Express], [skeleton.feedback, PieceFlag.Feedback]] as const) {
-      for (const [net, k] of list) piece(level.nets[net].source, level.nets[net].targets[k], net, level.nets[net].positions[k], flag);
-    }
-  }
-
-  /** The name of a line's end: an item, or a negative number for a bend or for the port of an open scope. */
-  private joint(scope: number, frame: Frame, v: number, port: number | undefined): number {
-    const { items } = frame.skeleton.level;
-    if (v >= items.length) return -1 - (this.jointBase.get(scope)! + v);
-    if (port === undefined) return items[v];
-    return -1 - (this.jointBase.get(items[v] - this.model.n)! + port);
-  }
 }

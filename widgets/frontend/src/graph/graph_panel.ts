@@ -20,10 +20,11 @@ import { CanvasPen } from "./pen";
 import { save } from "./save";
 import { SearchBox } from "./search_box";
 import { Stage } from "./stage";
-import { aboutItem, aboutLine, details, legend, nameOf, notesOn, scaleBar } from "./status";
+import { StatusLine, type Shown } from "./status";
 import { mountToolbar } from "./toolbar";
-import { inputsOf, outputsOf, type Paths } from "./trace";
+import type { Paths } from "./trace";
 import { Viewport } from "./viewport";
+import { Walk, type Way } from "./walk";
 
 addStyle(css);
 
@@ -56,10 +57,10 @@ class GraphPanel {
   private readonly minimap: Minimap;
   private readonly view = new Viewport();
   private readonly stage: Stage;
+  private readonly walker: Walk;
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
-  private readonly status = element("div", { class: "gw-status-text", role: "status" });
-  private readonly scale = element("div", { class: "gw-status-scale" });
+  private readonly status: StatusLine;
   private theme: Theme | undefined;
   private drawing: Drawing | undefined;
   private open = new Set<number>();
@@ -71,13 +72,13 @@ class GraphPanel {
   private line = NONE;
   /** What the next layout brings on the screen, in its middle or just into sight. */
   private heading: { item: number; middle: boolean } | undefined;
-  /** The last step along an edge: the ends it could have gone to, for going to the one beside. */
-  private ends: number[] = [];
   private layouts = 0;
 
   constructor(host: HTMLElement, private readonly model: Model) {
     const graph = (this.graph = new GraphModel(model.get("graph_spec") as GraphSpec));
     this.client = new LayoutClient(graph);
+    this.walker = new Walk(graph);
+    this.status = new StatusLine(graph, (item) => this.visit(item));
     this.outline = new Outline(graph, {
       select: (item) => this.select(item),
       point: (item) => this.point(item, true),
@@ -97,8 +98,7 @@ class GraphPanel {
       double: (x, y) => this.double(x, y),
       fit: () => this.fit(),
       escape: () => this.select(NONE),
-      hop: (way) => this.hop(way),
-      pair: () => this.pair(),
+      walk: (way) => this.walk(way),
     });
     this.stage.root.setAttribute("aria-label", `Drawing of ${graph.spec.name}; the outline lists the same nodes for the keyboard`);
     const body = element("div", { class: "gw-graph-body" }, this.outline.root, this.stage.root);
@@ -119,7 +119,7 @@ class GraphPanel {
         if (this.drawing && this.theme) void save(format, graph, this.drawing.painter, { ...this.look, theme: this.theme });
       },
     });
-    this.root.append(bar, body, element("div", { class: "gw-status" }, this.status, this.scale));
+    this.root.append(bar, body, this.status.root);
     host.append(this.root);
     this.surface = new Surface(this.stage.root, () => this.onResize());
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
@@ -151,6 +151,7 @@ class GraphPanel {
   }
 
   dispose(): void {
+    this.layouts++; // one that is under way comes too late
     this.cleanup.run();
     this.frame.cancel();
     this.minimap.dispose();
@@ -173,14 +174,14 @@ class GraphPanel {
     const before = this.drawing?.rect(anchor);
     this.drawing = new Drawing(this.graph, scene);
     this.line = NONE;
+    this.onMarks();
+    this.onSelected();
     const after = this.drawing.rect(anchor);
     if (this.view.untouched) this.settle();
     else if (before && after) {
       this.view.x += after[0] - before[0];
       this.view.y += after[1] - before[1];
     }
-    this.onMarks();
-    this.onSelected();
     if (this.heading) this.arrive(this.heading);
     delete this.root.dataset.busy;
     this.root.dataset.ready = String(ticket);
@@ -221,7 +222,7 @@ class GraphPanel {
     this.overlay = Overlay.of(this.graph, by, this.model.get("overlay") as OverlaySpec | undefined);
     const dark = this.root.dataset.gwTheme === "dark";
     this.look = { ...this.look, shades: this.theme && this.overlay?.shades(dark) };
-    this.scale.replaceChildren(...(this.overlay ? [scaleBar(this.overlay, dark)] : []));
+    this.status.showScale(this.overlay, dark);
     this.minimap.invalidate();
     this.writeStatus();
     this.frame.request();
@@ -292,27 +293,9 @@ class GraphPanel {
     this.frame.request();
   }
 
-  /** Goes along an edge from the selected node, or to another end of the edge last gone along. */
-  private hop(way: "in" | "out" | "before" | "after"): void {
-    const at = this.look.selected;
-    if (at === NONE || at >= this.graph.n) return;
-    if (way === "in" || way === "out") {
-      this.ends = way === "in" ? inputsOf(this.graph, at) : outputsOf(this.graph, at);
-      if (this.ends.length) this.visit(this.ends[0]);
-      return;
-    }
-    const k = this.ends.indexOf(at);
-    const next = k < 0 ? undefined : this.ends[(k + (way === "after" ? 1 : this.ends.length - 1)) % this.ends.length];
-    if (next !== undefined && next !== at) this.visit(next);
-  }
-
-  /** Goes from an item to its gradient, and from there back. */
-  private pair(): void {
-    const at = this.look.selected;
-    if (at === NONE) return;
-    const beside = this.graph.pairOf(at);
-    if (beside !== NONE) this.visit(beside);
-    else if (at < this.graph.n && this.graph.origin[at] >= 0) this.visit(this.graph.origin[at]);
+  private walk(way: Way): void {
+    const item = this.walker.from(this.look.selected, way);
+    if (item !== NONE && item !== this.look.selected) this.visit(item);
   }
 
   private point(item: number, reveal = false): void {
@@ -342,11 +325,12 @@ class GraphPanel {
     this.frame.request();
   }
 
-  /** Where a drawing begins that nobody has moved: at its top in a readable size, with the selection in sight. */
+  /** Where a drawing begins that nobody has moved: at its top in a readable size, and what runs next or is selected in sight. */
   private settle(): void {
     if (!this.drawing) return;
     this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
-    this.arrive({ item: this.look.selected, middle: false });
+    const current = this.look.marks?.current ?? NONE;
+    this.arrive({ item: current === NONE ? this.look.selected : current, middle: false });
   }
 
   private onShortcut(event: KeyboardEvent): void {
@@ -376,11 +360,13 @@ class GraphPanel {
 
   private hover(x: number, y: number): void {
     const { item, line } = this.at(x, y);
+    const { drawing } = this;
+    if (!drawing) return;
     this.stage.root.style.cursor = item !== NONE || line !== NONE ? "pointer" : "";
-    this.point(line === NONE ? item : NONE);
-    const open = line === NONE && item > this.graph.n && this.open.has(item - this.graph.n);
-    if (line !== NONE) this.stage.describe(-2 - line, () => this.lineText(line), x, y);
-    else this.stage.describe(item === NONE || open ? undefined : item, () => [nameOf(this.graph, item), details(this.graph, item), ...this.notes(item)].join(" · "), x, y);
+    this.point(item);
+    const frame = item > this.graph.n && this.open.has(item - this.graph.n);
+    if (line !== NONE) this.stage.describe(-2 - line, () => this.status.lineText(line, drawing), x, y);
+    else this.stage.describe(item === NONE || frame ? undefined : item, () => this.status.itemText(item, this.shown(drawing)), x, y);
   }
 
   private at(x: number, y: number): Spot {
@@ -419,26 +405,11 @@ class GraphPanel {
   // Words.
 
   private writeStatus(): void {
-    const { graph, drawing, line, look } = this;
-    if (!drawing) return;
-    const visit = (item: number): void => this.visit(item);
-    if (line !== NONE) {
-      const { scene } = drawing;
-      const { from, to } = drawing.ends(line);
-      this.status.replaceChildren(...aboutLine(graph, scene.pieceTensor[line], scene.pieceWeight[line], from, to, visit));
-    } else if (look.selected !== NONE) this.status.replaceChildren(...aboutItem(graph, look.selected, this.notes(look.selected), visit));
-    else this.status.replaceChildren(...(this.overlay ? [] : legend(graph, drawing.places.keys())));
+    if (this.drawing) this.status.show(this.shown(this.drawing));
   }
 
-  private lineText(line: number): string {
-    const { from, to } = this.drawing!.ends(line);
-    const list = (items: number[]): string => items.map((item) => nameOf(this.graph, item)).join(", ");
-    return `${list(from)} → ${list(to)}`;
-  }
-
-  private notes(item: number): string[] {
-    const other = item === this.look.selected ? this.graph.itemOf(this.text("path_to")) : NONE;
-    return notesOn(this.graph, item, this.look, this.overlay, other);
+  private shown(drawing: Drawing): Shown {
+    return { drawing, look: this.look, overlay: this.overlay, line: this.line, other: this.graph.itemOf(this.text("path_to")) };
   }
 
   private text(trait: string): string {

@@ -1,5 +1,8 @@
 // One scope as a small graph of its own: its children, the ports in its frame, and the nets between them.
 //
+// A level holds one layer only: the forward nodes of a scope, or the gradients beside them, or updates. What runs
+// between layers is drawn as a light link between two items and moves nothing.
+//
 // A level depends on the graph alone, never on which scopes are open. So does the order that is
 // computed from it, and opening a scope can therefore never reshuffle what is already on the screen.
 
@@ -30,10 +33,19 @@ export interface Level {
 
 const EXIT = -1;
 
+/** Which children of a scope make up a level. */
+export interface Part {
+  scope: number;
+  layer: number;
+  items: number[];
+  /** Whether lines lead in and out through the frame. */
+  ports: boolean;
+}
+
 /** `arrival` says how far to the left tensors come in; ports are numbered in that order, then by first use. */
-export function buildLevel(model: GraphModel, scope: number, arrival: (tensors: number[]) => number = () => 0): Level {
-  const { firstTensor, firstConsumer, consumers, edgeTarget, edgePosition, edgeTensor, firstInput, nodeOf, scopes } = model;
-  const items = model.children(scope);
+export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: number[]) => number = () => 0): Level {
+  const { firstTensor, firstConsumer, consumers, edgeTarget, edgePosition, edgeTensor, firstInput, nodeOf, scopes, layer } = model;
+  const { scope, items } = part;
   const local = new Map<number, number>(); // node -> child that holds it
   const members: number[] = [];
   const stored = items.map((item, child) => {
@@ -41,17 +53,19 @@ export function buildLevel(model: GraphModel, scope: number, arrival: (tensors: 
     const pending = [item];
     for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
       if (next < model.n) {
+        if (layer[next] !== part.layer) continue;
         local.set(next, child);
         members.push(next);
         const kind = model.kindOf(next);
         if (kind !== "variable" && kind !== "constant") onlyStored = false;
       } else {
-        const { nodes, scopes: inner } = scopes[next - model.n];
+        const { nodes, scopes: inner, twins } = scopes[next - model.n];
         for (const node of nodes) pending.push(node);
         for (const s of inner) pending.push(model.n + s);
+        for (const s of twins) pending.push(model.n + s);
       }
     }
-    return onlyStored;
+    return onlyStored && !model.isTwin(item);
   });
   members.sort((a, b) => a - b);
 
@@ -70,12 +84,15 @@ export function buildLevel(model: GraphModel, scope: number, arrival: (tensors: 
   // Tensors made inside: to other children, and out through the frame.
   for (const node of members) {
     const source = local.get(node)!;
+    if (isShared(model, node) && model.isTwin(items[source])) continue;
     for (let tensor = firstTensor[node]; tensor < firstTensor[node + 1]; tensor++) {
       const targets = new Map<number, number>();
       for (let c = firstConsumer[tensor]; c < firstConsumer[tensor + 1]; c++) {
         const edge = consumers[c];
+        if (layer[edgeTarget[edge]] !== part.layer) continue;
         const target = local.get(edgeTarget[edge]) ?? EXIT;
-        if (target === source || targets.has(target)) continue;
+        if (target === EXIT && isShared(model, node)) continue;
+        if (target === source || targets.has(target) || (target === EXIT && !part.ports)) continue;
         targets.set(target, target !== EXIT && items[target] < model.n ? edgePosition[edge] : 0);
       }
       if (!targets.size) continue;
@@ -90,7 +107,8 @@ export function buildLevel(model: GraphModel, scope: number, arrival: (tensors: 
   for (const node of members) {
     for (let edge = firstInput[node]; edge < firstInput[node + 1]; edge++) {
       const tensor = edgeTensor[edge];
-      if (local.has(nodeOf[tensor])) continue;
+      if (!part.ports || layer[nodeOf[tensor]] !== part.layer || local.has(nodeOf[tensor])) continue;
+      if (isShared(model, nodeOf[tensor])) continue;
       const target = local.get(node)!;
       let targets = incoming.get(tensor);
       if (!targets) incoming.set(tensor, (targets = new Map()));
@@ -123,6 +141,11 @@ export function buildLevel(model: GraphModel, scope: number, arrival: (tensors: 
     outPorts.push(net.tensors);
   }
   return { scope, items, stored, inPorts, outPorts, nets };
+}
+
+/** A constant of a gradient serves all gradients of the graph that need it, which says nothing about how they flow. */
+function isShared(model: GraphModel, node: number): boolean {
+  return model.layer[node] > 0 && model.kindOf(node) === "constant";
 }
 
 /** Equal for levels whose vertices and nets correspond one to one. */

@@ -22,10 +22,17 @@ export interface GraphSpec {
   spec: DataView;
   /** i32[edges, 3]: tensor, consuming node, argument position; sorted by consumer and position. */
   edges: DataView;
+  /** i32[nodes]: the node whose gradient a node belongs to, or -1. */
+  origin: DataView;
+  /** u8[nodes]: 1 in the derived layer: gradients, updates, the state of an optimizer. */
+  derived: DataView;
 }
 
 export const KINDS = ["array", "placeholder", "variable", "constant"] as const;
 export type Kind = (typeof KINDS)[number];
+
+/** The layer of what is derived without being the gradient of one node, such as an optimizer's update. */
+export const UPDATE = -1;
 
 export interface Scope {
   /** `block/attention`; the root scope is the empty path. */
@@ -36,6 +43,10 @@ export interface Scope {
   depth: number;
   scopes: number[];
   nodes: number[];
+  /** Twins that stand in this scope beside the items they belong to (see below). */
+  twins: number[];
+  /** The item whose gradient this scope holds, or -1. */
+  of: number;
   /** Nodes in this scope and below, and the first of them. */
   size: number;
   first: number;
@@ -54,6 +65,12 @@ function int32(view: DataView): Int32Array {
 /**
  * Drawable things are called items: item `i < n` is node i, item `n + s` is scope s.
  * Scope 0 is the root and is never drawn itself.
+ *
+ * The gradient of an item is a scope of its own, its twin, whatever the names of the nodes in it. The twin of a node
+ * holds the nodes of its gradient, of all gradients that were taken through it; the twin of a scope holds the twins of
+ * what is in the scope, and opens and closes with it. Twins stand beside the outermost scopes, so that the whole
+ * backward graph runs beside the whole forward graph. Gradient nodes have twins, too, when they are differentiated
+ * again: these stand beside them, inside the twin that both belong to.
  */
 export class GraphModel {
   readonly n: number;
@@ -72,6 +89,10 @@ export class GraphModel {
   readonly consumers: Int32Array;
   readonly scopes: Scope[];
   readonly scopeOf: Int32Array;
+  readonly origin: Int32Array;
+  /** 0 of forward nodes, k of a gradient of k-th order, `UPDATE` of what is derived otherwise. */
+  readonly layer: Int8Array;
+  private readonly twins = new Map<number, number>();
   private readonly byName = new Map<string, number>();
   private readonly byPath = new Map<string, number>();
 
@@ -101,19 +122,61 @@ export class GraphModel {
     const next = this.firstConsumer.slice();
     for (let e = 0; e < m; e++) this.consumers[next[this.edgeTensor[e]]++] = e;
 
-    this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], size: n, first: 0 }];
+    this.origin = int32(spec.origin);
+    this.layer = layersOf(this.origin, new Uint8Array(spec.derived.buffer, spec.derived.byteOffset, spec.derived.byteLength));
+    this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], twins: [], of: -1, size: n, first: 0 }];
     this.byPath.set("", 0);
-    this.scopeOf = new Int32Array(n);
-    spec.names.forEach((name, i) => {
-      this.byName.set(name, i);
-      const slash = name.lastIndexOf("/");
-      const scope = this.ensureScope(slash > 0 ? name.slice(0, slash) : "");
-      this.scopeOf[i] = scope;
-      this.scopes[scope].nodes.push(i);
-      for (let s = scope; s > 0; s = this.scopes[s].parent) {
-        if (!this.scopes[s].size++) this.scopes[s].first = i;
+    this.scopeOf = new Int32Array(n).fill(-1);
+    spec.names.forEach((name, i) => this.byName.set(name, i));
+    for (let i = 0; i < n; i++) if (this.layer[i] <= 0) this.put(i, this.ensureScope(pathOf(spec.names[i])));
+    for (let order = 1, more = true; more; order++) {
+      more = false;
+      for (let i = 0; i < n; i++) {
+        if (this.layer[i] !== order) continue;
+        this.put(i, this.ensureTwin(this.origin[i], pathOf(spec.names[i])));
+        more = true;
       }
-    });
+    }
+  }
+
+  private put(node: number, scope: number): void {
+    this.scopeOf[node] = scope;
+    this.scopes[scope].nodes.push(node);
+    for (let s = scope; s > 0; s = this.scopes[s].parent) {
+      if (!this.scopes[s].size++) this.scopes[s].first = node;
+    }
+  }
+
+  private addScope(path: string, label: string, parent: number, depth: number, of: number): number {
+    const scope = this.scopes.push({ path, label, parent, depth, scopes: [], nodes: [], twins: [], of, size: 0, first: -1 }) - 1;
+    if (!this.byPath.has(path)) this.byPath.set(path, scope);
+    return scope;
+  }
+
+  /** The twin of a node whose gradient is at `path`, with those of the scopes around it. */
+  private ensureTwin(node: number, path: string): number {
+    const around = [node]; // from the node outwards, as far as there are no twins yet
+    if (this.layer[node] === 0) for (let s = this.scopeOf[node]; s > 0; s = this.scopes[s].parent) around.push(this.n + s);
+    let twin = this.layer[node] === 0 ? 0 : this.scopeOf[node];
+    const whole = this.spec.names[node];
+    for (let item = around.pop(); item !== undefined; item = around.pop()) {
+      // Gradients are named after their nodes, so scopes of the kernel have the names of our twins.
+      const name = this.isScope(item) ? this.scopes[item - this.n].path : whole;
+      const own = path.endsWith(whole) ? path.slice(0, path.length - whole.length) + name : `∂${name}`;
+      const known = this.twins.get(item);
+      if (known === undefined) {
+        const { depth } = this.scopes[this.isScope(item) ? item - this.n : twin];
+        const label = this.isScope(item) ? this.scopes[item - this.n].label : leaf(name);
+        const added = this.addScope(own, label, twin, this.isScope(item) ? depth : depth + 1, item);
+        this.scopes[twin].twins.push(added);
+        this.twins.set(item, added);
+        twin = added;
+      } else {
+        if (!this.byPath.has(own)) this.byPath.set(own, known); // the same node in another gradient
+        twin = known;
+      }
+    }
+    return twin;
   }
 
   private ensureScope(path: string): number {
@@ -124,12 +187,10 @@ export class GraphModel {
       const prefix = end < 0 ? path : path.slice(0, end);
       let next = this.byPath.get(prefix);
       if (next === undefined) {
-        next = this.scopes.length;
         const parent = this.scopes[at];
-        parent.scopes.push(next);
         const label = prefix.slice(parent.path ? parent.path.length + 1 : 0) || "/";
-        this.scopes.push({ path: prefix, label, parent: at, depth: parent.depth + 1, scopes: [], nodes: [], size: 0, first: -1 });
-        this.byPath.set(prefix, next);
+        next = this.addScope(prefix, label, at, parent.depth + 1, -1);
+        parent.scopes.push(next);
       }
       at = next;
       if (end < 0) return at;
@@ -182,33 +243,140 @@ export class GraphModel {
     return out;
   }
 
-  /** Children of a scope in the order of creation: scopes count from their first node. */
-  children(scope: number): number[] {
+  /** The twin of an item, as an item, or -1. */
+  twinOf(item: number): number {
+    const twin = this.twins.get(item);
+    return twin === undefined ? -1 : this.n + twin;
+  }
+
+  isTwin(item: number): boolean {
+    return item >= this.n && this.scopes[item - this.n].of >= 0;
+  }
+
+  /** The item that an item is the twin of, or its twin, or -1: what stands beside it. */
+  pairOf(item: number): number {
+    const of = this.isScope(item) ? this.scopes[item - this.n].of : -1;
+    return of >= 0 ? of : this.twinOf(item);
+  }
+
+  /** The tensors that a node makes, or that leave a scope for other nodes of its layer. */
+  resultsOf(item: number): number[] {
+    const { n, scopes, scopeOf, layer, firstTensor, firstConsumer, consumers, edgeTarget } = this;
+    if (item < n) return Array.from({ length: firstTensor[item + 1] - firstTensor[item] }, (_, k) => firstTensor[item] + k);
+    const inside = new Map<number, boolean>([[item - n, true], [0, false]]);
+    const within = (scope: number): boolean => {
+      const chain: number[] = [];
+      let s = scope;
+      for (; !inside.has(s); s = scopes[s].parent) chain.push(s);
+      for (const link of chain) inside.set(link, inside.get(s)!);
+      return inside.get(s)!;
+    };
+    const results: number[] = [];
+    const pending = [item - n];
+    for (let scope = pending.pop(); scope !== undefined; scope = pending.pop()) {
+      pending.push(...scopes[scope].scopes);
+      for (const node of scopes[scope].nodes) {
+        for (let t = firstTensor[node]; t < firstTensor[node + 1]; t++) {
+          const readers = consumers.subarray(firstConsumer[t], firstConsumer[t + 1]);
+          if (readers.some((e) => layer[edgeTarget[e]] === layer[node] && !within(scopeOf[edgeTarget[e]]))) results.push(t);
+        }
+      }
+    }
+    return results;
+  }
+
+  /** Whether all nodes of an item are in the derived layer and the gradient of no node. */
+  isUpdate(item: number): boolean {
+    const { layer, n, scopes } = this;
+    const pending = [item];
+    for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
+      if (next < n) {
+        if (layer[next] !== UPDATE) return false;
+        continue;
+      }
+      for (const node of scopes[next - n].nodes) pending.push(node);
+      for (const s of scopes[next - n].scopes) pending.push(n + s);
+    }
+    return true;
+  }
+
+  /** Nodes and scopes in a scope, without twins, in the order of creation: scopes count from their first node. */
+  members(scope: number): number[] {
     const { nodes, scopes } = this.scopes[scope];
     const keyed = [...nodes.map((i) => [i, i] as const), ...scopes.map((s) => [this.scopes[s].first, this.n + s] as const)];
     return keyed.sort((a, b) => a[0] - b[0]).map(([, item]) => item);
   }
 
+  /** What is listed in a scope: its members, each followed by the twin that stands in the same scope. */
+  children(scope: number): number[] {
+    const { of, twins } = this.scopes[scope];
+    if (of >= this.n) return this.members(of - this.n).flatMap((item) => (this.twins.has(item) ? [this.twinOf(item)] : []));
+    if (!twins.length) return this.members(scope);
+    return this.members(scope).flatMap((item) => (this.twins.has(item) ? [item, this.twinOf(item)] : [item]));
+  }
+
+  /** The scopes that are open together with these: the twin of a scope follows the scope. */
+  opened(scopes: Iterable<number>): Set<number> {
+    const open = new Set<number>();
+    for (const s of scopes) {
+      const scope = this.stateOf(s);
+      open.add(scope);
+      const twin = this.twins.get(this.n + scope);
+      if (twin !== undefined) open.add(twin);
+    }
+    return open;
+  }
+
+  /** The scope that has to be opened for a scope to be open: itself, or what it is the twin of. */
+  stateOf(scope: number): number {
+    const { of } = this.scopes[scope];
+    return of > this.n ? of - this.n : scope;
+  }
+
   /**
-   * Scopes to open at first: breadth first, small ones before large ones, while the drawing
+   * Scopes to open at first: breadth first, small ones before large ones, while the forward drawing
    * stays within `budget` visible items, so that a large graph starts as a readable overview.
    */
   openAtFirst(budget = 40): number[] {
     const open: number[] = [];
-    let visible = this.scopes[0].nodes.length + this.scopes[0].scopes.length;
-    const byDepth = this.scopes.map((_, s) => s).slice(1);
+    const forward = (scope: number): number => this.members(scope).filter((item) => !this.isUpdate(item)).length;
+    let visible = forward(0);
+    const byDepth = this.scopes.map((_, s) => s).filter((s) => s > 0 && this.scopes[s].of < 0);
     byDepth.sort((a, b) => this.scopes[a].depth - this.scopes[b].depth || this.scopes[a].size - this.scopes[b].size || a - b);
     const isOpen = new Set([0]);
     for (const s of byDepth) {
-      const { parent, nodes, scopes } = this.scopes[s];
-      const more = nodes.length + scopes.length - 1;
-      if (!isOpen.has(parent) || visible + more > budget) continue;
+      if (!isOpen.has(this.scopes[s].parent) || this.isUpdate(this.n + s)) continue;
+      const more = forward(s) - 1;
+      if (visible + more > budget) continue;
       visible += more;
       isOpen.add(s);
       open.push(s);
     }
     return open;
   }
+}
+
+function pathOf(name: string): string {
+  return name.slice(0, Math.max(0, name.lastIndexOf("/")));
+}
+
+/** What is the gradient of an update counts as an update: it has no place in the forward drawing to stand beside. */
+function layersOf(origin: Int32Array, derived: Uint8Array): Int8Array {
+  const layer = new Int8Array(origin.length);
+  const done = Uint8Array.from(derived, (flag) => 1 - flag);
+  for (let i = 0; i < origin.length; i++) {
+    const chain: number[] = [];
+    let at = i;
+    for (; at >= 0 && !done[at]; at = origin[at]) {
+      done[at] = 1;
+      layer[at] = UPDATE;
+      chain.push(at);
+    }
+    for (let node = chain.pop(), below = at < 0 ? UPDATE : layer[at]; node !== undefined; node = chain.pop()) {
+      layer[node] = below = below === UPDATE ? UPDATE : below + 1;
+    }
+  }
+  return layer;
 }
 
 /** Start of each group in a column sorted or counted by `keys`. */

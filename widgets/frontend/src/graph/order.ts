@@ -67,6 +67,19 @@ export class Ordering {
   }
 }
 
+/** Where vertices stand at first, and those that keep this order among themselves. */
+export interface Guide {
+  place: Float64Array;
+  fixed: Uint8Array;
+}
+
+/** The order that follows a guide; only what it leaves free moves. */
+export function orderAlong(skeleton: Skeleton, guide: Guide): Ordering {
+  const search = new Search(skeleton, guide.fixed);
+  const start = search.rowsBy(guide.place);
+  return search.improve(start, Math.max(2, Math.min(24, Math.floor(WORK / (1 + 12 * skeleton.segments.count)))));
+}
+
 export function orderRows(skeleton: Skeleton): Ordering {
   const search = new Search(skeleton);
   const rounds = Math.max(2, Math.min(24, Math.floor(WORK / (1 + 12 * skeleton.segments.count))));
@@ -87,7 +100,7 @@ class Search {
   private readonly down: Adjacency;
   private readonly key: Float64Array;
 
-  constructor(private readonly skeleton: Skeleton) {
+  constructor(private readonly skeleton: Skeleton, private readonly fixed?: Uint8Array) {
     this.up = adjacency(skeleton, false);
     this.down = adjacency(skeleton, true);
     this.key = new Float64Array(skeleton.vertexCount);
@@ -137,7 +150,7 @@ class Search {
     });
   }
 
-  private rowsBy(value: Float64Array): Ordering {
+  rowsBy(value: Float64Array): Ordering {
     const { vertexCount, rank, rankCount } = this.skeleton;
     const rows: number[][] = Array.from({ length: rankCount }, () => []);
     for (let v = 0; v < vertexCount; v++) rows[rank[v]].push(v);
@@ -184,8 +197,16 @@ class Search {
         const v = row[i];
         if (side.first[v] !== side.first[v + 1]) row[i] = movable[next++];
       }
+      if (this.fixed) this.restore(row, position);
       for (let i = 0; i < row.length; i++) position[row[i]] = i;
     }
+  }
+
+  /** Puts the fixed ones of a row back into the order in which they stood. */
+  private restore(row: Int32Array, position: Int32Array): void {
+    const fixed = row.filter((v) => this.fixed![v]).sort((a, b) => position[a] - position[b]);
+    let next = 0;
+    for (let i = 0; i < row.length; i++) if (this.fixed![row[i]]) row[i] = fixed[next++];
   }
 
   /**
@@ -203,6 +224,7 @@ class Search {
           const v = row[i];
           const w = row[i + 1];
           const saved = gain(above.get(v)!, above.get(w)!) + gain(below.get(v)!, below.get(w)!);
+          if (this.fixed?.[v] && this.fixed[w]) continue;
           if (saved < 0 || (saved === 0 && !(neutral && pass === 0))) continue;
           row[i] = w;
           row[i + 1] = v;

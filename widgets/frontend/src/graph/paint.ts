@@ -52,7 +52,7 @@ export class Painter {
     const seen = new Set<string>();
     scene.pieceFrom.forEach((from, p) => {
       const key = `${from} ${scene.pieceTensor[p]}`;
-      if (from < 0 || seen.has(key) || (from < model.n && model.kindOf(from) !== "array")) return;
+      if (from < 0 || scene.pieceFlags[p] & BACKWARD || seen.has(key) || (from < model.n && model.kindOf(from) !== "array")) return;
       seen.add(key);
       this.labelled.push(p);
     });

@@ -1,6 +1,9 @@
 // The display list: what one layout puts on the plane, in columns that a worker can hand over without copying.
 
-/** A piece of line goes straight down from (x0, y0) to y1, curves over to (x1, y2) and goes straight down to y3. */
+/**
+ * A piece of line goes straight down from (x0, y0) to y1, curves over to (x1, y2) and goes straight down to y3;
+ * or up, in the lane of gradients. Pairs and links run sideways and have no straight ends.
+ */
 export const PIECE = 6;
 
 export const enum PieceFlag {
@@ -10,6 +13,14 @@ export const enum PieceFlag {
   Feedback = 2,
   /** Spans many rows without bends. */
   Express = 4,
+  /** Runs upwards, as gradients do. */
+  Up = 8,
+  /** Carries the gradient of a tensor. */
+  Cotangent = 16,
+  /** The hairline between an item and its gradient. */
+  Pair = 32,
+  /** From one layer to another: a forward result that a gradient uses, a gradient that an update uses. */
+  Link = 64,
 }
 
 export interface Scene {

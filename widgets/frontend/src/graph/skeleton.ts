@@ -28,8 +28,12 @@ export interface Skeleton {
   realCount: number;
   rank: Int32Array;
   rankCount: number;
+  /** The row that was asked for, of each rank: rows that nobody stands in are left out. */
+  rows: number[];
   /** Parameters and constants, and what is made of them alone for one consumer, such as a cast. */
   floating: Uint8Array;
+  /** Segments that leave the main line of a lane for a gradient from which nothing goes on, such as that of a bias. */
+  aside?: Uint8Array;
   segments: Segments;
   /** Pairs (net, index of target) that run upwards, and those drawn without bends. */
   feedback: [number, number][];
@@ -74,6 +78,36 @@ export function buildSkeleton(level: Level): Skeleton {
     if (v < itemCount && (fed || (level.stored[v] && !inn[v].length))) floating[v] = 1;
   }
   return addBends(level, realCount, rank, floating, against);
+}
+
+/**
+ * The gradients beside a level, in rows that are given: lines run against those of the level, so row 0 is the last of
+ * the level's. Ports have rows of their own below and above, `rows` counts without them.
+ */
+export function buildLane(level: Level, rowOf: number[], rows: number): Skeleton {
+  const inEnd = level.items.length + level.inPorts.length;
+  const realCount = inEnd + level.outPorts.length;
+  const rank = new Int32Array(realCount);
+  rowOf.forEach((row, v) => (rank[v] = row + 1));
+  for (let v = inEnd; v < realCount; v++) rank[v] = rows + 1;
+  const against = new Set<number>();
+  for (const { source, targets } of level.nets) {
+    for (const target of targets) if (rank[target] <= rank[source]) against.add(source * realCount + target);
+  }
+  const skeleton = addBends(level, realCount, rank, new Uint8Array(realCount), against);
+  return { ...skeleton, aside: markAside(skeleton) };
+}
+
+/** Of the lines that leave a vertex, those that go on for longer keep their direction and the others step aside. */
+function markAside({ vertexCount, realCount, level, rank, segments }: Skeleton): Uint8Array {
+  const reach = new Float64Array(vertexCount); // rows until a line ends, Infinity if it leaves the level
+  reach.fill(Infinity, level.items.length + level.inPorts.length, realCount);
+  const order = Array.from({ length: segments.count }, (_, s) => s).sort((a, b) => rank[segments.lower[b]] - rank[segments.lower[a]] || a - b);
+  for (const s of order) {
+    const lower = segments.lower[s];
+    reach[segments.upper[s]] = Math.max(reach[segments.upper[s]], 1 + reach[lower]);
+  }
+  return Uint8Array.from({ length: segments.count }, (_, s) => Number(1 + reach[segments.lower[s]] < reach[segments.upper[s]]));
 }
 
 /** Kahn's order; where only cycles remain, the vertex created first goes next and its open inputs count as feedback. */
@@ -156,6 +190,7 @@ function addBends(level: Level, realCount: number, realRank: Int32Array, floatin
     realCount,
     rank: Int32Array.from(rank, (row) => compact.get(row)!),
     rankCount: used.length,
+    rows: used,
     floating,
     segments: {
       count: columns.upper.length,

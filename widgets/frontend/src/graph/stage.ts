@@ -1,6 +1,7 @@
 // Pointer, wheel and keys on the drawing, turned into what they mean; and the small label beside the pointer.
 
 import type { Viewport } from "./viewport";
+import type { Way } from "./walk";
 import { Cleanup } from "../ui/afm";
 import { element, type Surface } from "../ui/dom";
 
@@ -18,14 +19,11 @@ export interface StageEvents {
   double(x: number, y: number): void;
   fit(): void;
   escape(): void;
-  /** Along an edge: against it, with it, or to the one beside. */
-  hop(way: "in" | "out" | "before" | "after"): void;
-  /** From a node to its gradient, and back. */
-  pair(): void;
+  walk(way: Way): void;
 }
 
-const HOPS: Record<string, Parameters<StageEvents["hop"]>[0]> = {
-  "[": "in", "]": "out", "alt+ArrowUp": "in", "alt+ArrowDown": "out", "alt+ArrowLeft": "before", "alt+ArrowRight": "after",
+const WAYS: Record<string, Way> = {
+  "[": "in", "]": "out", "alt+ArrowUp": "in", "alt+ArrowDown": "out", "alt+ArrowLeft": "before", "alt+ArrowRight": "after", g: "pair",
 };
 
 export class Stage {
@@ -108,8 +106,8 @@ export class Stage {
   private onKey(event: KeyboardEvent, { width, height }: Surface): void {
     if (event.ctrlKey || event.metaKey) return;
     const { view } = this;
-    const hop = HOPS[`${event.altKey ? "alt+" : ""}${event.key}`];
-    if (hop) this.events.hop(hop);
+    const way = WAYS[`${event.altKey ? "alt+" : ""}${event.key}`];
+    if (way) this.events.walk(way);
     else if (event.altKey) return;
     else
       switch (event.key) {
@@ -122,7 +120,6 @@ export class Stage {
         case "-": view.zoom(1 / 1.3, width / 2, height / 2); break;
         case "0": this.events.fit(); break;
         case "Escape": this.events.escape(); break;
-        case "g": this.events.pair(); break;
         default: return;
       }
     event.preventDefault();

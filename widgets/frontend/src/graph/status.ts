@@ -1,6 +1,7 @@
 // The line below the drawing: what is selected, with links along its edges; the colours and what they mean.
 
 import { countOf, describe } from "./describe";
+import type { Drawing } from "./drawing";
 import { leaf, type GraphModel } from "./model";
 import type { Overlay } from "./overlay";
 import type { Look } from "./paint";
@@ -15,28 +16,72 @@ const CATEGORIES: [string, string][] = [
 /** Links to this many inputs and outputs; the others are counted. */
 const LINKS = 6;
 
+/** What the drawing shows, as far as it is put into words. */
+export interface Shown {
+  drawing: Drawing;
+  look: Pick<Look, "selected" | "marks" | "frozen">;
+  overlay: Overlay | undefined;
+  /** The clicked line, and the far end of a path from the selection; -1 for none. */
+  line: number;
+  other: number;
+}
+
+export class StatusLine {
+  private readonly text = element("div", { class: "gw-status-text", role: "status" });
+  private readonly scale = element("div", { class: "gw-status-scale" });
+  readonly root = element("div", { class: "gw-status" }, this.text, this.scale);
+
+  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void) {}
+
+  show(shown: Shown): void {
+    const { model, visit } = this;
+    const { drawing, look, overlay, line } = shown;
+    if (line >= 0) {
+      const { pieceTensor, pieceWeight } = drawing.scene;
+      const { from, to } = drawing.ends(line);
+      this.text.replaceChildren(...aboutLine(model, pieceTensor[line], pieceWeight[line], from, to, visit));
+    } else if (look.selected >= 0) this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+    else this.text.replaceChildren(...(overlay ? [] : legend(model, drawing.places.keys())));
+  }
+
+  showScale(overlay: Overlay | undefined, dark: boolean): void {
+    this.scale.replaceChildren(...(overlay ? [scaleBar(overlay, dark)] : []));
+  }
+
+  /** An item in one line. */
+  itemText(item: number, shown: Shown): string {
+    return [nameOf(this.model, item), details(this.model, item), ...notesOn(this.model, item, shown)].join(" · ");
+  }
+
+  lineText(line: number, drawing: Drawing): string {
+    const { from, to } = drawing.ends(line);
+    const list = (items: number[]): string => items.map((item) => nameOf(this.model, item)).join(", ");
+    return `${list(from)} → ${list(to)}`;
+  }
+}
+
 /** `matmul → f32[B, 6]`, or what a scope holds. */
-export function details(model: GraphModel, item: number): string {
+function details(model: GraphModel, item: number): string {
   if (model.isTwin(item)) return `gradient of ${nameOf(model, model.pairOf(item))} · ${describe(model, item).note}`;
   if (model.isScope(item)) return `scope · ${describe(model, item).note}`;
   const of = model.origin[item] < 0 ? "" : `in the gradient of ${nameOf(model, model.origin[item])} · `;
   return `${of}${model.spec.calls[model.call[item]]} → ${model.outputSpecs(item).join(", ")}`;
 }
 
-export function nameOf(model: GraphModel, item: number): string {
+function nameOf(model: GraphModel, item: number): string {
   if (model.isTwin(item)) return `∂ ${nameOf(model, model.pairOf(item))}`;
   return model.itemName(item).replace(/\/$/, "");
 }
 
-/** States of an item in a few words each; `other` is the far end of a path from it, or -1. */
-export function notesOn(model: GraphModel, item: number, { marks, frozen }: Pick<Look, "marks" | "frozen">, overlay: Overlay | undefined, other: number): string[] {
+/** States of an item in a few words each. */
+function notesOn(model: GraphModel, item: number, { look: { marks, frozen, selected }, overlay, other }: Shown): string[] {
   const notes = [valueText(overlay, item)];
   if (frozen.has(item)) notes.push("frozen");
   if (marks?.current === item) notes.push("runs next");
   if (marks?.stops.has(item)) notes.push("breakpoint");
   if (marks?.blamed.has(item)) notes.push("gradient at fault");
   else if (marks?.tainted?.items[item]) notes.push("inherits a wrong gradient");
-  if (other >= 0) {
+  if (item === selected && other >= 0) {
     const count = between(model, item, other).reduce((sum, flag) => sum + flag, 0);
     notes.push(count ? `paths to ${nameOf(model, other)}: ${countOf(count, "node")}` : `no path to ${nameOf(model, other)}`);
   }
@@ -52,7 +97,7 @@ function valueText(overlay: Overlay | undefined, item: number): string {
 }
 
 /** The categories that are drawn. */
-export function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[] {
+function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[] {
   const items = [...drawn];
   const used = new Set(items.filter((item) => item < model.n).map((item) => model.category(item)));
   const shown: [string, string][] = items.some((item) => model.isTwin(item)) ? [...CATEGORIES, ["gradient", "gradient"]] : CATEGORIES;
@@ -65,7 +110,7 @@ export function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[
 }
 
 /** The scale of an overlay: its title, a bar of its colours, and the values along it. */
-export function scaleBar(overlay: Overlay, dark: boolean): HTMLElement {
+function scaleBar(overlay: Overlay, dark: boolean): HTMLElement {
   const bar = element("span", { class: "gw-scale-bar" });
   bar.style.background = `linear-gradient(to right, ${overlay.ramp(dark).filter((_, k) => k % 7 === 0).map(({ fill }) => fill).join(", ")})`;
   const body = element("span", { class: "gw-scale-body" }, bar, element("span", { "data-end": "low" }, short(overlay.low)));
@@ -76,7 +121,7 @@ export function scaleBar(overlay: Overlay, dark: boolean): HTMLElement {
     const mark = element("i", {});
     mark.style.left = `${100 * place}%`;
     body.append(mark);
-    if (!room || place < 0.38 || place > 0.62) continue;
+    if (!room || place < 0.42 || place > 0.56) continue;
     const label = element("span", {}, short(value));
     label.style.left = mark.style.left;
     body.append(label);
@@ -97,7 +142,7 @@ function short(value: number): string {
 }
 
 /** Names to go to, after an arrow that says in which direction they lie. */
-export function links(model: GraphModel, label: string, sign: string, items: readonly number[], visit: (item: number) => void): HTMLElement[] {
+function links(model: GraphModel, label: string, sign: string, items: readonly number[], visit: (item: number) => void): HTMLElement[] {
   if (!items.length) return [];
   const buttons = items.slice(0, LINKS).map((item) => {
     const name = nameOf(model, item);
@@ -110,7 +155,7 @@ export function links(model: GraphModel, label: string, sign: string, items: rea
 }
 
 /** What is said about a selected item. */
-export function aboutItem(model: GraphModel, item: number, notes: readonly string[], visit: (item: number) => void): HTMLElement[] {
+function aboutItem(model: GraphModel, item: number, notes: readonly string[], visit: (item: number) => void): HTMLElement[] {
   const ends = model.isScope(item)
     ? []
     : [...links(model, "Input", "from", inputsOf(model, item), visit), ...links(model, "Output", "to", outputsOf(model, item), visit)];
@@ -123,7 +168,7 @@ export function aboutItem(model: GraphModel, item: number, notes: readonly strin
 }
 
 /** What is said about a line: the tensor that runs through it, where it comes from and where it goes. */
-export function aboutLine(model: GraphModel, tensor: number, count: number, from: readonly number[], to: readonly number[], visit: (item: number) => void): HTMLElement[] {
+function aboutLine(model: GraphModel, tensor: number, count: number, from: readonly number[], to: readonly number[], visit: (item: number) => void): HTMLElement[] {
   const what = count > 1 ? `${count} tensors` : model.spec.specs[model.specOf[tensor]];
   return [element("strong", {}, what), ...links(model, "Producer", "from", from, visit), ...links(model, "Consumer", "to", to, visit)];
 }

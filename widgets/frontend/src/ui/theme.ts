@@ -62,7 +62,7 @@ export function readTheme(root: HTMLElement): Theme | undefined {
     series: Array.from({ length: SERIES }, (_, k) => resolve(`var(--gw-series-${k})`)),
     category: () => "",
   };
-  const names = ["input", "parameter", "constant", "linear", "activation", "norm", "math", "reduce", "shape", "loss", "random", "control", "scope"];
+  const names = ["input", "parameter", "constant", "linear", "activation", "norm", "math", "reduce", "shape", "loss", "random", "control", "scope", "gradient"];
   const colors = new Map(names.map((name) => [name, resolve(`var(--gw-c-${name})`)]));
   probe.remove();
   theme.category = (name) => colors.get(name) ?? colors.get("math")!;

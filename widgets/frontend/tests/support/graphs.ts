@@ -7,6 +7,8 @@ export interface Plain {
   kind?: Kind;
   inputs?: string[];
   spec?: string;
+  /** The node whose gradient it is, or null for another node of the derived layer. */
+  of?: string | null;
 }
 
 /** The wire format of a graph in which every node has one result. */
@@ -29,6 +31,8 @@ export function specOf(nodes: Plain[], name = "test"): GraphSpec {
     first_tensor: int32([...nodes.keys(), nodes.length]),
     spec: int32(nodes.map((node) => specs.indexOf(node.spec ?? "f32[B, 8]"))),
     edges: int32(edges),
+    origin: int32(nodes.map((node) => (node.of ? index.get(node.of)! : -1))),
+    derived: new DataView(Uint8Array.from(nodes, (node) => (node.of === undefined ? 0 : 1)).buffer),
   };
 }
 
@@ -125,4 +129,33 @@ export function backward(depth: number): Plain[] {
     at = `dx${d}`;
   }
   return nodes;
+}
+
+/**
+ * The gradient of the last node with respect to all parameters, as reverse mode builds it: for each node `fan` nodes,
+ * and one that sums where a result is used more than once.
+ */
+export function differentiated(nodes: Plain[], fan = 2, prefix = "grad/loss"): Plain[] {
+  const out = [...nodes];
+  const cotangents = new Map<string, string[]>([[nodes[nodes.length - 1].name, []]]);
+  for (const node of [...nodes].reverse()) {
+    const parts = cotangents.get(node.name);
+    if (!parts || (!node.inputs?.length && parts.length < 2)) continue;
+    const at = `${prefix}/${node.name}`;
+    let arrived = parts[0];
+    if (parts.length !== 1) {
+      arrived = `${at}/${parts.length ? "add" : "ones_like"}`;
+      out.push({ name: arrived, op: parts.length ? "add" : "ones_like", of: node.name, inputs: parts.length ? parts : [node.name], spec: node.spec });
+    }
+    (node.inputs ?? []).forEach((input, k) => {
+      let last = arrived;
+      for (let step = 0; step < fan; step++) {
+        const name = `${at}/step_${k}_${step}`;
+        out.push({ name, op: "mul", of: node.name, inputs: step ? [last] : [last, input], spec: node.spec });
+        last = name;
+      }
+      cotangents.set(input, [...(cotangents.get(input) ?? []), last]);
+    });
+  }
+  return out;
 }
