@@ -15,7 +15,8 @@ from gradwright.errors import GradwrightError, GraphError
 from ._base import float64
 from ._bound import GraphWidget, scopes
 from ._dot import graph_dot
-from ._still import draw_svg, node_table
+from ._sketch import draw_svg
+from ._still import node_table
 from ._twins import ensure_gradients
 from .graph_spec import drawn_nodes, graph_spec
 
@@ -98,7 +99,7 @@ class GraphPanel(GraphWidget):
 
     @traitlets.validate("path_to")
     def _check_path_to(self, proposal: Any) -> str:
-        return self._check_selected(proposal)
+        return str(self._check_selected(proposal))
 
     def set_overlay(
         self,

@@ -26,12 +26,12 @@ export function menuButton(path: string, label: string, sections: () => Section[
     opener.setAttribute("aria-expanded", "false");
   };
   const show = (): void => {
-    menu = element("div", { class: "gw-menu", role: "menu", "aria-label": label });
+    menu = element("div", { class: "gw-choices", role: "menu", "aria-label": label });
     for (const { title, choice, entries } of sections()) {
-      const group = element("div", { role: "group", "aria-label": title }, element("div", { class: "gw-menu-title", "aria-hidden": "true" }, title));
+      const group = element("div", { role: "group", "aria-label": title }, element("div", { class: "gw-choices-title", "aria-hidden": "true" }, title));
       for (const { label, checked, run } of entries) {
         const role = checked === undefined ? "menuitem" : choice ? "menuitemradio" : "menuitemcheckbox";
-        const item = element("button", { type: "button", class: "gw-menu-item", role, tabindex: -1, "aria-checked": checked === undefined ? undefined : String(checked) }, label);
+        const item = element("button", { type: "button", class: "gw-choices-item", role, tabindex: -1, "aria-checked": checked === undefined ? undefined : String(checked) }, label);
         item.addEventListener("click", () => {
           close();
           opener.focus();
@@ -43,13 +43,13 @@ export function menuButton(path: string, label: string, sections: () => Section[
     }
     root.append(menu);
     opener.setAttribute("aria-expanded", "true");
-    items()[0]?.focus();
+    (menu.querySelector<HTMLElement>('[role=menuitemradio][aria-checked=true]') ?? items()[0])?.focus();
   };
   const items = (): HTMLElement[] => [...(menu?.querySelectorAll<HTMLElement>("[role^=menuitem]") ?? [])];
   const opener = button(path, label, () => (menu ? close() : show()));
   opener.setAttribute("aria-haspopup", "menu");
   opener.setAttribute("aria-expanded", "false");
-  const root = element("span", { class: "gw-menu-slot" }, opener);
+  const root = element("span", { class: "gw-choices-slot" }, opener);
   root.addEventListener("focusout", (event) => {
     if (!root.contains(event.relatedTarget as Node | null)) close();
   });
