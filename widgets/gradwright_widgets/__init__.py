@@ -3,6 +3,7 @@
 from .graph_view import GraphView
 from .live_plot import LivePlot
 from .parameter_table import ParameterTable
+from .trainer_panel import TrainerPanel
 from .workbench import Workbench
 
-__all__ = ["GraphView", "LivePlot", "ParameterTable", "Workbench"]
+__all__ = ["GraphView", "LivePlot", "ParameterTable", "TrainerPanel", "Workbench"]

@@ -117,3 +117,10 @@ class Pace:
             self._timer = None
             self._next = time.monotonic() + self._interval
         self._send()
+
+    def cancel(self) -> None:
+        """Send nothing of what is waiting."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None

@@ -10,8 +10,6 @@ from gradwright.train import Callback, Record
 if TYPE_CHECKING:
     from ._base import BaseWidget
 
-UNPLOTTED = frozenset({"grad_norm", "learning_rate"})
-
 
 class Follow(Callback):
     """Brings a trainer's events to a widget: curves grow, and commands run between steps.

@@ -1,22 +1,22 @@
 // Live curves: one small chart per quantity with training and validation together, all over the same steps.
 
-import { Cleanup, type Model } from "../ui/afm";
-import { element, everyFrame, Surface } from "../ui/dom";
-import { readTheme, watchTheme } from "../ui/theme";
-import { Chart, valueRange, type Area, type Stroke } from "./chart";
-import { addStyle } from "../ui/style";
-import css from "./plot.css";
-import { PlotStore, type PlotMessage, type Series } from "./series";
+import { Cleanup, commit, type Model } from "../ui/afm";
+import { button, element, everyFrame, field, ICONS, select, Surface } from "../ui/dom";
 import { compact } from "../ui/format";
+import { addStyle } from "../ui/style";
+import { readTheme, watchTheme } from "../ui/theme";
+import type { Chart, Range } from "./chart";
+import { menu } from "./menu";
+import { describe, paint, panels, reach, type Line, type Look } from "./picture";
+import css from "./plot.css";
+import { download, SvgPen, toCsv } from "./save";
+import { firstFrom, nearest, PlotStore, type PlotMessage } from "./series";
+import { hasAxis } from "./transform";
 
 addStyle(css);
 
-const LEFT = 52;
-const RIGHT = 14;
-const TITLE = 24;
-const BOTTOM = 22;
 const LEAST = 76; // height of a chart; more charts than fit make the panel scroll
-const DASHES = [[], [5, 3], [2, 2], [8, 3, 2, 3]];
+const DRAG = 4; // px a pointer moves before it marks a part of the axis
 
 /** Keeps what the kernel sends from the moment the model exists, and asks for the rest. */
 export function plotStore(model: Model): PlotStore {
@@ -30,136 +30,210 @@ export function plotStore(model: Model): PlotStore {
 
 export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore): () => void {
   const cleanup = new Cleanup();
-  const status = element("span", { class: "gw-subtitle", role: "status" });
-  const stage = element("div", { class: "gw-plot-stage", role: "img" });
-  const scroll = element("div", { class: "gw-plot-scroll" }, stage);
+  const status = element("span", { class: "gw-subtitle gw-plot-state", role: "status" });
+  const stage = element("div", { class: "gw-plot-stage", role: "img", tabindex: 0 });
+  const spoken = element("div", { class: "gw-plot-spoken", "aria-live": "polite" });
   const empty = element("div", { class: "gw-empty" }, "Curves appear here as soon as training starts.");
+  const scroll = element("div", { class: "gw-plot-scroll" }, stage, empty);
+  const whole = button(ICONS.reset, "Show all steps", () => zoom(undefined));
+  const log = element("button", { type: "button", class: "gw-action gw-plot-log", title: "Logarithmic scale" }, "log");
+  const slider = element("input", {
+    type: "range", class: "gw-plot-smooth", min: 0, max: 100, step: 1, "aria-label": "Smoothing", title: "Smoothing: none",
+  });
+  const axis = select("Horizontal axis", [["step", "steps"], ["epoch", "epochs"], ["seconds", "seconds"]], (value) => commit(model, "x_axis", value));
+  const chooser = menu(ICONS.outline, "Choose curves", fillChooser);
+  const saver = menu(ICONS.save, "Save", fillSaver);
+  const tools = element("div", { class: "gw-plot-tools" }, whole, field("smooth", slider), log, axis, chooser.root, saver.root);
   const root = element(
     "section",
     { class: "gw-plot", "aria-label": "Training curves" },
-    element("header", { class: "gw-toolbar" }, element("span", { class: "gw-title" }, "Training"), element("span", { class: "gw-space" }), status),
+    element("header", { class: "gw-toolbar" }, element("span", { class: "gw-title" }, "Training"), status, tools),
     scroll,
-    empty,
+    spoken,
   );
   host.append(root);
+
   let theme = readTheme(root);
-  let hoverX: number | undefined;
+  let charts: Chart[] = [];
+  let marking: { from: number; at: number } | undefined;
+  const look: Look = { axis: "step", smoothing: 0, log: false, metrics: [] };
   const frame = everyFrame(draw);
   const surface = new Surface(stage, () => draw());
-  let charts: { chart: Chart; area: Area }[] = [];
-
-  const groups = (): Map<string, Series[]> => {
-    const found = new Map<string, Series[]>();
-    for (const series of store.series) {
-      const list = found.get(series.panel);
-      if (list) list.push(series);
-      else found.set(series.panel, [series]);
-    }
-    return found;
-  };
 
   function draw(): void {
-    const panels = groups();
-    empty.hidden = panels.size > 0;
-    root.dataset.points = String(store.series.reduce((sum, { length }) => sum + length, 0));
-    scroll.style.setProperty("--gw-plot-height", `${panels.size * LEAST}px`);
+    const found = panels(store, look);
+    empty.hidden = found.size > 0;
+    root.dataset.points = String(store.series.reduce((sum, { length, age }) => sum + (age ? 0 : length), 0));
+    status.textContent = store.status;
+    for (const option of axis.options) option.disabled = !hasAxis(store, option.value);
+    scroll.style.setProperty("--gw-plot-height", `${found.size * LEAST}px`);
     const colors = (theme ??= readTheme(root));
-    if (!colors || !surface.begin() || !panels.size) return;
-    const names = [...new Set(store.series.map(({ name }) => name))];
-    const height = (surface.height - BOTTOM) / panels.size;
-    const all = store.series.filter(({ length }) => length > 0);
-    const low = Math.min(...all.map(({ x }) => x[0]));
-    const high = Math.max(...all.map(({ x, length }) => x[length - 1]));
-    const x = { low, high: high > low ? high : low + 1 };
     charts = [];
-    [...panels].forEach(([title, series], k) => {
-      const area = { x: LEFT, y: k * height + TITLE, width: Math.max(10, surface.width - LEFT - RIGHT), height: Math.max(10, height - TITLE - 6) };
-      const chart = new Chart(surface.context, colors, area, x, valueRange(series));
-      charts.push({ chart, area });
-      chart.grid(k === panels.size - 1);
-      if (hoverX !== undefined) chart.crosshair(hoverX);
-      for (const one of series) chart.line(one, stroke(names, one.name));
-      heading(title, series, names, area);
-    });
-    stage.setAttribute("aria-label", describe(panels));
+    if (!colors || !surface.begin() || !found.size) return;
+    charts = paint(surface.context, surface.width, surface.height, colors, store, look);
+    stage.setAttribute("aria-label", describe(found));
   }
 
-  /** Looks follow the name of a curve, so that they agree between charts; single steps stay behind their means. */
-  function stroke(names: string[], name: string): Stroke {
-    const { series } = theme!;
-    if (name === "step") return { color: series[0], dash: [], width: 1, opacity: names.includes("train") ? 0.45 : 0.8 };
-    const known = ["train", "validation"];
-    const k = known.includes(name) ? known.indexOf(name) : 2 + names.filter((n) => n !== "step" && !known.includes(n)).indexOf(name);
-    return { color: series[k % series.length], dash: DASHES[k % DASHES.length], width: 1.6, opacity: 1 };
+  const lines = (): Line[] => [...panels(store, look).values()].flat();
+
+  function zoom(part: Range | undefined): void {
+    look.zoom = part;
+    whole.hidden = !part;
+    frame.request();
   }
 
-  /** The quantity on the left, each curve with its value, the last one or the one under the pointer, on the right. */
-  function heading(title: string, series: Series[], names: string[], area: Area): void {
-    const { context } = surface;
-    const { font, ink, quiet } = theme!;
-    const y = area.y - TITLE / 2;
-    context.textBaseline = "middle";
-    context.textAlign = "left";
-    context.font = `600 11.5px ${font}`;
-    context.fillStyle = ink;
-    context.fillText(title, 12, y);
-    const titleEnd = 12 + context.measureText(title).width;
-    let right = area.x + area.width;
-    context.textAlign = "right";
-    for (const one of [...series].reverse()) {
-      const i = hoverX === undefined ? one.length - 1 : one.nearest(hoverX);
-      if (i < 0) continue;
-      // Steps share the colour of their means and need no entry of their own beside them.
-      if (one.name === "step" && series.some(({ name }) => name === "train")) continue;
-      if (hoverX !== undefined) charts[charts.length - 1].chart.dot(one.x[i], one.y[i], stroke(names, one.name).color, 3);
-      context.font = `600 11px ${font}`;
-      context.fillStyle = ink;
-      const value = compact(one.y[i]);
-      context.fillText(value, right, y);
-      right -= context.measureText(value).width + 6;
-      context.font = `11px ${font}`;
-      context.fillStyle = quiet;
-      context.fillText(one.name, right, y);
-      right -= context.measureText(one.name).width + 6;
-      if (right - 16 < titleEnd) break;
-      const { color, dash, opacity } = stroke(names, one.name);
-      context.strokeStyle = color;
-      context.globalAlpha = opacity;
-      context.lineWidth = 2;
-      context.setLineDash(dash);
-      context.beginPath();
-      context.moveTo(right - 16, y);
-      context.lineTo(right, y);
-      context.stroke();
-      context.setLineDash([]);
-      context.globalAlpha = 1;
-      right -= 30;
-    }
-  }
+  // -- the pointer: values under it, a drag marks what to zoom to ------------------------------------
 
-  function describe(panels: Map<string, Series[]>): string {
-    const parts = [...panels].flatMap(([title, series]) => series.filter((s) => s.length).map((s) => `${title} ${s.name} ${compact(s.y[s.length - 1])}`));
-    return `Training curves; last values: ${parts.join(", ")}`;
-  }
+  /** The place on the x axis below the pointer. */
+  const placeOf = (event: MouseEvent): number => {
+    const { area } = charts[0];
+    const { low, high } = look.zoom ?? reach(lines());
+    const part = (event.clientX - stage.getBoundingClientRect().left - area.x) / area.width;
+    return low + Math.min(1, Math.max(0, part)) * (high - low);
+  };
 
+  /** The point of the longest curve that is nearest. */
+  const snap = (x: number): number | undefined => {
+    const longest = lines().reduce<Line | undefined>((a, b) => (a && a.raw.length >= b.raw.length ? a : b), undefined);
+    return longest && longest.raw.x[nearest(longest.raw, x)];
+  };
+
+  cleanup.dom(stage, "pointerdown", (event) => {
+    if (!charts.length || event.button) return;
+    marking = { from: placeOf(event), at: event.clientX };
+    stage.setPointerCapture(event.pointerId);
+  });
   cleanup.dom(stage, "pointermove", (event) => {
     if (!charts.length) return;
-    const { area } = charts[0];
-    const at = event.clientX - stage.getBoundingClientRect().left;
-    const longest = store.series.reduce((a, b) => (b.length > a.length ? b : a));
-    const span = longest.x[longest.length - 1] - longest.x[0];
-    const i = longest.nearest(longest.x[0] + ((at - area.x) / area.width) * span);
-    hoverX = at < area.x - 4 || i < 0 ? undefined : longest.x[i];
+    const x = placeOf(event);
+    look.hover = snap(x);
+    const moving = marking && Math.abs(event.clientX - marking.at) > DRAG;
+    look.band = moving ? { low: Math.min(marking!.from, x), high: Math.max(marking!.from, x) } : undefined;
+    frame.request();
+  });
+  cleanup.dom(stage, "pointerup", () => {
+    if (look.band && look.band.high > look.band.low) zoom(look.band);
+    marking = look.band = undefined;
+    frame.request();
+  });
+  cleanup.dom(stage, "pointercancel", () => {
+    marking = look.band = undefined;
     frame.request();
   });
   cleanup.dom(stage, "pointerleave", () => {
-    hoverX = undefined;
+    look.hover = undefined;
     frame.request();
   });
-  const onStatus = (): void => {
-    status.textContent = String(model.get("status") ?? "");
+  cleanup.dom(stage, "dblclick", () => zoom(undefined));
+
+  // -- the keyboard: arrows move the crosshair -------------------------------------------------------
+
+  cleanup.dom(stage, "keydown", (event) => {
+    const longest = lines().reduce<Line | undefined>((a, b) => (a && a.raw.length >= b.raw.length ? a : b), undefined)?.raw;
+    if (!longest || !charts.length) return;
+    const { low, high } = look.zoom ?? reach(lines());
+    const pixels = ((high - low) / charts[0].area.width) * (event.shiftKey ? 20 : 1);
+    const { x, length } = longest;
+    const here = look.hover ?? high;
+    if (event.key === "ArrowRight") look.hover = x[Math.min(length - 1, Math.max(firstFrom(x, length, here + pixels), nearest(longest, here) + 1))];
+    else if (event.key === "ArrowLeft") look.hover = x[Math.max(0, Math.min(firstFrom(x, length, here - pixels), nearest(longest, here) - 1))];
+    else if (event.key === "Home") look.hover = x[firstFrom(x, length, low)];
+    else if (event.key === "End") look.hover = x[nearest(longest, high)];
+    else if (event.key === "Escape" && (look.hover !== undefined || look.zoom)) {
+      if (look.hover === undefined) zoom(undefined);
+      look.hover = undefined;
+    } else return;
+    spoken.textContent = look.hover === undefined ? "" : spokenAt(look.hover);
+    frame.request();
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  cleanup.dom(stage, "blur", () => {
+    look.hover = undefined;
+    frame.request();
+  });
+
+  const spokenAt = (x: number): string => {
+    const values = lines()
+      .filter(({ series }) => !series.age)
+      .map(({ series, shown }) => `${series.panel} ${series.name} ${compact(shown.y[nearest(shown, x)])}`);
+    return `${look.axis} ${compact(x)}: ${values.join(", ")}`;
   };
-  cleanup.model(model, "change:status", onStatus);
+
+  // -- the tools -------------------------------------------------------------------------------------
+
+  function fillChooser(panel: HTMLElement): void {
+    const metrics = [...new Set([...store.series.map((series) => series.panel), ...store.onDemand])];
+    const shown = metrics.filter((name) => (look.metrics.length ? look.metrics.includes(name) : !store.onDemand.includes(name)));
+    const boxes = metrics.map((name) => {
+      const box = element("input", { type: "checkbox" });
+      box.checked = shown.includes(name);
+      box.disabled = box.checked && shown.length === 1;
+      box.addEventListener("change", () => {
+        commit(model, "metrics", metrics.filter((other) => (other === name ? box.checked : shown.includes(other))));
+        fillChooser(panel);
+        (panel.querySelectorAll("input")[metrics.indexOf(name)] as HTMLElement).focus();
+      });
+      return element("label", {}, box, name);
+    });
+    panel.replaceChildren(...(boxes.length ? boxes : ["There are no curves yet."]));
+  }
+
+  function fillSaver(panel: HTMLElement): void {
+    const item = (label: string, run: () => void): HTMLButtonElement => {
+      const node = element("button", { type: "button", class: "gw-menu-item" }, label);
+      node.disabled = !charts.length;
+      node.addEventListener("click", () => {
+        run();
+        saver.close();
+      });
+      return node;
+    };
+    const csv = (): string => toCsv(store, lines(), look.zoom);
+    panel.replaceChildren(
+      item("Picture, PNG", savePng),
+      item("Picture, SVG", () => download("training.svg", new Blob([svg()], { type: "image/svg+xml" }))),
+      item("Points, CSV", () => download("training.csv", new Blob([csv()], { type: "text/csv" }))),
+      item("Copy points as CSV", () => void navigator.clipboard?.writeText(csv())),
+    );
+  }
+
+  const still = (): Look => ({ ...look, hover: undefined, band: undefined });
+
+  function svg(): string {
+    const pen = new SvgPen(element("canvas").getContext("2d")!);
+    paint(pen, surface.width, surface.height, theme!, store, still());
+    return pen.finish(surface.width, surface.height, theme!.surface);
+  }
+
+  function savePng(): void {
+    const canvas = element("canvas", { width: 2 * surface.width, height: 2 * surface.height });
+    const pen = canvas.getContext("2d")!;
+    pen.scale(2, 2);
+    pen.fillStyle = theme!.surface;
+    pen.fillRect(0, 0, surface.width, surface.height);
+    paint(pen, surface.width, surface.height, theme!, store, still());
+    canvas.toBlob((blob) => blob && download("training.png", blob));
+  }
+
+  const update = (): void => {
+    const kind = String(model.get("x_axis") ?? "step");
+    if (kind !== look.axis) zoom(undefined);
+    look.axis = kind;
+    look.smoothing = Number(model.get("smoothing") ?? 0);
+    look.log = Boolean(model.get("log_scale"));
+    look.metrics = (model.get("metrics") as string[] | undefined) ?? [];
+    axis.value = look.axis;
+    log.setAttribute("aria-pressed", String(look.log));
+    slider.value = String(toSlider(look.smoothing));
+    slider.title = `Smoothing: ${look.smoothing || "none"}`;
+    slider.setAttribute("aria-valuetext", look.smoothing ? String(look.smoothing) : "none");
+    frame.request();
+  };
+  cleanup.dom(log, "click", () => commit(model, "log_scale", !look.log));
+  cleanup.dom(slider, "input", () => model.set("smoothing", fromSlider(Number(slider.value)))); // drawn at once, told below
+  cleanup.dom(slider, "change", () => commit(model, "smoothing", fromSlider(Number(slider.value))));
+  for (const trait of ["x_axis", "smoothing", "log_scale", "metrics"]) cleanup.model(model, `change:${trait}`, update);
   cleanup.add(store.listen(frame.request));
   cleanup.add(watchTheme(() => {
     theme = undefined;
@@ -170,7 +244,16 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     surface.dispose();
     root.remove();
   });
-  onStatus();
-  frame.request();
+  whole.hidden = true;
+  update();
   return () => cleanup.run();
+}
+
+/** The slider is even in how many points an average spans, 1 / (1 − weight): from one to a thousand. */
+function fromSlider(at: number): number {
+  return Math.round((1 - 10 ** (-3 * (at / 100))) * 1000) / 1000;
+}
+
+function toSlider(weight: number): number {
+  return Math.round((-Math.log10(1 - Math.min(weight, 0.999)) / 3) * 100);
 }

@@ -1,11 +1,19 @@
 // Points of a curve in growing typed arrays, and the messages that bring them.
 
-export class Series {
+/** Points that can be drawn: the curve itself, or one moved to another axis or smoothed. */
+export interface Points {
+  readonly x: Float64Array;
+  readonly y: Float64Array;
+  readonly length: number;
+}
+
+export class Series implements Points {
   x = new Float64Array(256);
   y = new Float64Array(256);
   length = 0;
 
-  constructor(readonly panel: string, readonly name: string) {}
+  /** `name` is "" for what turns steps into epochs and seconds; `age` counts runs back from the present one. */
+  constructor(readonly panel: string, readonly name: string, readonly age = 0) {}
 
   /** Writes points from index `start` on; false if that would leave a hole. */
   write(start: number, x: Float64Array, y: Float64Array): boolean {
@@ -24,15 +32,26 @@ export class Series {
 
   /** Index of the point nearest to a place on the x axis; -1 without points. */
   nearest(x: number): number {
-    let low = 0;
-    let high = this.length - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.x[middle] < x) low = middle + 1;
-      else high = middle;
-    }
-    return low > 0 && x - this.x[low - 1] < this.x[low] - x ? low - 1 : high < 0 ? -1 : low;
+    return nearest(this, x);
   }
+}
+
+export function nearest({ x: xs, length }: Points, x: number): number {
+  const at = firstFrom(xs, length, x);
+  if (at === length) return length - 1;
+  return at > 0 && x - xs[at - 1] < xs[at] - x ? at - 1 : at;
+}
+
+/** Index of the first point that is not left of `x`; `length` if there is none. */
+export function firstFrom(xs: Float64Array, length: number, x: number): number {
+  let low = 0;
+  let high = length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 function grown(values: Float64Array, room: number): Float64Array<ArrayBuffer> {
@@ -44,36 +63,58 @@ function grown(values: Float64Array, room: number): Float64Array<ArrayBuffer> {
 /** `x` and `y` of all parts follow each other in the two buffers of the message, as float64. */
 export interface PlotMessage {
   kind: "plot";
-  /** Counts resets: points of an earlier run are dropped when it changes. */
+  /** Changes when everything is sent anew: a run has begun, or points have been thinned. */
   run: number;
-  series: { panel: string; name: string }[];
+  series: { panel: string; name: string; age: number }[];
   parts: { series: number; start: number; count: number }[];
+  /** Metrics that are drawn only when they are asked for. */
+  onDemand: string[];
+  /** Steps of an epoch in each run, 0 if unknown. */
+  perEpoch: number[];
+  status: string;
 }
 
 /** Everything plotted so far. It belongs to the model, so it outlives views that come and go. */
 export class PlotStore {
   run = -1;
-  series: Series[] = [];
+  onDemand: string[] = [];
+  perEpoch: number[] = [];
+  status = "";
+  private all = new Map<string, Series>();
   private readonly listeners = new Set<() => void>();
+
+  /** The curves, without what turns steps into epochs and seconds. */
+  get series(): Series[] {
+    return [...this.all.values()].filter(({ name }) => name);
+  }
 
   /** Takes a message; false if points are missing and the kernel has to be asked for all of them. */
   take(message: PlotMessage, buffers: DataView[]): boolean {
     if (message.run !== this.run) {
       this.run = message.run;
-      this.series = [];
+      this.all = new Map();
     }
-    for (let k = this.series.length; k < message.series.length; k++) {
-      this.series.push(new Series(message.series[k].panel, message.series[k].name));
-    }
+    const found = message.series.map(({ panel, name, age }) => {
+      const key = JSON.stringify([panel, name, age]);
+      const series = this.all.get(key) ?? new Series(panel, name, age);
+      this.all.set(key, series);
+      return series;
+    });
     const [xs, ys] = buffers.map((b) => new Float64Array(b.buffer.slice(b.byteOffset, b.byteOffset + b.byteLength) as ArrayBuffer));
     let complete = true;
     let at = 0;
     for (const { series, start, count } of message.parts) {
-      complete = this.series[series].write(start, xs.subarray(at, at + count), ys.subarray(at, at + count)) && complete;
+      complete = found[series].write(start, xs.subarray(at, at + count), ys.subarray(at, at + count)) && complete;
       at += count;
     }
+    ({ onDemand: this.onDemand, perEpoch: this.perEpoch, status: this.status } = message);
     for (const listener of this.listeners) listener();
     return complete;
+  }
+
+  /** What the steps of a run are in epochs or seconds, as far as it is known. */
+  axis(kind: string, age: number): Series | undefined {
+    return this.all.get(JSON.stringify([kind, "", age]));
   }
 
   listen(listener: () => void): () => void {

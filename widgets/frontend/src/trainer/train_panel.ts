@@ -1,0 +1,209 @@
+// The controls of a training, over the traits `state`, `training`, `epochs` and the requests `train.*`. The kernel decides
+// what happens; a button that was pressed waits visibly for the state to follow.
+
+import { ask, Cleanup, commit, isSaved, onWaiting, waitingRequests, type Model } from "../ui/afm";
+import { action, element, field, ICONS } from "../ui/dom";
+import { compact } from "../ui/format";
+import { icon } from "../ui/icons";
+import { addStyle } from "../ui/style";
+import { duration, parseRate, RateScale, rateText } from "./numbers";
+import css from "./train.css";
+
+addStyle(css);
+
+type State = "idle" | "running" | "paused" | "stopped" | "finished" | "failed";
+
+interface Training {
+  trainer: boolean;
+  data: boolean;
+  here?: boolean;
+  step?: number;
+  steps?: number;
+  total?: number | null;
+  epoch?: number;
+  epochs?: number;
+  seconds?: number;
+  left?: number | null;
+  pace?: number;
+  loss?: string;
+  error?: string;
+  rate?: number | null;
+  schedule?: string;
+  aside?: string;
+}
+
+const WORDS: Record<State, string> = {
+  idle: "Not started", running: "Running", paused: "Paused", stopped: "Stopped", finished: "Finished", failed: "Failed",
+};
+const THROTTLE = 100; // ms between two learning rates while the slider moves
+
+export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
+  const cleanup = new Cleanup();
+  const saved = isSaved(model);
+  const main = control(ICONS.play, "Start", () => press(main, state() === "running" ? "train.pause" : state() === "paused" ? "train.resume" : "train.start"), true);
+  const single = control(ICONS.next, "Step", () => press(single, "train.step"));
+  const stop = control(ICONS.stop, "Stop", () => press(stop, "train.stop"));
+  single.setAttribute("aria-label", "Step");
+  stop.setAttribute("aria-label", "Stop");
+  single.title = "Take one step ( . )";
+  stop.title = "End after the present step; Start goes on from there";
+  const word = element("span", { class: "gw-train-state", role: "status" });
+  const epochs = element("input", { class: "gw-input gw-train-epochs", type: "number", min: 1, step: 1, "aria-label": "Epochs to train" });
+  const slider = element("input", { class: "gw-train-rate", type: "range", min: -2, max: 2, step: 0.01, "aria-label": "Learning rate" });
+  const value = element("input", { class: "gw-input gw-train-value", type: "text", inputmode: "decimal", spellcheck: "false", "aria-label": "Learning rate as a number" });
+  const back = action("schedule", () => ask(model, "train.rate", {}));
+  const plan = element("span", { class: "gw-train-note" });
+  const bar = element("div", {});
+  const progress = element("div", { class: "gw-progress", role: "progressbar", "aria-label": "Steps of this training", "aria-valuemin": 0, "aria-valuemax": 100 }, bar);
+  const facts = element("div", { class: "gw-train-facts" });
+  const note = element("div", { class: "gw-train-note", hidden: true });
+  const root = element(
+    "section",
+    { class: "gw-train", "aria-label": "Trainer", tabindex: -1 },
+    element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("epochs", epochs), word),
+    element("div", { class: "gw-train-row" }, field("learning rate", slider), value, back, plan),
+    progress,
+    facts,
+    note,
+  );
+  host.append(root);
+  const scale = new RateScale();
+  let held = false; // while the slider is dragged it does not follow the kernel
+
+  function control(path: string, label: string, onClick: () => void, important = false): HTMLButtonElement {
+    const node = action("", onClick, important);
+    node.append(icon(path), element("span", {}, label));
+    return node;
+  }
+
+  const state = (): State => (model.get("state") as State | undefined) ?? "idle";
+  const training = (): Training => (model.get("training") as Training | undefined) ?? { trainer: false, data: false };
+
+  function press(node: HTMLButtonElement, kind: string): void {
+    if (node.disabled) return;
+    node.dataset.waiting = "true";
+    ask(model, kind);
+  }
+
+  const update = (): void => {
+    const now = state();
+    const t = training();
+    const active = now === "running" || now === "paused";
+    root.dataset.state = now;
+    word.textContent = WORDS[now] + (active && !t.here ? " from code" : "");
+    const label = now === "running" ? "Pause" : now === "paused" ? "Resume" : "Start";
+    if (main.textContent !== label) main.replaceChildren(icon(now === "running" ? ICONS.pause : ICONS.play), element("span", {}, label));
+    main.title = active ? `${label} (Space)` : t.epoch && now !== "finished" ? "Go on where the training stopped (Space)" : "Train in the background (Space)";
+    for (const node of [main, single, stop]) delete node.dataset.waiting;
+    main.disabled = saved || !t.trainer || (!active && !t.data);
+    single.disabled = saved || !t.trainer || now === "running" || (!active && !t.data);
+    stop.disabled = saved || !active;
+    epochs.disabled = saved || !t.data || active;
+    if (root.querySelector(":focus") !== epochs) epochs.value = String(model.get("epochs") ?? 1);
+    updateRate(t);
+    updateProgress(now, t);
+    updateNote(now, t);
+  };
+
+  const updateRate = (t: Training): void => {
+    slider.disabled = value.disabled = saved || !t.trainer;
+    back.hidden = !t.aside;
+    back.disabled = saved;
+    back.title = `Back to the schedule: ${t.aside}`;
+    plan.textContent = t.schedule ? "scheduled" : "";
+    plan.title = t.schedule ?? "";
+    if (t.rate == null || held) return;
+    slider.value = String(scale.toSlider(t.rate));
+    slider.setAttribute("aria-valuetext", rateText(t.rate));
+    if (root.querySelector(":focus") !== value) value.value = rateText(t.rate);
+  };
+
+  const updateProgress = (now: State, t: Training): void => {
+    const known = t.total != null && t.total > 0;
+    const done = known ? Math.min(1, (t.steps ?? 0) / t.total!) : 0;
+    progress.style.setProperty("--gw-done", String(done));
+    progress.toggleAttribute("data-unknown", now === "running" && !known);
+    if (known) progress.setAttribute("aria-valuenow", String(Math.round(100 * done)));
+    else progress.removeAttribute("aria-valuenow");
+    const parts: [string, string][] = [];
+    if (t.epochs) parts.push(["epoch", `${t.epoch} / ${t.epochs}`]);
+    if (t.epochs) parts.push(["step", `${(t.steps ?? 0).toLocaleString("en")}${known ? ` / ${t.total!.toLocaleString("en")}` : ""}`]);
+    if (t.loss !== undefined) parts.push(["loss", t.loss]);
+    if (t.pace) parts.push(["steps/s", compact(t.pace)]);
+    if (t.epochs) parts.push(["time", duration(t.seconds ?? 0)]);
+    if ((now === "running" || now === "paused") && t.left != null) parts.push(["left", t.left < 1 ? "under 1 s" : `about ${duration(t.left)}`]);
+    facts.replaceChildren(...parts.map(([name, text]) => element("span", { "data-fact": name }, `${name} `, element("b", {}, text))));
+  };
+
+  const updateNote = (now: State, t: Training): void => {
+    const elsewhere = now === "running" && !t.here;
+    const text =
+      saved ? ""
+      : !t.trainer ? "There is no trainer here. Pass one: Workbench(graph, trainer, data={\"x\": X, \"t\": y})."
+      : now === "failed" ? `No step was committed after the error: ${(t.error ?? "").split("\n")[0]}`
+      : elsewhere && waitingRequests(model) ? "This kernel hears nothing while a cell runs. Training that is started with Start here runs in the background and can always be paused."
+      : elsewhere && t.data ? "Started by a cell or a script. Training that is started here leaves the notebook free."
+      : !t.data ? "No data was given, so training starts from code: trainer.fit(...). Pass data to start it here."
+      : "";
+    note.textContent = text;
+    note.hidden = !text;
+  };
+
+  // A kernel that is busy with a cell may not hear this panel; ask before somebody presses a button in vain.
+  const onState = (): void => {
+    update();
+    if (!saved && state() === "running" && !training().here) ask(model, "train.hear");
+  };
+
+  const send = (rate: number): void => ask(model, "train.rate", { value: rate });
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  cleanup.dom(slider, "input", () => {
+    held = true;
+    value.value = rateText(scale.fromSlider(Number(slider.value)));
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      send(scale.fromSlider(Number(slider.value)));
+    }, THROTTLE);
+  });
+  cleanup.dom(slider, "change", () => {
+    held = false;
+    clearTimeout(timer);
+    timer = undefined;
+    send(scale.fromSlider(Number(slider.value)));
+  });
+  cleanup.dom(value, "change", () => {
+    const rate = parseRate(value.value);
+    value.setAttribute("aria-invalid", String(rate === undefined));
+    if (rate !== undefined) send(rate);
+  });
+  cleanup.dom(epochs, "change", () => {
+    const count = Math.round(Number(epochs.value));
+    if (count >= 1) commit(model, "epochs", Math.min(count, 1_000_000));
+    epochs.value = String(model.get("epochs") ?? 1);
+  });
+  cleanup.dom(root, "keydown", (event) => {
+    const target = event.target as HTMLElement;
+    const types = target === epochs || target === value;
+    if (types || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === " " && !(target instanceof HTMLButtonElement)) main.click();
+    else if (event.key === ".") single.click();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+  cleanup.model(model, "change:state", onState);
+  cleanup.model(model, "change:training", update);
+  cleanup.model(model, "change:epochs", update);
+  // Every request is answered, also one that changes nothing.
+  cleanup.model(model, "msg:custom", (content: { kind?: string }) => {
+    if (content.kind === "refused") update();
+  });
+  cleanup.model(model, "change:message", update);
+  cleanup.add(onWaiting(model, update));
+  cleanup.add(() => {
+    clearTimeout(timer);
+    root.remove();
+  });
+  update();
+  return () => cleanup.run();
+}

@@ -1,0 +1,361 @@
+"""Buttons that start, pause, step and stop a training, and what it is doing."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import traitlets
+
+from gradwright import Graph
+from gradwright.errors import TrainingError
+from gradwright.train import Callback, Record, Trainer
+
+from ._base import handles
+from ._bound import GraphWidget
+from ._pace import Pace
+from .live_plot import PlotPanel
+
+STATES = ("idle", "running", "paused", "stopped", "finished", "failed")
+REPORTS_PER_SECOND = 5
+CLOSING = 5.0
+"""Seconds that closing waits for the step that runs."""
+
+
+class TrainPanel(GraphWidget):
+    """Traits and messages of the controls; a widget that has them can show the trainer panel.
+
+    Args:
+        graph: the graph.
+        trainer: who is controlled.
+        data: what ``start`` trains on, as for ``Trainer.fit``; without it the panel still follows
+            and pauses a training that code has started.
+        validation: data to evaluate after each epoch.
+        epochs: how many epochs ``start`` trains.
+        batch_size: examples per step, for arrays.
+    """
+
+    state = traitlets.Enum(STATES, STATES[0], help="What the training is doing.").tag(sync=True)
+    training = traitlets.Dict(help="Numbers of the present fit, or of the last one.").tag(sync=True)
+    epochs = traitlets.Int(10, min=1, max=1_000_000, help="Epochs that start trains.").tag(
+        sync=True
+    )
+    batch_size = traitlets.Int(32, min=1, help="Examples per step, for arrays.").tag(sync=True)
+
+    _own_thread = 0
+    """The thread of a training that was started here."""
+    _closed = False
+    _train_pace = Pace(lambda: None)  # a widget that fails to be made is closed, too
+
+    def __init__(
+        self,
+        graph: Graph,
+        trainer: Any = None,
+        *,
+        data: Any = None,
+        validation: Any = None,
+        **options: Any,
+    ) -> None:
+        self._data, self._validation = data, validation
+        self._telling = threading.RLock()
+        self._train_pace = Pace(self._tell, REPORTS_PER_SECOND)
+        self._here = self._single = False
+        self._refused = ""
+        self._schedule: Any = None
+        super().__init__(graph, trainer, **options)
+        self._work = self.background("training")
+        if trainer is not None:
+            trainer.add_callback(_Watch(self))
+        self._tell()
+
+    # -- control ---------------------------------------------------------------------------------
+
+    def start(self, epochs: int | None = None) -> None:
+        """Train in the background, from where a stopped training was; a paused one goes on.
+
+        Raises TrainingError without a trainer or data, and while a training runs.
+        """
+        if epochs is not None:
+            self.epochs = epochs
+        if self._controlled().status == "paused":
+            self.resume()
+        else:
+            self._begin_fit(None)
+
+    def pause(self) -> None:
+        """Ask the training to pause after the present step."""
+        self._controlled().pause()
+
+    def resume(self) -> None:
+        """Let a paused training go on."""
+        self._controlled().resume()
+
+    def step_once(self) -> None:
+        """Take one step, of the paused training or from where the last one ended."""
+        trainer = self._controlled()
+        if trainer.status == "paused":
+            trainer.resume(steps=1)
+        else:
+            self._begin_fit(1)
+
+    def stop(self) -> None:
+        """Ask the training to end after the present step; ``start`` goes on from there."""
+        self._controlled().stop()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until a training that was started here has ended."""
+        self._work.join(timeout)
+
+    def set_learning_rate(self, value: float) -> None:
+        """Set the learning rate, from the next step on; a schedule is put aside.
+
+        Raises TrainingError for a value that is negative or not finite.
+        """
+        rate = float(value)
+        if not 0 <= rate < math.inf:
+            raise TrainingError(f"the learning rate cannot be {value!r}", need="a number >= 0")
+        optimizer = self._controlled().optimizer
+
+        def command() -> None:
+            if callable(optimizer.learning_rate):
+                self._schedule = optimizer.learning_rate
+            optimizer.learning_rate = rate
+            self._tell()
+
+        self.commands.submit(command)
+
+    def back_to_schedule(self) -> None:
+        """Put the schedule back that ``set_learning_rate`` has put aside, if there is one."""
+        optimizer, schedule = self._controlled().optimizer, self._schedule
+
+        def command() -> None:
+            if schedule is not None:
+                optimizer.learning_rate, self._schedule = schedule, None
+            self._tell()
+
+        self.commands.submit(command)
+
+    def _controlled(self) -> Trainer:
+        if self._trainer is None:
+            raise TrainingError("there is no trainer here", hint="TrainerPanel(trainer, data)")
+        trainer: Trainer = self._trainer
+        return trainer
+
+    def _begin_fit(self, steps: int | None) -> None:
+        trainer = self._controlled()
+        if self._data is None:
+            raise TrainingError(
+                "there is no data to train on here",
+                hint='TrainerPanel(trainer, {"x": X, "t": y}), or trainer.fit(...) in a cell',
+            )
+        if self._work.busy and trainer.progress and trainer.progress.outcome != "running":
+            self._work.join(CLOSING)  # it has ended, and is on its way out
+        if trainer.status != "idle":
+            raise TrainingError(f"the trainer is {trainer.status} already", hint="pause or stop it")
+
+        def train(_: threading.Event) -> None:
+            self._own_thread = threading.get_ident()
+            before = trainer.progress
+            try:
+                trainer.fit(
+                    self._data,
+                    epochs=self.epochs,
+                    batch_size=self.batch_size if isinstance(self._data, Mapping) else None,
+                    validation=self._validation,
+                    steps=steps,
+                    progress=False,
+                )
+            except Exception as error:
+                if trainer.progress is before:  # it did not come to a first step
+                    self._refused = f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                self._own_thread = 0
+                self._tell()
+
+        self._refused, self._single = "", steps is not None
+        self._work.start(train)
+
+    def close(self) -> None:
+        """Take the widget off all pages, and end a training that was started here."""
+        self._closed = True
+        if self._own_thread:
+            self._controlled().stop()
+        self._train_pace.cancel()
+        super().close()
+        for work in self._works:
+            work.join(CLOSING)
+
+    # -- messages --------------------------------------------------------------------------------
+
+    @handles("train.start")
+    def _on_start(self, _: Any) -> None:
+        self.start()
+
+    @handles("train.pause")
+    def _on_pause(self, _: Any) -> None:
+        self.pause()
+
+    @handles("train.resume")
+    def _on_resume(self, _: Any) -> None:
+        self.resume()
+
+    @handles("train.step")
+    def _on_step(self, _: Any) -> None:
+        self.step_once()
+
+    @handles("train.stop")
+    def _on_stop(self, _: Any) -> None:
+        self.stop()
+
+    @handles("train.rate")
+    def _on_rate(self, content: dict[str, Any]) -> None:
+        value = content.get("value")
+        if value is None:
+            self.back_to_schedule()
+        else:
+            self.set_learning_rate(float(value))
+
+    @handles("train.hear")
+    def _on_hear(self, _: Any) -> None:
+        """Answer, which every request gets: the page asks whether a busy kernel hears it."""
+
+    # -- following the trainer -------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Show the training as it is now."""
+        super().refresh()
+        self._tell()
+
+    def training_began(self) -> None:
+        """Note who began it."""
+        super().training_began()
+        self._here = threading.get_ident() == self._own_thread
+        self._single &= self._here
+        self._refused = self.message = ""
+        self._tell()
+
+    def step_ended(self, record: Record) -> None:
+        """Have the numbers shown, five times a second."""
+        super().step_ended(record)
+        self._train_pace.request()
+
+    def training_ended(self) -> None:
+        """Show how it ended."""
+        super().training_ended()
+        self._tell()
+        done = self._controlled().progress
+        if done is not None and done.outcome == "failed":
+            self.message = done.error.partition(": ")[2]
+
+    def _control_changed(self) -> None:
+        if self._closed and self._own_thread:
+            self._controlled().stop()
+        if self._controlled().status == "paused":
+            self.commands.drain()  # what came between the last step and the pause
+        self._tell()
+
+    def _tell(self) -> None:
+        with self._telling:  # what one thread has read must not be shown after what is newer
+            self.training = self._facts()
+            self.state = self._state_now()
+
+    def _state_now(self) -> str:
+        trainer = self._trainer
+        done = None if trainer is None else trainer.progress
+        if self._refused:
+            return "failed"
+        if trainer is None or done is None:
+            return "idle"
+        if trainer.status == "paused":
+            return "paused"
+        return "stopped" if self._single and done.outcome == "finished" else str(done.outcome)
+
+    def _facts(self) -> dict[str, Any]:
+        trainer = self._trainer
+        if trainer is None:
+            return {"trainer": False, "data": False}
+        facts = {
+            "trainer": True,
+            "data": self._data is not None,
+            "here": self._here,
+            "step": trainer.steps_done,
+            "rate": _rate(trainer),
+            "schedule": _name(trainer.optimizer.learning_rate),
+            "aside": _name(self._schedule),
+            "error": self._refused,
+        }
+        done, last = trainer.progress, trainer.history.steps.last()
+        if "loss" in last:
+            facts["loss"] = f"{last['loss']:.4g}"  # as text: JSON has no NaN
+        if done is not None:
+            facts |= {
+                "steps": done.steps,
+                "total": done.total,
+                "epoch": done.epoch,
+                "epochs": done.epochs,
+                "seconds": round(done.seconds, 1),
+                "left": None if done.left is None else round(done.left, 1),
+                "pace": round(done.steps / done.seconds, 1) if done.seconds else 0.0,
+                "error": self._refused or done.error,
+            }
+        return facts
+
+
+class _Watch(Callback):
+    """Tells a panel what its trainer does; holds it weakly, as a trainer keeps no widget alive."""
+
+    def __init__(self, panel: TrainPanel) -> None:
+        self._panel = weakref.ref(panel)
+
+    def _told(self, trainer: Any) -> None:
+        panel = self._panel()
+        if panel is not None:
+            panel._control_changed()
+
+    on_fit_start = on_pause = on_resume = _told
+
+
+def _rate(trainer: Trainer) -> float | None:
+    """Return the learning rate of the next step, None where the schedule fails to tell it."""
+    try:
+        return trainer.optimizer.rate(trainer.steps_done)
+    except Exception:  # a user's function; the next step will say what is wrong with it
+        return None
+
+
+def _name(schedule: Any) -> str:
+    """Return a schedule in words; "" for a number."""
+    if not callable(schedule):
+        return ""
+    return schedule.__name__ if hasattr(schedule, "__name__") else repr(schedule)
+
+
+class TrainerPanel(TrainPanel, PlotPanel):
+    """Start, pause, single step, stop, learning rate and progress of a trainer, over its curves.
+
+    Training that is started here runs in the background, so the notebook stays free and every
+    button is heard at once. Everything can be done from code as well, with the same effect.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=2.0)
+    >>> trainer = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(0.25))
+    >>> panel = TrainerPanel(trainer, [{}, {}], epochs=3)
+    >>> panel.step_once(); panel.wait(); panel.state, trainer.steps_done
+    ('stopped', 1)
+    >>> panel.start(); panel.wait(); panel.state, trainer.epochs_done
+    ('finished', 3)
+    """
+
+    module = "trainer_panel"
+    height = traitlets.Int(520, min=240, max=4000, help="Height in pixels.").tag(sync=True)
+
+    def __init__(self, trainer: Trainer, data: Any = None, validation: Any = None, **options: Any):
+        if not isinstance(trainer, Trainer):
+            raise TypeError(f"TrainerPanel controls a gradwright.Trainer, got {trainer!r}")
+        super().__init__(trainer.graph, trainer, data=data, validation=validation, **options)
+        self.show(trainer.history)
