@@ -74,9 +74,9 @@ class Comparison:
 
     @property
     def relative_error(self) -> float:
-        """Return |analytic − numeric| relative to the larger of the two, 0 when both are 0."""
-        size = max(abs(self.analytic), abs(self.numeric))
-        return abs(self.analytic - self.numeric) / size if size > 0 else 0.0
+        """Return |analytic − numeric| relative to the larger of the two, 0 when they are equal."""
+        apart = abs(self.analytic - self.numeric)  # NaN if one of them is
+        return apart / max(abs(self.analytic), abs(self.numeric)) if apart else 0.0
 
     @property
     def score(self) -> float:

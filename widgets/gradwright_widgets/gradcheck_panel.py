@@ -1,0 +1,526 @@
+"""Gradients beside finite differences: checked in the background, shown while it goes on."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from gradwright import Graph, Tensor, gradient_check
+from gradwright.debug import LossCurve, ParameterCheck, Report
+from gradwright.debug.report import VERDICTS
+from gradwright.errors import GradwrightError, GraphError
+
+from ._base import Message, float64, handles, int32
+from ._bound import GraphWidget
+from ._pace import Pace
+
+PER_SECOND = 10
+SAVED_CURVES = 20
+_OVERLAY = "gradient error"
+_MOST_CURVES = 64  # kept for pages that open later, 4 kB each
+
+
+class CheckPanel(GraphWidget):
+    """Traits and messages of the check; a widget that has them can show the gradient check.
+
+    Args:
+        report: a finished check to show.
+    """
+
+    blamed = traitlets.List(
+        traitlets.Unicode(), help="Nodes whose gradient the last check found wrong."
+    ).tag(sync=True)
+    check_state = traitlets.Enum(
+        ("", "running", "done", "stopped", "failed"), "", help="How far the check is."
+    ).tag(sync=True)
+    check_limit = traitlets.Int(
+        20, min=0, allow_none=True, help="Elements checked of each parameter; None for all."
+    ).tag(sync=True)
+    check_which = traitlets.Enum(
+        ("trainable", "selected"), "trainable", help="Which parameters are checked."
+    ).tag(sync=True)
+    check_training = traitlets.Bool(
+        False, help="Whether dropout, batch norm and the like run as in training."
+    ).tag(sync=True)
+    check_overlay = traitlets.Bool(
+        False, help="Whether the drawing is coloured by the errors of its nodes."
+    ).tag(sync=True)
+    check_focus = traitlets.Dict(
+        help="What is looked at: name of a parameter, and index and part of an element."
+    ).tag(sync=True)
+    check_hint = traitlets.Unicode("", help="What a check still needs, if anything.").tag(sync=True)
+
+    def __init__(
+        self, graph: Graph, trainer: Any = None, *, report: Report | None = None, **options: Any
+    ) -> None:
+        self._check = _Progress()
+        self._check_lock = threading.RLock()
+        self._check_pace = Pace(self._send_check, PER_SECOND)
+        self._check_work = self.background("the gradient check")
+        self._check_curve_work = self.background("the loss curve")
+        self._check_curves: dict[str, LossCurve] = {}
+        self._check_whole = False
+        super().__init__(graph, trainer, **options)
+        self.check_hint = self._check_missing()
+        if report is not None:
+            self.check_report = report
+
+    # -- checking --------------------------------------------------------------------------------
+
+    def check(
+        self,
+        wrt: Sequence[Tensor | str] | None = None,
+        max_per_param: int | EllipsisType | None = ...,
+        training: bool | None = None,
+        wait: bool = False,
+    ) -> Report | None:
+        """Check the gradients in the background, on the values of this moment.
+
+        Args:
+            wrt: parameters, placeholders or activations, or scopes with a slash behind; default
+                what ``check_which`` says.
+            max_per_param: elements of each, None for all, 0 for nothing but the ops; default
+                ``check_limit``.
+            training: mode of the run; default ``check_training``.
+            wait: return the report when it is done, and raise what went wrong.
+
+        Raises:
+            GraphError: there is no loss or nothing to run on, or ``wrt`` names nothing.
+            GradwrightError: a check runs already.
+        """
+        loss, feeds = self.loss_tensor(), self.example_feeds()
+        chosen = self._check_chosen(wrt)
+        mode = self.check_training if training is None else training
+        limit = self.check_limit if max_per_param is ... else max_per_param
+        if self._check_work.busy:
+            raise GradwrightError("a gradient check is running already", hint="stop it first")
+        found = _Progress(self._check.run + 1, feeds=_describe(feeds), training=mode)
+        found.planned = [_planned(t) for t in chosen]
+        self._begin_check(found)
+        self.check_limit, self.check_training = limit, mode
+        options: dict[str, Any] = {
+            "wrt": chosen, "max_per_param": limit, "training": mode,
+            "values": self._graph.values.snapshot(),
+        }  # fmt: skip
+
+        def progress(done: int, total: int, name: str) -> None:
+            found.done, found.total, found.name = done, total, name
+            self._check_pace.request()
+
+        def task(stop: threading.Event) -> None:
+            try:
+                report = gradient_check(
+                    self._graph, loss, feeds, **options,
+                    progress=progress, should_stop=stop, watch=found.watch,
+                )  # fmt: skip
+            except Exception as error:
+                found.error = error
+                self._end_check("failed")
+                if not isinstance(error, GradwrightError):
+                    raise
+            else:
+                self._end_check("stopped" if report.stopped else "done")
+
+        self._check_work.start(task)
+        if not wait:
+            return None
+        self._check_work.join()
+        if found.error is not None:
+            raise found.error
+        return found.report
+
+    def stop_check(self) -> None:
+        """End the check; what it has found so far stays."""
+        self._check_work.stop()
+
+    @property
+    def check_report(self) -> Report | None:
+        """The last check, also while it runs; set it to show another one."""
+        with self._check_lock:
+            return None if self._check.report is None else self._check.report.copy()
+
+    @check_report.setter
+    def check_report(self, report: Report | None) -> None:
+        if self._check_work.busy:
+            raise GradwrightError("a gradient check is running", hint="stop it first")
+        at = None if report is None else report.occasion
+        found = _Progress(self._check.run + 1)
+        if at is not None:
+            found.feeds, found.training = _describe(at.feeds), at.training
+        found.report = report
+        self._begin_check(found)
+        self._end_check("" if report is None else "stopped" if report.stopped else "done")
+
+    def _check_chosen(self, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
+        if wrt is None and self.check_which == "selected":
+            if not self.selected:
+                raise GraphError(
+                    "nothing is selected to check",
+                    hint="click a parameter or a scope, or check all trainable parameters",
+                )
+            wrt = [self.selected]
+        if wrt is None:
+            return self._graph.trainable
+        found: list[Tensor] = []
+        for item in [wrt] if isinstance(wrt, (str, Tensor)) else wrt:
+            if isinstance(item, str) and item.endswith("/"):
+                inside = [t for t in self._graph.trainable if t.name.startswith(item)]
+                if not inside:
+                    raise GraphError(f"no trainable parameter is in {item!r}")
+                found += inside
+            else:
+                found.append(self._graph[item] if isinstance(item, str) else item)
+        return found
+
+    def _begin_check(self, found: _Progress) -> None:
+        with self._check_lock:
+            self._check = found
+            self._check_curves.clear()
+        with self.hold_trait_notifications():
+            self.blamed, self.check_focus, self.check_overlay = [], {}, False
+            self.check_state = "running"
+        self._check_pace.request()
+
+    def _end_check(self, state: str) -> None:
+        with self._check_lock:
+            self._check.seconds = time.monotonic() - self._check.began
+        blame = [] if self._check.report is None else self._check.report.blame
+        self._check_pace.flush()
+        self._send_check()
+        with self.hold_trait_notifications():
+            self.blamed = [n.name for n in blame if self._graph.get(n.name) is not None]
+            self.check_overlay = bool(self.blamed)
+            self.check_state = state
+
+    # -- single elements -------------------------------------------------------------------------
+
+    def check_curve(
+        self, parameter: str, index: int | Sequence[int] = (), *, part: str = "real"
+    ) -> LossCurve:
+        """Return the loss along one element at the values of the check, and show it.
+
+        Raises GradientError if there is no such element, GraphError if nothing was checked.
+        """
+        report = self._check.report
+        if report is None:
+            raise GraphError("nothing has been checked yet", hint="panel.check()")
+        key = _key(parameter, index, part)
+        found = self._check_curves.get(key)
+        if found is None:
+            found = report.curve(parameter, index, part=part)
+            with self._check_lock:
+                while len(self._check_curves) >= _MOST_CURVES:
+                    del self._check_curves[next(iter(self._check_curves))]
+                self._check_curves[key] = found
+        self.send(*self._check_curve_message(found))
+        self.check_focus = {"name": parameter, "index": list(found.check.index or ()), "part": part}
+        return found
+
+    # -- what the page asks for ------------------------------------------------------------------
+
+    @handles("check.start")
+    def _on_check_start(self, _: Any) -> None:
+        self.check()
+
+    @handles("check.stop")
+    def _on_check_stop(self, _: Any) -> None:
+        self.stop_check()
+
+    @handles("check.map")
+    def _on_check_map(self, content: dict[str, Any]) -> None:
+        report = self._check.report
+        found = None if report is None else report.parameters.get(str(content.get("name")))
+        if found is not None:
+            self.send(*self._check_map_message(found))
+
+    @handles("check.curve")
+    def _on_check_curve(self, content: dict[str, Any]) -> None:
+        index = tuple(int(i) for i in content.get("index", ()))
+        name, part = str(content.get("name")), str(content.get("part", "real"))
+        self._check_curve_work.join(10)  # a double click asks twice
+        self._check_curve_work.start(
+            lambda stop: self.guarded(lambda: self.check_curve(name, index, part=part))
+        )
+
+    @handles("check.sync")
+    def _on_check_sync(self, _: Any) -> None:
+        for message in self._check_messages():
+            self.send(*message)
+
+    def new_view_messages(self) -> list[Message]:
+        """Return all rows; for a page without kernel also all maps and the worst curves."""
+        return [*super().new_view_messages(), *self._check_messages()]
+
+    def _check_messages(self) -> list[Message]:
+        with self._check_lock:
+            found = [self._check.message(everything=True)]
+            report = self._check.report
+        if self._check_whole and report is not None:
+            found += [self._check_map_message(p) for p in report.parameters.values()]
+        return found + [self._check_curve_message(c) for c in list(self._check_curves.values())]
+
+    def _send_check(self) -> None:
+        with self._check_lock:  # rows of two threads must leave in their order
+            self.send(*self._check.message(everything=False))
+
+    def _check_map_message(self, found: ParameterCheck) -> Message:
+        at = np.flatnonzero(found.verdicts)
+        complex_ = np.iscomplexobj(found.analytic)
+        facts = {
+            "kind": "check.map",
+            "run": self._check.run,
+            "name": found.name,
+            "shape": list(found.verdicts.shape),
+            "complex": complex_,
+        }
+        parts = [found.errors(), found.analytic, found.numeric]
+        arrays = [np.ascontiguousarray(a.reshape(-1)[at]).view("<f8") for a in parts]
+        verdicts = memoryview(found.verdicts.reshape(-1)[at].tobytes())
+        return facts, [int32(at), verdicts, *map(float64, arrays)]
+
+    def _check_curve_message(self, curve: LossCurve) -> Message:
+        check = curve.check
+        facts = {
+            "kind": "check.curve",
+            "run": self._check.run,
+            "name": check.parameter,
+            "index": list(check.index or ()),
+            "part": check.part,
+            "verdict": check.verdict,
+            "text": curve.text,
+            "points": curve.offsets.shape[1],
+        }
+        slopes = [
+            curve.value, curve.loss, curve.analytic, curve.numeric, curve.left, curve.right
+        ]  # fmt: skip
+        arrays = [slopes, curve.offsets, curve.changes, curve.steps, curve.errors, curve.floor]
+        return facts, [float64(a) for a in arrays]
+
+    # -- the drawing, the graph ------------------------------------------------------------------
+
+    @traitlets.observe("check_overlay")
+    def _on_check_overlay(self, change: Any) -> None:
+        paint = getattr(self, "set_overlay", None)
+        if paint is None:
+            return
+        report = self._check.report
+        if change["new"] and report is not None:
+            errors = {
+                n.name: min(n.relative_error, 2.0)  # 2: of the wrong sign; NaN is no better
+                for n in report.nodes
+                if n.verdict in ("ok", "fail") and self._graph.get(n.name) is not None
+            }
+            paint(_OVERLAY, errors, scale="log")
+        elif self.overlay.get("title") == _OVERLAY:  # and not what somebody else has put there
+            self.clear_overlay()
+
+    def _check_missing(self) -> str:
+        """Say what a check still needs; what a function of feeds gives is not asked for."""
+        try:
+            self.loss_tensor()
+            if not callable(self._feeds):
+                self.example_feeds()
+        except GraphError as error:
+            return str(error)
+        return ""
+
+    def refresh(self) -> None:
+        """Say whether a check has what it needs by now."""
+        super().refresh()
+        self.check_hint = self._check_missing()
+        self.blamed = [name for name in self.blamed if self._graph.get(name) is not None]
+
+    def step_ended(self, record: Any) -> None:
+        """After the first step there is an example to check."""
+        super().step_ended(record)
+        if self.check_hint:
+            self.check_hint = self._check_missing()
+
+    # -- views that last -------------------------------------------------------------------------
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return a page without kernel, with the maps of all parameters and the worst curves."""
+        report = self.check_report
+        if report is not None and report.occasion is not None:
+            for name, index, part in worst_elements(report, SAVED_CURVES):
+                key = _key(name, index, part)
+                if key not in self._check_curves:
+                    self._check_curves[key] = report.curve(name, index, part=part)
+        self._check_whole = True
+        try:
+            return super().to_html(path)
+        finally:
+            self._check_whole = False
+
+    def to_table(self) -> str:
+        """Return the parameters of the last check as an HTML table."""
+        report = self.check_report
+        return super().to_table() + ("" if report is None else report.table()._repr_html_())
+
+
+class GradCheckPanel(CheckPanel):
+    """Checks the gradients of a graph while it trains, and says in words what it found.
+
+    The check runs in the background on a snapshot of the values. A parameter opens as a map of the
+    errors of its elements, an element as the loss along it. With a ``report`` the panel shows a
+    check that has been.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", init=[1.0, -2.0])
+    >>> loss = gw.square(w).sum(name="loss")
+    >>> panel = GradCheckPanel(g, loss=loss)
+    >>> panel.check(wait=True)
+    <gradient check of 'loss' passed: 2 elements of 1 parameters, 2 nodes>
+    >>> panel.blamed, panel.curve("w", 1).analytic
+    ([], -4.0)
+    """
+
+    module = "gradcheck_panel"
+    stop, report, curve = CheckPanel.stop_check, CheckPanel.check_report, CheckPanel.check_curve
+    height = traitlets.Int(600, min=320, max=4000, help="Height in pixels.").tag(sync=True)
+
+
+class _Progress:
+    """What is known of one check, and which of it the pages have."""
+
+    def __init__(self, run: int = 0, feeds: str = "", training: bool = False) -> None:
+        self.run, self.feeds, self.training = run, feeds, training
+        self.report: Report | None = None
+        self.planned: list[dict[str, Any]] = []
+        self.error: Exception | None = None
+        self.done, self.total, self.name = 0, 0, ""
+        self.began, self.seconds = time.monotonic(), 0.0
+        self._sent_nodes = 0
+        self._sent_rows: dict[str, tuple[int, bool]] = {}
+
+    def watch(self, report: Report) -> None:
+        """Take the report that will grow."""
+        self.report = report
+
+    def message(self, *, everything: bool) -> Message:
+        """Return all rows, or those that are new."""
+        report = None if self.report is None else self.report.copy()
+        parameters = {} if report is None else report.parameters
+        nodes = [] if report is None else report.nodes
+        first = 0 if everything else self._sent_nodes
+        rows = [_row(p) for p in parameters.values() if everything or self._is_new(p)]
+        if everything or not self._sent_rows:
+            rows += [row for row in self.planned if row["name"] not in parameters]
+        self._sent_nodes = len(nodes)
+        self._sent_rows = {p.name: _state(p) for p in parameters.values()}
+        findings = [] if report is None or self.error is not None else report.findings
+        if not self.seconds:  # while it runs there is nothing to say about the whole
+            findings = [f for f in findings if f.verdict != "ok"]
+        return {
+            "kind": "check",
+            "run": self.run,
+            "loss": "" if report is None else report.loss,
+            "value": "" if report is None else f"{report.value:.6g}",
+            "feeds": self.feeds,
+            "training": self.training,
+            "done": self.done,
+            "total": self.total,
+            "name": self.name,
+            "seconds": self.seconds or time.monotonic() - self.began,
+            "curves": report is not None and report.occasion is not None,
+            "error": "" if self.error is None else str(self.error),
+            "findings": [vars(f) | {"nodes": list(f.nodes)} for f in findings],
+            "parameters": rows,
+            "first": first,
+            "nodes": [
+                {
+                    "name": n.name, "op": n.op, "verdict": n.verdict, "reason": n.reason,
+                    "where": n.where, "error": _error(n.relative_error), "seconds": n.seconds,
+                }
+                for n in nodes[first:]
+            ],
+        }, []  # fmt: skip
+
+    def _is_new(self, p: ParameterCheck) -> bool:
+        return self._sent_rows.get(p.name) != _state(p)
+
+
+def worst_elements(report: Report, most: int) -> list[tuple[str, tuple[int, ...], str]]:
+    """Return name, index and part of the elements most worth a look, at most ``most``.
+
+    First the worst of every parameter, then what is wrong, noisy or at a kink.
+    """
+    checks = [p.worst for p in report.parameters.values() if p.worst is not None]
+    checks += [e for p in report.parameters.values() for e in p.troubles]
+    for p in report.parameters.values():
+        if p.worst is not None and p.worst.index is None and p.checked:
+            first = np.unravel_index(int(np.flatnonzero(p.verdicts)[0]), p.verdicts.shape)
+            part = "real"
+            checks.append(type(p.worst)(p.name, tuple(map(int, first)), part, p.worst.comparison))
+    ranked = sorted(checks, key=lambda e: -VERDICTS.index(e.verdict))
+    found = {(e.parameter, e.index, e.part): None for e in ranked if e.index is not None}
+    return [(name, index, part) for name, index, part in found if index is not None][:most]
+
+
+def _key(name: str, index: int | Sequence[int], part: str) -> str:
+    at = (index,) if isinstance(index, int) else tuple(index)
+    return repr((name, at, part))
+
+
+def _state(p: ParameterCheck) -> tuple[int, bool]:
+    return p.checked, p.direction is not None
+
+
+def _row(p: ParameterCheck) -> dict[str, Any]:
+    told = (p.verdicts != 0) & (p.verdicts != VERDICTS.index("kink"))  # at a kink two are right
+    errors = p.errors()[told]
+    worst = float(np.max(errors, initial=0.0))
+    if p.direction is not None and p.direction.verdict not in ("ok", "kink"):
+        worst = float(np.maximum(worst, p.direction.comparison.relative_error))
+    return {
+        "name": p.name,
+        "shape": list(p.verdicts.shape),
+        "size": p.verdicts.size,
+        "checked": p.checked,
+        "direction": p.direction is not None,
+        "kinks": p.count("kink"),
+        "error": _error(worst),
+        "verdict": p.verdict,
+        "where": p.where,
+        "troubles": [
+            {"index": list(e.index), "part": e.part, "verdict": e.verdict, "text": _brief(e)}
+            for e in p.troubles[:SAVED_CURVES]
+            if e.index is not None
+        ],
+    }
+
+
+def _planned(t: Tensor) -> dict[str, Any]:
+    size = math.prod(t.shape) if t.spec.is_concrete else 0
+    return {
+        "name": t.name, "shape": [d if isinstance(d, int) else str(d) for d in t.shape],
+        "size": size, "checked": 0, "direction": False, "kinks": 0, "error": 0.0,
+        "verdict": "unchecked", "where": t.node.where, "troubles": [],
+    }  # fmt: skip
+
+
+def _brief(e: Any) -> str:
+    c = e.comparison
+    return f"{c.analytic:.4g}, measured {c.numeric:.4g}"
+
+
+def _error(x: float) -> float | None:
+    return x if math.isfinite(x) else None
+
+
+def _describe(feeds: Any) -> str:
+    """Return what a check runs on in a few words: ``x 8 × 64, t 8``."""
+    parts = []
+    for key, value in feeds.items():
+        shape = " × ".join(map(str, np.shape(value))) or "scalar"
+        parts.append(f"{key if isinstance(key, str) else key.name} {shape}")
+    return ", ".join(parts)
