@@ -1,9 +1,10 @@
 """gradwright_widgets: the graph, its training and its parameters, live in a notebook."""
 
+from .gradcheck_panel import GradCheckPanel
 from .graph_view import GraphView
 from .live_plot import LivePlot
 from .parameter_table import ParameterTable
 from .trainer_panel import TrainerPanel
 from .workbench import Workbench
 
-__all__ = ["GraphView", "LivePlot", "ParameterTable", "TrainerPanel", "Workbench"]
+__all__ = ["GradCheckPanel", "GraphView", "LivePlot", "ParameterTable", "TrainerPanel", "Workbench"]
