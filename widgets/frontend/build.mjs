@@ -1,14 +1,31 @@
-// Bundles one ES module per widget into the Python package; `--tests` bundles the tests for Node instead.
+// Bundles one packed ES module per widget into the Python package; `--tests` bundles the tests for Node instead.
 //
 // Style sheets are inlined as text. A worker is imported as `worker:PATH`: it is bundled on its own and
 // arrives as source text, so that it can be started from a Blob URL wherever the widget happens to run.
 import { build, transform } from "esbuild";
-import { mkdirSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { deflateRawSync } from "node:zlib";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const LIMIT = 150_000; // bytes; every widget instance carries its whole module in its state
+
+/**
+ * A module that unpacks itself: it travels at 40 % of its size, and 300 kB are unpacked in 5 ms. It is loaded from a
+ * Blob, as anywidget loads the module that holds it.
+ */
+function packed(contents) {
+  const data = deflateRawSync(contents, { level: 9 }).toString("base64");
+  return `const bytes = Uint8Array.from(atob("${data}"), (c) => c.charCodeAt(0));
+const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+const url = URL.createObjectURL(new Blob([await new Response(stream).text()], { type: "text/javascript" }));
+const { default: widget, open } = await import(url);
+URL.revokeObjectURL(url);
+export { widget as default, open };
+`;
+}
+
 const common = {
   absWorkingDir: here,
   bundle: true,
@@ -56,17 +73,19 @@ if (process.argv.includes("--tests")) {
   const outdir = resolve(here, "../gradwright_widgets/static");
   mkdirSync(outdir, { recursive: true });
   const names = readdirSync(join(here, "src")).filter((f) => f.endsWith(".ts")).map((f) => f.slice(0, -3));
-  await build({
+  const { outputFiles } = await build({
     ...common,
     entryPoints: names.map((name) => `src/${name}.ts`),
     outdir,
     minify: true,
     charset: "utf8",
     plugins: [workerSource, styleSheet],
+    write: false,
   });
-  for (const name of names) {
-    const { size } = statSync(join(outdir, `${name}.js`));
-    console.log(`${name}.js ${(size / 1000).toFixed(1)} kB`);
-    if (size > LIMIT) throw new Error(`${name}.js has ${size} bytes; a widget module may have ${LIMIT}`);
+  for (const { path, contents } of outputFiles) {
+    const text = packed(contents);
+    writeFileSync(path, text);
+    console.log(`${basename(path)} ${(text.length / 1000).toFixed(1)} kB, unpacked ${(contents.length / 1000).toFixed(1)} kB`);
+    if (text.length > LIMIT) throw new Error(`${path} has ${text.length} bytes; a widget module may have ${LIMIT}`);
   }
 }
