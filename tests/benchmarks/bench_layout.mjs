@@ -18,7 +18,7 @@ const bundle = await build({
   },
   bundle: true, format: "esm", platform: "node", write: false,
 });
-const { GraphModel, LayoutEngine, specOf, transformer, tangle } = await import(
+const { GraphModel, LayoutEngine, specOf, transformer, tangle, differentiated } = await import(
   `data:text/javascript;base64,${Buffer.from(bundle.outputFiles[0].text).toString("base64")}`
 );
 
@@ -33,6 +33,8 @@ const cases = {
   "tangle 10,000 in scopes of 20": scoped(tangle(10_000, 1), 20),
   "tangle 10,000, no scopes": tangle(10_000, 1),
   "chain 100,000": chain(100_000),
+  "transformer 2,000 and gradients": differentiated(transformer(2000)),
+  "transformer 10,000 and gradients": differentiated(transformer(10_000)),
 };
 
 function median(run) {
@@ -49,7 +51,7 @@ for (const [name, nodes] of Object.entries(cases)) {
   const spec = specOf(nodes);
   const decode = median(() => new GraphModel(spec));
   const model = new GraphModel(spec);
-  const all = model.scopes.map((_, s) => s).slice(1);
+  const all = model.scopes.map((_, s) => s).filter((s) => s > 0 && model.scopes[s].of < 0); // gradients stay closed
   const closed = median(() => new LayoutEngine(model).layout([]));
   const engine = new LayoutEngine(model);
   engine.layout([]);

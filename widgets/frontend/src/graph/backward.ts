@@ -5,7 +5,7 @@ import { NOTE_SIZE, TITLE_SIZE, type Face } from "./describe";
 import type { Look, Window } from "./paint";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
-import { STRIPE, tint, TOGGLE, toggle } from "./shapes";
+import { ring, STRIPE, tint, TOGGLE, toggle } from "./shapes";
 import type { Theme } from "../ui/theme";
 
 /** Pieces that are painted here. */
@@ -13,6 +13,7 @@ export const BACKWARD = PieceFlag.Cotangent | PieceFlag.Pair | PieceFlag.Link;
 
 const DIM = 0.28;
 const DASH = [6, 4];
+const TURN = 72; // room for the bend of a link before the item it leads to
 const HAIRLINE = [1, 4];
 const ARROWS_FROM = 0.42;
 const CURVE_FROM = 0.12;
@@ -42,6 +43,7 @@ export function backwardLines(pen: Pen, scene: Scene, visible: (p: number) => bo
     const clear = !focus || focus.pieces.has(p);
     const plain = flags & PieceFlag.Link ? 0 : flags & PieceFlag.Pair ? 1 : scene.pieceWeight[p] > 1 ? 3 : 2;
     const bright = lit.has(p) || (focus && clear);
+    if (flags & PieceFlag.Quiet && !bright) continue;
     const style = bright ? (light ? 5 : 6) : marks?.tainted?.pieces.has(p) ? 4 : plain;
     groups[style][clear || lit.has(p) ? 0 : 1].push(p);
   }
@@ -81,12 +83,16 @@ function along(pen: Pen, pieces: Float32Array, p: number, flags: number, curved:
   if (y3 !== y2) pen.line(x1, y3);
 }
 
-/** Straight between two at one height, else a flat S. */
+/** Straight between two at one height, else straight for as long as it can be. */
 function across(pen: Pen, pieces: Float32Array, p: number): void {
   const [x0, y0, , x1, , y1] = pieces.subarray(p, p + PIECE);
   pen.move(x0, y0);
   if (Math.abs(y1 - y0) < 0.5) pen.line(x1, y1);
-  else pen.curve((x0 + x1) / 2, y0, (x0 + x1) / 2, y1, x1, y1);
+  else {
+    const turn = x1 - Math.sign(x1 - x0) * Math.min(TURN, Math.abs(x1 - x0));
+    pen.line(turn, y0);
+    pen.curve((turn + x1) / 2, y0, (turn + x1) / 2, y1, x1, y1);
+  }
 }
 
 function head(pen: Pen, x: number, y: number, flags: number): void {
@@ -98,11 +104,12 @@ function head(pen: Pen, x: number, y: number, flags: number): void {
 }
 
 /** A closed gradient. */
-export function gradientBox(pen: Pen, [x, y, w, h]: readonly number[], stacked: boolean, hovered: boolean, fill: string | undefined, theme: Theme): void {
+export function gradientBox(pen: Pen, [x, y, w, h]: readonly number[], stacked: boolean, selected: boolean, hovered: boolean, fill: string | undefined, theme: Theme): void {
   const violet = gradientColor(theme);
   const stroke = hovered ? violet : tint(violet, 0.6);
   const paper = fill ?? tint(violet, 0.1);
   if (stacked) pen.box(x + 5, y - 5, w, h, 6, { fill: theme.surface, stroke }); // upwards: lines arrive from below
+  if (selected) ring(pen, x, y, w, h, 6, theme.accent);
   pen.box(x, y, w, h, 6, { fill: theme.surface });
   pen.box(x, y, w, h, 6, { fill: paper, stroke });
   if (!stacked) mirroredStripe(pen, x + w, y, h, 6, violet);

@@ -9,6 +9,10 @@ import type { Skeleton } from "./skeleton";
 
 /** Positions are scaled by this to leave room for port numbers. */
 const PORTS = 16;
+/** More than any scaled position, for keys of two parts. */
+const SPAN = 2 ** 40;
+/** Up to this many lines between two rows, comparing all of them is fastest. */
+const FEW = 48;
 /** Work is bounded by the number of segments looked at, not by time, so that results never depend on the machine. */
 const WORK = 6_000_000;
 const MOST_STARTS = 40;
@@ -99,11 +103,19 @@ class Search {
   private readonly up: Adjacency;
   private readonly down: Adjacency;
   private readonly key: Float64Array;
+  // Room for what is counted, over and over.
+  private readonly upKeys: Int32Array;
+  private readonly downKeys: Int32Array;
+  private readonly ends: Float64Array;
+  private tree = new Int32Array(0);
 
   constructor(private readonly skeleton: Skeleton, private readonly fixed?: Uint8Array) {
     this.up = adjacency(skeleton, false);
     this.down = adjacency(skeleton, true);
     this.key = new Float64Array(skeleton.vertexCount);
+    this.upKeys = new Int32Array(skeleton.segments.count);
+    this.downKeys = new Int32Array(skeleton.segments.count);
+    this.ends = new Float64Array(skeleton.segments.count);
   }
 
   /** The k-th start: creation order, two depth-first walks, then shuffles that are the same on every run. */
@@ -214,17 +226,18 @@ class Search {
    * first pass also swaps where nothing changes, which leads out of flat valleys.
    */
   private transpose(state: Ordering, neutral: boolean): void {
+    const { up, down, upKeys, downKeys, fixed } = this;
     for (let pass = 0; pass < 4; pass++) {
       let swapped = false;
       for (const row of state.rows) {
         if (row.length < 2) continue;
-        const above = this.sortedKeys(row, this.up, state.position);
-        const below = this.sortedKeys(row, this.down, state.position);
+        this.sortKeys(row, up, upKeys, state.position);
+        this.sortKeys(row, down, downKeys, state.position);
         for (let i = 0; i + 1 < row.length; i++) {
           const v = row[i];
           const w = row[i + 1];
-          const saved = gain(above.get(v)!, above.get(w)!) + gain(below.get(v)!, below.get(w)!);
-          if (this.fixed?.[v] && this.fixed[w]) continue;
+          if (fixed?.[v] && fixed[w]) continue;
+          const saved = gain(upKeys, up.first, v, w) + gain(downKeys, down.first, v, w);
           if (saved < 0 || (saved === 0 && !(neutral && pass === 0))) continue;
           row[i] = w;
           row[i + 1] = v;
@@ -236,17 +249,14 @@ class Search {
     }
   }
 
-  private sortedKeys(row: Int32Array, side: Adjacency, position: Int32Array): Map<number, Int32Array> {
-    const out = new Map<number, Int32Array>();
-    for (const v of row) {
-      const keys = new Int32Array(side.first[v + 1] - side.first[v]);
-      for (let k = 0; k < keys.length; k++) {
-        const e = side.first[v] + k;
-        keys[k] = position[side.list[e]] * PORTS + side.farPort[e];
-      }
-      out.set(v, keys.length > 1 ? keys.sort() : keys);
+  /** Where the lines of each vertex of a row end, in ascending order: at the places that the adjacency gives its lines. */
+  private sortKeys(row: Int32Array, { first, list, farPort }: Adjacency, keys: Int32Array, position: Int32Array): void {
+    for (let i = 0; i < row.length; i++) {
+      const begin = first[row[i]];
+      const end = first[row[i] + 1];
+      for (let e = begin; e < end; e++) keys[e] = position[list[e]] * PORTS + farPort[e];
+      sortRange(keys, begin, end);
     }
-    return out;
   }
 
   countCrossings(state: Ordering): number {
@@ -257,39 +267,61 @@ class Search {
     return total;
   }
 
-  /** Inversions between the ports of two rows, counted with a Fenwick tree. */
+  /** Inversions between the ports of two rows: counted directly where there are few, else with a Fenwick tree. */
   private crossingsBelow(row: Int32Array, width: number, position: Int32Array): number {
     const { first, list, farPort, nearPort } = this.down;
-    const tree = new Int32Array(width * PORTS + 1);
-    let seen = 0;
+    const { ends } = this;
+    let count = 0;
+    for (let i = 0; i < row.length; i++) {
+      const begin = count;
+      // Lines of one vertex in the order of their ports: those of a port cross none of their own.
+      for (let e = first[row[i]]; e < first[row[i] + 1]; e++) ends[count++] = nearPort[e] * SPAN + position[list[e]] * PORTS + farPort[e];
+      sortRange(ends, begin, count);
+      for (let k = begin; k < count; k++) ends[k] %= SPAN;
+    }
     let total = 0;
-    let ends: number[] = [];
-    for (const v of row) {
-      const group: [number, number][] = [];
-      for (let e = first[v]; e < first[v + 1]; e++) group.push([nearPort[e], position[list[e]] * PORTS + farPort[e]]);
-      if (group.length > 1) group.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-      ends = group.map(([, end]) => end);
-      for (const end of ends) {
-        let notRight = 0;
-        for (let i = end + 1; i > 0; i -= i & -i) notRight += tree[i];
-        total += seen - notRight;
-        for (let i = end + 1; i < tree.length; i += i & -i) tree[i]++;
-        seen++;
-      }
+    if (count <= FEW) {
+      for (let i = 1; i < count; i++) for (let k = 0; k < i; k++) if (ends[k] > ends[i]) total++;
+      return total;
+    }
+    const size = width * PORTS + 1;
+    if (this.tree.length < size) this.tree = new Int32Array(2 * size);
+    const tree = this.tree.fill(0, 0, size);
+    for (let seen = 0; seen < count; seen++) {
+      let notRight = 0;
+      for (let i = ends[seen] + 1; i > 0; i -= i & -i) notRight += tree[i];
+      total += seen - notRight;
+      for (let i = ends[seen] + 1; i < size; i += i & -i) tree[i]++;
     }
     return total;
   }
 }
 
-/** Crossings with `v` left of `w` less those with `w` left of `v`, for sorted neighbour keys. */
-function gain(v: Int32Array, w: Int32Array): number {
+/** Sorts a stretch of numbers, most of which are a few long. */
+function sortRange(values: Int32Array | Float64Array, begin: number, end: number): void {
+  if (end - begin > 24) {
+    values.subarray(begin, end).sort();
+    return;
+  }
+  for (let i = begin + 1; i < end; i++) {
+    const value = values[i];
+    let k = i;
+    for (; k > begin && values[k - 1] > value; k--) values[k] = values[k - 1];
+    values[k] = value;
+  }
+}
+
+/** Crossings with `v` left of `w` less those with `w` left of `v`, for sorted keys. */
+function gain(keys: Int32Array, first: Int32Array, v: number, w: number): number {
+  const wBegin = first[w];
+  const wEnd = first[w + 1];
   let total = 0;
-  let smaller = 0;
-  let notLarger = 0;
-  for (let i = 0; i < v.length; i++) {
-    while (smaller < w.length && w[smaller] < v[i]) smaller++;
-    while (notLarger < w.length && w[notLarger] <= v[i]) notLarger++;
-    total += smaller - (w.length - notLarger);
+  let smaller = wBegin;
+  let notLarger = wBegin;
+  for (let i = first[v]; i < first[v + 1]; i++) {
+    while (smaller < wEnd && keys[smaller] < keys[i]) smaller++;
+    while (notLarger < wEnd && keys[notLarger] <= keys[i]) notLarger++;
+    total += smaller - wBegin - (wEnd - notLarger);
   }
   return total;
 }

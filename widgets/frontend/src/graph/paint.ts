@@ -143,7 +143,7 @@ export class Painter {
     const radius = radiusOf(face, h);
     if (item === look.selected) ring(pen, x, y, w, h, radius, theme.accent);
     if (face.shape === "gradient" || face.shape === "gradients") {
-      gradientBox(pen, [x, y, w, h], face.shape === "gradients", hovered, shade?.fill, theme);
+      gradientBox(pen, [x, y, w, h], face.shape === "gradients", item === look.selected, hovered, shade?.fill, theme);
     } else if (face.shape === "scope") {
       pen.box(x + 5, y + 5, w, h, radius, { fill: theme.surface, stroke: border });
       pen.box(x, y, w, h, radius, { fill: shade?.fill ?? theme.raised, stroke: border });

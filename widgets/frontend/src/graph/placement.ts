@@ -1,7 +1,7 @@
 // From blocks with places of their own to one scene on the plane: frames, boxes, lines, and what ties the layers together.
 
 import { HEADER, routes, type Block, type Part } from "./engine";
-import type { GraphModel } from "./model";
+import { UPDATE, type GraphModel } from "./model";
 import { PieceFlag, type Scene } from "./scene";
 
 export class Placement {
@@ -114,7 +114,9 @@ export class Placement {
       const [bx, by, bw, bh] = this.rects.slice(4 * b, 4 * b + 4);
       const rightwards = ax + aw / 2 < bx + bw / 2;
       const [ya, yb] = [ay + ah / 2, by + bh / 2];
-      this.add(PieceFlag.Link, from, to, edgeTensor[e], 1, rightwards ? ax + aw : ax, ya, ya, rightwards ? bx : bx + bw, yb, yb);
+      // Every update reads the parameter that it moves.
+      const quiet = layer[source] === 0 && layer[target] === UPDATE ? PieceFlag.Quiet : 0;
+      this.add(PieceFlag.Link | quiet, from, to, edgeTensor[e], 1, rightwards ? ax + aw : ax, ya, ya, rightwards ? bx : bx + bw, yb, yb);
     }
   }
 

@@ -21,6 +21,8 @@ export const enum PieceFlag {
   Pair = 32,
   /** From one layer to another: a forward result that a gradient uses, a gradient that an update uses. */
   Link = 64,
+  /** A link of the many that say little: drawn only where it is asked for. */
+  Quiet = 128,
 }
 
 export interface Scene {

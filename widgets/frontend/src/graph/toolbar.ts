@@ -53,6 +53,7 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
     { title: "Save as", entries: FORMATS.map((format) => ({ label: format, run: () => actions.save(format) })) },
   ]);
   const scopes = graph.scopes.length > 1;
+  const derived = graph.layer.reduce((sum, layer) => sum + Number(layer !== 0), 0);
   const gradients = button(ICONS.gradient, "Gradients beside their nodes", () => commit(model, "gradients", !model.get("gradients")));
   gradients.setAttribute("aria-pressed", String(Boolean(model.get("gradients"))));
   // A page without a kernel has the nodes that it was saved with.
@@ -83,7 +84,7 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
   return element(
     "header", { class: "gw-toolbar" },
     element("span", { class: "gw-title", title: graph.spec.name }, graph.spec.name),
-    element("span", { class: "gw-subtitle" }, countOf(graph.n, "node")),
+    element("span", { class: "gw-subtitle" }, countOf(graph.n - derived, "node") + (derived ? ` + ${derived.toLocaleString("en")} derived` : "")),
     element("span", { class: "gw-space" }),
     ...groups.filter((group) => group.length).map((group) => element("span", { class: "gw-group", role: "group" }, ...group)),
   );
