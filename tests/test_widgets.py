@@ -181,13 +181,15 @@ def test_the_table_lists_what_can_be_trained(graph):
         "shape": [8, 6],
         "dtype": "f32",
         "count": 48,
+        "bytes": 192,
+        "running": False,
     }
 
 
 def test_the_box_freezes_the_graph(graph, monkeypatch):
     table = ParameterTable(graph)
     messages = sent(table, monkeypatch)
-    freeze = {"kind": "parameters.freeze", "name": "hidden/w", "frozen": True}
+    freeze = {"kind": "parameters.freeze", "names": ["hidden/w"], "frozen": True}
     table._receive(table, freeze, [])
     assert not graph["hidden/w"].trainable
     assert graph["hidden/b"].trainable
@@ -203,7 +205,7 @@ def test_a_name_with_wildcards_freezes_itself_alone():
     g.variable("w*", ())
     g.variable("w2", ())
     table = ParameterTable(g)
-    table._receive(table, {"kind": "parameters.freeze", "name": "w*", "frozen": True}, [])
+    table._receive(table, {"kind": "parameters.freeze", "names": ["w*"], "frozen": True}, [])
     assert table.frozen == ["w*"]
 
 
@@ -215,7 +217,7 @@ def test_a_request_that_fails_is_shown_and_answered(graph, monkeypatch):
     assert messages == [({"kind": "parameters.done"}, None)]
     table.freeze("hidden/*")
     assert table.message == ""
-    table._receive(table, {"kind": "parameters.freeze", "name": "gone", "frozen": True}, [])
+    table._receive(table, {"kind": "parameters.freeze", "names": ["gone"], "frozen": True}, [])
     assert "gone" in table.message
 
 
@@ -254,7 +256,7 @@ def test_a_frozen_parameter_stays_bit_for_bit(graph, trainer, data):
     class FreezeAtStepThree(gw.Callback):
         def on_step_end(self, trainer, record):
             if record.step == 3:
-                request = {"kind": "parameters.freeze", "name": "hidden/w", "frozen": True}
+                request = {"kind": "parameters.freeze", "names": ["hidden/w"], "frozen": True}
                 thread = threading.Thread(target=bench._receive, args=(bench, request, []))
                 thread.start()
                 thread.join()

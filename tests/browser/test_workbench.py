@@ -92,7 +92,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     graph = view.locator(".gw-graph[data-ready]")
     graph.wait_for()
     view.locator(".gw").scroll_into_view_if_needed()
-    assert view.locator(".gw-parameters tbody tr").count() == 3
+    assert view.locator(".gw-parameters tr[data-name]").count() == 3
     closed = boxes()
 
     # A click on a node reaches the kernel.
@@ -112,7 +112,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     wait_for(lambda: boxes() == closed + 5, "the scope's five nodes")
     view.mouse.click(*place("hidden/w"))
     lab.event("selected", name="hidden/w")
-    view.locator("tr.gw-selected", has_text="hidden/w").wait_for()
+    view.locator("tr.gw-selected[data-name='hidden/w']").wait_for()
 
     # Loss falls while the kernel trains, and the plot shows it.
     page.run_cell(2)
@@ -131,7 +131,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     wait_for(lambda: int(plot.get_attribute("data-points")) > points, "more points")
 
     # The box freezes between two steps of the running training.
-    view.get_by_label("Freeze hidden/w", exact=True).check()
+    view.get_by_label("Train hidden/w", exact=True).uncheck()
     frozen = lab.event("frozen", names=["hidden/w"])
     last = frozen["step"] + 100
     later = wait_for(
@@ -139,7 +139,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     )[0]
     assert later["w"] == frozen["w"], "a frozen parameter changed"
     assert later["b"] != first["b"], "the others went on"
-    view.locator("tr.gw-frozen", has_text="hidden/w").wait_for()
+    view.locator("tr.gw-frozen[data-name='hidden/w']").wait_for()
 
     page.run_cell(3)
     stopped = lab.event("stopped")
@@ -196,7 +196,7 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     lab.event("blocking")
     plot = view.locator(".gw-plot")
     wait_for(lambda: int(plot.get_attribute("data-points")) > 20, "curves while the cell runs")
-    view.get_by_label("Freeze hidden/w", exact=True).check()
+    view.get_by_label("Train hidden/w", exact=True).uncheck()
     done = lab.event("free")
     assert done["frozen"], "the box was not heard while the cell ran"
     wait_for(lambda: f"step {done['steps']:,}" in plot.inner_text(), "the last step")
@@ -209,7 +209,7 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     page.reload_notebook("blocking.ipynb")
     view.locator(".gw-graph[data-ready]").wait_for()
     wait_for(all_points, "all points after the reload")
-    assert view.get_by_label("Freeze hidden/w", exact=True).is_checked()
+    assert not view.get_by_label("Train hidden/w", exact=True).is_checked()
     assert (page.errors, page.outside) == ([], [])
 
 
@@ -243,9 +243,9 @@ def test_a_saved_page_works_without_a_kernel(browser, tmp_path, screens):
     view.mouse.dblclick(spot["x"], spot["y"])
     wait_for(lambda: view.locator(".gw-graph").get_attribute("data-boxes") == "5", "the scope")
     assert view.locator(".gw-plot").get_attribute("data-points") == "50"
-    view.get_by_label("Freeze hidden/w", exact=True).click()
+    view.get_by_label("Train hidden/w", exact=True).click()
     view.locator(".gw-message", has_text="saved view").wait_for()
-    assert not view.get_by_label("Freeze hidden/w", exact=True).is_checked()
+    assert view.get_by_label("Train hidden/w", exact=True).is_checked()
     view.screenshot(path=screens / "saved_page_dark.png")
     assert view.evaluate("window.executed") is None
     assert (errors, requests) == ([], [])

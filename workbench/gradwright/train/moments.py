@@ -103,24 +103,17 @@ def _blocks(arrays: Sequence[Array]) -> Iterator[tuple[Array, Array, Array, Arra
     """
     room = min(BLOCK, sum(a.size for a in arrays))
     buffer = np.empty(room)
-    who: list[int] = []
-    starts: list[int] = []
+    runs: list[tuple[int, int, int]] = []
     filled = 0
     for i, array in enumerate(arrays):
         at, size = 0, array.size
         while at < size:
             n = min(size - at, room - filled)
             buffer[filled : filled + n] = array[at : at + n]
-            who.append(i)
-            starts.append(filled)
+            runs.append((i, n, filled))
             filled, at = filled + n, at + n
             if filled == room:
-                yield _block(buffer, who, starts)
-                who, starts, filled = [], [], 0
+                yield buffer, *np.array(runs).T
+                runs, filled = [], 0
     if filled:
-        yield _block(buffer[:filled], who, starts)
-
-
-def _block(x: Array, who: list[int], starts: list[int]) -> tuple[Array, Array, Array, Array]:
-    begin = np.array(starts)
-    return x, np.array(who), np.diff(begin, append=x.size), begin
+        yield buffer[:filled], *np.array(runs).T

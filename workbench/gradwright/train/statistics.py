@@ -45,6 +45,8 @@ class Samples:
     """f64[n, parameters, columns], in the order of ``names`` and ``COLUMNS``."""
     flags: Array
     """bool[parameters, 3], of the latest sample, in the order of ``FLAGS``."""
+    versions: list[int]
+    """How often each value had been replaced when the latest sample was taken."""
     layout: int
     """Changes when samples that were there move: others are watched, or the history is thinned."""
 
@@ -164,7 +166,7 @@ class ParameterStatistics(Callback):
         with self._lock:
             steps = np.array(self._steps[start:], np.int64)
             table = self._table[start : len(self._steps)].copy()
-            return Samples(list(self._names), steps, table, self._flags, self._layout)
+            return Samples(self._names, steps, table, self._flags, self._versions, self._layout)
 
     @property
     def stamp(self) -> tuple[int, int]:

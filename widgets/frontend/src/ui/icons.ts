@@ -38,6 +38,7 @@ export const ICONS = {
   check: "M3 8.5l3.5 3.5L13 4.5",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
   edit: "M10.5 3l2.5 2.5-7.5 7.5H3v-2.5z",
+  chevron: "M6 3.5l4.5 4.5L6 12.5",
   more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
   map: "M2.5 3.5h11v9h-11zM8.5 7.5h3v3h-3z",
   path: "M3.5 2.5v4c0 3 9 0 9 3v4M1.5 4.5l2-2 2 2",

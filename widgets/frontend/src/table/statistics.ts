@@ -1,0 +1,100 @@
+// What the kernel knows of each parameter: the latest numbers, flags, and two columns over the steps.
+
+import type { Model } from "../ui/afm";
+
+/** Columns of the latest numbers, as `COLUMNS` in workbench/gradwright/train/statistics.py has them. */
+export const NUMBERS = ["mean", "std", "norm", "min", "max", "zeros", "gradient_norm", "update_norm", "ratio"] as const;
+/** Columns that are kept over the steps. */
+export const HISTORY = ["gradient_norm", "ratio"] as const;
+export const FLAGS = ["dead", "exploding", "not finite"] as const;
+
+export type NumberColumn = (typeof NUMBERS)[number];
+export type HistoryColumn = (typeof HISTORY)[number];
+
+/** Buffers: history f32[steps, n, 2], numbers f32[n, 9], flags u8[n, 3]. */
+export interface StatisticsMessage {
+  kind: "statistics";
+  /** Changes when parameters or samples move; then everything is sent. */
+  layout: number;
+  /** Names of the n parameters; left out when the samples go on from `start` > 0. */
+  names: string[];
+  start: number;
+  steps: number[];
+  /** Whether there is a trainer whose steps are sampled. */
+  sampled: boolean;
+}
+
+export class StatisticsStore {
+  layout = -1;
+  sampled = false;
+  names: string[] = [];
+  steps: number[] = [];
+  private place = new Map<string, number>();
+  private rows: Float32Array[] = [];
+  private numbers = new Float32Array();
+  private marks = new Uint8Array();
+  private readonly listeners = new Set<() => void>();
+
+  /** Takes a message; false if samples before it are missing and everything has to be asked for. */
+  take(message: StatisticsMessage, buffers: DataView[]): boolean {
+    const { layout, names, start, steps, sampled } = message;
+    if (start && (layout !== this.layout || start > this.steps.length)) return false;
+    if (!start) {
+      this.names = names;
+      this.place = new Map(names.map((name, k) => [name, k]));
+    }
+    this.layout = layout;
+    this.sampled = sampled;
+    const [history, numbers, marks] = buffers.map(({ buffer, byteOffset, byteLength }) => buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer);
+    const values = new Float32Array(history);
+    const width = this.names.length * HISTORY.length;
+    this.steps = [...this.steps.slice(0, start), ...steps];
+    this.rows = [...this.rows.slice(0, start), ...steps.map((_, k) => values.subarray(k * width, (k + 1) * width))];
+    this.numbers = new Float32Array(numbers);
+    this.marks = new Uint8Array(marks);
+    for (const listener of this.listeners) listener();
+    return true;
+  }
+
+  /** The latest number of a parameter; NaN where nothing is known, as of the ratio of one that is not trained. */
+  number(name: string, column: NumberColumn): number {
+    const k = this.place.get(name);
+    if (k === undefined) return NaN;
+    const at = (c: NumberColumn): number => this.numbers[k * NUMBERS.length + NUMBERS.indexOf(c)];
+    return column === "ratio" && Number.isNaN(at("gradient_norm")) && at("ratio") === 0 ? NaN : at(column);
+  }
+
+  flags(name: string): string[] {
+    const k = this.place.get(name);
+    return k === undefined ? [] : FLAGS.filter((_, f) => this.marks[k * FLAGS.length + f]);
+  }
+
+  /** The past of a parameter, one value for each of `steps`, NaN where it was not trained. */
+  past(name: string, column: HistoryColumn): number[] {
+    const k = this.place.get(name);
+    if (k === undefined) return [];
+    const [gradient, ratio] = [k * HISTORY.length, k * HISTORY.length + 1];
+    if (column === "gradient_norm") return this.rows.map((row) => row[gradient]);
+    return this.rows.map((row) => (Number.isNaN(row[gradient]) && row[ratio] === 0 ? NaN : row[ratio]));
+  }
+
+  listen(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+}
+
+const stores = new WeakMap<Model, StatisticsStore>();
+
+/** The statistics of a model, which outlive views that come and go. */
+export function statisticsOf(model: Model): StatisticsStore {
+  const known = stores.get(model);
+  if (known) return known;
+  const store = new StatisticsStore();
+  stores.set(model, store);
+  model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
+    if (content.kind === "statistics" && !store.take(content as StatisticsMessage, buffers)) model.send({ kind: "parameters.sync" });
+  });
+  model.send({ kind: "parameters.sync" });
+  return store;
+}
