@@ -4,7 +4,16 @@ from .gradcheck_panel import GradCheckPanel
 from .graph_view import GraphView
 from .live_plot import LivePlot
 from .parameter_table import ParameterTable
+from .stepper_panel import StepperPanel
 from .trainer_panel import TrainerPanel
 from .workbench import Workbench
 
-__all__ = ["GradCheckPanel", "GraphView", "LivePlot", "ParameterTable", "TrainerPanel", "Workbench"]
+__all__ = [
+    "GradCheckPanel",
+    "GraphView",
+    "LivePlot",
+    "ParameterTable",
+    "StepperPanel",
+    "TrainerPanel",
+    "Workbench",
+]

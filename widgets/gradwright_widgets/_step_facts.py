@@ -1,16 +1,15 @@
-"""What a stepper's panel shows, as numbers and text: levels, nodes, tensors, whole runs."""
+"""What a stepper's panel shows, as numbers and text: levels, nodes, tensors, endings."""
 
 from __future__ import annotations
 
-import ast
-import json
 from typing import Any
 
 import numpy as np
 
-from gradwright import Node, Stepper, Tensor
+from gradwright import Node, Stepper
+from gradwright.debug import Stop
 from gradwright.debug.frame import Frame
-from gradwright.errors import GraphError
+from gradwright.errors import GradwrightError
 from gradwright.spec import spec_of
 
 from ._base import Message, int32
@@ -21,9 +20,6 @@ Row = list[Any]
 
 THUMB = (24, 32)
 """Most rows and columns of a thumbnail."""
-MOST_BYTES = 2_000_000
-"""Of a recording; what goes beyond it is left out, and the recording says so."""
-_MOST_TEXT = 100_000  # characters of a pasted literal
 
 
 def plain(array: Array) -> Array:
@@ -77,9 +73,9 @@ def thumbnail(array: Array) -> tuple[bytes, int, int]:
     One byte each: 127 is 0, 0 and 254 are ∓ the greatest modulus, 255 is NaN or Inf.
     """
     values = plain(array)
-    grid = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(1, -1)
-    if not grid.size:
+    if not values.size:
         return b"", 0, 0
+    grid = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(1, -1)
     picks = [
         np.linspace(0, n - 1, min(n, most)).astype(int)
         for n, most in zip(grid.shape, THUMB, strict=True)
@@ -149,8 +145,9 @@ def node_facts(node: Node, index: int, path: str) -> dict[str, Any]:
     }
 
 
-def focus_facts(frame: Frame, node: Node, path: str) -> dict[str, Any]:
+def focus_facts(frame: Frame, node: Node) -> dict[str, Any]:
     """Return a node with the values at its inputs and outputs, as far as they are known."""
+    path = f"{frame.label}/{node.name}" if frame.label else node.name
     tensors = []
     sides = (("in", [t for t in node.inputs if t is not None]), ("out", list(node.public)))
     for side, found in sides:
@@ -169,112 +166,47 @@ def focus_facts(frame: Frame, node: Node, path: str) -> dict[str, Any]:
     return {**node_facts(node, frame.index.get(node, -1), path), "tensors": tensors}
 
 
-def recording(stepper: Stepper) -> list[Message]:
-    """Run everything once more, and return it for a page without a kernel."""
-    run = stepper.copy()
-    stop = run.run()
-    frame = run.frame
-    level = level_message(0, frame)
-    spent = len(json.dumps(level[0])) + 11 * len(frame.steps)  # the buffers of the level in base64
-    tensors: list[dict[str, Any]] = []
-    number_of: dict[Tensor, int] = {}
-    nodes, rows, thumbs = [], [], bytearray()
-
-    def keep(t: Tensor) -> int:
-        nonlocal spent
-        if t not in number_of:
-            facts: dict[str, Any] = {"name": t.name, "spec": str(t.spec)}
-            if frame.is_known(t):
-                array = frame.value(t)
-                facts = tensor_facts(t.name, array)
-                data, height, width = thumbnail(array)
-                facts.update(thumb=[len(thumbs), height, width])
-                thumbs.extend(data)
-                spent += len(data) * 4 // 3
-            spent += len(json.dumps(facts))
-            number_of[t] = len(tensors)
-            tensors.append(facts)
-        return number_of[t]
-
-    for index, node in enumerate(frame.steps):
-        if spent > MOST_BYTES:
-            break
-        facts = node_facts(node, index, node.name)
-        ins = [keep(t) for t in node.inputs[:12] if t is not None]
-        nodes.append({**facts, "in": ins, "out": [keep(t) for t in node.public[:12]]})
-        rows += rows_between(frame, index, index + 1)
-        spent += len(json.dumps(nodes[-1])) + 60
-    left = len(frame.steps) - len(nodes)
-    content = {
-        "kind": "stepper.recording",
-        "position": min(stepper.levels[0].position, len(nodes)),
-        "nodes": nodes,
-        "tensors": tensors,
-        "rows": rows,
-        "failed": -1 if stop.error is None else run.position,
-        "error": "" if stop.error is None else error_text(stop.error),
-        "note": f"The recording ends here: {left:,} more nodes would exceed its 2 MB." * bool(left),
-    }
-    return [level, (content, [memoryview(bytes(thumbs))])]
-
-
-def error_text(error: BaseException) -> str:
-    """Return an error as its reader wants it: our own with all their lines, others with a type."""
+def failure_text(stop: Stop) -> str:
+    """Return which op failed, the user's line, and the error with all its lines."""
+    node, error = stop.node, stop.error
+    assert node is not None and error is not None
+    where = f", {node.where}" if node.where else ""
     text = str(error) or "no message"
-    return text if isinstance(error, GraphError) else f"{type(error).__name__}: {text}"
+    kind = "" if isinstance(error, GradwrightError) else f"{type(error).__name__}: "
+    return f"{node.op.name} {node.name!r} failed{where}\n{kind}{text}"
 
 
-# -- what is typed into the editor ---------------------------------------------------------------
+def ending_text(stop: Stop) -> str:
+    """Return in words why a run stopped before its end."""
+    if stop.breakpoint is None:
+        return "Stopped."
+    side = "after" if stop.breakpoint.is_conditional else "before"
+    name = "" if stop.node is None else repr(stop.node.name)
+    return f"Breakpoint {stop.breakpoint}: stopped {side} {name}."
 
 
-def parse_value(text: str) -> Any:
-    """Return a number or nested list that was typed; ``nan``, ``inf`` and ``array(...)`` are known.
+def span_text(found: list[Any]) -> str:
+    """Return ``ranges`` as text.
 
-    >>> parse_value("[1, -inf]"), parse_value("np.array([[2.5]], dtype=np.float32)")
-    ([1, -inf], [[2.5]])
+    >>> span_text([-1.0, 2.5, 1, 0])
+    '-1 … 2.5, 1 NaN'
     """
+    low, high, n_nan, n_inf = found
+    parts = [] if low is None else [f"{low:g}" if low == high else f"{low:g} … {high:g}"]
+    parts += [f"{n:,} {label}" for n, label in ((n_nan, "NaN"), (n_inf, "Inf")) if n]
+    return ", ".join(parts) or "empty"
+
+
+def watch_facts(stepper: Stepper, text: str) -> dict[str, Any]:
+    """Return an expression with its value here, or why it has none."""
     try:
-        if len(text) > _MOST_TEXT:
-            raise ValueError(f"more than {_MOST_TEXT:,} characters")
-        tree = _Numbers().visit(ast.parse(text.strip(), mode="eval"))
-        return ast.literal_eval(tree)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
-        raise GraphError(
-            f"cannot read {text[:60]!r} as numbers: {str(error)[:120]}",
-            need="a number, or a list such as [[1, 2], [3, nan]]",
-        ) from None
-
-
-class _Numbers(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Constant(float(node.id)) if node.id in ("nan", "inf") else node
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        return self.visit(node.args[0]) if name == "array" and node.args else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        return ast.Constant(float(node.attr)) if node.attr in ("nan", "inf") else node
-
-
-def parse_index(text: str) -> tuple[Any, ...]:
-    """Return an index that was typed as in numpy.
-
-    >>> parse_index("0, 1:3, ...")
-    (0, slice(1, 3, None), Ellipsis)
-    """
-
-    def part(word: str) -> Any:
-        word = word.strip()
-        if word == "...":
-            return ...
-        ends = [int(end) if end.strip() else None for end in word.split(":")]
-        return ends[0] if len(ends) == 1 and ends[0] is not None else slice(*ends)
-
-    inner = text.strip().removeprefix("[").removesuffix("]").rstrip(",")
-    try:
-        return tuple(part(word) for word in inner.split(",")) if inner.strip() else ()
-    except (ValueError, TypeError):
-        raise GraphError(
-            f"cannot read the index {text[:60]!r}", need="such as 0, 3 or :, -1"
-        ) from None
+        value = stepper.evaluate(text)
+    except GradwrightError as error:
+        return {"text": text, "error": str(error)}
+    if value is None:
+        return {"text": text, "waits": True}
+    if isinstance(value, np.ndarray):
+        small = np.array2string(value, precision=4, separator=", ").replace("\n", "")
+        large = f"{spec_text(value)}  {span_text(ranges(value))}"
+        return {"text": text, "value": small if value.size <= 6 else large}
+    return {"text": text, "value": f"{value:.6g}" if isinstance(value, float) else str(value)}

@@ -19,7 +19,7 @@ const COMMANDS = [
   [["reset", ICONS.rewind, "Back to the start", "0"], ["back", ICONS.back, "One step back", "B", "ArrowLeft"], ["step", ICONS.next, "One step", "S", "ArrowRight"], ["run", ICONS.play, "Run to the next breakpoint or the end", "R"]],
   [["into", ICONS.into, "Step into this composite", "I"], ["out", ICONS.out, "Finish this composite", "O"]],
   [["run_to", ICONS.target, "Run to the selected node", "T"], ["into_gradient", ICONS.gradient, "Run to the gradient of the selected node, or to the first one", "G"], ["find", ICONS.alert, "Find the first NaN or Inf", "F"]],
-  [["load", ICONS.reset, "Begin anew, on the parameters as they are now", "N"], ["last_batch", ICONS.save, "Take what the trainer's last step was fed with", "L"]],
+  [["load", ICONS.reset, "Begin anew, on the parameters as they are now", "N"], ["last_batch", ICONS.copy, "Take what the trainer's last step was fed with", "L"]],
 ] as const;
 const RECORDED = new Set(["reset", "back", "step", "run", "run_to", "into_gradient"]);
 
