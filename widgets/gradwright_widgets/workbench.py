@@ -1,49 +1,95 @@
-"""Drawing, curves and parameters of one graph in one view."""
+"""Everything about one graph in one view."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import traitlets
 
 from gradwright import Graph
 
+from .gradcheck_panel import CheckPanel
 from .graph_view import GraphPanel
 from .live_plot import PlotPanel
 from .parameter_table import ParameterPanel
+from .stepper_panel import StepPanel
+from .tensor_view import TensorPanel
+from .trainer_panel import TrainPanel
 
-TABS = ("train", "parameters")
+TABS = ("train", "parameters", "step", "tensor", "check")
+EXAMPLES = 8
+"""Rows of the training data to step through and check; a check takes time for each."""
 
 
-class Workbench(GraphPanel, ParameterPanel, PlotPanel):
-    """The graph on the left, live curves and parameters on the right.
+class Workbench(
+    GraphPanel, TrainPanel, ParameterPanel, StepPanel, TensorPanel, CheckPanel, PlotPanel
+):
+    """The graph on the left; training, parameters, stepper, tensors and gradient check on the right.
 
     All panels show the same objects: a node that is selected in the drawing is selected in the
-    table, a parameter frozen in the table is frozen in the graph and in the drawing. With a
-    ``trainer`` the curves follow its ``fit``, started in a cell, a script or another thread.
+    table, a parameter frozen in the table is frozen in the graph and in the drawing, an op that the
+    check blames is lit. Whatever a button does, code can do, and the panels follow:
+    ``bench.start()``, ``bench.pause()``, ``bench.freeze("hidden/*")``, ``bench.stepper.step()``,
+    ``bench.show_tensor("hidden/w")``, ``bench.check()``.
 
-    >>> import gradwright as gw
+    Args:
+        graph: the graph.
+        trainer: who trains it; without one the graph can be seen, stepped through and checked.
+        data: what the start button trains on, as for ``Trainer.fit``.
+        validation: data to evaluate after each epoch.
+        loss: what is stepped to and checked; default the trainer's loss.
+        feeds: the example that is stepped through and checked; default the first 8 rows of
+            ``data``, else what the trainer's last step was fed with.
+        options: traits, such as ``epochs``, ``batch_size``, ``tab``, ``height``, ``expanded``.
+
+    >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
     >>> x, t = g.placeholder("x", (None, 2)), g.placeholder("t", (None, 1))
     >>> w = g.variable("w", (2, 1))
     >>> loss = gw.loss.mean_squared_error(t, x @ w, name="loss")
-    >>> bench = Workbench(g, gw.Trainer(g, loss, optimizer=gw.optim.SGD(0.1)))
-    >>> bench.freeze("w")
-    >>> bench.frozen, w.trainable
+    >>> trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(0.1))
+    >>> data = {"x": np.eye(2), "t": [[1.0], [2.0]]}
+    >>> bench = Workbench(g, trainer, data=data, epochs=3, batch_size=2)
+    >>> bench.start(); bench.wait(); bench.state, trainer.steps_done
+    ('finished', 3)
+    >>> bench.freeze("w"); bench.frozen, w.trainable
     (['w'], False)
+    >>> bench.stepper.run_to("loss")
+    <Stop: target at 'loss'>
     """
 
     module = "workbench"
+    tab = traitlets.Enum(TABS, TABS[0], help="The panel in front, on the right.").tag(sync=True)
+    height = traitlets.Int(580, min=320, max=4000, help="Height in pixels.").tag(sync=True)
 
-    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
-        super().__init__(graph, trainer, **options)
+    def __init__(
+        self,
+        graph: Graph,
+        trainer: Any = None,
+        *,
+        data: Any = None,
+        feeds: Any = None,
+        **options: Any,
+    ) -> None:
+        if feeds is None and isinstance(data, Mapping):
+            feeds = {name: _first_rows(rows) for name, rows in data.items()}
+        super().__init__(graph, trainer, data=data, feeds=feeds, **options)
         if trainer is not None:
             self.show(trainer.history)
 
+    def show_tensor(self, value: Any, index: str = "", *, name: str = "") -> None:
+        """Show a tensor of the graph, or any array, in front."""
+        super().show_tensor(value, index, name=name)
+        self.tab = "tensor"
+
     def to_table(self) -> str:
-        """Return nodes, parameters and the last values of the curves as HTML tables."""
-        panels = (GraphPanel, ParameterPanel, PlotPanel)
+        """Return every panel as an HTML table, those with nothing to show left out."""
+        panels = (GraphPanel, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
         return "".join(panel.to_table(self) for panel in panels)
 
-    tab = traitlets.Enum(TABS, TABS[0], help="The panel in front, on the right.").tag(sync=True)
-    height = traitlets.Int(560, min=320, max=4000, help="Height in pixels.").tag(sync=True)
+
+def _first_rows(rows: Any) -> Any:
+    array = np.asarray(rows)
+    return array[:EXAMPLES] if array.ndim else array

@@ -1,27 +1,36 @@
 // The panels of one graph: the drawing on the left, all others behind tabs on the right. They share a model, so what is
-// selected, frozen or at fault in one is so in all.
+// selected, frozen, stepped to or at fault in one is so in all.
 
+import { mountCheckPanel } from "./check/check_panel";
+import { checkStore } from "./check/store";
 import { mountGraphPanel } from "./graph/graph_panel";
-import { mountPlotPanel, plotStore } from "./plot/plot_panel";
+import { plotStore } from "./plot/plot_panel";
+import { mountStepperPanel } from "./stepper/stepper_panel";
 import { mountParameterPanel } from "./table/parameter_panel";
+import { mountTensorPanel } from "./tensor/tensor_panel";
+import { mountTraining } from "./trainer/training";
+import type { Model } from "./ui/afm";
 import { element } from "./ui/dom";
 import { defineWidget, openSaved, type Saved } from "./ui/shell";
 import { addStyle } from "./ui/style";
-import { mountTabs } from "./ui/tabs";
+import { mountTabs, type Tab } from "./ui/tabs";
 import css from "./workbench.css";
 
 addStyle(css);
 
-const widget = defineWidget(plotStore, (root, model, store) => {
+const stores = (model: Model) => ({ plot: plotStore(model), check: checkStore(model) });
+
+const widget = defineWidget(stores, (root, model, { plot, check }) => {
   const bench = element("div", { class: "gw-bench" });
   root.append(bench);
-  const cleanups = [
-    mountGraphPanel(bench, model),
-    mountTabs(bench, model, [
-      { name: "train", title: "Train", mount: (host) => mountPlotPanel(host, model, store) },
-      { name: "parameters", title: "Parameters", mount: (host) => mountParameterPanel(host, model) },
-    ]),
+  const tabs: Tab[] = [
+    { name: "train", title: "Train", mount: (host) => mountTraining(host, model, plot) },
+    { name: "parameters", title: "Parameters", mount: (host) => mountParameterPanel(host, model) },
+    { name: "step", title: "Step", mount: (host) => mountStepperPanel(host, model) },
+    { name: "tensor", title: "Tensor", mount: (host) => mountTensorPanel(host, model) },
+    { name: "check", title: "Check", mount: (host) => mountCheckPanel(host, model, check) },
   ];
+  const cleanups = [mountGraphPanel(bench, model), mountTabs(bench, model, tabs)];
   return () => cleanups.forEach((cleanup) => cleanup());
 });
 export default widget;
