@@ -173,11 +173,15 @@ class NodeTable:
 
     def set_trainable(self, tensor: Tensor, value: bool) -> None:
         """Say whether trainers update a variable."""
+        self._check_trainable(tensor, value)
+        tensor.node.trainable = value
+
+    @staticmethod
+    def _check_trainable(tensor: Tensor, value: bool) -> None:
         if tensor.kind != "variable":
             raise GraphError(f"{tensor!r} is a {tensor.kind}, so it cannot be trained")
         if value and not is_floating(tensor.dtype):
             raise GraphError(f"{tensor!r} is not floating, so it cannot be trained")
-        tensor.node.trainable = value
 
     def freeze(self, *patterns: str | Tensor) -> list[str]:
         """Stop training the variables that fit (default all); returns their names."""
@@ -192,7 +196,7 @@ class NodeTable:
         changed: dict[str, Tensor] = {}
         for pattern in patterns or ("*",):
             if isinstance(pattern, Tensor):
-                self.set_trainable(pattern, value)
+                self._check_trainable(pattern, value)
                 changed[pattern.name] = pattern
                 continue
             fitting = [t for t in variables if fnmatch.fnmatchcase(t.name, pattern)]
