@@ -5,6 +5,7 @@ from .graph_view import GraphView
 from .live_plot import LivePlot
 from .parameter_table import ParameterTable
 from .stepper_panel import StepperPanel
+from .tensor_view import TensorView
 from .trainer_panel import TrainerPanel
 from .workbench import Workbench
 
@@ -14,6 +15,7 @@ __all__ = [
     "LivePlot",
     "ParameterTable",
     "StepperPanel",
+    "TensorView",
     "TrainerPanel",
     "Workbench",
 ]
