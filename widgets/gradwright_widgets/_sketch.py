@@ -33,6 +33,7 @@ _COLORS = {
 _WIRE = "#8f98a5"
 _GAP, _HEIGHT, _STEP, _MARGIN = 22.0, 36.0, 72.0, 16.0
 _SWEEPS = 12
+_STORED = ("parameter", "constant")
 
 
 @dataclass
@@ -194,13 +195,20 @@ def _place(boxes: list[_Box], rows: list[list[int]], near: tuple[list[list[int]]
             wish, weight, offset, at = [], [], [], 0.0
             for i, k in enumerate(row):
                 at += 0.0 if i == 0 else (boxes[row[i - 1]].width + boxes[k].width) / 2 + _GAP
-                found = sorted(boxes[n].x for n in side[k])
+                # Parameters stand beside the main line and do not bend it.
+                main = [n for n in side[k] if boxes[n].category not in _STORED] or side[k]
+                found = sorted(boxes[n].x for n in main)
                 middle = (found[(len(found) - 1) // 2] + found[len(found) // 2]) / 2 if found else 0
                 wish.append((middle if found else boxes[k].x) - at)
-                weight.append((1.0 if boxes[k].title else 8.0) if found else 0.1)
+                weight.append(_pull(boxes[k]) if found else 0.01)
                 offset.append(at)
             for k, x, by in zip(row, _isotonic(wish, weight), offset, strict=True):
                 boxes[k].x = x + by
+
+
+def _pull(box: _Box) -> float:
+    """Return how much a box has its way where several want the same place."""
+    return 8.0 if not box.title else 0.02 if box.category in _STORED else 1.0
 
 
 def _isotonic(wish: Sequence[float], weight: Sequence[float]) -> list[float]:
@@ -242,7 +250,7 @@ def _line(stops: list[_Box]) -> str:
 def _shape(box: _Box) -> str:
     left, top, color = box.x - box.width / 2, _MARGIN + box.row * _STEP, _COLORS[box.category]
     place = f'x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{_HEIGHT:g}"'
-    stored = box.category in ("input", "parameter", "constant")
+    stored = box.category == "input" or box.category in _STORED
     rounding = {"parameter": 18, "input": 4, "constant": 4}.get(box.category, 6)
     out = [f'<rect {place} rx="{rounding}" fill="{_PAPER}" stroke="{color if stored else _LINE}"/>']
     if stored:

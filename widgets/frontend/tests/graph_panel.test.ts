@@ -11,9 +11,10 @@ import { GraphModel } from "../src/graph/model";
 import { elements, Overlay, type OverlaySpec } from "../src/graph/overlay";
 import { luminance, ramp, shadeAt, toOklab, type Rgb } from "../src/graph/palette";
 import { SvgPen } from "../src/graph/pen";
-import { between, inheritors, inputsOf, outputsOf, reach } from "../src/graph/trace";
+import { between, inheritors, inputsOf, reach } from "../src/graph/trace";
 import { Viewport } from "../src/graph/viewport";
-import { backward, classifier, specOf, tangle, transformer, type Plain } from "./support/graphs";
+import { Walk, type Way } from "../src/graph/walk";
+import { classifier, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
 const modelOf = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));
 const named = (model: GraphModel, items: Iterable<number>): string[] => [...items].map((item) => model.itemName(item));
@@ -271,11 +272,28 @@ test("DOT holds what is drawn, and names stay names", () => {
 test("bringing to the middle keeps the scale, and text gets readable", () => {
   const view = new Viewport();
   view.fit({ width: 5000, height: 5000 }, 500, 500, false);
-  view.magnify();
+  view.show(1900, 2980, 200, 40, 500, 400, true);
   assert(view.scale >= 0.7);
-  view.center(2000, 3000, 500, 400);
   const [x, y] = view.toPlane(250, 200);
   assert(Math.abs(x - 2000) < 1e-9 && Math.abs(y - 3000) < 1e-9);
   assert(!view.untouched);
-  assert.equal(outputsOf(modelOf(backward(2)), 0).length > 0, true);
+  view.show(0, 0, 300, 9000, 500, 400, true);
+  assert(view.y < 0 && view.y > -50, "the top of what is taller than the screen");
+});
+
+test("steps along edges go to inputs, outputs and from one of them to the next", () => {
+  const model = modelOf(classifier());
+  const walk = new Walk(model);
+  const names = (start: string, ways: Way[]): string[] => {
+    let at = model.itemOf(start);
+    return ways.map((way) => {
+      at = walk.from(at, way);
+      return at < 0 ? "" : model.itemName(at);
+    });
+  };
+  assert.deepEqual(names("matmul", ["in", "after", "after", "before"]), ["hidden/relu", "w2", "hidden/relu", "w2"]);
+  assert.deepEqual(names("add", ["out", "after", "out"]), ["p", "loss", ""]);
+  assert.deepEqual(names("x", ["in"]), [""]);
+  assert.deepEqual(names("hidden/", ["out"]), [""]);
+  assert.equal(walk.from(-1, "in"), -1);
 });

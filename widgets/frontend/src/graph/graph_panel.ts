@@ -8,11 +8,11 @@ import { addStyle } from "../ui/style";
 import css from "./graph.css";
 import { LayoutClient } from "./client";
 import { Drawing, type Spot } from "./drawing";
-import { HEADER } from "./engine";
 import { focusOf } from "./focus";
 import { marksOf, nodeAround } from "./marks";
 import { Minimap } from "./minimap";
 import { GraphModel, type GraphSpec } from "./model";
+import { OpenScopes } from "./open_scopes";
 import { Outline } from "./outline";
 import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
 import type { Look } from "./paint";
@@ -30,6 +30,12 @@ addStyle(css);
 
 const NONE = -1;
 const NEAR = 6; // px from a line within which it is meant
+
+/** What the next layout brings on the screen: to its middle, or just into sight. */
+interface Heading {
+  item: number;
+  middle: boolean;
+}
 
 export function mountGraphPanel(host: HTMLElement, model: Model): () => void {
   const cleanup = new Cleanup();
@@ -58,26 +64,26 @@ class GraphPanel {
   private readonly view = new Viewport();
   private readonly stage: Stage;
   private readonly walker: Walk;
+  private readonly scopes: OpenScopes;
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
   private readonly status: StatusLine;
   private theme: Theme | undefined;
   private drawing: Drawing | undefined;
-  private open = new Set<number>();
   private look: Omit<Look, "theme"> = { selected: NONE, hovered: NONE, lit: new Set(), frozen: new Set() };
   private overlay: Overlay | undefined;
   private found: number[] | undefined;
   private selecting = false;
   /** A piece of the line that was clicked. */
   private line = NONE;
-  /** What the next layout brings on the screen, in its middle or just into sight. */
-  private heading: { item: number; middle: boolean } | undefined;
+  private heading: Heading | undefined;
   private layouts = 0;
 
   constructor(host: HTMLElement, private readonly model: Model) {
     const graph = (this.graph = new GraphModel(model.get("graph_spec") as GraphSpec));
     this.client = new LayoutClient(graph);
     this.walker = new Walk(graph);
+    this.scopes = new OpenScopes(graph, model);
     this.status = new StatusLine(graph, (item) => this.visit(item));
     this.outline = new Outline(graph, {
       select: (item) => this.select(item),
@@ -109,7 +115,7 @@ class GraphPanel {
         if (shown) this.outline.root.focus();
         return shown;
       },
-      open: (scopes) => this.commitOpen(scopes),
+      open: (scopes) => this.scopes.commit(scopes),
       zoom: (factor) => {
         this.view.zoom(factor, this.surface.width / 2, this.surface.height / 2);
         this.frame.request();
@@ -147,7 +153,8 @@ class GraphPanel {
     on(["minimap"], this.frame.request);
     on(["current", "follow"], () => this.onCurrent());
     // Where a node stands on the screen, by name: for tests, and for whatever wants to point at one.
-    Object.assign(this.stage.root, { locate: (name: string) => this.locate(name) });
+    const locate = (name: string) => this.stage.onPage(this.drawing?.rect(this.graph.itemOf(name)));
+    Object.assign(this.stage.root, { locate });
   }
 
   dispose(): void {
@@ -163,9 +170,7 @@ class GraphPanel {
   // State from the kernel.
 
   private async onExpanded(): Promise<void> {
-    const wanted = this.model.get("expanded") as string[] | null;
-    const scopes = wanted ? wanted.map((path) => this.graph.scope(path)).filter((s) => s > 0) : this.graph.openAtFirst();
-    this.open = this.graph.opened(scopes);
+    const scopes = this.scopes.read();
     const ticket = ++this.layouts;
     this.root.dataset.busy = "true";
     const scene = await this.client.layout(scopes);
@@ -182,7 +187,7 @@ class GraphPanel {
       this.view.x += after[0] - before[0];
       this.view.y += after[1] - before[1];
     }
-    if (this.heading) this.arrive(this.heading);
+    this.arrive();
     delete this.root.dataset.busy;
     this.root.dataset.ready = String(ticket);
     this.root.dataset.boxes = String(scene.items.length);
@@ -193,9 +198,9 @@ class GraphPanel {
     const elsewhere = item !== this.look.selected && !this.selecting;
     this.look = { ...this.look, selected: item };
     if (item !== NONE) this.line = NONE;
-    if (elsewhere) this.arrive({ item, middle: false });
+    if (elsewhere) this.show({ item, middle: false });
     this.refocus();
-    this.outline.update(this.open, item);
+    this.outline.update(this.scopes.all, item);
   }
 
   private refocus(): void {
@@ -269,27 +274,21 @@ class GraphPanel {
     this.head({ item, middle: true }, true);
   }
 
-  private head(heading: { item: number; middle: boolean }, open: boolean): void {
-    const { item } = heading;
-    const closed: number[] = [];
-    let scope = item < this.graph.n ? this.graph.scopeOf[item] : this.graph.scopes[item - this.graph.n].parent;
-    for (; scope > 0; scope = this.graph.scopes[scope].parent) if (!this.open.has(scope)) closed.push(scope);
-    if (open && closed.length) {
-      this.heading = heading;
-      this.commitOpen([...this.open, ...closed]);
-    } else this.arrive(heading);
+  private head(heading: Heading, open: boolean): void {
+    this.heading = heading;
+    const opening = open && this.scopes.around(heading.item);
+    if (!opening && !this.root.dataset.busy) this.arrive();
   }
 
-  private arrive({ item, middle }: { item: number; middle: boolean }): void {
+  private arrive(): void {
+    if (this.heading) this.show(this.heading);
     this.heading = undefined;
+  }
+
+  private show({ item, middle }: Heading): void {
     const place = item === NONE ? undefined : this.drawing?.rect(this.drawing.standIn(item));
     if (!place) return;
-    const [x, y, w, h] = place;
-    const { width, height } = this.surface;
-    if (middle) {
-      this.view.magnify();
-      this.view.center(x + w / 2, y + Math.min(h / 2, height / 2 / this.view.scale - HEADER), width, height);
-    } else this.view.reveal(x, y, w, h, width, height);
+    this.view.show(...place, this.surface.width, this.surface.height, middle);
     this.frame.request();
   }
 
@@ -307,16 +306,8 @@ class GraphPanel {
   }
 
   private setOpen(scope: number, open: boolean): void {
-    const next = new Set([...this.open].map((s) => this.graph.stateOf(s)));
-    if (open) next.add(this.graph.stateOf(scope));
-    else next.delete(this.graph.stateOf(scope));
-    this.look = { ...this.look, hovered: this.graph.n + scope };
-    this.commitOpen([...next]);
-  }
-
-  private commitOpen(scopes: number[]): void {
-    const paths = scopes.map((s) => this.graph.scopes[this.graph.stateOf(s)].path);
-    commit(this.model, "expanded", [...new Set(paths)].sort());
+    this.look = { ...this.look, hovered: this.graph.n + scope }; // what stays in its place
+    this.scopes.set(scope, open);
   }
 
   private fit(): void {
@@ -330,7 +321,7 @@ class GraphPanel {
     if (!this.drawing) return;
     this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
     const current = this.look.marks?.current ?? NONE;
-    this.arrive({ item: current === NONE ? this.look.selected : current, middle: false });
+    this.show({ item: current === NONE ? this.look.selected : current, middle: false });
   }
 
   private onShortcut(event: KeyboardEvent): void {
@@ -343,7 +334,7 @@ class GraphPanel {
 
   private click(x: number, y: number, shift: boolean): void {
     const { item, toggle, line } = this.at(x, y);
-    if (toggle) this.setOpen(item - this.graph.n, !this.open.has(item - this.graph.n));
+    if (toggle) this.setOpen(item - this.graph.n, !this.scopes.has(item - this.graph.n));
     else if (line !== NONE) {
       this.select(NONE);
       this.line = line;
@@ -355,7 +346,7 @@ class GraphPanel {
   private double(x: number, y: number): void {
     const { item, line } = this.at(x, y);
     const scope = item - this.graph.n;
-    if (line === NONE && scope > 0) this.setOpen(scope, !this.open.has(scope));
+    if (line === NONE && scope > 0) this.setOpen(scope, !this.scopes.has(scope));
   }
 
   private hover(x: number, y: number): void {
@@ -364,7 +355,7 @@ class GraphPanel {
     if (!drawing) return;
     this.stage.root.style.cursor = item !== NONE || line !== NONE ? "pointer" : "";
     this.point(item);
-    const frame = item > this.graph.n && this.open.has(item - this.graph.n);
+    const frame = item > this.graph.n && this.scopes.has(item - this.graph.n);
     if (line !== NONE) this.stage.describe(-2 - line, () => this.status.lineText(line, drawing), x, y);
     else this.stage.describe(item === NONE || frame ? undefined : item, () => this.status.itemText(item, this.shown(drawing)), x, y);
   }
@@ -391,15 +382,6 @@ class GraphPanel {
     context.setTransform(scale * ratio, 0, 0, scale * ratio, -x * scale * ratio, -y * scale * ratio);
     drawing.painter.paint(new CanvasPen(context, theme.font), shown, look);
     this.minimap.draw(drawing.painter, look, shown, this.model.get("minimap") !== false);
-  }
-
-  /** The middle of an item in the coordinates of the page. */
-  private locate(name: string): { x: number; y: number } | undefined {
-    const place = this.drawing?.rect(this.graph.itemOf(name));
-    if (!place) return undefined;
-    const box = this.stage.root.getBoundingClientRect();
-    const [x, y, w, h] = place;
-    return { x: box.left + (x + w / 2 - this.view.x) * this.view.scale, y: box.top + (y + h / 2 - this.view.y) * this.view.scale };
   }
 
   // Words.

@@ -143,6 +143,14 @@ export class Stage {
     }, TIP_DELAY);
   }
 
+  /** The middle of a rectangle of the plane in the coordinates of the page. */
+  onPage(rect: [number, number, number, number] | undefined): { x: number; y: number } | undefined {
+    if (!rect) return undefined;
+    const box = this.root.getBoundingClientRect();
+    const [x, y, w, h] = rect;
+    return { x: box.left + (x + w / 2 - this.view.x) * this.view.scale, y: box.top + (y + h / 2 - this.view.y) * this.view.scale };
+  }
+
   hideTip(): void {
     clearTimeout(this.tipTimer);
     this.tipTimer = 0;

@@ -57,9 +57,14 @@ export class Viewport {
     this.y = y - height / 2 / this.scale;
   }
 
-  /** Zooms in until what is written on items can be read. */
-  magnify(): void {
+  /** Brings a rectangle to the middle, large enough to be read; of a tall one, its top. */
+  show(x: number, y: number, w: number, h: number, width: number, height: number, middle: boolean): void {
+    if (!middle) {
+      this.reveal(x, y, w, h, width, height);
+      return;
+    }
     this.scale = Math.max(this.scale, SMALLEST);
+    this.center(x + w / 2, y + Math.min(h / 2, height / 2 / this.scale - MARGIN), width, height);
   }
 
   /** Moves as little as needed to bring a rectangle on the screen. */

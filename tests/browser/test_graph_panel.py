@@ -1,0 +1,303 @@
+"""The drawing in a browser: search, paths, links along edges, colours, marks, map, files."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+import traitlets
+
+import gradwright as gw
+from gradwright_widgets import GraphView
+from tests.browser.lab import NOTE, wait_for
+
+pytestmark = pytest.mark.browser
+
+EVIL = "<img src=x onerror=window.executed=1>"
+
+
+class Marked(GraphView):
+    """A drawing with the traits that the stepper and the gradient check share with it."""
+
+    current = traitlets.Unicode("").tag(sync=True)
+    stops = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    blamed = traitlets.List(traitlets.Unicode()).tag(sync=True)
+
+
+def layers():
+    g = gw.Graph("digits")
+    h = g.placeholder("x", ("B", 64))
+    for k in range(3):
+        with g.scope(f"layer{k}"):
+            w = g.variable("w", (64, 64), init=gw.init.he_normal(seed=k))
+            h = gw.nn.relu(h @ w)
+    gw.sum(gw.exp(h, name=EVIL), name="loss")
+    return g
+
+
+class View:
+    """A drawing on a page of its own."""
+
+    def __init__(self, browser, folder, widget, **context):
+        widget.to_html(folder / "page.html")
+        self.context = browser.new_context(**context)
+        self.page = self.context.new_page()
+        self.errors = []
+        self.page.on("pageerror", lambda e: self.errors.append(str(e)))
+        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.page.goto((folder / "page.html").as_uri())
+        self.page.locator(".gw-graph[data-ready]").wait_for()
+        self.stage = self.page.locator(".gw-stage")
+        self.status = self.page.locator(".gw-status")
+
+    def place(self, name):
+        found = self.stage.evaluate("(stage, name) => stage.locate(name)", name)
+        assert found, f"{name!r} is not drawn"
+        return found["x"], found["y"]
+
+    def drawn(self, name):
+        return self.stage.evaluate("(stage, name) => Boolean(stage.locate(name))", name)
+
+    def selected(self):
+        strong = self.status.locator("strong")
+        return strong.inner_text() if strong.count() else ""
+
+    def color(self, x, y):
+        """Return red, green and blue at a point of the page."""
+        return self.stage.evaluate(
+            """(stage, [x, y]) => {
+              const canvas = stage.querySelector(".gw-canvas");
+              const box = canvas.getBoundingClientRect();
+              const [px, py] = [x - box.x, y - box.y].map((v) => v * canvas.width / box.width);
+              return [...canvas.getContext("2d").getImageData(px, py, 1, 1).data.slice(0, 3)];
+            }""",
+            [x, y],
+        )
+
+
+@pytest.fixture
+def show(browser, tmp_path):
+    views = []
+
+    def make(widget, **context):
+        views.append(View(browser, tmp_path, widget, **context))
+        return views[-1]
+
+    yield make
+    for view in views:
+        assert view.errors == []
+        assert view.page.evaluate("window.executed") is None
+        view.context.close()
+
+
+def test_search_finds_reveals_and_leaves(show, screens):
+    view = show(GraphView(layers(), expanded=[]), viewport={"width": 900, "height": 620})
+    keys = view.page.keyboard
+    view.stage.focus()
+    keys.press("/")
+    field = view.page.get_by_role("combobox", name="Find nodes and scopes")
+    field.fill("relu")
+    rows = view.page.get_by_role("option")
+    assert [row.get_attribute("title") for row in rows.all()] == [
+        f"layer{k}/relu" for k in (0, 1, 2)
+    ]
+    count = view.page.locator(".gw-search-count")
+    assert count.inner_text() == "1 of 3"
+    keys.press("ArrowUp")
+    assert count.inner_text() == "3 of 3"
+    assert rows.nth(2).get_attribute("aria-selected") == "true"
+    keys.press("ArrowUp")
+    assert not view.drawn("layer1/relu")
+    keys.press("Enter")
+    wait_for(lambda: view.drawn("layer1/relu"), "the scope around the hit to open")
+    wait_for(lambda: view.selected() == "layer1/relu", "the hit to be selected")
+    assert not view.drawn("layer2/relu"), "other scopes stay as they were"
+    box = view.stage.bounding_box()
+    x, y = view.place("layer1/relu")
+    assert abs(x - box["x"] - box["width"] / 2) < 2
+    assert abs(y - box["y"] - box["height"] / 2) < 2
+    field.fill("/[/")
+    assert count.inner_text() == "not a regular expression"
+    assert field.get_attribute("aria-invalid") == "true"
+    field.fill("op:matmul")
+    assert rows.count() == 3
+    view.page.locator(".gw").screenshot(path=screens / "graph_search.png")
+    keys.press("Escape")
+    assert not field.is_visible()
+    assert view.stage.evaluate("stage => stage === document.activeElement")
+    keys.press("Control+f")
+    assert field.is_visible()
+    field.fill("<img")
+    assert rows.count() == 1
+
+
+def test_edges_lead_to_their_ends_by_pointer_and_keys(show):
+    g = layers()
+    view = show(GraphView(g, expanded=["layer0"]), viewport={"width": 900, "height": 700})
+    x, y = view.place("x")
+    view.page.mouse.click(x, y + 22)  # right below the box
+    assert view.selected() == "f32[B, 64]"
+    view.page.get_by_role("button", name="Consumer layer0/matmul").click()
+    assert view.selected() == "layer0/matmul"
+    view.page.get_by_role("button", name="Input layer0/w").click()
+    assert view.selected() == "layer0/w"
+    view.stage.focus()
+    walked = []
+    for key in ("]", "]", "Alt+ArrowDown", "[", "Alt+ArrowUp", "Alt+ArrowUp", "Alt+ArrowRight"):
+        view.page.keyboard.press(key)
+        walked.append(view.selected())
+    assert walked == [
+        *("layer0/matmul", "layer0/relu", "layer1/matmul"),
+        *("layer0/relu", "layer0/matmul", "x", "layer0/w"),
+    ]
+    assert view.drawn("layer1/matmul"), "the scope of a node that was gone to is open"
+    view.page.keyboard.press("Escape")
+    assert view.selected() == ""
+
+
+def test_paths_dim_all_else(show, screens):
+    g = layers()
+    view = show(
+        GraphView(g, expanded=["layer1"], selected="layer1/w", height=620),
+        viewport={"width": 800, "height": 700},
+    )
+    box = view.page.locator(".gw")
+
+    def corner(name):  # of the stripe at the left edge of an op, which has its colour
+        x, y = view.place(name)
+        return view.color(x - 32, y)
+
+    clear, below = corner("layer1/relu"), corner("layer1/matmul")
+    view.page.get_by_role("button", name="Paths").click()
+    view.page.get_by_role("menuitemradio", name="All that leads into it").click()
+    wait_for(lambda: corner("layer1/relu") != clear, "what comes after to be dimmed")
+    view.page.get_by_role("button", name="Paths").press("ArrowDown")
+    chosen = view.page.get_by_role("menuitemradio", checked=True)
+    assert chosen.inner_text() == "All that leads into it"
+    assert chosen.evaluate("item => item === document.activeElement")
+    view.page.keyboard.press("ArrowDown")
+    view.page.keyboard.press("Enter")
+    wait_for(lambda: corner("layer1/relu") == clear, "what comes after to stand out")
+    view.page.keyboard.down("Shift")
+    view.page.mouse.click(*view.place("layer1/matmul"))
+    view.page.keyboard.up("Shift")
+    wait_for(lambda: corner("layer1/relu") != clear, "only the path to stand out")
+    assert corner("layer1/matmul") == below
+    assert "paths to layer1/matmul: 2 nodes" in view.status.inner_text()
+    assert view.selected() == "layer1/w"
+    box.screenshot(path=screens / "graph_path.png")
+    view.page.mouse.click(*view.place("layer0/"))
+    assert "paths" not in view.status.inner_text(), "a click ends the path"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_marks_map_and_files(show, screens, scheme):
+    g = layers()
+    widget = Marked(
+        g,
+        expanded=["layer0", "layer1", "layer2"],
+        current="layer0/relu/max",
+        stops=["layer0/w"],
+        blamed=["layer1/matmul"],
+        height=460,
+    )
+    widget.set_overlay("gradient norm", {f"layer{k}/w": 10.0**k for k in range(3)}, scale="log")
+    view = show(widget, viewport={"width": 520, "height": 520}, color_scheme=scheme)
+    scale = view.page.get_by_role("img", name="gradient norm: 1 to 100, log scale")
+    assert scale.inner_text().split() == ["1", "100", "10"]
+    w0, w1 = (view.color(*(lambda p: (p[0], p[1] - 9))(view.place(f"layer{k}/w"))) for k in (0, 1))
+    assert w0 != w1
+    view.page.mouse.click(*view.place("layer0/w"))
+    text = view.status.inner_text()
+    assert "gradient norm 1" in text
+    assert "breakpoint" in text
+    assert "inherits a wrong gradient" in text
+    view.page.mouse.click(*view.place("layer0/relu"))
+    assert "runs next" in view.status.inner_text()
+    view.page.locator(".gw").screenshot(path=screens / f"graph_marks_{scheme}.png")
+
+    # The map shows where the window is, and moves it.
+    chart = view.page.locator(".gw-minimap")
+    box = chart.bounding_box()
+    before = view.place("loss")
+    view.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 4)
+    wait_for(lambda: view.place("loss") != before, "the window to move")
+    view.page.get_by_role("button", name="Fit the drawing").click()
+    wait_for(lambda: not chart.is_visible(), "the map to go when all is in sight")
+
+    view.page.get_by_role("button", name="Colour by").click()
+    view.page.get_by_role("menuitemradio", name="Kind of op").click()
+    wait_for(lambda: not scale.count(), "the scale to go")
+
+    def saved(kind):
+        view.page.get_by_role("button", name="More").click()
+        with view.page.expect_download() as download:
+            view.page.get_by_role("menuitem", name=kind).click()
+        assert download.value.suggested_filename == f"digits.{kind.lower()}"
+        return download.value.path().read_bytes()
+
+    svg = ElementTree.fromstring(saved("SVG"))
+    assert EVIL[:20] in "".join(t for t in svg.itertext())
+    png = saved("PNG")
+    assert png.startswith(b"\x89PNG")
+    width = int.from_bytes(png[16:20], "big")
+    assert width == pytest.approx(2 * float(svg.get("width")), abs=2)
+    dot = saved("DOT").decode()
+    assert dot.count("subgraph") == 3
+    assert dot.count("->") == sum(len(n.inputs) for n in g.nodes)
+
+
+CELLS = [
+    f"""
+{NOTE}
+import gradwright as gw, traitlets
+from gradwright_widgets import GraphView
+g = gw.Graph("live")
+h = g.placeholder("x", ("B", 8))
+for k in range(30):
+    with g.scope(f"layer{{k}}"):
+        h = gw.exp(h)
+class View(GraphView):
+    current = traitlets.Unicode("").tag(sync=True)
+view = View(g, expanded=[], follow=True)
+for trait in ("selected", "expanded", "color_by", "paths", "path_to"):
+    view.observe(lambda c: note(c["name"], value=c["new"]), trait)
+view
+""",
+    "view.current = 'layer29/exp'",
+    "view.set_overlay('time', {n.name: k for k, n in enumerate(g.nodes)}, unit='ms')",
+]
+
+
+def test_kernel_and_drawing_follow_each_other(page, lab):
+    lab.write_notebook("graph.ipynb", CELLS)
+    page.open_notebook("graph.ipynb")
+    view = page.page
+    page.run_cell(0)
+    stage = view.locator(".gw-stage")
+    view.locator(".gw-graph[data-ready]").wait_for()
+    locate = "(stage, name) => stage.locate(name)"
+
+    # What runs next comes into sight, out of its scope.
+    page.run_cell(1)
+    lab.event("expanded", value=["layer29"])
+    wait_for(lambda: stage.evaluate(locate, "layer29/exp"), "the scope to open")
+    spot, box = stage.evaluate(locate, "layer29/exp"), stage.bounding_box()
+    assert box["y"] < spot["y"] < box["y"] + box["height"]
+
+    # Colours from the kernel, and back to it.
+    page.run_cell(2)
+    lab.event("color_by", value="overlay")
+    view.get_by_role("img", name="time (ms): 0 to 30, linear scale").wait_for()
+    view.get_by_role("button", name="Colour by").click()
+    view.get_by_role("menuitemradio", name="Output size").click()
+    lab.event("color_by", value="size")
+
+    # What is found is selected in the kernel.
+    stage.focus()
+    view.keyboard.press("/")
+    view.keyboard.type("layer3/e")
+    view.keyboard.press("Enter")
+    lab.event("selected", value="layer3/exp")
+    assert lab.events("expanded")[-1]["value"] == ["layer29", "layer3"]
+    assert (page.errors, page.outside) == ([], [])
