@@ -1,0 +1,185 @@
+"""The stepper panel in a real JupyterLab, and its recording in a page without a kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab import NOTE, wait_for
+
+pytestmark = pytest.mark.browser
+
+EVIL = "<img src=x onerror=window.executed=1>"
+
+SETUP = f"""
+{NOTE}
+import numpy as np
+import gradwright as gw
+from gradwright_widgets import StepperPanel
+
+g = gw.Graph("digits")
+x = g.placeholder("x", (None, 16))
+t = g.placeholder("t", (None,), dtype="int64")
+with g.scope("hidden"):
+    w = g.variable("w", (16, 32), init=gw.init.he_normal(seed=0))
+    h = gw.nn.relu(x @ w + g.variable("b", (32,)))
+n = gw.nn.layer_norm(h, g.variable("scale", (32,), init=1.0), g.variable("shift", (32,)), name="ln")
+logits = gw.matmul(n, g.variable("w2", (32, 4), init=gw.init.xavier_uniform(seed=1)), name={EVIL!r})
+loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
+rng = np.random.default_rng(0)
+feeds = {{"x": rng.standard_normal((8, 16)), "t": rng.integers(0, 4, 8)}}
+"""
+
+SHOW = """
+panel = StepperPanel(g, loss=loss, feeds=feeds, height=560)
+panel.observe(lambda change: note("current", path=change["new"]), "current")
+panel.observe(lambda change: note("stops", names=change["new"]), "stops")
+panel.observe(lambda change: note("reruns", text=change["new"].get("text")), "reruns")
+panel
+"""
+
+DRIVE = """
+panel.stepper.run_to("ln")
+panel.watch('norm(t["hidden/relu"])')
+"""
+
+
+def test_stepping_in_a_notebook(page, lab, screens):
+    lab.write_notebook("stepper.ipynb", [SETUP, SHOW, DRIVE])
+    page.open_notebook("stepper.ipynb")
+    view = page.page
+    page.run_cell(0)
+    page.run_cell(1)
+    panel = view.locator(".gw-stepper")
+    panel.get_by_role("button", name="Start", exact=True).click()
+    rows = panel.locator(".gw-step")
+    current = panel.locator('.gw-step[data-stage="current"] .gw-step-name')
+
+    def stands_at(name: str) -> None:
+        wait_for(lambda: current.count() and current.inner_text() == name, f"{name} to be next")
+
+    stands_at("hidden/matmul")
+
+    # Forwards and back, with buttons and with keys.
+    panel.get_by_role("button", name="One step (").click()
+    stands_at("hidden/add")
+    value = rows.first.locator(".gw-step-value").inner_text()
+    assert "…" in value
+    panel.locator(".gw-step-list").focus()
+    view.keyboard.press("s")
+    stands_at("hidden/relu")
+    view.keyboard.press("b")
+    view.keyboard.press("ArrowLeft")
+    stands_at("hidden/matmul")
+    view.keyboard.press("ArrowRight")
+    stands_at("hidden/add")
+    assert rows.first.locator(".gw-step-value").inner_text() == value
+
+    # What code does shows: a run to a node, a watch.
+    page.run_cell(2)
+    stands_at("ln")
+    panel.get_by_role("tab", name="Watches").click()
+    panel.locator(".gw-step-result").wait_for()
+
+    # Into the composite and out of it.
+    panel.locator(".gw-step-list").focus()
+    view.keyboard.press("i")
+    panel.locator(".gw-step-here", has_text="ln").wait_for()
+    panel.get_by_role("button", name="Finish this composite").click()
+    stands_at(EVIL)
+
+    # A breakpoint beside a node stops a run; names stay text.
+    rows.filter(has_text="loss").first.locator(".gw-step-gutter").click()
+    lab.event("stops", names=["loss"])
+    panel.locator(".gw-step-list").focus()
+    view.keyboard.press("r")
+    stands_at("loss")
+    panel.locator(".gw-status", has_text="stopped before 'loss'").wait_for()
+    view.keyboard.press("r")
+    panel.locator(".gw-status", has_text="Everything has run").wait_for()
+    position = int(panel.get_attribute("data-position"))
+    assert panel.locator(".gw-step-count").inner_text() == f"{position} of {position}"
+
+    # Edit a value and rerun what depends on it.
+    panel.get_by_role("tab", name="Values").click()
+    panel.locator(".gw-step-list").evaluate("list => (list.scrollTop = 0)")
+    rows.filter(has_text="hidden/relu").first.click()
+    panel.locator('.gw-step-tensor[data-tensor="hidden/relu"]').get_by_role(
+        "button", name="Edit hidden/relu"
+    ).click()
+    form = panel.get_by_role("form", name="Edit hidden/relu")
+    form.get_by_label("How to change it").select_option("fill")
+    form.get_by_label("New value").fill("0.5")
+    form.get_by_role("button", name="Set and rerun").click()
+    assert "nodes ran again · loss" in lab.event("reruns")["text"]
+    panel.locator('.gw-step[data-changed="true"]').first.wait_for()
+
+    for theme in ("Dark", "Light"):
+        page.set_theme(f"JupyterLab {theme}")
+        panel.screenshot(path=screens / f"stepper_{theme.lower()}.png")
+
+    # A reload of the page brings everything back.
+    page.reload_notebook("stepper.ipynb")
+    panel.locator('.gw-step[data-changed="true"]').first.wait_for()
+    assert panel.get_by_role("tab", name="Breakpoints 1").is_visible()
+    panel.get_by_role("button", name="Back to the start").click()
+    stands_at("hidden/matmul")
+    assert view.evaluate("window.executed") is None
+    assert (page.errors, page.outside) == ([], [])
+
+
+def test_a_recording_walks_without_a_kernel(browser, tmp_path, screens):
+    import numpy as np
+
+    import gradwright as gw
+    from gradwright_widgets import StepperPanel
+
+    g = gw.Graph(EVIL)
+    x = g.placeholder("x", (4, 6))
+    w = g.variable("w", (6, 5), init=gw.init.he_normal(seed=0))
+    y = gw.tanh(x @ w, name=EVIL)
+    loss = (y * y).sum(name="loss")
+    feeds = {"x": np.random.default_rng(0).standard_normal((4, 6))}
+    path = tmp_path / "recording.html"
+    panel = StepperPanel(g, loss=loss, feeds=feeds, height=520)
+    panel.watch(f"t[{EVIL!r}]")
+    panel.break_at(op="tanh")
+    panel.to_html(path)
+    total = len(panel.stepper.nodes())
+
+    context = browser.new_context(viewport={"width": 560, "height": 600}, color_scheme="dark")
+    view = context.new_page()
+    errors: list[str] = []
+    requests: list[str] = []
+    view.on("pageerror", lambda e: errors.append(str(e)))
+    view.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+    view.on(
+        "request",
+        lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else requests.append(r.url),
+    )
+    view.goto(path.as_uri())
+    shown = view.locator(".gw-stepper")
+    at = lambda n: wait_for(lambda: shown.get_attribute("data-position") == str(n), f"step {n}")  # noqa: E731
+    at(0)
+    values = shown.locator(".gw-step-value")
+    for n in range(1, 4):
+        shown.get_by_role("button", name="One step (").click()
+        at(n)
+    forward = values.all_inner_texts()
+    assert all(forward[:3]) and not any(forward[3:])
+    shown.locator(".gw-step-list").focus()
+    view.keyboard.press("r")
+    at(total)
+    shown.locator(".gw-status", has_text="Everything has run").wait_for()
+    view.keyboard.press("b")
+    at(total - 1)
+    view.keyboard.press("g")
+    wait_for(lambda: "grad/" in shown.locator(".gw-step-node").inner_text(), "the gradient")
+    shown.locator(".gw-step", has_text=EVIL).first.click()
+    wait_for(lambda: EVIL in shown.locator(".gw-step-node").inner_text(), "the node")
+    assert shown.get_by_role("button", name="Edit").count() == 0
+    for name in ("Breakpoints 1", "Watches 1"):
+        shown.get_by_role("tab", name=name).click()
+    view.screenshot(path=screens / "stepper_recording_dark.png")
+    assert view.evaluate("window.executed") is None
+    assert (errors, requests) == ([], [])
+    context.close()
