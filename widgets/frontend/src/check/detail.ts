@@ -73,6 +73,7 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
       const row = store.parameters.get(name ?? "");
       info.textContent =
         !row?.checked ? "No element of it has been checked one by one."
+        : !shown ? "Fetching the map …"
         : `${row.checked.toLocaleString("en")} of ${row.size.toLocaleString("en")} elements checked. Click one to see the loss along it.`;
       return;
     }
