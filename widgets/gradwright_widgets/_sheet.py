@@ -70,7 +70,7 @@ def number_text(value: Any) -> str:
         with np.errstate(over="ignore", invalid="ignore"):
             size = np.abs(value)
         return f"{value.real!s} {sign} {np.abs(value.imag)!s}i, magnitude {size!s}"
-    return str(value)
+    return {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}.get(text := str(value), text)
 
 
 def literal(array: Array) -> str:
@@ -233,7 +233,9 @@ class Sheet:
         masks = (np.isnan(values), np.isposinf(values), np.isneginf(values))
         for name, mask in zip(KINDS, masks, strict=True):
             if count := int(mask.sum()):
-                words.append(f"{count} {name}, first {at(int(mask.argmax()))}")
+                row, column = divmod(int(mask.argmax()), block.shape[1])
+                spot = self.position(tile, top + row, left + column)
+                words.append(f"{count} {name}, first at {index_text(spot)}")
         return f"[{', '.join(spans)}], {block.size:,} values", " · ".join(words)
 
     def _plane(self, tile: int) -> Array:

@@ -161,15 +161,14 @@ class TensorPanel(GraphWidget):
         self.tensor_cursor = list(position)
 
     def refresh_tensor(self) -> None:
-        """Show the value as it is now."""
-        if self._tensor_ready:
+        """Show the value as it is now, if anybody looks."""
+        if self._tensor_ready and self._tensor_views:
             self.send(*self._tensor_message())
 
     def refresh(self) -> None:
         """Show the graph, and the value, as they are now."""
         super().refresh()
-        if self._tensor_views:
-            self.refresh_tensor()
+        self.refresh_tensor()
 
     def tensor_value(self) -> Array | None:
         """Return the value that is shown, or None if it is not known."""
@@ -386,7 +385,7 @@ class TensorPanel(GraphWidget):
         # Views that vanished with their page cannot say so; those that are left answer.
         self._tensor_views.clear()
         self.send({"kind": "tensor.who"})
-        self.refresh_tensor()
+        self.send(*self._tensor_message())
 
     @handles("tensor.look")
     def _on_tensor_look(self, content: dict[str, Any]) -> None:

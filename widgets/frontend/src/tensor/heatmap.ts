@@ -17,6 +17,7 @@ const PAD = 10;
 const LARGEST = 64; // px of a cell's side; a picture of four numbers need not fill the screen
 const STRETCH = 6; // longest side of an element of a matrix, in its shortest
 const SQUARE = 2.2; // an element that would be stretched less than this is square instead
+const MANY = 100; // rows and columns from which a matrix is rather a picture, and stretched less
 const STRIP = 34; // px of the row of colours under the bars of a vector
 const SIGN = 7; // px, so that one NaN in a million elements is seen
 const SIGNS = 1500; // most signs drawn one by one; more are seen by their colour alone
@@ -188,7 +189,7 @@ export class Heatmap {
     }
     const [x, y] = [width / sheet.width, height / sheet.height];
     const tiled = this.facts!.shown > 1;
-    const limit = tiled || Math.max(x / y, y / x) < SQUARE ? 1 : STRETCH;
+    const limit = tiled || Math.max(x / y, y / x) < SQUARE ? 1 : Math.min(sheet.width, sheet.height) < MANY ? STRETCH : SQUARE;
     const least = tiled ? 0 : 0.4;
     if (x > limit * y) width = Math.max(limit * y * sheet.width, least * width);
     if (y > limit * x) height = Math.max(limit * x * sheet.height, least * height);
@@ -239,13 +240,34 @@ export class Heatmap {
       context.drawImage(canvas, 0, k * part.rows, part.columns, part.rows, x, y, snap(at.x + at.width) - x, snap(at.y + at.height) - y);
     });
     if (signs.length > SIGNS) return;
+    // Where most of a region is bad, signs of the size of their cells show its form; a lone one is made large.
+    const least = signs.length * 20 < part.length || part.length < 20 ? SIGN : 0;
+    const region = new Path2D();
     for (const [number, state] of signs) {
       const column = number % part.columns;
       const row = Math.floor(number / part.columns) % part.rows;
       const at = this.place(part.tiles[Math.floor(number / part.columns / part.rows)], top, bottom, left, right);
       const [x, y] = [at.x + (column + 0.5) * cell.width, at.y + (row + 0.5) * cell.height];
-      sign(context, state, x, y, Math.max(cell.width, SIGN), Math.max(cell.height, SIGN), theme);
+      sign(context, state, x, y, Math.max(cell.width, least), Math.max(cell.height, least), theme);
+      region.rect(x - cell.width / 2, y - cell.height / 2, cell.width, cell.height);
     }
+    if (!least && Math.min(cell.width, cell.height) < SIGN) this.hatch(context, region);
+  }
+
+  /** Lines over cells too small for signs, so that they do not stand out by colour alone. */
+  private hatch(context: CanvasRenderingContext2D, region: Path2D): void {
+    const { x, y, width, height } = this.box;
+    context.save();
+    context.clip(region);
+    context.strokeStyle = "rgb(255 255 255 / 0.45)";
+    context.lineWidth = 1.5;
+    context.beginPath();
+    for (let k = -height; k < width; k += 8) {
+      context.moveTo(x + k, y + height);
+      context.lineTo(x + k + height, y);
+    }
+    context.stroke();
+    context.restore();
   }
 
   /** The values of a vector as bars from zero, or from its lowest value where that is far from zero. */
@@ -303,7 +325,7 @@ export class Heatmap {
     context.font = `10px ${theme.font}`;
     context.textAlign = "left";
     context.textBaseline = "middle";
-    for (const value of scale.low === scale.high ? [scale.low] : scale.ticks(Math.max(2, Math.floor(tall / 34)))) {
+    for (const value of scale.low === scale.high ? [scale.low] : scale.ticks(Math.max(2, Math.floor(tall / 26)))) {
       const y = top + (1 - scale.height(value)) * tall;
       context.fillStyle = theme.quiet;
       context.fillRect(x + 11, Math.round(y), 3, 1);
@@ -323,7 +345,7 @@ export class Heatmap {
 export function sign(context: CanvasRenderingContext2D, state: State, x: number, y: number, width: number, height: number, theme: Theme): void {
   context.fillStyle = BAD_COLORS[state];
   context.fillRect(x - width / 2, y - height / 2, width, height);
-  if (width <= SIGN || height <= SIGN) {
+  if (width === SIGN || height === SIGN) {
     context.strokeStyle = theme.surface;
     context.lineWidth = 1;
     context.strokeRect(x - width / 2, y - height / 2, width, height);

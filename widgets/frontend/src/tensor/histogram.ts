@@ -36,7 +36,6 @@ export function drawHistogram(surface: Surface, theme: Theme, facts: TensorFacts
   context.fillStyle = theme.quiet;
   context.textAlign = "left";
   context.fillText(compact(low), 0, height - 1);
-  if (low === high) return;
   context.textAlign = "right";
   context.fillText(compact(high), width, height - 1);
   const zero = (0 - low) / (high - low);

@@ -165,6 +165,21 @@ export function placeOf(facts: TensorFacts, index: readonly number[]): Place | u
   return tile < facts.shown ? { tile, row: at[facts.plane[0]], column: at[facts.plane[1]] } : undefined;
 }
 
+/** The place one cell of a part further, across the border between planes, too; the same place at the rim. */
+export function step(facts: TensorFacts, part: Part, place: Place, dx: number, dy: number): Place {
+  const [top, bottom, left, right] = part.span(place);
+  const across = facts.grid[1];
+  let { tile } = place;
+  let row = dy > 0 ? bottom : dy < 0 ? top - 1 : place.row;
+  let column = dx > 0 ? right : dx < 0 ? left - 1 : place.column;
+  if (column < 0 && tile % across) [tile, column] = [tile - 1, facts.width - 1];
+  else if (column >= facts.width && (tile + 1) % across) [tile, column] = [tile + 1, 0];
+  if (row < 0 && tile >= across) [tile, row] = [tile - across, facts.height - 1];
+  else if (row >= facts.height) [tile, row] = [tile + across, 0];
+  const inside = row >= 0 && column >= 0 && column < facts.width && tile < facts.shown;
+  return inside ? { tile, row, column } : place;
+}
+
 /** A number with as many digits as its type has: the shortest text that reads back as the same number. */
 export function digits(value: number, type: "f4" | "f8"): string {
   if (!Number.isFinite(value) || Number.isInteger(value) || type === "f8") return plain(value);
@@ -176,5 +191,5 @@ export function digits(value: number, type: "f4" | "f8"): string {
 }
 
 function plain(value: number): string {
-  return Number.isNaN(value) ? "NaN" : (value === Infinity ? "+Inf" : Object.is(value, -0) ? "-0" : String(value)).replace("Infinity", "Inf").replace("-", "−");
+  return Number.isNaN(value) ? "NaN" : value === Infinity ? "+Inf" : Object.is(value, -0) ? "-0" : String(value).replace("Infinity", "Inf");
 }
