@@ -171,15 +171,25 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     timer = undefined;
     send(scale.fromSlider(Number(slider.value)));
   });
-  cleanup.dom(value, "change", () => {
-    const rate = parseRate(value.value);
+  /** Takes what was typed when the field is left or Enter is pressed, once. */
+  const typed = (input: HTMLInputElement, take: (text: string) => void): void => {
+    let before = "";
+    const finish = (): void => {
+      if (input.value !== before) take((before = input.value));
+    };
+    cleanup.dom(input, "focus", () => void (before = input.value));
+    cleanup.dom(input, "change", finish);
+    cleanup.dom(input, "keydown", (event) => void (event.key === "Enter" && finish()));
+  };
+  typed(value, (text) => {
+    const rate = parseRate(text);
     value.setAttribute("aria-invalid", String(rate === undefined));
     if (rate !== undefined) send(rate);
   });
-  cleanup.dom(epochs, "change", () => {
-    const count = Math.round(Number(epochs.value));
+  typed(epochs, (text) => {
+    const count = Math.round(Number(text));
     if (count >= 1) commit(model, "epochs", Math.min(count, 1_000_000));
-    epochs.value = String(model.get("epochs") ?? 1);
+    else epochs.value = String(model.get("epochs") ?? 1);
   });
   cleanup.dom(root, "keydown", (event) => {
     const target = event.target as HTMLElement;
