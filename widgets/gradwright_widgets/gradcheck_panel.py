@@ -363,7 +363,7 @@ class CheckPanel(GraphWidget):
     def to_table(self) -> str:
         """Return the parameters of the last check as an HTML table."""
         report = self.check_report
-        return super().to_table() + ("" if report is None else report.table()._repr_html_())
+        return "" if report is None else report.table()._repr_html_()
 
 
 class GradCheckPanel(CheckPanel):

@@ -1,10 +1,10 @@
 """Debugging logic without widgets: stepping, breakpoints, non-finite origins, gradient checks."""
 
 from .breakpoints import Breakpoint
+from .curve import LossCurve, loss_curve
 from .expression import Expression
 from .findings import Finding
 from .gradient_check import gradient_check
-from .loss_curve import LossCurve, loss_curve
 from .nonfinite import Origin, Range
 from .probe import ElementCheck
 from .report import ParameterCheck, Report

@@ -12,8 +12,8 @@ import numpy as np
 from ..errors import GradientError
 from ..graph import Graph, Values
 from .blame import NodeCheck
+from .curve import LossCurve, loss_curve
 from .findings import Finding, findings
-from .loss_curve import LossCurve, loss_curve
 from .probe import ElementCheck
 from .table import Table
 
