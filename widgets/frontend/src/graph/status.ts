@@ -156,9 +156,15 @@ function links(model: GraphModel, label: string, sign: string, items: readonly n
 
 /** What is said about a selected item. */
 function aboutItem(model: GraphModel, item: number, notes: readonly string[], visit: (item: number) => void): HTMLElement[] {
-  const ends = model.isScope(item)
-    ? []
-    : [...links(model, "Input", "from", inputsOf(model, item), visit), ...links(model, "Output", "to", outputsOf(model, item), visit)];
+  // What a gradient takes from a forward node is one link, to the gradient that stands beside it.
+  const outputs = model.isScope(item) ? [] : outputsOf(model, item).filter((node) => model.layer[item] !== 0 || model.layer[node] === 0);
+  const inputs = model.isScope(item) ? [] : inputsOf(model, item);
+  const beside = model.pairOf(item);
+  const ends = [
+    ...links(model, "Input", "from", inputs, visit),
+    ...links(model, "Output", "to", outputs, visit),
+    ...(beside < 0 ? [] : links(model, model.isTwin(item) ? "Node" : "Gradient", model.isTwin(item) ? "beside" : "gradient", [beside], visit)),
+  ];
   return [
     element("strong", {}, nameOf(model, item)),
     ...notes.map((note) => element("span", { class: "gw-chip" }, note)),
