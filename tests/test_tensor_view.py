@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import gradwright as gw
+import gradwright_widgets as gww
 from gradwright.errors import DTypeError, GraphError
 from gradwright_widgets import _reduction
 from gradwright_widgets._reduction import (
@@ -414,6 +415,22 @@ def test_values_come_from_the_stepper(graph):
     content, _ = message = panel._tensor_message()
     assert (content["origin"], content["code"]) == ("stepper", "stepper.value('hidden/relu')")
     np.testing.assert_array_equal(picture(message)[0, 0], stepper.value("hidden/relu"))
+
+
+def test_a_step_that_changes_nothing_sends_nothing(graph, monkeypatch):
+    feeds = {"x": np.ones((2, 8), "f4")}
+    bench = gww.Workbench(graph, loss="loss", feeds=feeds)
+    bench.show_tensor("hidden/relu")
+    messages = looked_at(bench, monkeypatch)
+    bench.stepper.run_to("hidden/relu")
+    bench.stepper.step()
+    pictures = [content for content, _ in messages if content["kind"] == "tensor"]
+    assert pictures[-1]["origin"] == "stepper"
+    bench.stepper.step()
+    assert [content for content, _ in messages if content["kind"] == "tensor"] == pictures
+    bench.stepper.edit("hidden/relu", np.full((2, 6), 7.0, "f4"))
+    bench.stepper.rerun()
+    assert messages[-1][0]["low"] == 7
 
 
 def test_a_slice_that_does_not_fit_is_refused_and_nothing_changes(graph, monkeypatch):

@@ -90,14 +90,15 @@ class TensorPanel(GraphWidget):
         self._tensor_lock = threading.RLock()
         self._tensor_array: Array | None = None  # an array that is no tensor of the graph
         self._tensor_summary: tuple[Any, Summary, Array] | None = None
+        self._tensor_sent: Array | None = None
         self._tensor_views: set[str] = set()
         self._tensor_serial = itertools.count()
         self._tensor_due, self._tensor_ready = 0.0, False
         super().__init__(graph, trainer, **options)
         self._tensor_ready = True
         self.observe(self._on_selected_tensor, "selected")
-        if self.has_trait("current"):  # the stepper has moved, so values may have changed
-            self.observe(lambda _: self.refresh_tensor(), "current")
+        if self.has_trait("current"):
+            self.observe(self._on_stepper_moved, "current")
         if self.selected and not self.tensor:
             self._on_selected_tensor()
 
@@ -247,6 +248,13 @@ class TensorPanel(GraphWidget):
         if self.tensor_follows and self._graph.get(self.selected) is not None:
             self.tensor = self.selected
 
+    def _on_stepper_moved(self, _: Any) -> None:
+        # Most steps change no value but that of one node; a picture takes up to 50 ms.
+        now, sent = self.tensor_value(), self._tensor_sent
+        same = now is sent if now is None or sent is None else _memory(now) == _memory(sent)
+        if not same:
+            self.refresh_tensor()
+
     @traitlets.observe("tensor_follows")
     def _on_tensor_follows(self, _: Any) -> None:
         if self._tensor_ready:
@@ -273,6 +281,7 @@ class TensorPanel(GraphWidget):
     def _tensor_message(self, *, complete: bool = False) -> Message:
         with self._tensor_lock:
             array, origin = self._find_tensor()
+            self._tensor_sent = array
             facts: dict[str, Any] = {
                 "kind": "tensor",
                 "serial": next(self._tensor_serial),
@@ -327,8 +336,7 @@ class TensorPanel(GraphWidget):
         about = sheet.slice if self.tensor_scope == "slice" else array
         # Values of a graph are never written in place, so the same memory is the same numbers.
         frozen = self._tensor_array is None
-        key = (array.__array_interface__["data"][0], about.shape, about.strides, str(sheet.index),
-               self.tensor_part, self.tensor_scope, self.tensor_exact)  # fmt: skip
+        key = (_memory(array), _memory(about), self.tensor_part, self.tensor_exact)
         if self._tensor_summary is not None and frozen and self._tensor_summary[0][0] == key:
             return self._tensor_summary[1:]
         read, every = (about, 1) if self.tensor_exact else sample(about, READ)
@@ -465,6 +473,11 @@ class TensorPanel(GraphWidget):
         sheet = Sheet(array, self._index(array.shape), self.tensor_plane)
         summary, _ = self._summary(sheet, array, real_part(array.dtype, self.tensor_part))
         return html_table(["tensor", self.tensor], statistics(array, summary))
+
+
+def _memory(array: Array) -> tuple[Any, ...]:
+    """Return where an array is, which tells two apart while both are held."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _finite(value: float) -> float | None:

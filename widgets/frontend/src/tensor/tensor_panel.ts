@@ -1,8 +1,8 @@
 // Any tensor as a picture: its slice, its numbers, its statistics and histogram, over the traits `tensor_*`.
 // The kernel decides what fits; pictures and exact values come as messages.
 
-import { Cleanup, commit, isSaved, type Model } from "../ui/afm";
-import { element, everyFrame, Surface } from "../ui/dom";
+import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
+import { action, element, everyFrame, Surface } from "../ui/dom";
 import { shapeText } from "../ui/format";
 import { addStyle } from "../ui/style";
 import { readTheme, watchTheme, type Theme } from "../ui/theme";
@@ -49,7 +49,9 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   const stage = element("div", { class: "gw-tensor-stage", tabindex: 0, role: "application", "aria-roledescription": "heatmap" });
   const table = element("div", { class: "gw-tensor-numbers", tabindex: 0, "aria-label": "Numbers", hidden: true });
   const scalar = element("div", { class: "gw-tensor-scalar", hidden: true });
-  const empty = element("div", { class: "gw-tensor-empty" }, "Waiting for the kernel …");
+  const why = element("p", {}, "Waiting for the kernel …");
+  const run = action("Run the stepper", () => ask(model, "stepper.move", { verb: "run" }), true);
+  const empty = element("div", { class: "gw-tensor-empty" }, why, run);
   const hint = element("div", { class: "gw-hint", hidden: true }, "Click the picture, or hold Ctrl, to zoom with the wheel");
   const readout = element("div", { class: "gw-status gw-tensor-readout", role: "status" });
   const root = element("section", { class: "gw-tensor", "aria-label": "Tensor" });
@@ -110,9 +112,10 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
     table.hidden = !numbers;
     scalar.hidden = !base || rank > 0;
     empty.hidden = base !== undefined;
+    run.hidden = saved || !latest?.name || latest.note === undefined || model.get("current") === undefined;
     readout.hidden = !base;
-    if (latest?.note !== undefined) empty.textContent = latest.note;
-    else if (facts && !base) empty.textContent = `This slice is empty: its shape is ${shapeText(facts.slice)}.`;
+    if (latest?.note !== undefined) why.textContent = latest.note;
+    else if (facts && !base) why.textContent = `This slice is empty: its shape is ${shapeText(facts.slice)}.`;
     if (base && rank === 0) scalar.textContent = valueText(base, 0);
     if (facts) {
       const numbersText = facts.rows.map(([label, text]) => `${label} ${text}`).join(", ");
