@@ -4,8 +4,8 @@ import { Cleanup, commit, type Model } from "../ui/afm";
 import { action, button, element, ICONS } from "../ui/dom";
 import { COLUMNS } from "./columns";
 
-/** `shown` says which columns are shown now, whoever chose them. */
-export function mountColumnMenu(host: HTMLElement, model: Model, shown: () => readonly string[]): { update: () => void; remove: () => void } {
+/** `shown` says which columns are shown now, whoever chose them; a press elsewhere in the panel closes the menu. */
+export function mountColumnMenu(host: HTMLElement, panel: HTMLElement, model: Model, shown: () => readonly string[]): { update: () => void; remove: () => void } {
   const cleanup = new Cleanup();
   const boxes = COLUMNS.map(({ name, title, hint }) => {
     const box = element("input", { type: "checkbox" });
@@ -44,6 +44,9 @@ export function mountColumnMenu(host: HTMLElement, model: Model, shown: () => re
   });
   cleanup.dom(root, "focusout", (event) => {
     if (event.relatedTarget && !root.contains(event.relatedTarget as Node)) toggle(false);
+  });
+  cleanup.dom(panel, "pointerdown", (event) => {
+    if (!root.contains(event.target as Node)) toggle(false);
   });
   cleanup.add(() => root.remove());
 

@@ -50,7 +50,7 @@ function judged(ratio: number): string {
 
 function moment(name: NumberColumn, title: string, hint: string): Column {
   return {
-    name, title, hint, width: 72, isNumber: true,
+    name, title, hint, width: 70, isNumber: true,
     text: (row, store) => (row.parameter ? shown(store.number(row.parameter.name, name)) : ""),
     rank: (parameter, store) => store.number(parameter.name, name),
   };
@@ -68,14 +68,14 @@ export const COLUMNS: readonly Column[] = [
     rank: (parameter) => parameter.dtype,
   },
   {
-    name: "count", title: "Count", hint: "Number of elements", width: 80, isNumber: true,
+    name: "count", title: "Count", hint: "Number of elements", width: 76, isNumber: true,
     text: ({ members }) => whole(members.reduce((sum, { count }) => sum + count, 0)),
     rank: (parameter) => parameter.count,
   },
   moment("mean", "Mean", "Mean of the values"),
   moment("std", "Std", "Standard deviation of the values"),
   {
-    name: "norm", title: "Norm", hint: "Euclidean norm of the values, ‖w‖", width: 72, isNumber: true,
+    name: "norm", title: "Norm", hint: "Euclidean norm of the values, ‖w‖", width: 70, isNumber: true,
     text: (row, store) => shown(joint(row, store, "norm")),
     rank: (parameter, store) => store.number(parameter.name, "norm"),
   },

@@ -69,7 +69,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
   let wantedInSight = ""; // a parameter to scroll to
   const waiting = new Set<string>();
   const views = new Map<string, RowView>();
-  const menu = mountColumnMenu(toolbar, model, () => columns.map(({ name }) => name));
+  const menu = mountColumnMenu(toolbar, root, model, () => columns.map(({ name }) => name));
   const frame = everyFrame(draw);
 
   // -- what is shown --------------------------------------------------------------------------------------------------
@@ -105,11 +105,12 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
     table.toggleAttribute("data-grouped", rows.some(({ parameter }) => !parameter));
     drawHead();
     drawTotals(all);
+    drawRows();
     if (wantedInSight && scroll.clientHeight) {
       show(rows.findIndex(({ key }) => key === wantedInSight));
       wantedInSight = "";
+      drawRows();
     }
-    drawRows();
   }
 
   function makeHead(): void {
@@ -143,9 +144,12 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
     }
   }
 
+  /** Height of what can be seen at once; before the panel has its size it is as high as all rows. */
+  const sight = (): number => Math.min(scroll.clientHeight || USUAL, Number(model.get("height")) || USUAL);
+
   function drawRows(): void {
     const first = Math.max(0, Math.floor(scroll.scrollTop / ROW) - SPARE);
-    const last = Math.min(rows.length, Math.ceil((scroll.scrollTop + (scroll.clientHeight || 20 * ROW)) / ROW) + SPARE);
+    const last = Math.min(rows.length, Math.ceil((scroll.scrollTop + sight()) / ROW) + SPARE);
     const state = { store, frozen: new Set(list<string>("frozen")), waiting, selected: model.get("selected") };
     const inSight = new Set(rows.slice(first, last).map(({ key }) => key));
     const focused = (root.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
@@ -185,10 +189,8 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
     const own = all.filter(({ running }) => !running);
     const count = (some: readonly Parameter[]): number => some.reduce((sum, p) => sum + p.count, 0);
     const trained = count(own.filter(({ name }) => !frozen.has(name)));
-    const flags = new Map<string, number>();
-    for (const { name } of all) for (const flag of store.flags(name)) flags.set(flag, (flags.get(flag) ?? 0) + 1);
     totals.textContent = all.length ? `${trained.toLocaleString("en")} of ${count(all).toLocaleString("en")} trained` : "";
-    more.textContent = [bytesText(all.reduce((sum, { bytes }) => sum + bytes, 0)), ...[...flags].map(([flag, n]) => `${n} ${flag}`)].join(" · ");
+    more.textContent = [bytesText(all.reduce((sum, { bytes }) => sum + bytes, 0)), ...store.flagged(all.map(({ name }) => name)).map(([flag, n]) => `${n} ${flag}`)].join(" · ");
     const latest = store.steps[store.steps.length - 1];
     step.textContent = latest === undefined ? "" : `step ${latest.toLocaleString("en")}`;
     status.hidden = !all.length;
@@ -234,12 +236,13 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
     const rest = closed.filter((scope) => !name.startsWith(`${scope}/`));
     if (rest.length < closed.length) commit(model, "table_closed", rest);
     wantedInSight = name;
+    frame.request();
   }
 
   function show(index: number): void {
     if (index < 0) return;
     const top = index * ROW;
-    const room = scroll.clientHeight - head.offsetHeight - ROW;
+    const room = sight() - head.offsetHeight - ROW;
     if (top < scroll.scrollTop) scroll.scrollTop = top;
     else if (top > scroll.scrollTop + room) scroll.scrollTop = top - room;
   }
@@ -248,7 +251,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
     const at = rows.findIndex(({ key }) => key === current);
     const row = rows[at];
     if (!row || event.target instanceof HTMLElement && head.contains(event.target)) return;
-    const page = Math.max(1, Math.floor(scroll.clientHeight / ROW) - 2);
+    const page = Math.max(1, Math.floor(sight() / ROW) - 2);
     const moves: Record<string, number> = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: rows.length - 1, PageUp: at - page, PageDown: at + page };
     if (event.key in moves) go(Math.min(rows.length - 1, Math.max(0, moves[event.key])));
     else if (event.key === "ArrowRight" && !row.parameter && !row.open) toggle(row);
@@ -365,8 +368,8 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
   });
   filter.value = text("table_filter");
   applyFilter();
-  reveal();
   draw();
+  reveal();
   return () => cleanup.run();
 }
 

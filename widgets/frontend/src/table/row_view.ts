@@ -108,9 +108,7 @@ export class RowView {
 
   /** What needs a look, in words: flags as marked words, the rest plainly. */
   private say(row: Row, still: boolean, store: StatisticsStore): void {
-    const counts = new Map<string, number>();
-    for (const { name } of row.members) for (const flag of store.flags(name)) counts.set(flag, (counts.get(flag) ?? 0) + 1);
-    const flags = [...counts].map(([flag, count]) => (row.parameter ? flag : `${count} ${flag}`));
+    const flags = store.flagged(row.members.map(({ name }) => name)).map(([flag, count]) => (row.parameter ? flag : `${count} ${flag}`));
     const plain = row.members.every(({ running }) => running) ? "set by the graph" : still ? "frozen" : "";
     const said = [...flags, plain].join();
     if (this.words.dataset.said === said) return;

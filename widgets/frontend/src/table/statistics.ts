@@ -64,9 +64,11 @@ export class StatisticsStore {
     return column === "ratio" && Number.isNaN(at("gradient_norm")) && at("ratio") === 0 ? NaN : at(column);
   }
 
-  flags(name: string): string[] {
-    const k = this.place.get(name);
-    return k === undefined ? [] : FLAGS.filter((_, f) => this.marks[k * FLAGS.length + f]);
+  /** The flags that any of these parameters has, and how many have each. */
+  flagged(names: readonly string[]): [flag: string, count: number][] {
+    const places = names.map((name) => this.place.get(name)).filter((k) => k !== undefined);
+    const counts = FLAGS.map((flag, f): [string, number] => [flag, places.filter((k) => this.marks[k * FLAGS.length + f]).length]);
+    return counts.filter(([, count]) => count > 0);
   }
 
   /** The past of a parameter, one value for each of `steps`, NaN where it was not trained. */
