@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from gradwright import Stepper, Tensor
+from gradwright.debug import Expression
 
 from ._base import Message
 from ._step_facts import (
@@ -15,10 +16,11 @@ from ._step_facts import (
     rows_between,
     tensor_facts,
     thumbnail,
+    watch_facts,
 )
 
 MOST_BYTES = 2_000_000
-"""Of a recording; what goes beyond it is left out, and the recording says so."""
+"""Of a recording: pictures fill up to half of it, and it says so if it ends before the run."""
 
 
 def recording(stepper: Stepper) -> list[Message]:
@@ -26,8 +28,7 @@ def recording(stepper: Stepper) -> list[Message]:
     run = stepper.copy()
     stop = run.run()
     frame = run.frame
-    level = level_message(0, frame)
-    spent = len(json.dumps(level[0])) + 11 * len(frame.steps)  # the buffers of the level in base64
+    spent = 0
     tensors: list[dict[str, Any]] = []
     number_of: dict[Tensor, int] = {}
     nodes, rows, thumbs = [], [], bytearray()
@@ -39,7 +40,7 @@ def recording(stepper: Stepper) -> list[Message]:
             if frame.is_known(t):
                 array = frame.value(t)
                 facts = tensor_facts(t.name, array)
-                data, height, width = thumbnail(array)
+                data, height, width = thumbnail(array) if spent < MOST_BYTES / 2 else (b"", 0, 0)
                 facts.update(thumb=[len(thumbs), height, width])
                 thumbs.extend(data)
                 spent += len(data) * 4 // 3
@@ -55,16 +56,25 @@ def recording(stepper: Stepper) -> list[Message]:
         ins = [keep(t) for t in node.inputs[:12] if t is not None]
         nodes.append({**facts, "in": ins, "out": [keep(t) for t in node.public[:12]]})
         rows += rows_between(frame, index, index + 1)
-        spent += len(json.dumps(nodes[-1])) + 60
-    left = len(frame.steps) - len(nodes)
+        spent += len(json.dumps(nodes[-1])) + len(node.name) + 80  # and its row, name in the level
+    watches = []
+    for text in stepper.watched:
+        fact = watch_facts(run, text)
+        names = () if "error" in fact else Expression(text).tensors
+        made = [frame.index.get(run.tensor(name).node, -1) for name in names]
+        watches.append({**fact, "known": 1 + max(made, default=-1)})
+    total = len(frame.steps)
     content = {
         "kind": "stepper.recording",
         "position": min(stepper.levels[0].position, len(nodes)),
         "nodes": nodes,
         "tensors": tensors,
         "rows": rows,
+        "watches": watches,
         "failed": -1 if stop.error is None else run.position,
         "error": "" if stop.error is None else failure_text(stop),
-        "note": f"The recording ends here: {left:,} more nodes would exceed its 2 MB." * bool(left),
+        "note": f"Recorded: the first {len(nodes):,} of {total:,} nodes (2 MB)."
+        if len(nodes) < total
+        else "",
     }
-    return [level, (content, [memoryview(bytes(thumbs))])]
+    return [level_message(0, frame, len(nodes)), (content, [memoryview(bytes(thumbs))])]

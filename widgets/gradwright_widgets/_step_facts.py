@@ -110,20 +110,21 @@ def spec_text(array: Array) -> str:
     return str(spec_of(array))
 
 
-def level_message(number: int, frame: Frame) -> Message:
+def level_message(number: int, frame: Frame, end: int | None = None) -> Message:
     """Return the names, ops and specs of a level: sent once, when it is entered."""
+    nodes = frame.steps[:end]
     ops: dict[str, int] = {}
     specs: dict[str, int] = {}
     op_of, spec_of = [], []
-    for node in frame.steps:
+    for node in nodes:
         op_of.append(ops.setdefault(node.op.name, len(ops)))
         text = str(node.outputs[0].spec) if node.outputs else ""
         spec_of.append(specs.setdefault(text, len(specs)))
-    split = next((i for i, node in enumerate(frame.steps) if node.derived), len(op_of))
+    split = next((i for i, node in enumerate(nodes) if node.derived), len(nodes))
     content = {
         "kind": "stepper.level",
         "level": number,
-        "names": [node.name for node in frame.steps],
+        "names": [node.name for node in nodes],
         "ops": list(ops),
         "specs": list(specs),
         "split": split,

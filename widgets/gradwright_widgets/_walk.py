@@ -21,6 +21,7 @@ from gradwright.spec import is_floating
 from . import _step_facts as facts
 from ._base import Message
 from ._bound import Feeds
+from ._pace import MESSAGES_PER_SECOND, Pace
 
 if TYPE_CHECKING:
     from .stepper_panel import StepPanel
@@ -30,6 +31,8 @@ Poll = Callable[[], bool]
 
 PROGRESS = 0.2
 """Seconds between two signs of life of a run in the background."""
+BURST = 60
+"""Moves that are shown one by one before a loop that makes more is shown 20 times a second."""
 _NEAR = 24  # rows sent after a jump, before anybody asks
 _MOST_STOPS = 500  # names of nodes with a breakpoint that the drawing marks
 _MOST_CHANGES = 200  # nodes compared before and after a rerun
@@ -46,6 +49,8 @@ class Walk:
         """What was given to begin with; None means the panel's example."""
         self.stepper: Stepper | None = None
         self.running = False
+        self._pace = Pace(self.show)
+        self._credit, self._last_move = float(BURST), time.monotonic()
         self._work = panel.background("stepper")
         self._begun = 0, 0  # revision of the graph and steps of the trainer
         self._source = ""
@@ -109,8 +114,8 @@ class Walk:
         self._source += " · training mode" if training else " · evaluation mode"
         self._begun = panel.graph.revision, done
         self.stepper, self._look, self._edited = made, None, {}
-        shown = weakref.WeakMethod(self.show)
-        made.listen(lambda: (show := shown()) and show())
+        moved = weakref.WeakMethod(self._moved)
+        made.listen(lambda: (tell := moved()) and tell())
         panel.reruns = {}
         self.show()
         return made
@@ -242,7 +247,12 @@ class Walk:
                 if was is not None and now is not None:
                     text += f" · {tensor.name} {was:.6g} → {now:.6g}"
             self._edited = {}
-            panel.reruns = {"level": self.level(frame), "text": text, "before": rows}
+            panel.reruns = {
+                "level": self.level(frame),
+                "position": frame.position,
+                "text": text,
+                "before": rows,
+            }
         return ran
 
     # -- telling ---------------------------------------------------------------------------------
@@ -257,6 +267,17 @@ class Walk:
         """Return the names of the nodes of this level."""
         frame = self.ready().frame
         return facts.level_message(self.level(frame), frame)
+
+    def _moved(self) -> None:
+        """Show a move at once, unless code makes hundreds of them in a row."""
+        now = time.monotonic()
+        earned = (now - self._last_move) * MESSAGES_PER_SECOND
+        self._credit, self._last_move = min(BURST, self._credit + earned), now
+        if self._credit >= 1:
+            self._credit -= 1
+            self.show()
+        else:
+            self._pace.request()
 
     def show(self) -> None:
         """Bring the traits up to date; called in the thread that moved the stepper."""

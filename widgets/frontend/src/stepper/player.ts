@@ -1,6 +1,7 @@
 // A recorded run, walked forwards and backwards in a page without a kernel.
 
 import type { Model } from "../ui/afm";
+import type { WatchFacts } from "./stops";
 import { stepping, type Focus, type NodeFacts, type Row, type TensorFacts } from "./steps";
 
 export interface Recording {
@@ -8,6 +9,8 @@ export interface Recording {
   nodes: (NodeFacts & { in: number[]; out: number[] })[];
   tensors: (Omit<TensorFacts, "side" | "thumb" | "thumb_shape"> & { thumb?: [offset: number, height: number, width: number] })[];
   rows: Row[];
+  /** What is watched, and the position from which its value is known. */
+  watches: (WatchFacts & { known: number })[];
   failed: number;
   error: string;
   note: string;
@@ -15,8 +18,11 @@ export interface Recording {
 
 export class Player {
   private position = 0;
+  /** By tensor, the index of the node that makes it. */
+  private readonly makers: Map<number, number>;
 
   constructor(private readonly model: Model, private readonly run: Recording, private readonly thumbs: DataView) {
+    this.makers = new Map(run.nodes.flatMap((node, index) => node.out.map((id) => [id, index] as const)));
     this.show(run.position);
   }
 
@@ -48,6 +54,7 @@ export class Player {
     this.position = position;
     const last = position >= nodes.length;
     const stuck = position === failed;
+    this.model.set("watches", this.run.watches.map(({ known, ...watch }) => (known > position ? { text: watch.text, waits: true } : watch)));
     this.model.set("current", nodes[position]?.path ?? "");
     this.model.set("stepping", {
       ...stepping(this.model),
@@ -63,10 +70,9 @@ export class Player {
   private focus(index: number): Focus | null {
     const node = this.run.nodes[index];
     if (!node) return null;
-    const made = new Set(this.run.nodes.slice(this.position).flatMap((later) => later.out));
     const tensor = (side: "in" | "out") => (id: number): TensorFacts => {
       const { thumb, ...facts } = this.run.tensors[id];
-      if (made.has(id) || !thumb) return { name: facts.name, spec: facts.spec, side };
+      if ((this.makers.get(id) ?? -1) >= this.position || !thumb) return { name: facts.name, spec: facts.spec, side };
       const [offset, height, width] = thumb;
       const { buffer, byteOffset } = this.thumbs;
       return { ...facts, side, thumb_shape: [height, width], thumb: new DataView(buffer, byteOffset + offset, height * width) };

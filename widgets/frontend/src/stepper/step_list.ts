@@ -8,6 +8,8 @@ import { flawText, spanText, type Row, type Stepping, type Steps } from "./steps
 const ROW = 26;
 const HEAD = 24;
 
+let lists = 0; // several views may be in one page
+
 export interface ListCalls {
   look: (index: number) => void;
   toggleBreak: (index: number) => void;
@@ -23,6 +25,7 @@ export class StepList {
   private state: Stepping | undefined;
   private before = new Map<number, Row>();
   private wanted = "";
+  private readonly prefix = `gw-step-${++lists}-`;
 
   constructor(private readonly steps: Steps, private readonly calls: ListCalls, cleanup: Cleanup) {
     this.root.append(this.inner);
@@ -125,13 +128,13 @@ export class StepList {
     const row = element(
       "div",
       {
-        class: "gw-step", role: "option", id: `gw-step-${index}`, "data-index": index, "data-stage": stage, title: steps.names[index],
+        class: "gw-step", role: "option", id: `${this.prefix}${index}`, "data-index": index, "data-stage": stage, title: steps.names[index],
         "aria-selected": String(index === state.focus?.index),
         "aria-label": `${steps.names[index]}, ${steps.op(index)}, ${words}${broken ? ", breakpoint" : ""}${span ? `, ${span}` : ""}${flaw ? `, ${flaw}` : ""}`,
       },
       element("span", { class: broken ? "gw-step-gutter gw-step-break" : "gw-step-gutter", title: broken ? "Remove the breakpoint" : "Break here" }),
       element("span", { class: "gw-step-mark" }),
-      element("span", { class: "gw-step-name" }, steps.names[index]),
+      element("span", { class: "gw-step-name" }, element("bdi", {}, steps.names[index])),
       element("span", { class: "gw-step-op" }, steps.op(index)),
       element("span", { class: "gw-step-shape" }, shape ? shapeText(shape) : steps.spec(index).replace(/^\w+/, "")),
       element("span", { class: "gw-step-value" }),

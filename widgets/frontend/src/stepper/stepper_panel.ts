@@ -173,7 +173,7 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
     steps.takeRows(now.rows, now.level, now.epoch);
     list.show(now, here as Row[]);
     values.show(now);
-    const line = say ? say.split("\n")[0] : reruns.text && here.length ? reruns.text : "";
+    const line = (!tone && reruns.level === now.level && reruns.position === position && reruns.text) || say.split("\n")[0];
     status.replaceChildren(...(line ? [element("span", { class: tone === "error" ? "gw-step-wrong" : "gw-step-line", title: line }, line)] : []), element("span", { class: "gw-space" }), element("span", { class: "gw-detail", title: source }, source));
     if (now.level !== steps.level && now.level !== asked) {
       asked = now.level;

@@ -59,6 +59,7 @@ export interface Stepping {
 
 export interface Rerun {
   level?: number;
+  position?: number;
   text?: string;
   before?: Row[];
 }
