@@ -297,3 +297,16 @@ test("steps along edges go to inputs, outputs and from one of them to the next",
   assert.deepEqual(names("hidden/", ["out"]), [""]);
   assert.equal(walk.from(-1, "in"), -1);
 });
+
+test("marks: the gradient of a blamed node is at fault, and those of what feeds it inherit the error", () => {
+  const nodes: Plain[] = [
+    { name: "x", kind: "placeholder" }, { name: "mul", inputs: ["x"] }, { name: "exp", inputs: ["mul"] },
+    { name: "gradients/exp/mul", of: "exp", inputs: ["exp"] }, { name: "gradients/mul/mul", of: "mul", inputs: ["gradients/exp/mul"] },
+  ];
+  const model = modelOf(nodes);
+  const drawing = drawingOf(model, []);
+  const { blamed, tainted } = marksOf(model, drawing.wires, drawing.isDrawn, { current: "", stops: [], blamed: ["exp"] });
+  assert.deepEqual([...blamed], [model.node("exp"), model.twinOf(model.node("exp"))]);
+  assert(tainted!.items[model.node("mul")] && tainted!.items[model.twinOf(model.node("mul"))]);
+  assert(!tainted!.items[model.twinOf(model.node("exp"))]);
+});

@@ -132,7 +132,6 @@ class GraphPanel {
     this.stage.root.append(this.minimap.root, this.search.root);
     if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet."));
     this.bind();
-    this.onFrozen();
     this.onColors();
     void this.onExpanded();
   }
@@ -147,9 +146,8 @@ class GraphPanel {
     }));
     on(["selected", "paths", "path_to"], () => this.onSelected());
     on(["expanded"], () => void this.onExpanded());
-    on(["frozen"], () => this.onFrozen());
     on(["color_by", "overlay"], () => this.onColors());
-    on(["stops", "blamed"], () => this.onMarks());
+    on(["frozen", "stops", "blamed"], () => this.onMarks());
     on(["minimap"], this.frame.request);
     on(["current", "follow"], () => this.onCurrent());
     // Where a node stands on the screen, by name: for tests, and for whatever wants to point at one.
@@ -216,11 +214,6 @@ class GraphPanel {
     this.frame.request();
   }
 
-  private onFrozen(): void {
-    this.look = { ...this.look, frozen: new Set(this.names("frozen").map((name) => this.graph.node(name))) };
-    this.frame.request();
-  }
-
   private onColors(): void {
     this.theme ??= readTheme(this.root);
     const by = (this.model.get("color_by") ?? "category") as ColorBy;
@@ -238,7 +231,7 @@ class GraphPanel {
     if (!drawing) return;
     const names = { current: this.text("current"), stops: this.names("stops"), blamed: this.names("blamed") };
     const marks = marksOf(this.graph, drawing.wires, drawing.isDrawn, names);
-    this.look = { ...this.look, marks };
+    this.look = { ...this.look, marks, frozen: new Set(this.names("frozen").map((name) => this.graph.node(name))) };
     this.outline.mark(marks);
     this.writeStatus();
     this.frame.request();
@@ -368,6 +361,7 @@ class GraphPanel {
 
   private onResize(): void {
     if (this.view.untouched) this.settle();
+    this.minimap.invalidate();
     this.draw(); // a canvas is cleared by its resizing
   }
 

@@ -8,6 +8,7 @@ export interface Marks {
   /** The item that runs next or holds it, -1 for none. */
   current: number;
   stops: Set<number>;
+  /** With their gradients, which hold the fault. */
   blamed: Set<number>;
   /** What inherits the error of the blamed. */
   tainted: Focus | undefined;
@@ -39,14 +40,19 @@ export function drawnFor(model: GraphModel, isDrawn: (item: number) => boolean, 
 export function marksOf(model: GraphModel, wires: Wires, isDrawn: (item: number) => boolean, { current, stops, blamed }: Marked): Marks {
   const drawn = (name: string): number => drawnFor(model, isDrawn, nodeAround(model, name));
   const found = (names: readonly string[]): Set<number> => new Set(names.map(drawn).filter((item) => item >= 0));
+  const faults = found(blamed);
+  for (const item of [...faults]) if (model.twinOf(item) >= 0) faults.add(model.twinOf(item));
   const guilty = blamed.map((name) => nodeAround(model, name)).filter((node) => node >= 0);
   const flags = guilty.length ? inheritors(model, guilty) : undefined;
   let tainted: Focus | undefined;
   if (flags) {
     const items = withScopes(model, flags);
     const ends = items.slice();
-    for (const item of found(blamed)) ends[item] = 1;
+    for (const item of faults) ends[item] = 1;
+    items.forEach((flag, item) => {
+      if (flag && model.twinOf(item) >= 0) items[model.twinOf(item)] = 1;
+    });
     tainted = { items, pieces: wires.among(ends) };
   }
-  return { current: drawn(current), stops: found(stops), blamed: found(blamed), tainted };
+  return { current: drawn(current), stops: found(stops), blamed: faults, tainted };
 }

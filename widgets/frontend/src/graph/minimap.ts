@@ -72,7 +72,8 @@ export class Minimap {
   /** Long drawings are squeezed, so that the map is neither a thread nor larger than its corner. */
   private render(painter: Painter, look: Look): void {
     const { width, height } = painter.scene;
-    const scale = Math.min(WIDEST / width, HIGHEST / height, 0.25);
+    const widest = Math.min(WIDEST, 0.22 * this.size()[0]);
+    const scale = Math.min(widest / width, HIGHEST / height, 0.25);
     const shown = [Math.max(NARROWEST, width * scale), Math.max(NARROWEST, height * scale)].map(Math.round);
     this.root.style.width = `${shown[0] + 2}px`; // with the border
     this.root.style.height = `${shown[1] + 2}px`;

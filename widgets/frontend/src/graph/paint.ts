@@ -199,12 +199,13 @@ export class Painter {
     if (item !== current && !stops.has(item) && !blamed.has(item)) return;
     const [x, y, w, h] = this.scene.rects.subarray(4 * k, 4 * k + 4);
     const radius = k < this.scene.frameCount ? 8 : radiusOf(this.face(item), h);
+    const gap = 5.5; // around the ring of the selection
     const [now, fault] = [theme.category("activation"), theme.category("loss")];
-    if (blamed.has(item)) ring(pen, x, y, w, h, radius, fault, 3);
+    if (blamed.has(item)) ring(pen, x, y, w, h, radius, fault, 3, gap);
     if (item === current) {
       pen.box(x, y, w, h, radius, { fill: tint(now, k < this.scene.frameCount ? 0.05 : 0.16) });
-      ring(pen, x, y, w, h, radius, now, 3);
-      pointer(pen, x - 3, y + Math.min(h, HEADER) / 2, now, theme.surface);
+      ring(pen, x, y, w, h, radius, now, 3, gap);
+      pointer(pen, x - gap, y + Math.min(h, HEADER) / 2, now, theme.surface);
     }
     if (stops.has(item)) dot(pen, x, y, theme.category("norm"), theme.surface);
     if (blamed.has(item)) warning(pen, x + w, y, fault, theme.surface);

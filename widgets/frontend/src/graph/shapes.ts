@@ -27,8 +27,8 @@ export function arrow(pen: Pen, x: number, y: number): void {
   pen.line(x, y);
 }
 
-export function ring(pen: Pen, x: number, y: number, w: number, h: number, radius: number, color: string, width = 2): void {
-  pen.box(x - 3, y - 3, w + 6, h + 6, radius + 3, { stroke: color, width });
+export function ring(pen: Pen, x: number, y: number, w: number, h: number, radius: number, color: string, width = 2, gap = 3): void {
+  pen.box(x - gap, y - gap, w + 2 * gap, h + 2 * gap, radius + gap, { stroke: color, width });
 }
 
 /** The coloured left edge of an op: its category. */

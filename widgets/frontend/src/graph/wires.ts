@@ -4,13 +4,9 @@ import { PIECE, PieceFlag, type Scene } from "./scene";
 import type { Focus } from "./trace";
 
 export class Wires {
-  private readonly leaving = new Map<number, number[]>();
-  private readonly arriving = new Map<number, number[]>();
+  private joints: { leaving: Map<number, number[]>; arriving: Map<number, number[]> } | undefined;
 
-  constructor(private readonly scene: Scene) {
-    scene.pieceFrom.forEach((joint, p) => add(this.leaving, joint, p));
-    scene.pieceTo.forEach((joint, p) => add(this.arriving, joint, p));
-  }
+  constructor(private readonly scene: Scene) {}
 
   /** Pieces of the lines that start at a flagged item and end at one. */
   among(items: Uint8Array): Set<number> {
@@ -21,15 +17,15 @@ export class Wires {
       if (pieceFrom[p] >= 0 && items[pieceFrom[p]]) starts.push(p);
       if (pieceTo[p] >= 0 && items[pieceTo[p]]) ends.push(p);
     }
-    const back = this.follow(ends, pieceFrom, this.arriving);
-    return new Set([...this.follow(starts, pieceTo, this.leaving)].filter((p) => back.has(p)));
+    const back = this.follow(ends, pieceFrom, "arriving");
+    return new Set([...this.follow(starts, pieceTo, "leaving")].filter((p) => back.has(p)));
   }
 
   /** The line that a piece belongs to: back to the item it comes from and on to the items it reaches. */
   route(piece: number): { pieces: Set<number>; from: number[]; to: number[] } {
     const { pieceFrom, pieceTo } = this.scene;
-    const back = this.follow([piece], pieceFrom, this.arriving);
-    const on = this.follow([piece], pieceTo, this.leaving);
+    const back = this.follow([piece], pieceFrom, "arriving");
+    const on = this.follow([piece], pieceTo, "leaving");
     const ends = (pieces: Set<number>, joints: Int32Array): number[] => [...new Set([...pieces].map((p) => joints[p]).filter((item) => item >= 0))];
     return { pieces: new Set([...back, ...on]), from: ends(back, pieceFrom), to: ends(on, pieceTo) };
   }
@@ -39,7 +35,10 @@ export class Wires {
   }
 
   /** Goes from piece to piece through bends and ports, and stops at items. */
-  private follow(pieces: number[], far: Int32Array, next: Map<number, number[]>): Set<number> {
+  private follow(pieces: number[], far: Int32Array, side: "leaving" | "arriving"): Set<number> {
+    // Built when the first line is followed: a large drawing opens sooner without.
+    this.joints ??= { leaving: grouped(this.scene.pieceFrom), arriving: grouped(this.scene.pieceTo) };
+    const next = this.joints[side];
     const found = new Set(pieces);
     const pending = [...pieces];
     for (let p = pending.pop(); p !== undefined; p = pending.pop()) {
@@ -69,10 +68,16 @@ export class Wires {
   }
 }
 
-function add(lists: Map<number, number[]>, key: number, value: number): void {
-  const list = lists.get(key);
-  if (list) list.push(value);
-  else lists.set(key, [value]);
+/** The pieces at each bend or port. */
+function grouped(ends: Int32Array): Map<number, number[]> {
+  const lists = new Map<number, number[]>();
+  ends.forEach((joint, p) => {
+    if (joint >= 0) return; // lines are not followed through items
+    const list = lists.get(joint);
+    if (list) list.push(p);
+    else lists.set(joint, [p]);
+  });
+  return lists;
 }
 
 function toSegment(x: number, y: number, x0: number, y0: number, x1: number, y1: number): number {
