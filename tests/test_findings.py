@@ -51,6 +51,13 @@ class Curved(Scaled):
         return (gs[0] * (3.0 * xs[0]),)
 
 
+class Constant(Scaled):
+    """A vjp where the output does not depend on the input."""
+
+    def forward(self, x: Any) -> Any:
+        return 0 * x + 1
+
+
 class Transposed(Scaled):
     """A vjp that forgets to transpose."""
 
@@ -115,6 +122,7 @@ def model(op: gw.Op, value: Any) -> tuple[gw.Graph, gw.Tensor]:
         (Scaled(factor=-1.0), POINTS, "of the wrong sign"),
         (Scaled(factor=0.0), POINTS, "zero"),
         (NotANumber(), POINTS, "not a number"),
+        (Constant(), POINTS, "not zero, as it should be"),
         (Transposed(), POINTS[:, :2], "transposed"),
         (Conjugate(), POINTS + 1j * POINTS[::-1], "the conjugate of what it should be"),
         (Curved(), POINTS, ""),

@@ -13,6 +13,7 @@ import pytest
 import gradwright as gw
 from gradwright.debug.report import VERDICTS
 from gradwright.errors import FeedError, GradientError, GradwrightError, GraphError
+from gradwright_widgets._check_rows import worst_elements
 from gradwright_widgets.gradcheck_panel import SAVED_CURVES, CheckPanel, GradCheckPanel
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -457,6 +458,15 @@ def test_a_saved_page_has_maps_and_the_worst_curves(bad_cap):
     assert set(curves) == {"hidden/w", "hidden/b", "w2"} and len(curves) <= SAVED_CURVES
     assert all("$bytes" not in str(m["content"]) for m in saved(panel.to_html())["messages"])
     assert "check.map" not in [m[0]["kind"] for m in panel.new_view_messages()]
+
+
+def test_every_parameter_has_one_of_the_curves(bad_cap):
+    g, feeds = model(bad_cap())
+    report = gw.gradient_check(g, "loss", feeds)
+    found = worst_elements(report, 5)
+    assert {name for name, _, _ in found[:3]} == {"hidden/w", "hidden/b", "w2"}
+    assert found[2][0] == "w2" and {name for name, _, _ in found[3:]} == {"hidden/w"}
+    assert len(worst_elements(report, 100)) == 12 + 3 + 1
 
 
 def test_names_stay_text():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Sequence
@@ -15,11 +14,11 @@ import traitlets
 
 from gradwright import Graph, Tensor, gradient_check
 from gradwright.debug import LossCurve, ParameterCheck, Report
-from gradwright.debug.report import VERDICTS
 from gradwright.errors import GradwrightError, GraphError
 
 from ._base import Message, float64, handles, int32
 from ._bound import GraphWidget
+from ._check_rows import CheckProgress, described, planned_row, worst_elements
 from ._pace import Pace
 
 PER_SECOND = 10
@@ -61,7 +60,7 @@ class CheckPanel(GraphWidget):
     def __init__(
         self, graph: Graph, trainer: Any = None, *, report: Report | None = None, **options: Any
     ) -> None:
-        self._check = _Progress()
+        self._check = CheckProgress()
         self._check_lock = threading.RLock()
         self._check_pace = Pace(self._send_check, PER_SECOND)
         self._check_work = self.background("the gradient check")
@@ -102,8 +101,8 @@ class CheckPanel(GraphWidget):
         limit = self.check_limit if max_per_param is ... else max_per_param
         if self._check_work.busy:
             raise GradwrightError("a gradient check is running already", hint="stop it first")
-        found = _Progress(self._check.run + 1, feeds=_describe(feeds), training=mode)
-        found.planned = [_planned(t) for t in chosen]
+        found = CheckProgress(self._check.run + 1, feeds=described(feeds), training=mode)
+        found.planned = [planned_row(t) for t in chosen]
         self._begin_check(found)
         self.check_limit, self.check_training = limit, mode
         options: dict[str, Any] = {
@@ -152,9 +151,9 @@ class CheckPanel(GraphWidget):
         if self._check_work.busy:
             raise GradwrightError("a gradient check is running", hint="stop it first")
         at = None if report is None else report.occasion
-        found = _Progress(self._check.run + 1)
+        found = CheckProgress(self._check.run + 1)
         if at is not None:
-            found.feeds, found.training = _describe(at.feeds), at.training
+            found.feeds, found.training = described(at.feeds), at.training
         found.report = report
         self._begin_check(found)
         self._end_check("" if report is None else "stopped" if report.stopped else "done")
@@ -180,7 +179,7 @@ class CheckPanel(GraphWidget):
                 found.append(self._graph[item] if isinstance(item, str) else item)
         return found
 
-    def _begin_check(self, found: _Progress) -> None:
+    def _begin_check(self, found: CheckProgress) -> None:
         with self._check_lock:
             self._check = found
             self._check_curves.clear()
@@ -389,138 +388,6 @@ class GradCheckPanel(CheckPanel):
     height = traitlets.Int(600, min=320, max=4000, help="Height in pixels.").tag(sync=True)
 
 
-class _Progress:
-    """What is known of one check, and which of it the pages have."""
-
-    def __init__(self, run: int = 0, feeds: str = "", training: bool = False) -> None:
-        self.run, self.feeds, self.training = run, feeds, training
-        self.report: Report | None = None
-        self.planned: list[dict[str, Any]] = []
-        self.error: Exception | None = None
-        self.done, self.total, self.name = 0, 0, ""
-        self.began, self.seconds = time.monotonic(), 0.0
-        self._sent_nodes = 0
-        self._sent_rows: dict[str, tuple[int, bool]] = {}
-
-    def watch(self, report: Report) -> None:
-        """Take the report that will grow."""
-        self.report = report
-
-    def message(self, *, everything: bool) -> Message:
-        """Return all rows, or those that are new."""
-        report = None if self.report is None else self.report.copy()
-        parameters = {} if report is None else report.parameters
-        nodes = [] if report is None else report.nodes
-        first = 0 if everything else self._sent_nodes
-        rows = [_row(p) for p in parameters.values() if everything or self._is_new(p)]
-        if everything or not self._sent_rows:
-            rows += [row for row in self.planned if row["name"] not in parameters]
-        self._sent_nodes = len(nodes)
-        self._sent_rows = {p.name: _state(p) for p in parameters.values()}
-        findings = [] if report is None or self.error is not None else report.findings
-        if not self.seconds:  # while it runs there is nothing to say about the whole
-            findings = [f for f in findings if f.verdict != "ok"]
-        return {
-            "kind": "check",
-            "run": self.run,
-            "loss": "" if report is None else report.loss,
-            "value": "" if report is None else f"{report.value:.6g}",
-            "feeds": self.feeds,
-            "training": self.training,
-            "done": self.done,
-            "total": self.total,
-            "name": self.name,
-            "seconds": self.seconds or time.monotonic() - self.began,
-            "curves": report is not None and report.occasion is not None,
-            "error": "" if self.error is None else str(self.error),
-            "findings": [vars(f) | {"nodes": list(f.nodes)} for f in findings],
-            "parameters": rows,
-            "first": first,
-            "nodes": [
-                {
-                    "name": n.name, "op": n.op, "verdict": n.verdict, "reason": n.reason,
-                    "where": n.where, "error": _error(n.relative_error), "seconds": n.seconds,
-                }
-                for n in nodes[first:]
-            ],
-        }, []  # fmt: skip
-
-    def _is_new(self, p: ParameterCheck) -> bool:
-        return self._sent_rows.get(p.name) != _state(p)
-
-
-def worst_elements(report: Report, most: int) -> list[tuple[str, tuple[int, ...], str]]:
-    """Return name, index and part of the elements most worth a look, at most ``most``.
-
-    First the worst of every parameter, then what is wrong, noisy or at a kink.
-    """
-    checks = [p.worst for p in report.parameters.values() if p.worst is not None]
-    checks += [e for p in report.parameters.values() for e in p.troubles]
-    for p in report.parameters.values():
-        if p.worst is not None and p.worst.index is None and p.checked:
-            first = np.unravel_index(int(np.flatnonzero(p.verdicts)[0]), p.verdicts.shape)
-            part = "real"
-            checks.append(type(p.worst)(p.name, tuple(map(int, first)), part, p.worst.comparison))
-    ranked = sorted(checks, key=lambda e: -VERDICTS.index(e.verdict))
-    found = {(e.parameter, e.index, e.part): None for e in ranked if e.index is not None}
-    return [(name, index, part) for name, index, part in found if index is not None][:most]
-
-
 def _key(name: str, index: int | Sequence[int], part: str) -> str:
     at = (index,) if isinstance(index, int) else tuple(index)
     return repr((name, at, part))
-
-
-def _state(p: ParameterCheck) -> tuple[int, bool]:
-    return p.checked, p.direction is not None
-
-
-def _row(p: ParameterCheck) -> dict[str, Any]:
-    told = (p.verdicts != 0) & (p.verdicts != VERDICTS.index("kink"))  # at a kink two are right
-    errors = p.errors()[told]
-    worst = float(np.max(errors, initial=0.0))
-    if p.direction is not None and p.direction.verdict not in ("ok", "kink"):
-        worst = float(np.maximum(worst, p.direction.comparison.relative_error))
-    return {
-        "name": p.name,
-        "shape": list(p.verdicts.shape),
-        "size": p.verdicts.size,
-        "checked": p.checked,
-        "direction": p.direction is not None,
-        "kinks": p.count("kink"),
-        "error": _error(worst),
-        "verdict": p.verdict,
-        "where": p.where,
-        "troubles": [
-            {"index": list(e.index), "part": e.part, "verdict": e.verdict, "text": _brief(e)}
-            for e in p.troubles[:SAVED_CURVES]
-            if e.index is not None
-        ],
-    }
-
-
-def _planned(t: Tensor) -> dict[str, Any]:
-    size = math.prod(t.shape) if t.spec.is_concrete else 0
-    return {
-        "name": t.name, "shape": [d if isinstance(d, int) else str(d) for d in t.shape],
-        "size": size, "checked": 0, "direction": False, "kinks": 0, "error": 0.0,
-        "verdict": "unchecked", "where": t.node.where, "troubles": [],
-    }  # fmt: skip
-
-
-def _brief(e: Any) -> str:
-    c = e.comparison
-    return f"{c.analytic:.4g}, measured {c.numeric:.4g}"
-
-
-def _error(x: float) -> float | None:
-    return x if math.isfinite(x) else None
-
-
-def _describe(feeds: Any) -> str:
-    """Return what a check runs on in a few words: ``x 8 × 64, t 8``."""
-    parts = []
-    for key, value in feeds.items():
-        shape = " × ".join(map(str, np.shape(value))) or "scalar"
-        parts.append(f"{key if isinstance(key, str) else key.name} {shape}")
-    return ", ".join(parts)

@@ -23,6 +23,8 @@ from ..graph import Constant, Graph, Node, Source, Tensor, ancestors
 from ..graph.expand import run_nodes, stand_in
 from ..op import ZERO, NotDifferentiable, Op, run_forward
 from ..spec import TensorSpec, is_floating, spec_of
+from .causes import TRIALS, cause
+from .directions import draw_direction, inner, normal_like
 from .float64 import FIXED, Calls, inside, known_specs
 from .numeric import (
     NARROW,
@@ -206,7 +208,7 @@ class LocalCheck:
         """Return ⟨vjp(g), v⟩ for each input."""
         with np.errstate(all="ignore"):
             found = self.vjp(self.xs, self.ys, gs, self.training)
-        return {i: _inner(v, found[i]) for i, v in self.directions.items()}
+        return {i: inner(v, found[i]) for i, v in self.directions.items()}
 
     def forward(self, t: float, directions: Mapping[int, Array]) -> Sequence[Array]:
         """Return the outputs at x + t·v; NaN where the op has no value there."""
@@ -219,7 +221,7 @@ class LocalCheck:
     def at(self, t: float, directions: Mapping[int, Array], gs: Sequence[Array]) -> float:
         """Return ⟨g, f(x + t·v)⟩."""
         ys = self.forward(t, directions)
-        return sum(_inner(gs[i], ys[i]) for i in self.outputs)
+        return sum(inner(gs[i], ys[i]) for i in self.outputs)
 
     @functools.cached_property
     def jitter(self) -> list[Sequence[Array]]:
@@ -278,58 +280,23 @@ class LocalCheck:
         return self._between(i, kinks), kinks
 
     def cause(self, i: int, gs: Sequence[Array]) -> str:
-        """Say what a wrong cotangent is, if it can be told; "" if not.
-
-        Every guess must hold along four directions of its own. With one number left free, as for a
-        factor, three are left to refute it.
-        """
+        """Say what a wrong cotangent is, if it can be told; "" if not."""
         x = self.xs[i]
         assert x is not None  # or there would be nothing to compare
+        rng = self.rng.spawn(1)[0]
+        along = [draw_direction(x, rng) for _ in range(TRIALS)]
         with np.errstate(all="ignore"):
             cotangents = self.vjp(self.xs, self.ys, gs, self.training)
-        found = cotangents[i]
-        if np.isnan(found).any():
-            return "not a number"
-        if np.isinf(found).any():
-            return "infinite"
-        if not found.any():
-            return "zero"
-        rng = self.rng.spawn(1)[0]
-        along = [draw_direction(x, rng) for _ in range(4)]
-        slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
-        right = np.array([s.value for s in slopes])
-        slack = 1e-4 * np.abs(right).max() + 3 * max(s.error for s in slopes)
-
-        def along_all(cotangent: Array) -> Array:
-            return np.array([_inner(v, cotangent) for v in along])
-
-        def holds(values: Array) -> bool:
-            return bool((np.abs(values - right) <= slack).all())
-
-        exact = along_all(found)
-        factor = float(exact @ right / (exact @ exact))
-        if factor and holds(factor * exact):
-            share = 1 / factor
-            return (
-                "of the wrong sign"
-                if abs(share + 1) < 1e-4
-                else f"{share:.5g} times what it should be"
-            )
-        if np.iscomplexobj(found) and holds(along_all(found.conj())):
-            return "the conjugate of what it should be"
-        if found.ndim >= 2 and found.shape[-1] == found.shape[-2] and holds(along_all(found.mT)):
-            return "transposed"
-        for other, cotangent in cotangents.items():
-            if other != i and cotangent.shape == found.shape and holds(along_all(cotangent)):
-                return f"what {self.label(other)} should get"
-        return ""
+            slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
+            others = {self.label(k): g for k, g in cotangents.items() if k != i}
+            return cause(cotangents[i], others, along, slopes)
 
     def _slope(
         self, directions: Mapping[int, Array], gs: Sequence[Array], exact: float
     ) -> Comparison:
-        magnitude = sum(_inner(np.abs(gs[k]), np.abs(self.ys[k])) for k in self.outputs)
+        magnitude = sum(inner(np.abs(gs[k]), np.abs(self.ys[k])) for k in self.outputs)
         for ys in self.jitter:
-            spread = abs(sum(_inner(gs[k], ys[k] - self.ys[k]) for k in self.outputs))
+            spread = abs(sum(inner(gs[k], ys[k] - self.ys[k]) for k in self.outputs))
             magnitude = max(magnitude, rounding(spread))
         return compare(
             lambda t: self.at(t, directions, gs), exact, magnitude=magnitude, rtol=self.rtol
@@ -453,32 +420,3 @@ def _forward(
         return [held[i] for i in outs]
 
     return run
-
-
-def draw_direction(x: Array, rng: np.random.Generator) -> Array:
-    """Draw a direction in which every element of ``x`` moves by about its size.
-
-    Elements smaller than the median count as if they were as large; those not finite stay.
-    """
-    finite = np.isfinite(x)
-    size = np.where(finite, np.abs(x), 0.0)
-    return np.where(finite, normal_like(x, rng) * np.maximum(size, typical_size(x)), 0)
-
-
-def typical_size(x: Array) -> float:
-    """Return the median size of the elements that are neither 0 nor infinite; 1 without any."""
-    size = np.abs(x[np.isfinite(x) & (x != 0)])
-    middle = size.size // 2
-    return float(np.partition(size, middle)[middle]) if size.size else 1.0
-
-
-def normal_like(x: Array, rng: np.random.Generator) -> Array:
-    """Draw standard normals of the shape of ``x``, complex ones where ``x`` is complex."""
-    drawn: Array = np.asarray(rng.standard_normal(x.shape))
-    return drawn + 1j * rng.standard_normal(x.shape) if np.iscomplexobj(x) else drawn
-
-
-def _inner(a: Array, b: Array) -> float:
-    """Return Re Σ conj(a)·b over the elements where a is not 0."""
-    used = a != 0
-    return float(np.vdot(a[used], b[used]).real)

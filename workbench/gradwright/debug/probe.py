@@ -15,7 +15,7 @@ from ..gradient import gradients
 from ..graph import Tensor, ancestors
 from ..graph.expand import run_nodes
 from ..spec import is_floating, kind
-from .blame import draw_direction, typical_size
+from .directions import draw_direction, typical_size
 from .float64 import Float64Run, Function
 from .numeric import (
     NARROW,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..debug.blame import LocalCheck, normal_like
+from ..debug.blame import LocalCheck
+from ..debug.directions import normal_like
 from ..debug.numeric import compare
 from ..gradient import gradients
 from ..graph import ancestors

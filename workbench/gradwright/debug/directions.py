@@ -1,0 +1,38 @@
+"""Random directions and cotangents of a size that suits what they move, and their products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def draw_direction(x: Array, rng: np.random.Generator) -> Array:
+    """Draw a direction in which every element of ``x`` moves by about its size.
+
+    Elements smaller than the median count as if they were as large; those not finite stay.
+    """
+    finite = np.isfinite(x)
+    size = np.where(finite, np.abs(x), 0.0)
+    return np.where(finite, normal_like(x, rng) * np.maximum(size, typical_size(x)), 0)
+
+
+def typical_size(x: Array) -> float:
+    """Return the median size of the elements that are neither 0 nor infinite; 1 without any."""
+    size = np.abs(x[np.isfinite(x) & (x != 0)])
+    middle = size.size // 2
+    return float(np.partition(size, middle)[middle]) if size.size else 1.0
+
+
+def normal_like(x: Array, rng: np.random.Generator) -> Array:
+    """Draw standard normals of the shape of ``x``, complex ones where ``x`` is complex."""
+    drawn: Array = np.asarray(rng.standard_normal(x.shape))
+    return drawn + 1j * rng.standard_normal(x.shape) if np.iscomplexobj(x) else drawn
+
+
+def inner(a: Array, b: Array) -> float:
+    """Return Re Σ conj(a)·b over the elements where a is not 0."""
+    used = a != 0
+    return float(np.vdot(a[used], b[used]).real)
