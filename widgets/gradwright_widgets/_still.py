@@ -96,8 +96,8 @@ def parameter_html(
     left = len(parameters(graph)) - len(rows)
     if left:
         rows.append([f"{left:,} more", *[""] * (4 + len(shown))])
-    words = {"gradient_norm": "gradient norm", "ratio": "update : parameter"}
-    head = ["parameter", "shape", "type", "count", *(words.get(c, c) for c in shown), "training"]
+    titles = {"gradient_norm": "gradient norm", "ratio": "update : parameter"}
+    head = ["parameter", "shape", "type", "count", *(titles.get(c, c) for c in shown), "training"]
     return html_table(head, rows)
 
 
