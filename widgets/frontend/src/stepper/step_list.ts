@@ -3,7 +3,7 @@
 import type { Cleanup } from "../ui/afm";
 import { element, everyFrame } from "../ui/dom";
 import { shapeText } from "../ui/format";
-import { flawText, spanText, type Row, type Stepping, type Steps } from "./steps";
+import { dimsText, flawText, spanText, type Row, type Stepping, type Steps } from "./steps";
 
 const ROW = 26;
 const HEAD = 24;
@@ -136,7 +136,7 @@ export class StepList {
       element("span", { class: "gw-step-mark" }),
       element("span", { class: "gw-step-name" }, element("bdi", {}, steps.names[index])),
       element("span", { class: "gw-step-op" }, steps.op(index)),
-      element("span", { class: "gw-step-shape" }, shape ? shapeText(shape) : steps.spec(index).replace(/^\w+/, "")),
+      element("span", { class: "gw-step-shape" }, shape ? shapeText(shape) : dimsText(steps.spec(index))),
       element("span", { class: "gw-step-value" }),
     );
     const value = row.lastElementChild!;

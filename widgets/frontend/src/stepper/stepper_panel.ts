@@ -38,8 +38,8 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
   };
   const move = (verb: string): void => {
     const { mode, focus } = state();
-    if (mode === "empty" || commands.get(verb)?.disabled) return;
     if (mode === "running") return void (verb === "run" && ask(model, "stepper.stop"));
+    if (mode === "empty" || commands.get(verb)?.disabled) return;
     const name = verb === "run_to" ? selected() || (focus?.name ?? "") : verb === "into_gradient" ? selected() : "";
     if (!player?.move(verb, name)) ask(model, "stepper.move", { verb, name });
   };

@@ -124,6 +124,12 @@ export function spanText(low: number | null, high: number | null): string {
   return low === high ? compact(low) : `${compact(low)} … ${compact(high)}`;
 }
 
+/** `B × 64` out of `f32[B, 64]`. */
+export function dimsText(spec: string): string {
+  const dims = spec.slice(spec.indexOf("[") + 1, -1);
+  return dims ? dims.replaceAll(", ", " × ") : "scalar";
+}
+
 /** `3 NaN, 1 Inf`, or nothing. */
 export function flawText(nan: number, inf: number): string {
   return [nan ? `${nan.toLocaleString("en")} NaN` : "", inf ? `${inf.toLocaleString("en")} Inf` : ""].filter(Boolean).join(", ");
