@@ -173,7 +173,8 @@ test("overlays: awkward numbers stay off the scale", () => {
   const flat = Overlay.of(model, "overlay", given(model, { p: 2, loss: 2 }))!;
   assert.deepEqual([flat.place(2), flat.marks()], [0.5, []]);
   const none = Overlay.of(model, "overlay", given(model, {}))!;
-  assert.equal(none.shades(true).size, 0);
+  assert.deepEqual([none.shades(true).size, none.empty, flat.empty], [0, true, false]);
+  assert(Overlay.of(model, "overlay", given(model, { x: 0, t: -2 }, "log"))!.empty, "nothing that a logarithm has");
 });
 
 test("ramps: lightness runs one way, and every shade carries readable ink", () => {

@@ -20,6 +20,8 @@ export interface OverlaySpec {
 }
 
 export class Overlay {
+  /** No item has a value that the scale can show. */
+  readonly empty: boolean;
   readonly low: number;
   readonly high: number;
 
@@ -31,7 +33,8 @@ export class Overlay {
       low = Math.min(low, value);
       high = Math.max(high, value);
     }
-    if (low > high) [low, high] = scale === "log" ? [1, 1] : [0, 0];
+    this.empty = low > high;
+    if (this.empty) [low, high] = [0, 0];
     if (scale === "diverging") [low, high] = [-Math.max(-low, high), Math.max(-low, high)];
     this.low = low;
     this.high = high;
@@ -82,7 +85,7 @@ export class Overlay {
   /** Round values between the ends of the scale. */
   marks(): number[] {
     const { low, high } = this;
-    if (low === high) return [];
+    if (this.empty || low === high) return [];
     if (this.scale === "diverging") return [0];
     if (this.scale === "linear") return ticks(low, high, 4);
     const first = Math.ceil(Math.log10(low));

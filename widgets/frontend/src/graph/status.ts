@@ -111,6 +111,7 @@ function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[] {
 
 /** The scale of an overlay: its title, a bar of its colours, and the values along it. */
 function scaleBar(overlay: Overlay, dark: boolean): HTMLElement {
+  if (overlay.empty) return element("span", { class: "gw-scale" }, `${overlay.title}: nothing to show`);
   const bar = element("span", { class: "gw-scale-bar" });
   bar.style.background = `linear-gradient(to right, ${overlay.ramp(dark).filter((_, k) => k % 7 === 0).map(({ fill }) => fill).join(", ")})`;
   const body = element("span", { class: "gw-scale-body" }, bar, element("span", { "data-end": "low" }, short(overlay.low)));
