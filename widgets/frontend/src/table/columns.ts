@@ -28,18 +28,18 @@ const shown = (value: number, exponent = 0.01): string => {
   return size > 0 && size < exponent ? value.toExponential(1).replaceAll("-", "−") : compact(value, 3);
 };
 
-/** Norm of all members together. */
-function joint(row: Row, store: StatisticsStore, column: NumberColumn): number {
-  const known = row.members.map(({ name }) => store.number(name, column)).filter((value) => !Number.isNaN(value));
+/** Norm of several parameters together, as far as they are known. */
+function joint(members: readonly Parameter[], store: StatisticsStore, column: NumberColumn): number {
+  const known = members.map(({ name }) => store.number(name, column)).filter((value) => !Number.isNaN(value));
   return known.length ? Math.hypot(...known) : NaN;
 }
 
-/** The ratio of a group is that of its members together. */
-export function ratioOf(row: Row, store: StatisticsStore): number {
-  if (row.parameter) return store.number(row.parameter.name, "ratio");
-  if (row.members.every(({ name }) => Number.isNaN(store.number(name, "ratio")))) return NaN;
-  const update = joint(row, store, "update_norm");
-  return update === 0 ? 0 : update / joint(row, store, "norm");
+/** The ratio of a group is that of its trained members together. */
+export function ratioOf({ parameter, members }: Row, store: StatisticsStore): number {
+  if (parameter) return store.number(parameter.name, "ratio");
+  const trained = members.filter(({ name }) => !Number.isNaN(store.number(name, "ratio")));
+  const update = joint(trained, store, "update_norm");
+  return update === 0 ? 0 : update / joint(trained, store, "norm");
 }
 
 /** An arrow says which side of the usual band a ratio is on. */
@@ -76,12 +76,12 @@ export const COLUMNS: readonly Column[] = [
   moment("std", "Std", "Standard deviation of the values"),
   {
     name: "norm", title: "Norm", hint: "Euclidean norm of the values, ‖w‖", width: 70, isNumber: true,
-    text: (row, store) => shown(joint(row, store, "norm")),
+    text: (row, store) => shown(joint(row.members, store, "norm")),
     rank: (parameter, store) => store.number(parameter.name, "norm"),
   },
   {
     name: "gradient_norm", title: "Gradient norm", hint: "Norm of the gradient before clipping, ‖g‖, over the steps", width: 136, isNumber: true, history: "gradient_norm",
-    text: (row, store) => shown(joint(row, store, "gradient_norm")),
+    text: (row, store) => shown(joint(row.members, store, "gradient_norm")),
     rank: (parameter, store) => store.number(parameter.name, "gradient_norm"),
   },
   {

@@ -71,6 +71,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
   const views = new Map<string, RowView>();
   const menu = mountColumnMenu(toolbar, root, model, () => columns.map(({ name }) => name));
   const frame = everyFrame(draw);
+  const rowsFrame = everyFrame(drawRows);
 
   // -- what is shown --------------------------------------------------------------------------------------------------
 
@@ -286,7 +287,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
   cleanup.dom(scroll, "pointerleave", unpoint);
   cleanup.dom(scroll, "scroll", () => {
     unpoint();
-    frame.request();
+    rowsFrame.request();
   });
   cleanup.dom(scroll, "pointermove", (event) => {
     const target = event.target as Element;
@@ -363,6 +364,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model): () => void
   cleanup.add(() => {
     resized.disconnect();
     frame.cancel();
+    rowsFrame.cancel();
     menu.remove();
     root.remove();
   });
