@@ -354,7 +354,7 @@ def test_empty_arrays_are_shown_as_empty(shape):
     content, buffers = view._tensor_message()
     assert "part" not in content
     assert buffers == []
-    assert content["shape"] == list(shape)
+    assert (content["shape"], content["every"]) == (list(shape), 1)
     assert "empty" in view.to_svg()
     json.dumps(content, allow_nan=False)
 
@@ -519,6 +519,10 @@ def test_a_saved_page_holds_every_value_below_a_megabyte():
     assert small._tensor_message()[0]["part"]["fields"] != ["value"]
     (message,) = small.new_view_messages()
     np.testing.assert_array_equal(picture(message)[0, 0], small.tensor_value())
+    deep = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    content, buffers = TensorView(deep, "[1]").new_view_messages()[0]
+    assert content["whole"] == "f4"
+    assert buffers[1].tobytes() == deep.tobytes()
     large = TensorView(np.zeros((500, 500)))
     assert large.new_view_messages()[0][0]["part"]["fields"] == ["min", "max", "mean"]
 

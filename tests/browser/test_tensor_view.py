@@ -50,7 +50,7 @@ thread.start()
 
 STOP = """
 trainer.stop(); thread.join(30)
-view.show_tensor(stack[0, 0], name="exact")
+view.show_tensor(stack, "[1, 2]", name="exact")
 view.to_html("tensor.html")
 live.close(); view.close()
 note("closed", threads=[t.name for t in threading.enumerate()])
@@ -143,7 +143,9 @@ def test_a_tensor_is_explored(page, lab, screens):
 
     # A saved page works without a kernel.
     view.goto((lab.root / "tensor.html").as_uri())
-    drawn("exact[:, :]")
-    view.mouse.move(*place(3, 4))
-    says(r"\[3, 4\]\s+19")
+    drawn("exact[1, 2, :, :]")
+    panel.get_by_label("Index of axis 0").fill("0")
+    drawn("exact[0, 2, :, :]")
+    view.mouse.move(*place(0, 2, 3, 4))
+    says(r"\[0, 2, 3, 4\]\s+59")
     assert field.is_disabled()

@@ -67,7 +67,7 @@ def sample(array: Array, most: int) -> tuple[Array, int]:
         longest = max(range(array.ndim), key=lambda k: array.shape[k] / steps[k])
         steps[longest] += 1
     view = array[tuple(slice(None, None, s) for s in steps)]
-    return view, round(array.size / max(1, view.size))
+    return view, max(1, round(array.size / max(1, view.size)))
 
 
 # -- the cells of a picture ------------------------------------------------------------------------

@@ -204,7 +204,7 @@ class Sheet:
             "fields": list(FIELDS[: len(numbers)]) if reduced else ["value"],
             "every": every,
         }
-        kind = "f4" if _fits_f4(numbers, self.array.dtype, reduced) else "f8"
+        kind = _reduced_type(numbers) if reduced else wire_type(self.array.dtype)
         return {**facts, "type": kind}, numbers.astype(f"<{kind}")
 
     def describe(self, tile: int, window: Window, part: Real) -> tuple[str, str]:
@@ -260,11 +260,18 @@ def _checked(plane: Sequence[int], rank: int) -> tuple[int, int]:
     return rows, columns
 
 
-def _fits_f4(numbers: Array, dtype: np.dtype[Any], reduced: bool) -> bool:
-    """Whether float32 holds the cells: exactly for values, in its range for reduced ones."""
-    if not reduced:
-        small = dtype.itemsize <= (8 if dtype.kind == "c" else 4 if dtype.kind not in "iu" else 2)
-        return small
+def wire_type(dtype: np.dtype[Any]) -> str:
+    """Return the float type that the page gets values in, which holds them exactly if one does.
+
+    >>> [wire_type(np.dtype(name)) for name in ("float16", "complex64", "int16", "int32")]
+    ['f4', 'f4', 'f4', 'f8']
+    """
+    room = {"c": 8, "i": 2, "u": 2}.get(dtype.kind, 4)
+    return "f4" if dtype.itemsize <= room else "f8"
+
+
+def _reduced_type(numbers: Array) -> str:
+    """Float32 is enough for a colour, where it has the range."""
     sizes = np.abs(numbers[:3])
     sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    return not sizes.size or bool(sizes.max() < 1e38 and sizes.min() > 1e-37)
+    return "f4" if not sizes.size or (sizes.max() < 1e38 and sizes.min() > 1e-37) else "f8"

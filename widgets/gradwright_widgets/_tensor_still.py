@@ -111,7 +111,10 @@ def _picture(
                 y = top + (row * (tall + gap) + i) * unit_y
                 cell = f"M{x:.1f} {y:.1f}h{unit_x:.2f}v{unit_y:.2f}h{-unit_x:.2f}z"
                 paths.setdefault(color, []).append(cell)
-    return [f'<path d="{"".join(cells)}" fill="{color}"/>' for color, cells in paths.items()]
+    return [
+        f'<path d="{"".join(cells)}" fill="{color}" shape-rendering="crispEdges"/>'
+        for color, cells in paths.items()
+    ]
 
 
 def _color(cells: Array, summary: Summary) -> str:

@@ -18,7 +18,7 @@ from gradwright.train import Record
 from ._base import Message, handles
 from ._bound import GraphWidget
 from ._reduction import Summary, histogram, real_part, sample, summarize
-from ._sheet import LITERAL, READ, Sheet, as_array, index_text, literal, type_name
+from ._sheet import LITERAL, READ, Sheet, as_array, index_text, literal, type_name, wire_type
 from ._slicing import Index, SliceError, default_index, part_text, read_index
 from ._still import html_table
 from ._tensor_still import statistics, tensor_svg
@@ -302,6 +302,9 @@ class TensorPanel(GraphWidget):
                     sheet.whole(), real, complete=small, exact=self.tensor_exact
                 )
                 buffers.append(memoryview(cells.tobytes()))
+                if complete and array.ndim > 2 and array.size * 8 <= STORED:
+                    facts["whole"] = wire_type(array.dtype)  # a page without a kernel cuts it anew
+                    buffers.append(memoryview(real(array).astype(f"<{facts['whole']}").tobytes()))
             small = sheet.slice.size <= LITERAL
             return {
                 **facts,

@@ -33,8 +33,8 @@ export function toggle(model: Model, updates: (() => void)[], path: string, labe
   return node;
 }
 
-/** Builds the controls into `root`; `say` tells what was copied. */
-export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup, say: (text: string) => void): Controls {
+/** Builds the controls into `root`; `say` tells what was copied, `recut` moves a slice without a kernel. */
+export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup, say: (text: string) => void, recut: (axis: number, at: number) => void): Controls {
   const saved = isSaved(model);
   const updates: (() => void)[] = [];
   let facts: TensorFacts | undefined;
@@ -129,6 +129,10 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
   let sliding: ReturnType<typeof setTimeout> | undefined;
   cleanup.add(() => clearTimeout(sliding));
   function moveTo(axis: number, at: number): void {
+    if (saved) {
+      recut(axis, at);
+      return;
+    }
     let k = -1;
     const text = facts!.parts.map((entry) => (entry !== "None" && ++k === axis ? String(at) : entry)).join(", ");
     clearTimeout(sliding);
@@ -143,7 +147,7 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
     if (sliders.dataset.form !== form) {
       sliders.dataset.form = form;
       sliders.replaceChildren(...wanted.map(({ axis, size }) => {
-        const range = element("input", { type: "range", min: 0, max: size - 1, step: 1, "aria-label": `Index of axis ${axis}`, disabled: saved });
+        const range = element("input", { type: "range", min: 0, max: size - 1, step: 1, "aria-label": `Index of axis ${axis}`, disabled: saved && !known?.whole });
         range.addEventListener("input", () => moveTo(axis, range.valueAsNumber));
         return element("label", { class: "gw-field" }, `axis ${axis}`, range, element("output", { class: "gw-code" }));
       }));

@@ -300,7 +300,7 @@ export class Heatmap {
     const found = this.find(cursor);
     if (!found) return;
     const at = this.place(cursor.tile, ...found.part.span(cursor));
-    const grow = Math.max(0, 5 - Math.min(at.width, at.height)) / 2 + 1;
+    const grow = Math.max(0, SIGN + 3 - Math.min(at.width, at.height)) / 2 + 1; // leaves a sign inside visible
     const { box } = this;
     if (at.x + at.width < box.x || at.x > box.x + box.width || at.y + at.height < box.y || at.y > box.y + box.height) return;
     for (const [color, width] of [[theme.surface, 4], [theme.accent, 2]] as const) {

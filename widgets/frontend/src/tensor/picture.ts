@@ -49,6 +49,8 @@ export interface TensorFacts {
   counts: number[];
   code: string;
   literal: string;
+  /** In a saved page the whole tensor, as numbers of this type, may be the second buffer. */
+  whole?: "f4" | "f8";
 }
 
 /** A row and column in one tile of the sheet. */
@@ -163,6 +165,22 @@ export function placeOf(facts: TensorFacts, index: readonly number[]): Place | u
   if (at.length < 2) return { tile: 0, row: 0, column: at[0] ?? 0 };
   const tile = at.reduce((sum, n, k) => (facts.plane.includes(k) ? sum : sum * facts.slice[k] + n), 0);
   return tile < facts.shown ? { tile, row: at[facts.plane[0]], column: at[facts.plane[1]] } : undefined;
+}
+
+/** Another slice, at another index of one axis, from the whole tensor: what the kernel does where there is one. */
+export function cut(facts: TensorFacts, whole: DataView, axis: number, at: number): [TensorFacts, DataView] {
+  let k = -1;
+  const parts = facts.parts.map((part) => (part !== "None" && ++k === axis ? String(at) : part));
+  const axes = facts.axes.map((entry, i) => (i === axis ? ([at, 0, -1] as [number, number, number]) : entry));
+  const next = { ...facts, parts, axes, index: `[${parts.join(", ")}]` };
+  const Numbers = facts.whole === "f4" ? Float32Array : Float64Array;
+  const all = new Numbers(whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.byteLength) as ArrayBuffer);
+  const out = new Numbers(facts.shown * facts.height * facts.width);
+  for (let i = 0; i < out.length; i++) {
+    const place = { tile: Math.floor(i / facts.width / facts.height), row: Math.floor(i / facts.width) % facts.height, column: i % facts.width };
+    out[i] = all[fullIndex(next, place).reduce((flat, n, d) => flat * facts.shape[d] + n, 0)];
+  }
+  return [next, new DataView(out.buffer)];
 }
 
 /** The place one cell of a part further, across the border between planes, too; the same place at the rim. */

@@ -10,7 +10,7 @@ import { Scale, type Palette } from "./colors";
 import { mountControls, type Problem } from "./controls";
 import { Heatmap } from "./heatmap";
 import { numberTable } from "./numbers";
-import { digits, fullIndex, Part, placeOf, step, type PartFacts, type Place, type TensorFacts } from "./picture";
+import { cut, digits, fullIndex, Part, placeOf, step, type PartFacts, type Place, type TensorFacts } from "./picture";
 import { mountSummary } from "./summary";
 import css from "./tensor.css";
 
@@ -33,6 +33,7 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   let facts: TensorFacts | undefined; // only with a value; `latest` also without
   let latest: TensorFacts | undefined;
   let base: Part | undefined;
+  let whole: DataView | undefined;
   let theme: Theme | undefined;
   let scale: Scale | undefined;
   let cursor: Place | undefined;
@@ -55,7 +56,7 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   const hint = element("div", { class: "gw-hint", hidden: true }, "Click the picture, or hold Ctrl, to zoom with the wheel");
   const readout = element("div", { class: "gw-status gw-tensor-readout", role: "status" });
   const root = element("section", { class: "gw-tensor", "aria-label": "Tensor" });
-  const controls = mountControls(root, model, cleanup, (text) => say("Copied", text));
+  const controls = mountControls(root, model, cleanup, (text) => say("Copied", text), recut);
   root.append(element("div", { class: "gw-tensor-body" }, stage, table, scalar, empty, hint), readout);
   const summary = mountSummary(root, model, cleanup, () => frame.request());
   host.append(root);
@@ -74,12 +75,19 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
     latest = message;
     facts = message.note === undefined ? message : undefined;
     base = facts?.part && buffers.length ? new Part(facts.part, facts.grid[1], facts.shown, buffers[0]) : undefined;
+    if (facts?.whole) whole = buffers[1];
     answer.at = "";
     heatmap.show(base ? facts : undefined, base);
     update();
     if (moved) controls.judge();
     onCursor();
     if (heatmap.zoomed) askFiner(0);
+  }
+
+  function recut(axis: number, at: number): void {
+    if (!facts || !whole) return;
+    const [next, cells] = cut(facts, whole, axis, at);
+    take(next, [cells, whole]);
   }
 
   cleanup.model(model, "msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
@@ -175,6 +183,15 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
 
   function onCursor(): void {
     const index = model.get("tensor_cursor") as number[];
+    if (saved && whole && facts?.axes.length === index.length) {
+      // The kernel would choose the slice that holds the cursor.
+      for (const [axis, [at, , of]] of facts.axes.entries()) {
+        if (of < 0 && at !== index[axis]) {
+          recut(axis, index[axis]);
+          return;
+        }
+      }
+    }
     cursor = facts && index.length ? placeOf(facts, index) : undefined;
     if (cursor && base) {
       heatmap.reveal(cursor);
