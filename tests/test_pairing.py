@@ -146,6 +146,16 @@ def test_results_and_archives_do_not_change(graph, tmp_path):
     assert not gw.load(tmp_path / "net").derived
 
 
+def test_a_selected_scope_stays_selected_when_gradients_are_switched_on(graph):
+    view = GraphView(graph, loss="loss", selected="hidden/", expanded=["hidden"])
+    view.gradients = True
+    assert (view.selected, view.expanded) == ("hidden/", ["hidden"])
+    view.selected = "grad/loss/hidden/relu/"
+    graph.placeholder("more", ())
+    view.refresh()
+    assert view.selected == "grad/loss/hidden/relu/"
+
+
 def test_gradients_can_be_opened_and_selected(graph):
     view = GraphView(graph, loss="loss", gradients=True)
     view.expanded = ["hidden", "grad/loss/hidden/relu"]

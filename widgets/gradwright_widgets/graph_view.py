@@ -172,12 +172,12 @@ class GraphPanel(GraphWidget):
             self.graph_spec = self._spec()
             if self.overlay:
                 self.overlay = {**self.overlay, "values": self._overlay_values()}
-            if self.selected and self._graph.get(self.selected) is None:
-                self.selected = ""
-            if self.path_to and self._graph.get(self.path_to) is None:
-                self.path_to = ""
+            known = scopes(self._graph)
+            for trait in ("selected", "path_to"):
+                name = getattr(self, trait)
+                if name.removesuffix("/") not in known and self._graph.get(name) is None:
+                    setattr(self, trait, "")
             if self.expanded is not None:
-                known = scopes(self._graph)
                 self.expanded = [path for path in self.expanded if path in known]
 
     def to_dot(self) -> str:

@@ -44,7 +44,7 @@ export function mountGraphPanel(host: HTMLElement, model: Model): () => void {
   let panel = new GraphPanel(slot, model);
   cleanup.model(model, "change:graph_spec", () => {
     panel.dispose();
-    panel = new GraphPanel(slot, model);
+    panel = new GraphPanel(slot, model, panel.view); // what stays in the graph stays where it is
   });
   cleanup.add(() => {
     panel.dispose();
@@ -61,7 +61,6 @@ class GraphPanel {
   private readonly search: SearchBox;
   private readonly surface: Surface;
   private readonly minimap: Minimap;
-  private readonly view = new Viewport();
   private readonly stage: Stage;
   private readonly walker: Walk;
   private readonly scopes: OpenScopes;
@@ -79,7 +78,7 @@ class GraphPanel {
   private heading: Heading | undefined;
   private layouts = 0;
 
-  constructor(host: HTMLElement, private readonly model: Model) {
+  constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
     const graph = (this.graph = new GraphModel(model.get("graph_spec") as GraphSpec));
     this.client = new LayoutClient(graph);
     this.walker = new Walk(graph);
