@@ -310,7 +310,7 @@ class PlotPanel(BaseWidget):
     def _lines(self, run: Run, curve: Curve) -> Iterator[tuple[Any, float]]:
         """Yield values and opacity: when smoothed, the raw ones behind; means of epochs stay."""
         means = curve.name in ("train", "validation") and (curve.metric, "step") in run.curves
-        if self.smoothing and not means:
+        if self.smoothing and not means and curve.metric != "learning_rate":
             yield list(curve.y), 0.25
             yield smoothed(curve.y, self.smoothing), 1.0
         else:

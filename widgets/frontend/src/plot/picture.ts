@@ -43,7 +43,7 @@ export function panels(store: PlotStore, look: Look): Map<string, Line[]> {
     const chosen = look.metrics.length ? look.metrics.includes(panel) : !store.onDemand.includes(panel);
     if (!chosen || !length) continue;
     const raw = { x: onAxis(store, series, look.axis), y: series.y, length };
-    const mean = MEANS.includes(series.name) && ordered.some((other) => other.panel === panel && other.name === "step");
+    const mean = panel === "learning_rate" || (MEANS.includes(series.name) && ordered.some((other) => other.panel === panel && other.name === "step"));
     const line = { series, raw, shown: look.smoothing > 0 && !mean ? { ...raw, y: smooth(series, look.smoothing) } : raw };
     const list = found.get(panel);
     if (list) list.push(line);
