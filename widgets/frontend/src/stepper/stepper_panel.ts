@@ -166,7 +166,7 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
       element("span", { class: "gw-step-count" }, mode === "running" ? `running · ${at.position.toLocaleString("en")} of ${at.count.toLocaleString("en")}` : `${position.toLocaleString("en")} of ${count.toLocaleString("en")}`),
     );
     bar.style.setProperty("--gw-done", String(at.count ? at.position / at.count : 0));
-    notice.hidden = !stale;
+    notice.hidden = !stale || mode === "running";
     if (stale) notice.replaceChildren(stale, ...(live ? [action("Begin anew", () => move("load"))] : []));
     const reruns = get<Rerun>("reruns", {});
     const here = reruns.level === now.level ? (reruns.before ?? []) : [];
