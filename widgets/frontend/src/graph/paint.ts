@@ -40,6 +40,7 @@ export interface Window {
 const TEXT_FROM = 0.42;
 const NOTE_FROM = 0.62;
 const LABEL_FROM = 0.7;
+const SHAPE_FROM = 0.2;
 const CURVE_FROM = 0.12;
 const DIM = 0.28;
 
@@ -142,6 +143,10 @@ export class Painter {
     const frozen = look.frozen.has(item);
     const radius = radiusOf(face, h);
     if (item === look.selected) ring(pen, x, y, w, h, radius, theme.accent);
+    if (view.scale < SHAPE_FROM) {
+      pen.box(x, y, w, h, 0, { fill: look.shades ? (shade?.fill ?? theme.line) : color }); // a patch of its colour
+      return;
+    }
     if (face.shape === "gradient" || face.shape === "gradients") {
       gradientBox(pen, [x, y, w, h], face.shape === "gradients", item === look.selected, hovered, shade?.fill, theme);
     } else if (face.shape === "scope") {
