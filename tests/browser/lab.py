@@ -198,7 +198,11 @@ class Page:
         """Have JupyterLab use other settings of a plugin for pages opened meanwhile."""
         save = """([plugin, text, base, token]) => fetch(
             `${base}/lab/api/settings/${plugin}`,
-            {method: 'PUT', headers: {Authorization: `token ${token}`}, body: JSON.stringify({raw: text})},
+            {
+              method: 'PUT',
+              headers: {Authorization: `token ${token}`},
+              body: JSON.stringify({raw: text}),
+            },
           ).then((answer) => { if (!answer.ok) throw new Error(answer.statusText); })"""
         if self.page.url == "about:blank":
             self.page.goto(f"{self.lab.base}/lab?reset&token={self.lab.token}")

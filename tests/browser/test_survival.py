@@ -1,4 +1,4 @@
-"""What a widget outlives: two views, a scrolled-away output, a run-again cell, a restarted kernel."""
+"""What a widget outlives: two views, scrolling away, a cell run again, a restarted kernel."""
 
 from __future__ import annotations
 

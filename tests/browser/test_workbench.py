@@ -98,12 +98,12 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     # A click on a node reaches the kernel.
     view.mouse.click(*place("loss"))
     lab.event("selected", name="loss")
-    assert "sparse_softmax_cross_entropy" in view.locator(".gw-status").inner_text()
+    assert "sparse_softmax_cross_entropy" in view.locator(".gw-graph .gw-status").inner_text()
 
     # A name is text, wherever it is shown.
     view.mouse.click(*place(EVIL))
     lab.event("selected", name=EVIL)
-    assert EVIL in view.locator(".gw-status").inner_text()
+    assert EVIL in view.locator(".gw-graph .gw-status").inner_text()
     assert view.evaluate("window.executed") is None
 
     # A scope opens, and what is selected inside is selected in the table.
@@ -112,7 +112,9 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     wait_for(lambda: boxes() == closed + 5, "the scope's five nodes")
     view.mouse.click(*place("hidden/w"))
     lab.event("selected", name="hidden/w")
+    view.get_by_role("tab", name="Parameters").click()
     view.locator("tr.gw-selected[data-name='hidden/w']").wait_for()
+    view.get_by_role("tab", name="Train").click()
 
     # Loss falls while the kernel trains, and the plot shows it.
     page.run_cell(2)
@@ -131,6 +133,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     wait_for(lambda: int(plot.get_attribute("data-points")) > points, "more points")
 
     # The box freezes between two steps of the running training.
+    view.get_by_role("tab", name="Parameters").click()
     view.get_by_label("Train hidden/w", exact=True).uncheck()
     frozen = lab.event("frozen", names=["hidden/w"])
     last = frozen["step"] + 100
@@ -140,6 +143,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     assert later["w"] == frozen["w"], "a frozen parameter changed"
     assert later["b"] != first["b"], "the others went on"
     view.locator("tr.gw-frozen[data-name='hidden/w']").wait_for()
+    view.get_by_role("tab", name="Train").click()
 
     page.run_cell(3)
     stopped = lab.event("stopped")
@@ -196,12 +200,14 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     lab.event("blocking")
     plot = view.locator(".gw-plot")
     wait_for(lambda: int(plot.get_attribute("data-points")) > 20, "curves while the cell runs")
+    view.get_by_role("tab", name="Parameters").click()
     view.get_by_label("Train hidden/w", exact=True).uncheck()
     done = lab.event("free")
     assert done["frozen"], "the box was not heard while the cell ran"
+    view.get_by_role("tab", name="Train").click()
     wait_for(lambda: f"step {done['steps']:,}" in plot.inner_text(), "the last step")
 
-    # What the kernel has, and not what the page happened to have: the last points may be on the way.
+    # What the kernel has, not what the page happens to have: the last points may be on the way.
     def all_points() -> bool:
         return int(plot.get_attribute("data-points")) == done["points"]
 
@@ -243,6 +249,7 @@ def test_a_saved_page_works_without_a_kernel(browser, tmp_path, screens):
     view.mouse.dblclick(spot["x"], spot["y"])
     wait_for(lambda: view.locator(".gw-graph").get_attribute("data-boxes") == "5", "the scope")
     assert view.locator(".gw-plot").get_attribute("data-points") == "50"
+    view.get_by_role("tab", name="Parameters").click()
     view.get_by_label("Train hidden/w", exact=True).click()
     view.locator(".gw-message", has_text="saved view").wait_for()
     assert view.get_by_label("Train hidden/w", exact=True).is_checked()

@@ -22,7 +22,7 @@ def close_predecessors(widget: Any) -> None:
     Without this they would go on following their graph and trainer, unseen.
     """
     shell = notebook_shell()
-    parent = getattr(shell, "get_parent", dict)()
+    parent: dict[str, Any] = getattr(shell, "get_parent", dict)()
     cell = parent.get("metadata", {}).get("cellId")
     if cell is None:
         return

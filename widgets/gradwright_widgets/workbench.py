@@ -26,7 +26,7 @@ EXAMPLES = 8
 class Workbench(
     GraphPanel, TrainPanel, ParameterPanel, StepPanel, TensorPanel, CheckPanel, PlotPanel
 ):
-    """The graph on the left; training, parameters, stepper, tensors and gradient check on the right.
+    """The graph on the left; training, parameters, stepper, tensors and check on the right.
 
     All panels show the same objects: a node that is selected in the drawing is selected in the
     table, a parameter frozen in the table is frozen in the graph and in the drawing, an op that the

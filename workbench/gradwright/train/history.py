@@ -70,7 +70,8 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
 
     def last(self) -> dict[str, float]:
         """Return the last row."""
-        return {name: column[-1] for name, column in self._columns.items() if column}
+        with self._lock:
+            return {name: column[-1] for name, column in self._columns.items() if column}
 
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         if name not in self._columns:
