@@ -304,15 +304,20 @@ def test_an_error_in_training_leaves_the_widgets_usable(graph, trainer, data):
 
 
 def test_a_closed_or_forgotten_widget_costs_nothing(graph, trainer, data):
+    before = set(threading.enumerate())
     bench = Workbench(graph, trainer)
+    bench.append(0, {"loss": 1.0})
+    bench.append(1, {"loss": 1.0})
     bench.close()
     gone = weakref.ref(bench)
     trainer.fit(data, progress=False)
     assert bench.points("loss", "step") == ([], [])
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)  # a timer that was cancelled is on its way out
+    assert set(threading.enumerate()) <= before
     del bench
     gc.collect()
     assert gone() is None
-    assert not [t for t in threading.enumerate() if isinstance(t, threading.Timer)]
 
 
 # -- messages and their pace -------------------------------------------------------------------

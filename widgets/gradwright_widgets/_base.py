@@ -19,11 +19,15 @@ from gradwright.errors import GradwrightError
 from gradwright.train import Record
 
 from ._cells import close_predecessors
+from ._pace import MESSAGES_PER_SECOND, Pace
 from ._work import Work
 
 STATIC = Path(__file__).with_name("static")
 _BINARY = (bytes, bytearray, memoryview)
 _HOST_TRAITS = frozenset(anywidget.AnyWidget.class_trait_names())
+
+CLOSING = 5.0
+"""Seconds that closing waits for what runs in the background to come to its next stop."""
 
 Buffers = Sequence[Any]
 Message = tuple[dict[str, Any], list[Any]]
@@ -80,6 +84,7 @@ class BaseWidget(anywidget.AnyWidget):
     module: ClassVar[str]
     _handlers: ClassVar[Mapping[str, str]] = {}
     _works: Sequence[Work] = ()
+    _paces: Sequence[Pace] = ()
 
     height = traitlets.Int(420, min=160, max=4000, help="Height in pixels.").tag(sync=True)
     message = traitlets.Unicode("", help="A line shown below, such as the last error.").tag(
@@ -132,13 +137,12 @@ class BaseWidget(anywidget.AnyWidget):
 
     def guarded(self, action: Callable[[], object], *, clear: bool = True) -> None:
         """Run what a user asked for; an error of gradwright becomes the line below the panels."""
+        if clear:
+            self.message = ""
         try:
             action()
         except GradwrightError as error:
             self.fail(error)
-        else:
-            if clear:
-                self.message = ""
 
     def background(self, name: str) -> Work:
         """Return what runs tasks beside the cells; closing the widget stops them.
@@ -149,16 +153,26 @@ class BaseWidget(anywidget.AnyWidget):
         self._works = (*self._works, made)
         return made
 
+    def paced(self, send: Callable[[], None], per_second: float = MESSAGES_PER_SECOND) -> Pace:
+        """Return what calls ``send`` no oftener than that; closing the widget ends it."""
+        made = Pace(send, per_second)
+        self._paces = (*self._paces, made)
+        return made
+
     def fail(self, error: Exception) -> None:
         """Show an error as the line below the panels."""
         plain = isinstance(error, GradwrightError)
         self.message = str(error) if plain else f"{type(error).__name__}: {error}"
 
     def close(self) -> None:
-        """Take the widget off all pages, and stop what it runs in the background."""
+        """Take the widget off all pages, and end what it runs in the background."""
         for work in self._works:
             work.stop()
+        for pace in self._paces:
+            pace.close()
         super().close()
+        for work in self._works:
+            work.join(CLOSING)
 
     def new_view_messages(self) -> list[Message]:
         """Return the messages that bring a new view up to date, beside the traits."""

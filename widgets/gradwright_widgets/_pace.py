@@ -91,13 +91,14 @@ class Pace:
         self._lock = threading.Lock()
         self._next = 0.0
         self._timer: threading.Timer | None = None
+        self._closed = False
 
     def request(self) -> None:
         """Send now if enough time has passed, else when it will have."""
         if self._timer is not None:  # the common case of a fast training loop: already on its way
             return
         with self._lock:
-            if self._timer is not None:
+            if self._timer is not None or self._closed:
                 return
             wait = self._next - time.monotonic()
             if wait > 0:
@@ -118,9 +119,10 @@ class Pace:
             self._next = time.monotonic() + self._interval
         self._send()
 
-    def cancel(self) -> None:
-        """Send nothing of what is waiting."""
+    def close(self) -> None:
+        """Send nothing any more, not even what is waiting."""
         with self._lock:
+            self._closed = True
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None

@@ -21,7 +21,7 @@ from gradwright.spec import is_floating
 from . import _step_facts as facts
 from ._base import Message
 from ._bound import Feeds
-from ._pace import MESSAGES_PER_SECOND, Pace
+from ._pace import MESSAGES_PER_SECOND
 
 if TYPE_CHECKING:
     from .stepper_panel import StepPanel
@@ -49,7 +49,7 @@ class Walk:
         """What was given to begin with; None means the panel's example."""
         self.stepper: Stepper | None = None
         self.running = False
-        self._pace = Pace(self.show)
+        self._pace = panel.paced(self.show)
         self._credit, self._last_move = float(BURST), time.monotonic()
         self._work = panel.background("stepper")
         self._begun = 0, 0  # revision of the graph and steps of the trainer

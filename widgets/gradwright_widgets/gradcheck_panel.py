@@ -19,7 +19,6 @@ from gradwright.errors import GradwrightError, GraphError
 from ._base import Message, float64, handles, int32
 from ._bound import GraphWidget
 from ._check_rows import CheckProgress, described, planned_row, worst_elements
-from ._pace import Pace
 
 PER_SECOND = 10
 SAVED_CURVES = 20
@@ -62,7 +61,7 @@ class CheckPanel(GraphWidget):
     ) -> None:
         self._check = CheckProgress()
         self._check_lock = threading.RLock()
-        self._check_pace = Pace(self._send_check, PER_SECOND)
+        self._check_pace = self.paced(self._send_check, PER_SECOND)
         self._check_work = self.background("the gradient check")
         self._check_curve_work = self.background("the loss curve")
         self._check_curves: dict[str, LossCurve] = {}

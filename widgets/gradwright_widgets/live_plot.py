@@ -17,7 +17,6 @@ import traitlets
 from gradwright.train import History, Record
 
 from ._base import BaseWidget, Message, float64, handles
-from ._pace import Pace
 from ._still import curve_svg, html_table
 from .curves import ON_DEMAND, Curve, Run, smoothed
 from .follow import Follow
@@ -54,14 +53,12 @@ class PlotPanel(BaseWidget):
         1, min=0, max=5, help="How many earlier runs stay, faded, after a reset."
     ).tag(sync=True)
 
-    _pace = Pace(lambda: None)  # a widget that fails to be made is closed, too
-
     def __init__(self, **options: Any) -> None:
         self._run, self._past = Run(), deque[Run](maxlen=5)
         self._history: History | None = None
         self._generation = self._sent = self._rewritten = 0
         self._points = threading.Lock()
-        self._pace = Pace(self._send_new, FRAMES_PER_SECOND)
+        self._pace = self.paced(self._send_new, FRAMES_PER_SECOND)
         super().__init__(**options)
         self.observe(lambda _: self._pace.request(), "metrics")
         self.observe(self._on_keep, "keep")
@@ -161,11 +158,6 @@ class PlotPanel(BaseWidget):
         if not last:
             return ""
         return f"epoch {last['epoch']:.0f} · step {last['step']:,.0f}"
-
-    def close(self) -> None:
-        """Take the widget off all pages; points that were to be sent are not."""
-        self._pace.cancel()
-        super().close()
 
     # -- messages --------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from gradwright.train.statistics import COLUMNS, FLAGS, VALUE_COLUMNS
 
 from ._base import Message, handles
 from ._bound import GraphWidget
-from ._pace import Pace
 from ._still import parameter_html
 from .graph_spec import frozen, parameters
 
@@ -80,7 +79,7 @@ class ParameterPanel(GraphWidget):
 
     def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
         self._statistics_lock = threading.RLock()
-        self._statistics_pace = Pace(self._send_statistics, per_second=4)
+        self._statistics_pace = self.paced(self._send_statistics, per_second=4)
         self._statistics = _statistics_of(trainer)
         self._statistics_stamp: Any = None
         self._statistics_key: Any = None

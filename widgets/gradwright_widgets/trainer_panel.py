@@ -14,15 +14,12 @@ from gradwright import Graph
 from gradwright.errors import TrainingError
 from gradwright.train import Callback, Record, Trainer
 
-from ._base import handles
+from ._base import CLOSING, handles
 from ._bound import GraphWidget
-from ._pace import Pace
 from .live_plot import PlotPanel
 
 STATES = ("idle", "running", "paused", "stopped", "finished", "failed")
 REPORTS_PER_SECOND = 5
-CLOSING = 5.0
-"""Seconds that closing waits for the step that runs."""
 
 
 class TrainPanel(GraphWidget):
@@ -48,7 +45,6 @@ class TrainPanel(GraphWidget):
     _own_thread = 0
     """The thread of a training that was started here."""
     _closed = False
-    _train_pace = Pace(lambda: None)  # a widget that fails to be made is closed, too
 
     def __init__(
         self,
@@ -61,7 +57,7 @@ class TrainPanel(GraphWidget):
     ) -> None:
         self._data, self._validation = data, validation
         self._telling = threading.RLock()
-        self._train_pace = Pace(self._tell, REPORTS_PER_SECOND)
+        self._train_pace = self.paced(self._tell, REPORTS_PER_SECOND)
         self._here = self._single = False
         self._refused = ""
         self._schedule: Any = None
@@ -184,10 +180,7 @@ class TrainPanel(GraphWidget):
         self._closed = True
         if self._own_thread:
             self._controlled().stop()
-        self._train_pace.cancel()
         super().close()
-        for work in self._works:
-            work.join(CLOSING)
 
     # -- messages --------------------------------------------------------------------------------
 
