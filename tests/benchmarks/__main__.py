@@ -1,4 +1,7 @@
-"""``make bench``: every benchmark, as ratios of interleaved runs; nothing is asserted."""
+"""``make bench``: the benchmarks, as ratios of interleaved runs; nothing is asserted.
+
+``python -m tests.benchmarks.drawing`` and ``.page`` need a Chromium and stand by themselves.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
 
-from . import building, training  # noqa: E402
+from . import building, training, widgets  # noqa: E402
 
 building.main()
 training.main()
+widgets.main()

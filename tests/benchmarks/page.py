@@ -2,46 +2,31 @@
 
     python -m tests.benchmarks.page [--minutes 10]
 
-Kernel time per training step is a ratio of two trainers of equal graphs that take turns in one
-kernel, one with an open Workbench. Memory is read after garbage collection in kernel and page.
+Kernel time per training step is a ratio of turns of one training, with the Workbench following and
+without. Memory is read after garbage collection in kernel and page.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from tests.browser.lab import FLAGS, NOTE, Lab, Page, chromium, wait_for
 
+ROOT = Path(__file__).parents[2]
+
 SETUP = f"""
 {NOTE}
-import gc, json, os, threading, time
-import numpy as np
-import gradwright as gw
+import gc, json, os, sys, threading, time
+sys.path.insert(0, {str(ROOT)!r})
 from gradwright_widgets import Workbench
+from tests import digits
+from tests.benchmarks.widgets import Turns
 
-def digits():
-    g = gw.Graph("digits")
-    x = g.placeholder("x", (None, 64))
-    t = g.placeholder("t", (None,), dtype="int64")
-    with g.scope("hidden"):
-        h = gw.nn.relu(x @ g.variable("w", (64, 128), init=gw.init.he_normal(seed=0))
-                       + g.variable("b", (128,)))
-    with g.scope("head"):
-        logits = h @ g.variable("w", (128, 10), init=gw.init.xavier_uniform(seed=1))
-    loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
-    return g, gw.Trainer(g, loss, metrics={{"accuracy": gw.metrics.accuracy(t, logits)}})
-
-rng = np.random.default_rng(0)
-y = rng.integers(0, 10, 2048)
-X = (np.eye(10, 64)[y] * 2 + rng.standard_normal((2048, 64))).astype("f4")
-data = {{"x": X, "t": y}}
-g, trainer = digits()
-_, bare = digits()
+data, _ = digits.load()
+trainer = digits.build()
 
 def rss():
     gc.collect()
@@ -50,7 +35,7 @@ def rss():
 """
 
 SHOW = """
-bench = Workbench(g, trainer)
+bench = Workbench(trainer.graph, trainer, data=data)
 bench
 """
 
@@ -68,23 +53,16 @@ note("state", bytes=len(json.dumps(bench.get_state(), default=base64)))
 """
 
 COST = """
-def cpu(which, steps):
-    began, wall = time.process_time(), time.perf_counter()
-    before = dict(sent)
-    which.fit(data, epochs=10**6, batch_size=64, steps=steps, progress=False)
-    seconds = time.perf_counter() - wall
-    return ((time.process_time() - began) / steps,
-            *((sent[kind] - before[kind]) / seconds for kind in ("messages", "bytes")))
+turns = Turns(trainer)
+trainer.add_callback(turns)
 def work():
-    for which in (trainer, bare):
-        which.fit(data, epochs=10**6, batch_size=64, steps=2000, progress=False)
-    for k in range(8):
-        pair = [("open", trainer), ("bare", bare)]
-        for name, which in pair if k % 2 else pair[::-1]:
-            time.sleep(0.3)
-            per_step, messages, volume = cpu(which, 10_000)
-            note("cost", name=name, cpu=per_step, messages=messages, bytes=volume)
-    note("cost done")
+    trainer.fit(data, epochs=10**6, batch_size=64, progress=False)
+    trainer.remove_callback(turns)
+    note("cost", text=str(turns))
+    before, began = dict(sent), time.perf_counter()
+    trainer.fit(data, epochs=10**6, batch_size=64, steps=20_000, progress=False)
+    seconds = time.perf_counter() - began
+    note("traffic", **{kind: (sent[kind] - before[kind]) / seconds for kind in sent})
 threading.Thread(target=work).start()
 """
 
@@ -145,17 +123,11 @@ def measure(page: Page, lab: Lab, minutes: float) -> None:
     print(f"notebook with its still view           {notebook.stat().st_size / 1e3:8.0f} kB")
 
     page.run_cell(3)
-    wait_for(lambda: lab.events("cost done"), "the cost", patience=600)
-    costs: dict[str, list[dict[str, Any]]] = {"open": [], "bare": []}
-    for event in lab.events("cost"):
-        costs[event["name"]].append(event)
-    micros = {k: statistics.median(e["cpu"] for e in v) * 1e6 for k, v in costs.items()}
-    ratio = micros["open"] / micros["bare"]
-    busiest = {k: max(e[k] for e in costs["open"]) for k in ("messages", "bytes")}
-    print(f"kernel CPU per step, no widget         {micros['bare']:8.1f} µs")
-    print(f"kernel CPU per step, Workbench open    {micros['open']:8.1f} µs   {ratio:.3f}x")
-    print(f"messages                               {busiest['messages']:8.1f} /s")
-    print(f"traffic                                {busiest['bytes'] / 1e3:8.1f} kB/s")
+    wait_for(lambda: lab.events("traffic"), "the training to end", patience=600)
+    traffic = lab.event("traffic")
+    print(f"kernel CPU per step                  {lab.event('cost')['text']}")
+    print(f"messages                               {traffic['messages']:8.1f} /s")
+    print(f"traffic                                {traffic['bytes'] / 1e3:8.1f} kB/s")
 
     page.run_cell(4)
     began = time.monotonic()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import gradwright as gw
-from gradwright_widgets import LivePlot, TrainerPanel
+from gradwright_widgets import LivePlot, TrainerPanel, Workbench
 from gradwright_widgets._base import BaseWidget
 from tests import digits
 
@@ -31,18 +31,15 @@ def cost(widgets: Mapping[str, Make]) -> None:
     for name, make in widgets.items():
         trainer = digits.build()
         widget = make(trainer, train)
-        turns = _Turns(trainer)
+        turns = Turns(trainer)
         trainer.add_callback(turns)
         trainer.fit(train, epochs=10**6, batch_size=64, progress=False)
-        ratios = [a / b for a, b in zip(turns.taken[True], turns.taken[False], strict=True)]
-        low, median, high = statistics.quantiles(ratios, n=4)
-        base = statistics.median(turns.taken[False]) / CHUNK * 1e6
-        print(f"  {name:<16} {base:6.1f} µs without, x {median:.3f} with [{low:.3f}–{high:.3f}]")
+        print(f"  {name:<16} {turns}")
         if widget is not None:
             widget.close()
 
 
-class _Turns(gw.Callback):
+class Turns(gw.Callback):
     """Takes the callbacks that were there off and puts them back, and times both."""
 
     def __init__(self, trainer: gw.Trainer) -> None:
@@ -64,6 +61,12 @@ class _Turns(gw.Callback):
                 (trainer.add_callback if wanted else trainer.remove_callback)(callback)
             self._on = wanted
         self._start = time.process_time()
+
+    def __str__(self) -> str:
+        ratios = [a / b for a, b in zip(self.taken[True], self.taken[False], strict=True)]
+        low, median, high = statistics.quantiles(ratios, n=4)
+        base = statistics.median(self.taken[False]) / CHUNK * 1e6
+        return f"{base:6.1f} µs without, x {median:.3f} with [{low:.3f}–{high:.3f}]"
 
 
 def traffic(widgets: Mapping[str, Make]) -> None:
@@ -109,6 +112,7 @@ WIDGETS: dict[str, Make] = {
     "no widget": lambda trainer, data: None,
     "LivePlot": lambda trainer, data: LivePlot(trainer),
     "TrainerPanel": lambda trainer, data: TrainerPanel(trainer, data),
+    "Workbench": lambda trainer, data: Workbench(trainer.graph, trainer, data=data),
 }
 
 
