@@ -1,4 +1,5 @@
-import { mountPlotPanel, plotStore } from "./plot/plot_panel";
+import { mountPlotPanel } from "./plot/plot_panel";
+import { plotStore } from "./plot/series";
 import { defineWidget, openSaved, type Saved } from "./ui/shell";
 
 const widget = defineWidget(plotStore, mountPlotPanel);

@@ -1,4 +1,4 @@
-import { plotStore } from "./plot/plot_panel";
+import { plotStore } from "./plot/series";
 import { mountTraining } from "./trainer/training";
 import { defineWidget, openSaved, type Saved } from "./ui/shell";
 

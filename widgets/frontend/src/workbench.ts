@@ -4,9 +4,10 @@
 import { mountCheckPanel } from "./check/check_panel";
 import { checkStore } from "./check/store";
 import { mountGraphPanel } from "./graph/graph_panel";
-import { plotStore } from "./plot/plot_panel";
+import { plotStore } from "./plot/series";
 import { mountStepperPanel } from "./stepper/stepper_panel";
 import { mountParameterPanel } from "./table/parameter_panel";
+import { statisticsStore } from "./table/statistics";
 import { mountTensorPanel } from "./tensor/tensor_panel";
 import { mountTraining } from "./trainer/training";
 import type { Model } from "./ui/afm";
@@ -18,14 +19,14 @@ import css from "./workbench.css";
 
 addStyle(css);
 
-const stores = (model: Model) => ({ plot: plotStore(model), check: checkStore(model) });
+const stores = (model: Model) => ({ plot: plotStore(model), statistics: statisticsStore(model), check: checkStore(model) });
 
-const widget = defineWidget(stores, (root, model, { plot, check }) => {
+const widget = defineWidget(stores, (root, model, { plot, statistics, check }) => {
   const bench = element("div", { class: "gw-bench" });
   root.append(bench);
   const tabs: Tab[] = [
     { name: "train", title: "Train", mount: (host) => mountTraining(host, model, plot) },
-    { name: "parameters", title: "Parameters", mount: (host) => mountParameterPanel(host, model) },
+    { name: "parameters", title: "Parameters", mount: (host) => mountParameterPanel(host, model, statistics) },
     { name: "step", title: "Step", mount: (host) => mountStepperPanel(host, model) },
     { name: "tensor", title: "Tensor", mount: (host) => mountTensorPanel(host, model) },
     { name: "check", title: "Check", mount: (host) => mountCheckPanel(host, model, check) },

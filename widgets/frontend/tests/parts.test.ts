@@ -5,11 +5,12 @@ import { describe, shortShape } from "../src/graph/describe";
 import { LayoutEngine } from "../src/graph/engine";
 import { GraphModel } from "../src/graph/model";
 import { Painter } from "../src/graph/paint";
-import { escapeXml, fitText, SvgPen } from "../src/graph/pen";
+import { fitText, SvgPen } from "../src/graph/pen";
+import { escapeXml } from "../src/ui/files";
 import { Viewport } from "../src/graph/viewport";
-import { PlotStore, type PlotMessage } from "../src/plot/series";
+import { nearest, PlotStore, type PlotMessage } from "../src/plot/series";
 import { compact } from "../src/ui/format";
-import { ticks } from "../src/plot/ticks";
+import { ticks } from "../src/ui/ticks";
 import { classifier, specOf } from "./support/graphs";
 
 test("ticks are round, inside the range and not too many", () => {
@@ -52,7 +53,7 @@ test("a store grows, and finds the nearest point", () => {
   const store = new PlotStore();
   store.take(...message(0, 0, Array.from({ length: 5000 }, (_, k) => k)));
   const [series] = store.series;
-  assert.deepEqual([-5, 0, 1.4, 1.6, 4999, 1e9].map((x) => series.nearest(x)), [0, 0, 1, 2, 4999, 4999]);
+  assert.deepEqual([-5, 0, 1.4, 1.6, 4999, 1e9].map((x) => nearest(series, x)), [0, 0, 1, 2, 4999, 4999]);
 });
 
 test("a message may arrive at any byte offset", () => {

@@ -5,7 +5,7 @@ import { Chart, extent, withRoom, type Pen } from "../src/plot/chart";
 import { panels, type Look } from "../src/plot/picture";
 import { SvgPen, toCsv } from "../src/plot/save";
 import { firstFrom, PlotStore, Series } from "../src/plot/series";
-import { decades } from "../src/plot/ticks";
+import { decades } from "../src/ui/ticks";
 import { hasAxis, onAxis, smooth } from "../src/plot/transform";
 import { duration, parseRate, RateScale, rateText } from "../src/trainer/numbers";
 

@@ -3,7 +3,7 @@
 import { Cleanup } from "../ui/afm";
 import { element, everyFrame, Surface } from "../ui/dom";
 import { compact } from "../ui/format";
-import { ticks } from "../plot/ticks";
+import { ticks } from "../ui/ticks";
 import { readTheme, watchTheme, type Theme } from "../ui/theme";
 import type { Curve } from "./store";
 

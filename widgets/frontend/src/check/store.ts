@@ -1,6 +1,8 @@
 // What the kernel has told about the last check: rows that grow, maps of elements, curves.
 
 import { ask, isSaved, type Model } from "../ui/afm";
+import { bytes, float64 } from "../ui/buffers";
+import { followed, Store } from "../ui/store";
 
 export type Verdict = "ok" | "fail" | "kink" | "unclear" | "unchecked" | "stopped";
 
@@ -97,29 +99,19 @@ const PATIENCE = 1000; // ms between two requests for a map that grows
 
 export const placeKey = ({ name, index, part }: Place): string => JSON.stringify([name, index, part]);
 
-export class CheckStore {
+export class CheckStore extends Store<{ kind: string; run: number }> {
   facts: Facts | undefined;
   readonly parameters = new Map<string, ParameterRow>();
   nodes: NodeRow[] = [];
   readonly maps = new Map<string, ElementMap>();
   readonly curves = new Map<string, Curve>();
-  private readonly listeners = new Set<() => void>();
   private readonly asked = new Map<string, number>();
 
-  listen(listener: () => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
-  }
-
-  /** Takes in a message; false if rows before it are missing. */
-  take(content: { kind: string; run: number }, buffers: DataView[]): boolean {
-    if (content.kind === "check") {
-      if (!this.takeRows(content as CheckMessage)) return false;
-    } else if (content.run !== this.facts?.run) return content.run < (this.facts?.run ?? 0);
-    else if (content.kind === "check.map") this.takeMap(content as unknown as ElementMap, buffers);
+  protected read(content: { kind: string; run: number }, buffers: DataView[]): boolean {
+    if (content.kind === "check") return this.takeRows(content as CheckMessage);
+    if (content.run !== this.facts?.run) return content.run < (this.facts?.run ?? 0);
+    if (content.kind === "check.map") this.takeMap(content as unknown as ElementMap, buffers);
     else if (content.kind === "check.curve") this.takeCurve(content as unknown as Curve, buffers);
-    else return true;
-    for (const listener of this.listeners) listener();
     return true;
   }
 
@@ -139,7 +131,7 @@ export class CheckStore {
   }
 
   private takeMap(facts: ElementMap, [at, verdicts, ...rest]: DataView[]): void {
-    const [errors, analytic, numeric] = rest.map(floats);
+    const [errors, analytic, numeric] = rest.map(float64);
     this.maps.set(facts.name, {
       ...facts, errors, analytic, numeric,
       at: new Int32Array(bytes(at)), verdicts: new Uint8Array(bytes(verdicts)),
@@ -147,7 +139,7 @@ export class CheckStore {
   }
 
   private takeCurve(facts: Curve, buffers: DataView[]): void {
-    const [slopes, offsets, changes, steps, errors, floor] = buffers.map(floats);
+    const [slopes, offsets, changes, steps, errors, floor] = buffers.map(float64);
     const [value, loss, analytic, numeric, left, right] = slopes;
     this.curves.set(placeKey(facts), { ...facts, value, loss, analytic, numeric, left, right, offsets, changes, steps, errors, floor });
   }
@@ -164,19 +156,4 @@ export class CheckStore {
   }
 }
 
-function bytes(view: DataView): ArrayBuffer {
-  return view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) as ArrayBuffer;
-}
-
-const floats = (view: DataView): Float64Array => new Float64Array(bytes(view));
-
-/** Keeps what the kernel sends from the moment the model exists, and asks for the rest. */
-export function checkStore(model: Model): CheckStore {
-  const store = new CheckStore();
-  model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
-    if (!content.kind?.startsWith("check")) return;
-    if (!store.take(content as { kind: string; run: number }, buffers)) model.send({ kind: "check.sync" });
-  });
-  model.send({ kind: "check.sync" });
-  return store;
-}
+export const checkStore = (model: Model): CheckStore => followed(model, new CheckStore(), "check", "check.sync");

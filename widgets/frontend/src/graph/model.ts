@@ -1,5 +1,7 @@
 // The graph as the kernel sends it, decoded into columns and indexed by scope.
 
+import { bytes, int32 } from "../ui/buffers";
+
 /** What travels: one column per fact. Numbers are little-endian buffers, text is interned. */
 export interface GraphSpec {
   version: 1;
@@ -57,11 +59,6 @@ export function leaf(name: string): string {
   return name.slice(name.lastIndexOf("/") + 1) || name;
 }
 
-/** A copy, because a buffer may arrive at any byte offset. */
-function int32(view: DataView): Int32Array {
-  return new Int32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
-}
-
 /**
  * Drawable things are called items: item `i < n` is node i, item `n + s` is scope s.
  * Scope 0 is the root and is never drawn itself.
@@ -100,7 +97,7 @@ export class GraphModel {
     if (spec.version !== 1) throw new Error(`graph format ${String(spec.version)} is newer than this view (1)`);
     const n = (this.n = spec.names.length);
     this.call = int32(spec.call);
-    this.kind = new Uint8Array(spec.kind.buffer, spec.kind.byteOffset, spec.kind.byteLength).slice();
+    this.kind = new Uint8Array(bytes(spec.kind));
     this.firstTensor = int32(spec.first_tensor);
     this.specOf = int32(spec.spec);
     const edges = int32(spec.edges);
@@ -123,7 +120,7 @@ export class GraphModel {
     for (let e = 0; e < m; e++) this.consumers[next[this.edgeTensor[e]]++] = e;
 
     this.origin = int32(spec.origin);
-    this.layer = layersOf(this.origin, new Uint8Array(spec.derived.buffer, spec.derived.byteOffset, spec.derived.byteLength));
+    this.layer = layersOf(this.origin, new Uint8Array(bytes(spec.derived)));
     this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], twins: [], of: -1, size: n, first: 0 }];
     this.byPath.set("", 0);
     this.scopeOf = new Int32Array(n).fill(-1);

@@ -4,7 +4,8 @@
 import type { GraphModel } from "./model";
 import { ramp, shadeAt, type Shade } from "./palette";
 import { inputsOf } from "./trace";
-import { ticks } from "../plot/ticks";
+import { float64 } from "../ui/buffers";
+import { ticks } from "../ui/ticks";
 
 export const COLOR_BY = ["category", "size", "parameters", "overlay"] as const;
 export type ColorBy = (typeof COLOR_BY)[number];
@@ -52,8 +53,7 @@ export class Overlay {
       return new Overlay("parameters", "", "log", gather(model, shown, held, add));
     }
     if (by !== "overlay" || !given?.values) return undefined;
-    const { buffer, byteOffset, byteLength } = given.values;
-    const own = new Float64Array(buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer);
+    const own = float64(given.values);
     if (own.length !== model.n) return undefined; // it belongs to the graph before the last change
     const larger = given.scale === "diverging" ? (a: number, b: number) => (Math.abs(b) > Math.abs(a) ? b : a) : Math.max;
     return new Overlay(given.title, given.unit, given.scale, gather(model, own, own, (a, b) => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : larger(a, b))));

@@ -1,6 +1,7 @@
 // One way of drawing for the screen and for export: a pen on a canvas, and a pen that writes SVG.
 
 import { textWidth } from "./describe";
+import { coordinate, escapeXml } from "../ui/files";
 
 export interface TextStyle {
   size: number;
@@ -101,13 +102,6 @@ export class CanvasPen implements Pen {
   }
 }
 
-const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;" };
-
-export function escapeXml(text: string): string {
-  // Control characters other than tab and line ends have no place in XML 1.0 at all.
-  return text.replace(/[&<>"']/g, (c) => ESCAPES[c]).replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, "\ufffd");
-}
-
 export class SvgPen implements Pen {
   private readonly parts: string[] = [];
   private path = "";
@@ -116,12 +110,12 @@ export class SvgPen implements Pen {
   constructor(private readonly font: string) {}
 
   opacity(value: number): void {
-    this.faint = value < 1 ? ` opacity="${number(value)}"` : "";
+    this.faint = value < 1 ? ` opacity="${coordinate(value)}"` : "";
   }
 
   box(x: number, y: number, width: number, height: number, radius: number, paint: { fill?: string; stroke?: string; width?: number; dash?: number[] }): void {
     const stroke = paint.stroke ? this.strokeAttributes(paint.stroke, paint.width ?? 1, paint.dash) : "";
-    const size = `x="${number(x)}" y="${number(y)}" width="${number(width)}" height="${number(height)}" rx="${number(radius)}"`;
+    const size = `x="${coordinate(x)}" y="${coordinate(y)}" width="${coordinate(width)}" height="${coordinate(height)}" rx="${coordinate(radius)}"`;
     this.parts.push(`<rect ${size} fill="${escapeXml(paint.fill ?? "none")}"${stroke}${this.faint}/>`);
   }
 
@@ -130,15 +124,15 @@ export class SvgPen implements Pen {
   }
 
   move(x: number, y: number): void {
-    this.path += `M${number(x)} ${number(y)}`;
+    this.path += `M${coordinate(x)} ${coordinate(y)}`;
   }
 
   line(x: number, y: number): void {
-    this.path += `L${number(x)} ${number(y)}`;
+    this.path += `L${coordinate(x)} ${coordinate(y)}`;
   }
 
   curve(x1: number, y1: number, x2: number, y2: number, x: number, y: number): void {
-    this.path += `C${[x1, y1, x2, y2, x, y].map(number).join(" ")}`;
+    this.path += `C${[x1, y1, x2, y2, x, y].map(coordinate).join(" ")}`;
   }
 
   stroke(color: string, width: number, dash?: number[]): void {
@@ -151,7 +145,7 @@ export class SvgPen implements Pen {
 
   text(value: string, x: number, y: number, { size, weight = 400, color, align = "left" }: TextStyle): void {
     const anchor = { left: "start", center: "middle", right: "end" }[align];
-    const place = `x="${number(x)}" y="${number(y)}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}"`;
+    const place = `x="${coordinate(x)}" y="${coordinate(y)}" font-size="${size}" font-weight="${weight}" text-anchor="${anchor}"`;
     this.parts.push(`<text ${place} dominant-baseline="central" fill="${escapeXml(color)}"${this.faint}>${escapeXml(value)}</text>`);
   }
 
@@ -160,19 +154,15 @@ export class SvgPen implements Pen {
   }
 
   private strokeAttributes(color: string, width: number, dash: number[] = []): string {
-    return ` stroke="${escapeXml(color)}" stroke-width="${number(width)}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}`;
+    return ` stroke="${escapeXml(color)}" stroke-width="${coordinate(width)}"${dash.length ? ` stroke-dasharray="${dash.join(" ")}"` : ""}`;
   }
 
   finish(x: number, y: number, width: number, height: number, background: string, title: string): string {
-    const box = [x, y, width, height].map(number).join(" ");
+    const box = [x, y, width, height].map(coordinate).join(" ");
     return (
-      `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${box}" width="${number(width)}" height="${number(height)}" ` +
+      `<svg xmlns="http://www.w3.org/2000/svg" viewBox="${box}" width="${coordinate(width)}" height="${coordinate(height)}" ` +
       `font-family="${escapeXml(this.font)}" role="img"><title>${escapeXml(title)}</title>` +
-      `<rect x="${number(x)}" y="${number(y)}" width="100%" height="100%" fill="${escapeXml(background)}"/>${this.parts.join("")}</svg>`
+      `<rect x="${coordinate(x)}" y="${coordinate(y)}" width="100%" height="100%" fill="${escapeXml(background)}"/>${this.parts.join("")}</svg>`
     );
   }
-}
-
-function number(value: number): string {
-  return String(Math.round(value * 100) / 100);
 }

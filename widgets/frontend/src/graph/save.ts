@@ -5,6 +5,7 @@ import type { GraphModel } from "./model";
 import type { Look, Painter } from "./paint";
 import { CanvasPen, SvgPen } from "./pen";
 import { element } from "../ui/dom";
+import { download } from "../ui/files";
 
 export const FORMATS = ["SVG", "PNG", "DOT"] as const;
 export type Format = (typeof FORMATS)[number];
@@ -43,10 +44,4 @@ function pngOf(painter: Painter, look: Look): Promise<Blob | null> {
   context.setTransform(scale, 0, 0, scale, MARGIN * scale, MARGIN * scale);
   painter.paint(new CanvasPen(context, look.theme.font), { x: -MARGIN, y: -MARGIN, width, height, scale }, { ...look, hovered: -1 });
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-}
-
-function download(name: string, content: Blob): void {
-  const url = URL.createObjectURL(content);
-  element("a", { href: url, download: name }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }

@@ -3,7 +3,7 @@
 import type { Theme } from "../ui/theme";
 import { compact } from "../ui/format";
 import { firstFrom, type Points } from "./series";
-import { decades, ticks } from "./ticks";
+import { decades, ticks } from "../ui/ticks";
 
 /** The part of a canvas context that charts draw with. */
 export type Pen = Pick<

@@ -2,6 +2,7 @@
 
 import { Cleanup, commit, type Model } from "../ui/afm";
 import { button, element, everyFrame, field, ICONS, select, Surface } from "../ui/dom";
+import { download } from "../ui/files";
 import { compact } from "../ui/format";
 import { addStyle } from "../ui/style";
 import { readTheme, watchTheme } from "../ui/theme";
@@ -9,24 +10,14 @@ import type { Chart, Range } from "./chart";
 import { menu } from "./menu";
 import { describe, paint, panels, reach, type Line, type Look } from "./picture";
 import css from "./plot.css";
-import { download, SvgPen, toCsv } from "./save";
-import { firstFrom, nearest, PlotStore, type PlotMessage } from "./series";
+import { SvgPen, toCsv } from "./save";
+import { firstFrom, nearest, type PlotStore } from "./series";
 import { hasAxis } from "./transform";
 
 addStyle(css);
 
 const LEAST = 76; // height of a chart; more charts than fit make the panel scroll
 const DRAG = 4; // px a pointer moves before it marks a part of the axis
-
-/** Keeps what the kernel sends from the moment the model exists, and asks for the rest. */
-export function plotStore(model: Model): PlotStore {
-  const store = new PlotStore();
-  model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
-    if (content.kind === "plot" && !store.take(content as PlotMessage, buffers)) model.send({ kind: "plot.sync" });
-  });
-  model.send({ kind: "plot.sync" });
-  return store;
-}
 
 export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore): () => void {
   const cleanup = new Cleanup();

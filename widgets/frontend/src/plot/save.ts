@@ -1,6 +1,6 @@
 // What is shown, as a file: a picture in SVG or PNG, the points as CSV.
 
-import { escapeXml } from "../graph/pen";
+import { coordinate, escapeXml } from "../ui/files";
 import type { Pen, Range } from "./chart";
 import type { Line } from "./picture";
 import type { PlotStore } from "./series";
@@ -30,20 +30,20 @@ export class SvgPen implements Pen {
   }
 
   moveTo(x: number, y: number): void {
-    this.path += `M${short(x)} ${short(y)}`;
+    this.path += `M${coordinate(x)} ${coordinate(y)}`;
   }
 
   lineTo(x: number, y: number): void {
-    this.path += `L${short(x)} ${short(y)}`;
+    this.path += `L${coordinate(x)} ${coordinate(y)}`;
   }
 
   /** A whole circle, which is all that charts draw. */
   arc(x: number, y: number, radius: number): void {
-    this.path += `M${short(x - radius)} ${short(y)}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`;
+    this.path += `M${coordinate(x - radius)} ${coordinate(y)}a${radius} ${radius} 0 1 0 ${2 * radius} 0a${radius} ${radius} 0 1 0 ${-2 * radius} 0`;
   }
 
   rect(x: number, y: number, width: number, height: number): void {
-    this.box = `x="${short(x)}" y="${short(y)}" width="${short(width)}" height="${short(height)}"`;
+    this.box = `x="${coordinate(x)}" y="${coordinate(y)}" width="${coordinate(width)}" height="${coordinate(height)}"`;
   }
 
   clip(): void {
@@ -87,7 +87,7 @@ export class SvgPen implements Pen {
   fillText(text: string, x: number, y: number): void {
     const anchor = { right: "end", center: "middle" }[this.textAlign as string] ?? "start";
     const style = `style="font:${escapeXml(this.font)}" fill="${this.fillStyle}" text-anchor="${anchor}" dominant-baseline="central"`;
-    this.parts.push(`<text x="${short(x)}" y="${short(y)}" ${style}>${escapeXml(text)}</text>`);
+    this.parts.push(`<text x="${coordinate(x)}" y="${coordinate(y)}" ${style}>${escapeXml(text)}</text>`);
   }
 
   measureText(text: string): TextMetrics {
@@ -100,10 +100,6 @@ export class SvgPen implements Pen {
   }
 }
 
-function short(value: number): string {
-  return String(Math.round(value * 100) / 100);
-}
-
 /** One line per point that is shown; run 0 is the present one. Spreadsheets take no formula from a name. */
 export function toCsv(store: PlotStore, lines: Iterable<Line>, zoom: Range | undefined): string {
   const rows = ["run,metric,curve,step,epoch,seconds,value"];
@@ -112,26 +108,17 @@ export function toCsv(store: PlotStore, lines: Iterable<Line>, zoom: Range | und
     const head = `${series.age},${quoted(series.panel)},${quoted(series.name)}`;
     for (let i = 0; i < series.length; i++) {
       if (zoom && (raw.x[i] < zoom.low || raw.x[i] > zoom.high)) continue;
-      rows.push([head, series.x[i], epoch ? short4(epoch[i]) : "", seconds ? short4(seconds[i]) : "", series.y[i]].join(","));
+      rows.push([head, series.x[i], epoch ? sixDigits(epoch[i]) : "", seconds ? sixDigits(seconds[i]) : "", series.y[i]].join(","));
     }
   }
   return rows.join("\n") + "\n";
 }
 
-function short4(value: number): number {
+function sixDigits(value: number): number {
   return Number(value.toPrecision(6));
 }
 
 function quoted(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-}
-
-/** Hands a file to the reader; nothing leaves the machine. */
-export function download(name: string, content: Blob): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

@@ -1,5 +1,9 @@
 // Points of a curve in growing typed arrays, and the messages that bring them.
 
+import type { Model } from "../ui/afm";
+import { float64 } from "../ui/buffers";
+import { followed, Store } from "../ui/store";
+
 /** Points that can be drawn: the curve itself, or one moved to another axis or smoothed. */
 export interface Points {
   readonly x: Float64Array;
@@ -29,13 +33,9 @@ export class Series implements Points {
     this.length = Math.max(this.length, end);
     return true;
   }
-
-  /** Index of the point nearest to a place on the x axis; -1 without points. */
-  nearest(x: number): number {
-    return nearest(this, x);
-  }
 }
 
+/** Index of the point nearest to a place on the x axis; -1 without points. */
 export function nearest({ x: xs, length }: Points, x: number): number {
   const at = firstFrom(xs, length, x);
   if (at === length) return length - 1;
@@ -74,22 +74,20 @@ export interface PlotMessage {
   status: string;
 }
 
-/** Everything plotted so far. It belongs to the model, so it outlives views that come and go. */
-export class PlotStore {
+/** Everything plotted so far. */
+export class PlotStore extends Store<PlotMessage> {
   run = -1;
   onDemand: string[] = [];
   perEpoch: number[] = [];
   status = "";
   private all = new Map<string, Series>();
-  private readonly listeners = new Set<() => void>();
 
   /** The curves, without what turns steps into epochs and seconds. */
   get series(): Series[] {
     return [...this.all.values()].filter(({ name }) => name);
   }
 
-  /** Takes a message; false if points are missing and the kernel has to be asked for all of them. */
-  take(message: PlotMessage, buffers: DataView[]): boolean {
+  protected read(message: PlotMessage, buffers: DataView[]): boolean {
     if (message.run !== this.run) {
       this.run = message.run;
       this.all = new Map();
@@ -100,7 +98,7 @@ export class PlotStore {
       this.all.set(key, series);
       return series;
     });
-    const [xs, ys] = buffers.map((b) => new Float64Array(b.buffer.slice(b.byteOffset, b.byteOffset + b.byteLength) as ArrayBuffer));
+    const [xs, ys] = buffers.map(float64);
     let complete = true;
     let at = 0;
     for (const { series, start, count } of message.parts) {
@@ -108,7 +106,6 @@ export class PlotStore {
       at += count;
     }
     ({ onDemand: this.onDemand, perEpoch: this.perEpoch, status: this.status } = message);
-    for (const listener of this.listeners) listener();
     return complete;
   }
 
@@ -116,9 +113,6 @@ export class PlotStore {
   axis(kind: string, age: number): Series | undefined {
     return this.all.get(JSON.stringify([kind, "", age]));
   }
-
-  listen(listener: () => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
-  }
 }
+
+export const plotStore = (model: Model): PlotStore => followed(model, new PlotStore(), "plot", "plot.sync");

@@ -1,6 +1,6 @@
 // What a curve is turned into before it is drawn: smoothed, and over epochs or seconds instead of steps.
 
-import type { Points, PlotStore, Series } from "./series";
+import type { PlotStore, Series } from "./series";
 
 interface Average {
   weight: number;
@@ -58,8 +58,4 @@ export function onAxis(store: PlotStore, series: Series, kind: string): Float64A
   }
   moved.set(series, { key, x });
   return x;
-}
-
-export function points(x: Float64Array, y: Float64Array, length: number): Points {
-  return { x, y, length };
 }

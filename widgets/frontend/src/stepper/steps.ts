@@ -1,6 +1,7 @@
 // What the kernel tells about a stepper: the names of a level once, the values of its nodes as they are looked at.
 
 import type { Model } from "../ui/afm";
+import { int32 } from "../ui/buffers";
 import { compact } from "../ui/format";
 
 /** Index of a node, least and greatest finite element, counts of NaN and Inf, shape. */
@@ -90,7 +91,7 @@ export class Steps {
   private rows = new Map<number, { epoch: number; row: Row }>();
 
   takeLevel(message: LevelMessage, buffers: DataView[]): void {
-    const [op, spec] = buffers.map((b) => new Int32Array(b.buffer.slice(b.byteOffset, b.byteOffset + b.byteLength)));
+    const [op, spec] = buffers.map(int32);
     Object.assign(this, { level: message.level, names: message.names, split: message.split, ops: message.ops, specs: message.specs, opOf: op, specOf: spec });
     this.rows.clear();
   }

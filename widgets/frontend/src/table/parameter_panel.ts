@@ -13,7 +13,7 @@ import css from "./parameters.css";
 import { RowView } from "./row_view";
 import { rowsOf, sorted, type Order, type Parameter, type Row } from "./rows";
 import { HEALTHY, nearest, type Sparkline } from "./sparkline";
-import { NUMBERS, statisticsOf, type HistoryColumn } from "./statistics";
+import { NUMBERS, type HistoryColumn, type StatisticsStore } from "./statistics";
 
 addStyle(css);
 
@@ -23,9 +23,8 @@ const SPARE = 6; // rows that are built above and below those in sight
 const TRAINED = { name: "trained", title: "Train", hint: "Whether training changes the parameter" };
 const NAME = { name: "name", title: "Name", hint: "Name" };
 
-export function mountParameterPanel(host: HTMLElement, model: Model): () => void {
+export function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsStore): () => void {
   const cleanup = new Cleanup();
-  const store = statisticsOf(model);
   const list = <T>(key: string): T[] => (model.get(key) as T[] | undefined) ?? [];
   const text = (key: string): string => String(model.get(key) ?? "");
 

@@ -1,6 +1,8 @@
 // What the kernel knows of each parameter: the latest numbers, flags, and two columns over the steps.
 
 import type { Model } from "../ui/afm";
+import { bytes } from "../ui/buffers";
+import { followed, Store } from "../ui/store";
 
 /** Columns of the latest numbers, as `COLUMNS` in workbench/gradwright/train/statistics.py has them. */
 export const NUMBERS = ["mean", "std", "norm", "min", "max", "zeros", "gradient_norm", "update_norm", "ratio"] as const;
@@ -24,7 +26,7 @@ export interface StatisticsMessage {
   sampled: boolean;
 }
 
-export class StatisticsStore {
+export class StatisticsStore extends Store<StatisticsMessage> {
   layout = -1;
   sampled = false;
   names: string[] = [];
@@ -33,10 +35,8 @@ export class StatisticsStore {
   private rows: Float32Array[] = [];
   private numbers = new Float32Array();
   private marks = new Uint8Array();
-  private readonly listeners = new Set<() => void>();
 
-  /** Takes a message; false if samples before it are missing and everything has to be asked for. */
-  take(message: StatisticsMessage, buffers: DataView[]): boolean {
+  protected read(message: StatisticsMessage, buffers: DataView[]): boolean {
     const { layout, names, start, steps, sampled } = message;
     if (start && (layout !== this.layout || start > this.steps.length)) return false;
     if (!start) {
@@ -45,14 +45,13 @@ export class StatisticsStore {
     }
     this.layout = layout;
     this.sampled = sampled;
-    const [history, numbers, marks] = buffers.map(({ buffer, byteOffset, byteLength }) => buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer);
+    const [history, numbers, marks] = buffers.map(bytes);
     const values = new Float32Array(history);
     const width = this.names.length * HISTORY.length;
     this.steps = [...this.steps.slice(0, start), ...steps];
     this.rows = [...this.rows.slice(0, start), ...steps.map((_, k) => values.subarray(k * width, (k + 1) * width))];
     this.numbers = new Float32Array(numbers);
     this.marks = new Uint8Array(marks);
-    for (const listener of this.listeners) listener();
     return true;
   }
 
@@ -79,24 +78,6 @@ export class StatisticsStore {
     if (column === "gradient_norm") return this.rows.map((row) => row[gradient]);
     return this.rows.map((row) => (Number.isNaN(row[gradient]) && row[ratio] === 0 ? NaN : row[ratio]));
   }
-
-  listen(listener: () => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
-  }
 }
 
-const stores = new WeakMap<Model, StatisticsStore>();
-
-/** The statistics of a model, which outlive views that come and go. */
-export function statisticsOf(model: Model): StatisticsStore {
-  const known = stores.get(model);
-  if (known) return known;
-  const store = new StatisticsStore();
-  stores.set(model, store);
-  model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
-    if (content.kind === "statistics" && !store.take(content as StatisticsMessage, buffers)) model.send({ kind: "parameters.sync" });
-  });
-  model.send({ kind: "parameters.sync" });
-  return store;
-}
+export const statisticsStore = (model: Model): StatisticsStore => followed(model, new StatisticsStore(), "statistics", "parameters.sync");

@@ -1,7 +1,7 @@
 // Values as colours. The diverging palette runs from blue over the paper's own colour to orange, which stays distinct
 // without red-green vision; the sequential one changes in lightness all the way, so it also reads in grey.
 
-import { ticks } from "../plot/ticks";
+import { ticks } from "../ui/ticks";
 
 type Rgb = readonly [number, number, number];
 

@@ -1,5 +1,7 @@
 // What the kernel sends about a tensor, and the cells of a picture of it.
 
+import { bytes, float64 } from "../ui/buffers";
+
 /** Part of a sheet: [tile rows, tile columns, rows and columns inside each tile], each as begin and end. */
 export type Window = [number, number, number, number, number, number, number, number];
 
@@ -78,8 +80,7 @@ export class Part {
   constructor(readonly facts: PartFacts, across: number, shown: number, buffer: DataView) {
     [this.rows, this.columns] = facts.cells;
     this.reduced = facts.fields[0] !== "value";
-    const bytes = buffer.buffer.slice(buffer.byteOffset, buffer.byteOffset + buffer.byteLength) as ArrayBuffer;
-    this.numbers = facts.type === "f4" ? new Float32Array(bytes) : new Float64Array(bytes);
+    this.numbers = facts.type === "f4" ? new Float32Array(bytes(buffer)) : float64(buffer);
     const [r0, r1, c0, c1] = facts.window;
     for (let r = r0; r < r1; r++) for (let c = c0; c < c1; c++) if (r * across + c < shown) this.tiles.push(r * across + c);
     this.size = this.tiles.length * this.rows * this.columns;
@@ -174,7 +175,7 @@ export function cut(facts: TensorFacts, whole: DataView, axis: number, at: numbe
   const axes = facts.axes.map((entry, i) => (i === axis ? ([at, 0, -1] as [number, number, number]) : entry));
   const next = { ...facts, parts, axes, index: `[${parts.join(", ")}]` };
   const Numbers = facts.whole === "f4" ? Float32Array : Float64Array;
-  const all = new Numbers(whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.byteLength) as ArrayBuffer);
+  const all = new Numbers(bytes(whole));
   const out = new Numbers(facts.shown * facts.height * facts.width);
   for (let i = 0; i < out.length; i++) {
     const place = { tile: Math.floor(i / facts.width / facts.height), row: Math.floor(i / facts.width) % facts.height, column: i % facts.width };
