@@ -1,13 +1,13 @@
 // The buttons and menus above the drawing. Menus set traits, so what they show is what code sees and sets.
 
 import { countOf } from "./describe";
-import { menuButton } from "./menu";
 import type { GraphModel } from "./model";
 import type { ColorBy, OverlaySpec } from "./overlay";
 import { FORMATS, type Format } from "./save";
 import type { Paths } from "./trace";
 import { type Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { button, element, ICONS } from "../ui/dom";
+import { menuButton } from "../ui/menu";
 
 export interface Actions {
   find(): void;
@@ -74,8 +74,8 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
     [gradients, paths.root, colors.root, more.root],
   ];
   const update = (): void => {
-    paths.button.toggleAttribute("data-active", (model.get("paths") ?? "none") !== "none");
-    colors.button.toggleAttribute("data-active", (model.get("color_by") ?? "category") !== "category");
+    paths.opener.toggleAttribute("data-active", (model.get("paths") ?? "none") !== "none");
+    colors.opener.toggleAttribute("data-active", (model.get("color_by") ?? "category") !== "category");
   };
   update();
   cleanup.model(model, "change:gradients", () => gradients.setAttribute("aria-pressed", String(Boolean(model.get("gradients")))));

@@ -1,13 +1,13 @@
 // Live curves: one small chart per quantity with training and validation together, all over the same steps.
 
 import { Cleanup, commit, type Model } from "../ui/afm";
-import { button, element, everyFrame, field, ICONS, select, Surface } from "../ui/dom";
+import { button, checkbox, element, everyFrame, field, ICONS, select, Surface, textButton } from "../ui/dom";
 import { download } from "../ui/files";
 import { compact } from "../ui/format";
+import { menuButton, popup, type Entry } from "../ui/menu";
 import { addStyle } from "../ui/style";
 import { readTheme, watchTheme } from "../ui/theme";
 import type { Chart, Range } from "./chart";
-import { menu } from "./menu";
 import { describe, paint, panels, reach, type Line, type Look } from "./picture";
 import css from "./plot.css";
 import { SvgPen, toCsv } from "./save";
@@ -27,13 +27,13 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
   const empty = element("div", { class: "gw-empty" }, "Curves appear here as soon as training starts.");
   const scroll = element("div", { class: "gw-plot-scroll" }, stage, empty);
   const whole = button(ICONS.reset, "Show all steps", () => zoom(undefined));
-  const log = element("button", { type: "button", class: "gw-action gw-plot-log", title: "Logarithmic scale" }, "log");
+  const log = textButton("gw-action gw-plot-log", "log", () => commit(model, "log_scale", !look.log), { title: "Logarithmic scale" });
   const slider = element("input", {
     type: "range", class: "gw-plot-smooth", min: 0, max: 100, step: 1, "aria-label": "Smoothing", title: "Smoothing: none",
   });
   const axis = select("Horizontal axis", [["step", "steps"], ["epoch", "epochs"], ["seconds", "seconds"]], (value) => commit(model, "x_axis", value));
-  const chooser = menu(ICONS.outline, "Choose curves", fillChooser);
-  const saver = menu(ICONS.save, "Save", fillSaver);
+  const chooser = popup(ICONS.outline, "Choose curves", fillChooser);
+  const saver = menuButton(ICONS.save, "Save", () => [{ title: "Save as", entries: formats() }]);
   const tools = element("div", { class: "gw-plot-tools" }, whole, field("smooth", slider), log, axis, chooser.root, saver.root);
   const root = element(
     "section",
@@ -157,36 +157,26 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     const metrics = [...new Set([...store.series.map((series) => series.panel), ...store.onDemand])];
     const shown = metrics.filter((name) => (look.metrics.length ? look.metrics.includes(name) : !store.onDemand.includes(name)));
     const boxes = metrics.map((name) => {
-      const box = element("input", { type: "checkbox" });
-      box.checked = shown.includes(name);
-      box.disabled = box.checked && shown.length === 1;
-      box.addEventListener("change", () => {
-        commit(model, "metrics", metrics.filter((other) => (other === name ? box.checked : shown.includes(other))));
+      const choose = (on: boolean): void => {
+        commit(model, "metrics", metrics.filter((other) => (other === name ? on : shown.includes(other))));
         fillChooser(panel);
-        (panel.querySelectorAll("input")[metrics.indexOf(name)] as HTMLElement).focus();
-      });
+        panel.querySelectorAll("input")[metrics.indexOf(name)].focus();
+      };
+      const box = checkbox(choose, { checked: shown.includes(name), disabled: shown.length === 1 && shown[0] === name });
       return element("label", {}, box, name);
     });
     panel.replaceChildren(...(boxes.length ? boxes : ["There are no curves yet."]));
   }
 
-  function fillSaver(panel: HTMLElement): void {
-    const item = (label: string, run: () => void): HTMLButtonElement => {
-      const node = element("button", { type: "button", class: "gw-menu-item" }, label);
-      node.disabled = !charts.length;
-      node.addEventListener("click", () => {
-        run();
-        saver.close();
-      });
-      return node;
-    };
+  function formats(): Entry[] {
     const csv = (): string => toCsv(store, lines(), look.zoom);
-    panel.replaceChildren(
-      item("Picture, PNG", savePng),
-      item("Picture, SVG", () => download("training.svg", new Blob([svg()], { type: "image/svg+xml" }))),
-      item("Points, CSV", () => download("training.csv", new Blob([csv()], { type: "text/csv" }))),
-      item("Copy points as CSV", () => void navigator.clipboard?.writeText(csv())),
-    );
+    const ways: [string, () => void][] = [
+      ["Picture, PNG", savePng],
+      ["Picture, SVG", () => download("training.svg", new Blob([svg()], { type: "image/svg+xml" }))],
+      ["Points, CSV", () => download("training.csv", new Blob([csv()], { type: "text/csv" }))],
+      ["Copy points as CSV", () => void navigator.clipboard?.writeText(csv())],
+    ];
+    return ways.map(([label, run]) => ({ label, run, disabled: !charts.length }));
   }
 
   const still = (): Look => ({ ...look, hover: undefined, band: undefined });
@@ -221,7 +211,6 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     slider.setAttribute("aria-valuetext", look.smoothing ? String(look.smoothing) : "none");
     frame.request();
   };
-  cleanup.dom(log, "click", () => commit(model, "log_scale", !look.log));
   cleanup.dom(slider, "input", () => model.set("smoothing", fromSlider(Number(slider.value)))); // drawn at once, told below
   cleanup.dom(slider, "change", () => commit(model, "smoothing", fromSlider(Number(slider.value))));
   for (const trait of ["x_axis", "smoothing", "log_scale", "metrics"]) cleanup.model(model, `change:${trait}`, update);

@@ -6,7 +6,7 @@ import { ask, Cleanup, commit, type Model } from "../ui/afm";
 import { action, element, everyFrame } from "../ui/dom";
 import { compact } from "../ui/format";
 import { addStyle } from "../ui/style";
-import { mountColumnMenu } from "./column_menu";
+import { columnMenu } from "./column_menu";
 import { BOX_WIDTH, columnsFor, COLUMNS, NAME_WIDTH, type Column } from "./columns";
 import { filterOf, type Fits } from "./filter";
 import css from "./parameters.css";
@@ -68,7 +68,8 @@ export function mountParameterPanel(host: HTMLElement, model: Model, store: Stat
   let wantedInSight = ""; // a parameter to scroll to
   const waiting = new Set<string>();
   const views = new Map<string, RowView>();
-  const menu = mountColumnMenu(toolbar, root, model, () => columns.map(({ name }) => name));
+  const menu = columnMenu(model, () => columns.map(({ name }) => name));
+  toolbar.append(menu.root);
   const frame = everyFrame(draw);
   const rowsFrame = everyFrame(drawRows);
 
@@ -364,7 +365,6 @@ export function mountParameterPanel(host: HTMLElement, model: Model, store: Stat
     resized.disconnect();
     frame.cancel();
     rowsFrame.cancel();
-    menu.remove();
     root.remove();
   });
   filter.value = text("table_filter");

@@ -18,17 +18,29 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
-export function button(path: string, label: string, onClick: () => void): HTMLButtonElement {
-  const node = element("button", { type: "button", class: "gw-button", title: label, "aria-label": label });
-  node.append(icon(path));
+/** A button with words on it, in a style of its own. */
+export function textButton(style: string, text: string, onClick: () => void, attributes: Attributes = {}): HTMLButtonElement {
+  const node = element("button", { type: "button", class: style, ...attributes }, text);
   node.addEventListener("click", onClick);
+  return node;
+}
+
+/** A button with an icon and a tooltip that says what it does. */
+export function button(path: string, label: string, onClick: () => void): HTMLButtonElement {
+  const node = textButton("gw-button", "", onClick, { title: label, "aria-label": label });
+  node.append(icon(path));
   return node;
 }
 
 /** A button with a word on it; `main` for the one thing to do next. */
 export function action(label: string, onClick: () => void, main = false): HTMLButtonElement {
-  const node = element("button", { type: "button", class: main ? "gw-action gw-action-main" : "gw-action" }, label);
-  node.addEventListener("click", onClick);
+  return textButton(main ? "gw-action gw-action-main" : "gw-action", label, onClick);
+}
+
+/** A box to check; `onChange` is told whether it is. */
+export function checkbox(onChange: (on: boolean) => void, attributes: Attributes = {}): HTMLInputElement {
+  const node = element("input", { type: "checkbox", ...attributes });
+  node.addEventListener("change", () => onChange(node.checked));
   return node;
 }
 

@@ -3,6 +3,7 @@
 
 import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
 import { element } from "./dom";
+import { keepFocus } from "./keep_focus";
 import { styleSheet } from "./style";
 
 const GONE =
@@ -55,6 +56,7 @@ export function defineWidget<Shared>(
         cleanup.add(onWaiting(model, onKernel));
         cleanup.add(mount(root, model, (shared ??= prepare(model))));
         root.append(notice, message);
+        cleanup.add(keepFocus(root));
         update();
         return () => {
           cleanup.run();
