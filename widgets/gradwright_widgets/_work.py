@@ -15,12 +15,12 @@ class Work:
 
     A task gets an event and returns soon after it has been set.
 
+    >>> counted = []
     >>> work = Work("count")
-    >>> work.start(lambda stop: print("counted"))
+    >>> work.start(lambda stop: counted.append(1))
     >>> work.join()
-    counted
-    >>> work.busy
-    False
+    >>> counted, work.busy
+    ([1], False)
     """
 
     def __init__(self, name: str, failed: Callable[[Exception], None] | None = None) -> None:
