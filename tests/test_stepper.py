@@ -270,6 +270,11 @@ def test_expressions_are_not_python(text):
         Expression(text).evaluate({}, np.ones(2))
 
 
+def test_a_bare_name_in_an_expression_is_told_how_a_value_is_named():
+    with pytest.raises(GraphError, match=r'try: +t\["loss"\]'):
+        Expression("loss > 3").evaluate({}, np.ones(2))
+
+
 def test_an_op_that_fails_stops_the_run_where_it_stands(net):
     @gw.register("test/picky")
     class Picky(gw.Op):

@@ -306,7 +306,7 @@ def test_breakpoints_from_the_panel(panel):
     press(panel, "run")
     assert (
         panel.stepping["say"]
-        == "Breakpoint #2 scope hidden when |max| > 0.5: stopped after 'hidden/matmul'."
+        == "Stopped after 'hidden/matmul': breakpoint #2 scope hidden when |max| > 0.5."
     )
     tell(panel, "stepper.breakpoint", numbers=[2], on=False)
     assert "hidden/relu" not in panel.stops and not panel.stepper.breakpoints[1].enabled
@@ -316,8 +316,10 @@ def test_breakpoints_from_the_panel(panel):
     assert panel.breakpoints == [] == panel.stops == panel.stepper.breakpoints
     tell(panel, "stepper.break", place="op", text="matmull")
     assert "no node has the op" in panel.message
+    tell(panel, "stepper.break", place="op", text=" ", condition="nan")
+    assert "which op" in panel.message and panel.breakpoints == []
     tell(panel, "stepper.break", place="name", text="hidden/*", condition="above", limit="much")
-    assert "cannot read" in panel.message
+    assert "cannot read 'much'" in panel.message and "object at" not in panel.message
     panel.break_at("ln/rsqrt*")
     assert panel.stops == ["ln"]  # the drawing marks what holds it
 

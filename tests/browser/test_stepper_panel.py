@@ -93,11 +93,28 @@ def test_stepping_in_a_notebook(page, lab, screens):
     panel.locator(".gw-step-list").focus()
     view.keyboard.press("r")
     stands_at("loss")
-    panel.locator(".gw-status", has_text="stopped before 'loss'").wait_for()
+    panel.locator(".gw-status", has_text="Stopped before 'loss'").wait_for()
     view.keyboard.press("r")
     panel.locator(".gw-status", has_text="Everything has run").wait_for()
     position = int(panel.get_attribute("data-position"))
     assert panel.locator(".gw-step-count").inner_text() == f"{position} of {position}"
+
+    # A button that is off once it was pressed leaves the keyboard in the panel.
+    panel.get_by_role("button", name="Back to the start").press("Enter")
+    stands_at("hidden/matmul")
+    view.keyboard.press("s")
+    stands_at("hidden/add")
+    view.keyboard.press("r")
+    view.keyboard.press("r")
+    panel.locator(".gw-status", has_text="Everything has run").wait_for()
+
+    # A breakpoint that is refused stays in the form.
+    panel.get_by_role("tab", name="Breakpoints").click()
+    form = panel.get_by_role("form", name="New breakpoint")
+    form.get_by_label("Pattern").fill("nowhere")
+    form.get_by_role("button", name="Add").click()
+    view.locator(".gw-message", has_text="nowhere").wait_for()
+    assert form.get_by_label("Pattern").input_value() == "nowhere"
 
     # Edit a value and rerun what depends on it.
     panel.get_by_role("tab", name="Values").click()

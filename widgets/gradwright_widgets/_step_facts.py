@@ -183,7 +183,7 @@ def ending_text(stop: Stop) -> str:
         return "Stopped."
     side = "after" if stop.breakpoint.is_conditional else "before"
     name = "" if stop.node is None else repr(stop.node.name)
-    return f"Breakpoint {stop.breakpoint}: stopped {side} {name}."
+    return f"Stopped {side} {name}: breakpoint {stop.breakpoint}."
 
 
 def span_text(found: list[Any]) -> str:

@@ -18,13 +18,13 @@ def parse_value(text: str) -> Any:
     """
     try:
         if len(text) > _MOST_TEXT:
-            raise ValueError(f"more than {_MOST_TEXT:,} characters")
+            raise ValueError
         tree = _Numbers().visit(ast.parse(text.strip(), mode="eval"))
         return ast.literal_eval(tree)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise GraphError(
-            f"cannot read {text[:60]!r} as numbers: {str(error)[:120]}",
-            need="a number, or a list such as [[1, 2], [3, nan]]",
+            f"cannot read {text[:60]!r} as numbers",
+            need=f"a number, or a list such as [[1, 2], [3, nan]], below {_MOST_TEXT:,} letters",
         ) from None
 
 

@@ -186,7 +186,11 @@ class StepPanel(GraphWidget):
         options: dict[str, Any] = {}
         place, text = content.get("place"), str(content.get("text", "")).strip()
         condition, limit = content.get("condition"), str(content.get("limit", "")).strip()
-        if place in ("name", "op", "scope", "regex") and text:
+        if place in ("name", "op", "scope", "regex"):
+            if not text:
+                raise GraphError(
+                    f"which {place} shall it stop at?", hint='type a pattern, or choose "Any node"'
+                )
             options[place] = text
         elif place == "node":  # as it is written: brackets in a name are no pattern
             options["name"] = "".join(f"[{c}]" if c in "*?[" else c for c in text)

@@ -38,6 +38,10 @@ _UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: np.invert,
 }  # fmt: skip
 
+_FAILURES = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
+)  # fmt: skip
+
 
 class Expression:
     """A parsed expression, ready to be evaluated on values.
@@ -75,7 +79,7 @@ class Expression:
                 result = self._walk(self._tree, tensors, value)
         except GradwrightError:
             raise
-        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+        except _FAILURES as error:
             raise GraphError(f"{self.text[:80]!r} cannot be computed: {error}") from None
         return result.item() if isinstance(result, np.generic) else result
 
@@ -141,6 +145,7 @@ def _unfit(node: ast.AST) -> GraphError:
     return GraphError(
         f"{ast.unparse(node)!r} cannot be used in an expression",
         need=f'numbers, operators, value, t["name"], {", ".join(sorted(FUNCTIONS))}',
+        hint=f't["{node.id}"]' if isinstance(node, ast.Name) else "",
     )
 
 

@@ -26,9 +26,12 @@ const HINTS: Record<string, string> = { name: "hidden/*", op: "matmul", scope: "
 export class Breakpoints {
   readonly root = element("div", { class: "gw-step-stops" });
   private readonly list = element("div", { class: "gw-step-entries", role: "list" });
+  private readonly text = element("input", { class: "gw-input", "aria-label": "Pattern" });
+  private asked = false; // for a breakpoint: what was typed stays until it is there
+  private count = 0;
 
   constructor(private readonly tell: Tell, private readonly live: boolean, breakHere: () => void) {
-    const text = element("input", { class: "gw-input", "aria-label": "Pattern" });
+    const text = this.text;
     const limit = element("input", { class: "gw-input", "aria-label": "Bound or expression" });
     const place = select("Where to stop", PLACES, () => update());
     const condition = select("When to stop", CONDITIONS, () => update());
@@ -41,8 +44,8 @@ export class Breakpoints {
     const form = element("form", { class: "gw-step-form", "aria-label": "New breakpoint" }, place, text, condition, limit, element("button", { type: "submit", class: "gw-action gw-action-main" }, "Add"), action("Break here", breakHere));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
+      this.asked = true;
       tell("stepper.break", { place: place.value, text: text.value, condition: condition.value, limit: limit.value });
-      text.value = "";
     });
     update();
     if (live) this.root.append(form);
@@ -50,6 +53,11 @@ export class Breakpoints {
   }
 
   show(found: readonly BreakpointFacts[]): void {
+    if (this.asked && found.length > this.count) {
+      this.asked = false;
+      this.text.value = "";
+    }
+    this.count = found.length;
     const rows = found.map(({ number, text, on, hits }) => {
       const box = element("input", { type: "checkbox", "aria-label": `Breakpoint ${number} is on`, checked: on, disabled: !this.live });
       box.addEventListener("change", () => this.tell("stepper.breakpoint", { numbers: [number], on: box.checked }));
