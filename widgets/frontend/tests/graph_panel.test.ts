@@ -9,7 +9,8 @@ import { focusOf } from "../src/graph/focus";
 import { drawnFor, marksOf, nodeAround } from "../src/graph/marks";
 import { GraphModel } from "../src/graph/model";
 import { elements, Overlay, type OverlaySpec } from "../src/graph/overlay";
-import { luminance, ramp, shadeAt, toOklab, type Rgb } from "../src/graph/palette";
+import { ramp, shadeAt, toOklab } from "../src/graph/palette";
+import { luminance, type Rgb } from "../src/ui/colors";
 import { SvgPen } from "../src/graph/pen";
 import { between, inheritors, inputsOf, reach } from "../src/graph/trace";
 import { Viewport } from "../src/graph/viewport";
@@ -234,7 +235,7 @@ test("marks, paths and overlays are drawn, and dimming ends where it should", ()
   const drawing = drawingOf(model, ["hidden"]);
   const theme = {
     font: "serif", surface: "rgb(255, 255, 255)", raised: "rgb(245, 245, 245)", ink: "rgb(0, 0, 0)", quiet: "rgb(90, 90, 90)",
-    line: "rgb(200, 200, 200)", wire: "rgb(140, 140, 140)", accent: "rgb(0, 90, 200)", series: [], category: (name: string) => (name === "loss" ? "rgb(213, 94, 0)" : "rgb(1, 2, 3)"),
+    dark: false, line: "rgb(200, 200, 200)", wire: "rgb(140, 140, 140)", accent: "rgb(0, 90, 200)", series: [], category: (name: string) => (name === "loss" ? "rgb(213, 94, 0)" : "rgb(1, 2, 3)"),
   };
   const svg = (extra: object): string => {
     const pen = new SvgPen("serif");

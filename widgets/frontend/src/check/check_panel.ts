@@ -4,7 +4,6 @@ import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { action, element, everyFrame, field, select } from "../ui/dom";
 import { shapeText } from "../ui/format";
 import { addStyle } from "../ui/style";
-import { readTheme, watchTheme } from "../ui/theme";
 import css from "./check.css";
 import { focusOf, mountDetail } from "./detail";
 import { badness, rowTable } from "./rows";
@@ -168,18 +167,13 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
   }
 
   const frame = everyFrame(draw);
-  const theme = (): void => {
-    if (!readTheme(root)) requestAnimationFrame(() => readTheme(root));
-  };
   for (const key of ["check_limit", "check_which", "check_training", "check_overlay"]) cleanup.model(model, `change:${key}`, onOptions);
   for (const key of ["check_state", "check_focus", "check_hint", "selected"]) cleanup.model(model, `change:${key}`, frame.request);
   cleanup.add(store.listen(frame.request));
-  cleanup.add(watchTheme(theme));
   cleanup.add(() => {
     frame.cancel();
     root.remove();
   });
-  theme();
   onOptions();
   draw();
   return () => cleanup.run();

@@ -4,7 +4,7 @@ import { Cleanup } from "../ui/afm";
 import { element, everyFrame, Surface } from "../ui/dom";
 import { compact } from "../ui/format";
 import { ticks } from "../ui/ticks";
-import { readTheme, watchTheme, type Theme } from "../ui/theme";
+import { themeOf, type Theme } from "../ui/theme";
 import type { Curve } from "./store";
 
 interface Area {
@@ -46,12 +46,12 @@ export function curveView(host: HTMLElement): CurveView {
   host.append(stage);
   let curve: Curve | undefined;
   let zoom = 0;
-  let theme: Theme | undefined;
   const frame = everyFrame(draw);
+  const theme = themeOf(stage, cleanup, frame.request);
   const surface = new Surface(stage, () => draw());
 
   function draw(): void {
-    const colors = (theme ??= readTheme(stage));
+    const colors = theme();
     if (!colors || !surface.begin() || !curve) return;
     const { width, height } = surface;
     if (width >= 2.6 * LEAST_WIDTH || (height < 2 * LEAST_HEIGHT && width >= 2 * LEAST_WIDTH)) {
@@ -65,10 +65,6 @@ export function curveView(host: HTMLElement): CurveView {
     }
   }
 
-  cleanup.add(watchTheme(() => {
-    theme = undefined;
-    frame.request();
-  }));
   return {
     show(next, at) {
       [curve, zoom] = [next, at];

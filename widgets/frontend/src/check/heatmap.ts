@@ -1,8 +1,9 @@
 // The errors of a parameter's elements as a map: rows along the first axis, all other axes side by side.
 
 import { Cleanup } from "../ui/afm";
+import { along, cssOf, mixed, rgb } from "../ui/colors";
 import { element, everyFrame, Surface } from "../ui/dom";
-import { readTheme, watchTheme, type Theme } from "../ui/theme";
+import { themeOf, type Theme } from "../ui/theme";
 import { VERDICTS, type ElementMap } from "./store";
 import { SIGNS } from "./words";
 
@@ -38,12 +39,7 @@ export function heat(error: number): number {
 }
 
 export function heatColor(share: number, { series, surface }: Theme): string {
-  const mix = (a: string, b: string, part: number): string => {
-    const [from, to] = [a, b].map((color) => (color.match(/[\d.]+/g) ?? []).map(Number));
-    return `rgb(${from.map((v, k) => Math.round(v + (to[k] - v) * part)).join(",")})`;
-  };
-  const low = mix(surface, series[0], 0.3);
-  return share < 0.5 ? mix(low, series[4], share * 2) : mix(series[4], series[1], share * 2 - 1);
+  return cssOf(along([mixed(rgb(surface), rgb(series[0]), 0.3), rgb(series[4]), rgb(series[1])], share));
 }
 
 export interface Heatmap {
@@ -59,9 +55,9 @@ export function heatmap(host: HTMLElement, onHover: (k: number) => void, onPick:
   let map: ElementMap | undefined;
   let chosen = -1; // numbers of checked elements
   let cursor = -1;
-  let theme: Theme | undefined;
-  let pattern: CanvasPattern | undefined;
+  let hatched: { theme: Theme; pattern: CanvasPattern } | undefined;
   const frame = everyFrame(draw);
+  const theme = themeOf(stage, cleanup, frame.request);
   const surface = new Surface(stage, () => draw());
 
   const layout = (): { columns: number; rows: number; w: number; h: number } => {
@@ -76,15 +72,14 @@ export function heatmap(host: HTMLElement, onHover: (k: number) => void, onPick:
   };
 
   function draw(): void {
-    const fresh = theme === undefined;
-    const colors = (theme ??= readTheme(stage));
+    const colors = theme();
     if (!colors || !surface.begin() || !map) return;
-    if (fresh || !pattern) pattern = hatch(surface.context, colors);
     const { context } = surface;
+    if (hatched?.theme !== colors) hatched = { theme: colors, pattern: hatch(context, colors) };
     const { rows, columns, w, h } = layout();
     const size = map.shape.reduce((a, b) => a * b, 1);
     const last = size % columns;
-    context.fillStyle = pattern!;
+    context.fillStyle = hatched.pattern;
     context.fillRect(1, 1, columns * w, (last ? rows - 1 : rows) * h);
     if (last) context.fillRect(1, 1 + (rows - 1) * h, last * w, h);
     const [cellW, cellH] = [Math.max(w - (w > 4 ? 1 : 0), LEAST), Math.max(h - (h > 4 ? 1 : 0), LEAST)];
@@ -165,10 +160,6 @@ export function heatmap(host: HTMLElement, onHover: (k: number) => void, onPick:
     event.preventDefault();
     event.stopPropagation();
   });
-  cleanup.add(watchTheme(() => {
-    theme = undefined;
-    frame.request();
-  }));
   return {
     show(next, at) {
       if (next?.name !== map?.name) cursor = -1;
@@ -186,7 +177,7 @@ export function heatmap(host: HTMLElement, onHover: (k: number) => void, onPick:
 }
 
 /** Diagonal lines: elements that were not checked. */
-function hatch(context: CanvasRenderingContext2D, { line, surface }: Theme): CanvasPattern | undefined {
+function hatch(context: CanvasRenderingContext2D, { line, surface }: Theme): CanvasPattern {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6;
   const pen = tile.getContext("2d")!;
@@ -200,5 +191,5 @@ function hatch(context: CanvasRenderingContext2D, { line, surface }: Theme): Can
     pen.lineTo(k + 7, -1);
   }
   pen.stroke();
-  return context.createPattern(tile, "repeat") ?? undefined;
+  return context.createPattern(tile, "repeat")!;
 }

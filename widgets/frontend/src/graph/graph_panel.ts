@@ -3,7 +3,7 @@
 
 import { Cleanup, commit, type Model } from "../ui/afm";
 import { element, everyFrame, Surface } from "../ui/dom";
-import { readTheme, watchTheme, type Theme } from "../ui/theme";
+import { themeOf, type Theme } from "../ui/theme";
 import { addStyle } from "../ui/style";
 import css from "./graph.css";
 import { LayoutClient } from "./client";
@@ -67,7 +67,8 @@ class GraphPanel {
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
   private readonly status: StatusLine;
-  private theme: Theme | undefined;
+  private readonly theme = themeOf(this.root, this.cleanup, () => this.onColors());
+  private shaded: Theme | undefined; // what the colours of the overlay are for
   private drawing: Drawing | undefined;
   private look: Omit<Look, "theme"> = { selected: NONE, hovered: NONE, lit: new Set(), frozen: new Set() };
   private overlay: Overlay | undefined;
@@ -121,7 +122,8 @@ class GraphPanel {
       },
       fit: () => this.fit(),
       save: (format) => {
-        if (this.drawing && this.theme) void save(format, graph, this.drawing.painter, { ...this.look, theme: this.theme });
+        const theme = this.theme();
+        if (this.drawing && theme) void save(format, graph, this.drawing.painter, { ...this.look, theme });
       },
     });
     this.root.append(bar, body, this.status.root);
@@ -139,10 +141,6 @@ class GraphPanel {
     const on = (traits: string[], act: () => void): void => traits.forEach((trait) => this.cleanup.model(this.model, `change:${trait}`, act));
     this.stage.bind(this.cleanup, this.surface);
     this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
-    this.cleanup.add(watchTheme(() => {
-      this.theme = undefined;
-      this.onColors();
-    }));
     on(["selected", "paths", "path_to"], () => this.onSelected());
     on(["expanded"], () => void this.onExpanded());
     on(["color_by", "overlay"], () => this.onColors());
@@ -214,11 +212,11 @@ class GraphPanel {
   }
 
   private onColors(): void {
-    this.theme ??= readTheme(this.root);
+    this.shaded = this.theme();
     const by = (this.model.get("color_by") ?? "category") as ColorBy;
     this.overlay = Overlay.of(this.graph, by, this.model.get("overlay") as OverlaySpec | undefined);
-    const dark = this.root.dataset.gwTheme === "dark";
-    this.look = { ...this.look, shades: this.theme && this.overlay?.shades(dark) };
+    const dark = this.shaded?.dark ?? false;
+    this.look = { ...this.look, shades: this.shaded && this.overlay?.shades(dark) };
     this.status.showScale(this.overlay, dark);
     this.minimap.invalidate();
     this.writeStatus();
@@ -365,8 +363,9 @@ class GraphPanel {
   }
 
   private draw(): void {
-    if (!this.theme && this.root.isConnected) this.onColors();
-    const { drawing, theme } = this;
+    const theme = this.theme();
+    if (theme !== this.shaded) this.onColors();
+    const { drawing } = this;
     if (!drawing || !theme || !this.surface.begin()) return;
     const { context, width, height, ratio } = this.surface;
     const { x, y, scale } = this.view;

@@ -1,7 +1,7 @@
 // Colours for numbers. Lightness runs one way along a ramp, so that the order is seen without telling hues apart and in
 // print; a diverging ramp runs from blue to orange, which stay distinct without red-green vision.
 
-export type Rgb = [number, number, number];
+import { along, cssOf, linear, luminance, rgb, type Rgb } from "../ui/colors";
 
 const RAMPS = {
   sequential: { light: ["#fbf1c4", "#86c9a6", "#2c84a5", "#0c2f60"], dark: ["#22304b", "#21647f", "#52b092", "#f5e99c"] },
@@ -20,13 +20,10 @@ export interface Shade {
 
 /** The shades of a ramp from its low to its high end. */
 export function ramp(diverging: boolean, dark: boolean): Shade[] {
-  const stops = RAMPS[diverging ? "diverging" : "sequential"][dark ? "dark" : "light"].map((hex) => toOklab(fromHex(hex)));
+  const stops = RAMPS[diverging ? "diverging" : "sequential"][dark ? "dark" : "light"].map((hex) => toOklab(rgb(hex)));
   return Array.from({ length: STEPS }, (_, k) => {
-    const at = (k / (STEPS - 1)) * (stops.length - 1);
-    const low = Math.min(stops.length - 2, Math.floor(at));
-    const mixed = stops[low].map((value, c) => value + (at - low) * (stops[low + 1][c] - value)) as Rgb;
-    const rgb = fromOklab(mixed);
-    return { fill: `rgb(${rgb.join(", ")})`, ink: luminance(rgb) > 0.179 ? "rgb(0, 0, 0)" : "rgb(255, 255, 255)" };
+    const color = fromOklab(along(stops, k / (STEPS - 1)));
+    return { fill: cssOf(color), ink: luminance(color) > 0.179 ? "rgb(0, 0, 0)" : "rgb(255, 255, 255)" };
   });
 }
 
@@ -35,28 +32,14 @@ export function shadeAt(shades: readonly Shade[], t: number): Shade {
   return shades[Math.max(0, Math.min(shades.length - 1, Math.round(t * (shades.length - 1))))];
 }
 
-export function luminance(rgb: Rgb): number {
-  const [r, g, b] = rgb.map(linear);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
-
-function fromHex(hex: string): Rgb {
-  return [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)) as Rgb;
-}
-
-function linear(part: number): number {
-  const v = part / 255;
-  return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-}
-
 function companded(v: number): number {
   const part = v <= 0.0031308 ? 12.92 * v : 1.055 * v ** (1 / 2.4) - 0.055;
   return Math.round(255 * Math.max(0, Math.min(1, part)));
 }
 
 /** Oklab (Ottosson, 2020): a space in which equal steps look about equal. */
-export function toOklab(rgb: Rgb): Rgb {
-  const [r, g, b] = rgb.map(linear);
+export function toOklab(color: Rgb): Rgb {
+  const [r, g, b] = color.map(linear);
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
   const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);

@@ -2,6 +2,7 @@
 
 import type { Pen } from "./pen";
 import { PIECE } from "./scene";
+import { rgb } from "../ui/colors";
 import type { Theme } from "../ui/theme";
 
 export const TOGGLE = 16;
@@ -71,7 +72,7 @@ export function snowflake(pen: Pen, x: number, y: number, color: string): void {
 
 /** `rgb(r, g, b)` with an opacity. */
 export function tint(color: string, opacity: number): string {
-  const [r, g, b] = color.match(/[\d.]+/g) ?? ["128", "128", "128"];
+  const [r, g, b] = rgb(color);
   return `rgba(${r}, ${g}, ${b}, ${opacity})`;
 }
 

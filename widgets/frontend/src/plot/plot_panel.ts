@@ -6,7 +6,7 @@ import { download } from "../ui/files";
 import { compact } from "../ui/format";
 import { menuButton, popup, type Entry } from "../ui/menu";
 import { addStyle } from "../ui/style";
-import { readTheme, watchTheme } from "../ui/theme";
+import { themeOf } from "../ui/theme";
 import type { Chart, Range } from "./chart";
 import { describe, paint, panels, reach, type Line, type Look } from "./picture";
 import css from "./plot.css";
@@ -44,11 +44,11 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
   );
   host.append(root);
 
-  let theme = readTheme(root);
   let charts: Chart[] = [];
   let marking: { from: number; at: number } | undefined;
   const look: Look = { axis: "step", smoothing: 0, log: false, metrics: [] };
   const frame = everyFrame(draw);
+  const theme = themeOf(root, cleanup, frame.request);
   const surface = new Surface(stage, () => draw());
 
   function draw(): void {
@@ -58,7 +58,7 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     status.textContent = store.status;
     for (const option of axis.options) option.disabled = !hasAxis(store, option.value);
     scroll.style.setProperty("--gw-plot-height", `${found.size * LEAST}px`);
-    const colors = (theme ??= readTheme(root));
+    const colors = theme();
     charts = [];
     if (!colors || !surface.begin() || !found.size) return;
     charts = paint(surface.context, surface.width, surface.height, colors, store, look);
@@ -183,17 +183,17 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
 
   function svg(): string {
     const pen = new SvgPen(element("canvas").getContext("2d")!);
-    paint(pen, surface.width, surface.height, theme!, store, still());
-    return pen.finish(surface.width, surface.height, theme!.surface);
+    paint(pen, surface.width, surface.height, theme()!, store, still());
+    return pen.finish(surface.width, surface.height, theme()!.surface);
   }
 
   function savePng(): void {
     const canvas = element("canvas", { width: 2 * surface.width, height: 2 * surface.height });
     const pen = canvas.getContext("2d")!;
     pen.scale(2, 2);
-    pen.fillStyle = theme!.surface;
+    pen.fillStyle = theme()!.surface;
     pen.fillRect(0, 0, surface.width, surface.height);
-    paint(pen, surface.width, surface.height, theme!, store, still());
+    paint(pen, surface.width, surface.height, theme()!, store, still());
     canvas.toBlob((blob) => blob && download("training.png", blob));
   }
 
@@ -215,10 +215,6 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
   cleanup.dom(slider, "change", () => commit(model, "smoothing", fromSlider(Number(slider.value))));
   for (const trait of ["x_axis", "smoothing", "log_scale", "metrics"]) cleanup.model(model, `change:${trait}`, update);
   cleanup.add(store.listen(frame.request));
-  cleanup.add(watchTheme(() => {
-    theme = undefined;
-    frame.request();
-  }));
   cleanup.add(() => {
     frame.cancel();
     surface.dispose();

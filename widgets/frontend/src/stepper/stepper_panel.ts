@@ -4,7 +4,7 @@
 import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { action, button, element, ICONS } from "../ui/dom";
 import { addStyle } from "../ui/style";
-import { readTheme, watchTheme } from "../ui/theme";
+import { themeOf } from "../ui/theme";
 import { Player, type Recording } from "./player";
 import { StepList } from "./step_list";
 import css from "./stepper.css";
@@ -127,16 +127,13 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
   // -- showing --------------------------------------------------------------------------------------------------------
 
   let marked = new Set<string>();
-  let themed = false;
+  const theme = themeOf(root, cleanup, show);
   let asked = -1; // the level whose names have been asked for
 
   function show(): void {
     const now = state();
     const { mode, crumbs, position, count, progress, say, tone, stale, source } = now;
-    if (!themed && root.isConnected) {
-      values.setTheme(readTheme(root));
-      themed = true;
-    }
+    values.setTheme(theme());
     const begun = mode === "ready" || mode === "running";
     root.dataset.mode = mode;
     root.dataset.position = String(position);
@@ -219,10 +216,6 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
     event.preventDefault();
     event.stopPropagation();
   });
-  cleanup.add(watchTheme(() => {
-    themed = false;
-    show();
-  }));
   cleanup.add(() => root.remove());
   show();
   showStops();

@@ -1,5 +1,6 @@
 // The node that is looked at: its op, the user's line, and what is at its inputs and outputs, each to be edited.
 
+import { mixed, rgb } from "../ui/colors";
 import { element, button, action, select, ICONS } from "../ui/dom";
 import { compact } from "../ui/format";
 import type { Theme } from "../ui/theme";
@@ -25,8 +26,8 @@ export class Values {
   constructor(private readonly calls: ValueCalls) {}
 
   setTheme(theme: Theme | undefined): void {
+    if (theme !== this.theme) this.shown = "";
     this.theme = theme;
-    this.shown = "";
   }
 
   show(state: Stepping): void {
@@ -122,7 +123,6 @@ export class Values {
     const canvas = element("canvas", { class: "gw-step-thumb", width: Math.max(1, width), height: Math.max(1, height), "aria-hidden": "true" });
     const { thumb } = facts;
     if (!thumb || !this.theme || thumb.byteLength < width * height || !width || !height) return canvas;
-    const rgb = (color: string): number[] => (color.match(/[\d.]+/g) ?? []).slice(0, 3).map(Number);
     const [zero, above, below, ink] = [this.theme.surface, this.theme.series[0], this.theme.series[1], this.theme.ink].map(rgb);
     const context = canvas.getContext("2d")!;
     const image = context.createImageData(width, height);
@@ -130,7 +130,7 @@ export class Values {
       const level = thumb.getUint8(i);
       const share = Math.abs(level - 127) / 127;
       const end = level > 127 ? above : below;
-      const color = level === 255 ? ink : zero.map((part, k) => part + (end[k] - part) * (0.08 + 0.92 * share) * Number(share > 0));
+      const color = level === 255 ? ink : share ? mixed(zero, end, 0.08 + 0.92 * share) : zero;
       image.data.set([...color, 255], 4 * i);
     }
     context.putImageData(image, 0, 0);

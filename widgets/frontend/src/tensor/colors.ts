@@ -1,12 +1,10 @@
 // Values as colours. The diverging palette runs from blue over the paper's own colour to orange, which stays distinct
 // without red-green vision; the sequential one changes in lightness all the way, so it also reads in grey.
 
+import { along, rgb, type Rgb } from "../ui/colors";
 import { ticks } from "../ui/ticks";
 
-type Rgb = readonly [number, number, number];
-
-const hex = (text: string): Rgb => [1, 3, 5].map((k) => parseInt(text.slice(k, k + 2), 16)) as unknown as Rgb;
-const stops = (text: string): Rgb[] => text.split(" ").map(hex);
+const stops = (text: string): Rgb[] => text.split(" ").map(rgb);
 
 const PALETTES = {
   diverging: {
@@ -35,11 +33,7 @@ export class Scale {
 
   constructor(readonly low: number, readonly high: number, palette: Palette, dark: boolean, private readonly log: boolean) {
     const colors = PALETTES[palette][dark ? "dark" : "light"];
-    for (let k = 0; k <= SHADES; k++) {
-      const at = (k / SHADES) * (colors.length - 1);
-      const i = Math.min(colors.length - 2, Math.floor(at));
-      for (let c = 0; c < 3; c++) this.table[3 * k + c] = colors[i][c] + (colors[i + 1][c] - colors[i][c]) * (at - i);
-    }
+    for (let k = 0; k <= SHADES; k++) this.table.set(along(colors, k / SHADES), 3 * k);
     this.peak = Math.max(Math.abs(low), Math.abs(high));
     this.split = palette === "diverging" || (log && low < 0 && high > 0);
   }

@@ -1,6 +1,7 @@
 // The picture: cells as colours, what is not finite with signs of its own, a colour bar, zoom and a cursor.
 
 import type { Theme } from "../ui/theme";
+import { rgb } from "../ui/colors";
 import { compact } from "../ui/format";
 import { BAD_COLORS, type Scale } from "./colors";
 import { GOOD, MINUS, NAN, type Part, type Place, type State, type TensorFacts, type Window } from "./picture";
@@ -207,7 +208,7 @@ export class Heatmap {
     const context = canvas.getContext("2d")!;
     const pixels = context.createImageData(canvas.width, canvas.height);
     const signs: [number, State][] = [];
-    const bad = BAD_COLORS.map((color) => [1, 3, 5].map((k) => parseInt(color.slice(k, k + 2), 16)));
+    const bad = BAD_COLORS.map(rgb);
     for (let cell = 0; cell < part.length; cell++) {
       const state = part.state(cell);
       const value = part.value(cell, mean);

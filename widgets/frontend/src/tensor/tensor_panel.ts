@@ -5,7 +5,7 @@ import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { action, element, everyFrame, Surface } from "../ui/dom";
 import { shapeText } from "../ui/format";
 import { addStyle } from "../ui/style";
-import { readTheme, watchTheme, type Theme } from "../ui/theme";
+import { themeOf, type Theme } from "../ui/theme";
 import { Scale, type Palette } from "./colors";
 import { mountControls, type Problem } from "./controls";
 import { Heatmap } from "./heatmap";
@@ -34,7 +34,7 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   let latest: TensorFacts | undefined;
   let base: Part | undefined;
   let whole: DataView | undefined;
-  let theme: Theme | undefined;
+  let shaded: Theme | undefined; // what the scale is for
   let scale: Scale | undefined;
   let cursor: Place | undefined;
   let hovered: Place | undefined;
@@ -60,6 +60,7 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   root.append(element("div", { class: "gw-tensor-body" }, stage, table, scalar, empty, hint), readout);
   const summary = mountSummary(root, model, cleanup, () => frame.request());
   host.append(root);
+  const theme = themeOf(root, cleanup, frame.request);
   const surface = new Surface(stage, draw);
   // Where an element is on the picture, by its index in the tensor: for tests, and for whatever wants to point at one.
   Object.assign(stage, { locate });
@@ -144,7 +145,7 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
     if (range === "symmetric") low = -high;
     const chosen = model.get("tensor_colors");
     const palette = chosen === "auto" ? (low < 0 && high > 0 ? "diverging" : "sequential") : chosen;
-    return new Scale(low, high, palette as Palette, root.dataset.gwTheme === "dark", Boolean(model.get("tensor_log")));
+    return new Scale(low, high, palette as Palette, theme()?.dark ?? false, Boolean(model.get("tensor_log")));
   }
 
   // -- the value under the pointer or the cursor ---------------------------------------------------
@@ -215,17 +216,18 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   // -- drawing, zoom and keys ----------------------------------------------------------------------
 
   function draw(): void {
-    if (!theme) {
-      theme = readTheme(root);
+    const colors = theme();
+    if (colors !== shaded) {
+      shaded = colors;
       scale = makeScale();
       refreshNumbers();
     }
-    if (!theme || !facts) return;
+    if (!colors || !facts) return;
     if (base && !stage.hidden && surface.begin()) {
-      heatmap.draw(surface.context, theme, scale, averaged(), cursor, surface);
+      heatmap.draw(surface.context, colors, scale, averaged(), cursor, surface);
       root.dataset.drawn = facts.name + facts.index;
     }
-    summary.draw(theme, facts, scale);
+    summary.draw(colors, facts, scale);
   }
 
   function askFiner(delay: number): void {
@@ -324,10 +326,6 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
 
   for (const look of LOOKS) cleanup.model(model, `change:tensor_${look}`, update);
   cleanup.model(model, "change:tensor_cursor", onCursor);
-  cleanup.add(watchTheme(() => {
-    theme = undefined;
-    frame.request();
-  }));
   const observer = new IntersectionObserver((entries) => tellShown(entries[entries.length - 1].isIntersecting));
   observer.observe(root);
   cleanup.add(() => {

@@ -5,6 +5,7 @@ import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContex
 import { element } from "./dom";
 import { keepFocus } from "./keep_focus";
 import { styleSheet } from "./style";
+import { themeOf } from "./theme";
 
 const GONE =
   "The kernel does not answer. If it was restarted, run the cell again to bring this view back to life; until then it is still.";
@@ -54,6 +55,11 @@ export function defineWidget<Shared>(
           ask(model, "ping");
         });
         cleanup.add(onWaiting(model, onKernel));
+        // Also a panel without a drawing has the palette of the page, from the moment that it is in the page.
+        const theme = themeOf(root, cleanup, () => void theme());
+        const placed = new ResizeObserver(() => void theme());
+        placed.observe(root);
+        cleanup.add(() => placed.disconnect());
         cleanup.add(mount(root, model, (shared ??= prepare(model))));
         root.append(notice, message);
         cleanup.add(keepFocus(root));

@@ -1,6 +1,10 @@
 // Colours come from the page: JupyterLab's variables where there are any, quiet defaults elsewhere (see style.css).
 
+import type { Cleanup } from "./afm";
+import { luminance, type Rgb } from "./colors";
+
 export interface Theme {
+  dark: boolean;
   font: string;
   surface: string;
   raised: string;
@@ -16,8 +20,6 @@ export interface Theme {
 
 const SERIES = 6;
 
-type Rgb = [number, number, number];
-
 /** Red, green, blue and opacity of a computed colour: `rgb(1, 2, 3)`, `rgba(...)` or `color(srgb 0.1 0.2 0.3 / 1)`. */
 function parse(color: string): [...Rgb, number] {
   const [r = 255, g = 255, b = 255, opacity = 1] = (color.match(/[\d.]+(e-?\d+)?/g) ?? []).map(Number);
@@ -25,18 +27,13 @@ function parse(color: string): [...Rgb, number] {
   return [r * full, g * full, b * full, opacity];
 }
 
-/** Relative luminance, 0 for black and 1 for white. */
-function luminance(color: Rgb): number {
-  const [r, g, b] = color.map((part) => (part / 255) ** 2.2);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}
-
 /**
- * Marks the root as light or dark, so that the style sheet can choose its palette, and reads the colours, without
- * transparency. Nothing can be read before the root is in the page: hosts build widgets outside of it.
+ * Marks the widget as light or dark, so that the style sheet can choose its palette, and reads the colours, without
+ * transparency. Nothing can be read before the widget is in the page: hosts build it outside.
  */
-export function readTheme(root: HTMLElement): Theme | undefined {
-  if (!root.isConnected) return undefined;
+function readTheme(node: HTMLElement): Theme | undefined {
+  const root = node.closest<HTMLElement>(".gw");
+  if (!root?.isConnected) return undefined;
   const probe = document.createElement("span");
   root.append(probe);
   const computed = (value: string): [...Rgb, number] => {
@@ -49,8 +46,10 @@ export function readTheme(root: HTMLElement): Theme | undefined {
     const over = [r, g, b].map((part, k) => Math.round(part * opacity + paper[k] * (1 - opacity)));
     return `rgb(${over.join(", ")})`;
   };
-  root.dataset.gwTheme = luminance(paper) < 0.25 ? "dark" : "light";
+  const dark = luminance(paper) < 0.25;
+  root.dataset.gwTheme = dark ? "dark" : "light";
   const theme: Theme = {
+    dark,
     surface: resolve("var(--gw-surface)"),
     font: getComputedStyle(root).fontFamily,
     raised: resolve("var(--gw-raised)"),
@@ -70,7 +69,7 @@ export function readTheme(root: HTMLElement): Theme | undefined {
 }
 
 /** Calls back when the page changes between light and dark; JupyterLab swaps its style sheet a moment after the attribute. */
-export function watchTheme(onChange: () => void): () => void {
+function watchTheme(onChange: () => void): () => void {
   const timers: ReturnType<typeof setTimeout>[] = [];
   const soon = (): void => {
     onChange();
@@ -86,4 +85,14 @@ export function watchTheme(onChange: () => void): () => void {
     media.removeEventListener("change", soon);
     timers.forEach(clearTimeout);
   };
+}
+
+/** The theme of a view: read when it is first asked for, and anew after the page has changed its colours. */
+export function themeOf(node: HTMLElement, cleanup: Cleanup, onChange: () => void): () => Theme | undefined {
+  let theme: Theme | undefined;
+  cleanup.add(watchTheme(() => {
+    theme = undefined;
+    onChange();
+  }));
+  return () => (theme ??= readTheme(node));
 }
