@@ -398,6 +398,7 @@ def test_it_follows_the_selection(graph):
     assert panel.tensor == "hidden/w"
     panel.selected = "loss"
     assert "run the stepper" in panel._tensor_message()[0]["note"]
+    panel.tensor_follows = False
     panel.show_tensor("hidden/w", "[0, ::2]")
     panel.selected = "parts"
     assert panel.tensor == "hidden/w"
@@ -405,6 +406,18 @@ def test_it_follows_the_selection(graph):
     panel.tensor_follows = True
     assert panel.tensor == "parts"
     assert panel._tensor_message()[0]["outputs"] == ["parts", "parts:1"]
+
+
+def test_a_shown_array_gives_way_to_the_next_selection(graph):
+    panel = TensorPanelOnly(graph)
+    panel.selected = "loss"
+    panel.show_tensor(np.eye(3), name="hidden/w")  # called like a tensor, but is none
+    assert panel.tensor == "hidden/w" and panel._tensor_message()[0]["shape"] == [3, 3]
+    panel.selected = "hidden/w"
+    assert panel._tensor_message()[0]["shape"] == list(graph["hidden/w"].shape)
+    panel.show_tensor("parts:1")
+    panel.selected = "parts"  # as the stepper selects the node of a tensor it shows
+    assert panel.tensor == "parts:1"
 
 
 def test_values_come_from_the_stepper(graph):

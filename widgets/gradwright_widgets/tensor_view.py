@@ -107,6 +107,8 @@ class TensorPanel(GraphWidget):
     def show_tensor(self, value: Any, index: str = "", *, name: str = "") -> None:
         """Show a tensor of the graph, by itself or by name, or any array, called ``name``.
 
+        The next node that is selected takes its place, unless ``tensor_follows`` is off.
+
         Raises:
             GraphError: the graph has no such tensor, or the slice does not fit.
             DTypeError: the array does not hold numbers.
@@ -125,7 +127,6 @@ class TensorPanel(GraphWidget):
         with self._tensor_lock:
             self._tensor_ready, ready = False, self._tensor_ready
             self._tensor_array, self._tensor_summary = array, None
-            self.tensor_follows = False
             self.tensor_cursor, self.tensor_index = [], ""
             self.tensor = shown
             self.tensor_index = index
@@ -229,7 +230,7 @@ class TensorPanel(GraphWidget):
         return list(proposal.value)
 
     @traitlets.observe("tensor")
-    def _on_tensor(self, _: Any) -> None:
+    def _on_tensor(self, _: Any = None) -> None:
         if not self._tensor_ready:
             return
         self._tensor_ready = False
@@ -245,8 +246,15 @@ class TensorPanel(GraphWidget):
         self.refresh_tensor()
 
     def _on_selected_tensor(self, _: Any = None) -> None:
-        if self.tensor_follows and self._graph.get(self.selected) is not None:
-            self.tensor = self.selected
+        chosen = self._graph.get(self.selected)
+        if not self.tensor_follows or chosen is None:
+            return
+        shown = None if self._tensor_array is not None else self._graph.get(self.tensor)
+        if shown is not None and shown.node is chosen.node:
+            return  # it or another output of it
+        if self.tensor == self.selected:  # an array is called like it
+            self._on_tensor()
+        self.tensor = self.selected
 
     def _on_stepper_moved(self, _: Any) -> None:
         # Most steps change no value but that of one node; a picture takes up to 50 ms.
