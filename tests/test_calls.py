@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import gradwright as gw
@@ -120,3 +121,53 @@ def test_a_forward_that_writes_into_its_input_changes_no_variable(device):
         session.run(y)
     assert "read-only" in str(gw.Stepper(g, [y]).run())
     assert g.values["w"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: gw.nn.softmax(x, dim=1), "did you mean 'axis'?"),
+        (lambda x: x.mean(keepdim=True), "did you mean 'keepdims'?"),
+        (lambda x: gw.relu(x), "did you mean gw.nn.relu?"),
+        (lambda x: gw.nn.ReLU()(x), "did you mean gw.nn.relu?"),
+        (lambda x: gw.cat([x, x]), "did you mean gw.concat?"),
+        (lambda x: x.view(3, 2), "did you mean gw.reshape(x)?"),
+        (lambda x: x.numpy(), "fetch it with Session.run"),
+        (lambda x: np.sum(x), "numpy's sum cannot take tensor 'x'.*use gw.sum"),
+        (lambda x: np.frexp(x), "numpy's frexp cannot take tensor 'x'"),
+        (lambda x: np.add.reduce(x), "numpy's add cannot take tensor 'x'"),
+    ],
+)
+def test_what_was_probably_meant_is_named(x, call, message):
+    with pytest.raises((TypeError, AttributeError)) as caught:
+        call(x)
+    assert all(part in str(caught.value) for part in message.split(".*"))
+
+
+def test_a_name_that_is_like_no_other_gets_no_hint():
+    for owner in (gw, gw.nn):
+        with pytest.raises(AttributeError) as caught:
+            owner.frobnicate  # noqa: B018
+        assert "mean" not in str(caught.value)
+    assert not hasattr(gw.Graph().placeholder("x", ()), "frobnicate")
+
+
+def test_numpy_functions_and_operators_build_graph(x):
+    value = np.array([[0.5, 1.0, 2.0], [3.0, 4.0, 5.0]], np.float32)
+    other = np.array([1.0, -2.0, 0.5], np.float32)
+    cases = [
+        lambda x: np.exp(x),
+        lambda x: np.maximum(other, x),
+        lambda x: other - x,
+        lambda x: np.float32(2) / x,
+        lambda x: other > x,
+        lambda x: (other > 0) & (x > 1),
+        lambda x: np.ones((4, 2), np.float32) @ x,
+        lambda x: np.arctan2(np.float32(1), x),
+    ]
+    for case in cases:
+        built = case(x)
+        assert isinstance(built, gw.Tensor)
+        np.testing.assert_allclose(
+            x.graph.output({"x": value}, built)[built.name], case(value), rtol=1e-6
+        )

@@ -34,7 +34,7 @@ PACKAGES = {
     "gradwright_kernels": ROOT / "kernels/gradwright_kernels",
 }
 ORDER = [
-    *("errors", "dims", "spec", "declare", "op", "graph", "listeners"),
+    *("errors", "dims", "spelling", "spec", "declare", "op", "graph", "listeners"),
     *("ops", "init", "math", "linalg", "nn", "cnn", "loss", "random", "gradient", "control"),
     *("rewrite", "lowering", "device", "plan", "session", "tracing"),
     *("debug", "io", "data", "train", "peft", "align", "models"),

@@ -1,6 +1,6 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from . import cnn, init, linalg, loss, math, nn, random
 from .control import cond
@@ -21,7 +21,7 @@ from .op import (
     attr,
     register,
 )
-from .ops import namespace
+from .ops import missing, namespace
 from .session import Session
 from .spec import Dim, TensorSpec
 from .train import (
@@ -86,6 +86,11 @@ __all__ = [
     "save",
     "schedules",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise missing(__name__, name)
+
 
 # exp, concat, matmul ...: the ops of the namespaces that numpy has at its top level, too.
 _functions = namespace("base", "math", "linalg")

@@ -37,6 +37,7 @@ from .declare import (
 from .errors import GraphError, ShapeError, UnsupportedOpError
 from .spec import Dim, TensorSpec
 from .spec import dtype as as_dtype
+from .spelling import meant
 
 if TYPE_CHECKING:
     from .graph import Tensor
@@ -110,6 +111,21 @@ def register(name: str) -> Callable[[OpType], OpType]:
         return cls
 
     return decorate
+
+
+def called(name: str) -> str:
+    """Return how the function is called that was probably meant by a name: ``gw.nn.relu``, or "".
+
+    >>> import gradwright
+    >>> called("relu"), called("unsqueeze"), called("nonsense")
+    ('gw.nn.relu', 'gw.expand_dims', '')
+    """
+    public = {cls.name: cls for cls in OPS.values() if "/" not in cls.name and cls.namespace}
+    close = meant(name, public)
+    if not close:
+        return ""
+    space = public[close].namespace
+    return f"gw.{close}" if space in ("base", "math", "linalg") else f"gw.{space}.{close}"
 
 
 def find_op(name: str) -> type[Op]:
@@ -242,8 +258,10 @@ class Op(Frozen):
                 raise GraphError(f"{cls.name}: {name}={value!r} does not fit", need=need)
             self.__dict__[name] = value
         if attrs:
-            known = ", ".join(cls.attrs) or "no attributes"
-            raise TypeError(f"{cls.name} has no attribute {next(iter(attrs))!r}; it has {known}")
+            wrong, known = next(iter(attrs)), ", ".join(cls.attrs) or "no attributes"
+            close = meant(wrong, cls.attrs)
+            hint = f"; did you mean {close!r}?" if close else ""
+            raise TypeError(f"{cls.name} has no attribute {wrong!r}; it has {known}{hint}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{self!r} is immutable; use op.replace({name}=...)")

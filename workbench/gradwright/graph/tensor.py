@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import GraphError, Site, describe_site
-from ..op import Op, find_op
+from ..op import OPS, Op, called, find_op
 from ..spec import AnyDim, Shape, TensorSpec
 from .methods import TensorMethods
 
@@ -126,7 +126,6 @@ class Tensor(TensorMethods):
     """
 
     __slots__ = ("index", "node", "spec", "uses")
-    __array_ufunc__ = None  # numpy scalars and arrays hand their operators over to us
 
     def __init__(self, node: Node, index: int, spec: TensorSpec) -> None:
         self.node, self.index, self.spec = node, index, spec
@@ -209,6 +208,32 @@ class Tensor(TensorMethods):
         raise TypeError(f"tensor {self.name!r} has no value yet; fetch it with Session.run")
 
     __int__ = __index__ = __float__
+
+    def __getattr__(self, name: str) -> Any:
+        hint = close = "" if name.startswith("_") else called(name)
+        if name in ("numpy", "item", "tolist"):
+            hint = "; it has no value yet, fetch it with Session.run"
+        elif close:
+            hint = f"; did you mean {close}(x)?"
+        raise AttributeError(f"a Tensor has no attribute {name!r}{hint}")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
+        """Build graph where numpy meets a tensor: ``np.exp(x)`` is ``gw.exp(x)``."""
+        name = _op_of(ufunc)
+        if method != "__call__" or options or not name:
+            raise self._unreadable(ufunc.__name__)
+        return _apply(name, *inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        raise self._unreadable(function.__name__)
+
+    def _unreadable(self, function: str) -> TypeError:
+        close = called(function)
+        hint = f"use {close}, or " if close.endswith(f".{function}") else ""
+        return TypeError(
+            f"numpy's {function} cannot take tensor {self.name!r}, which has no value yet; "
+            f"{hint}fetch it with Session.run"
+        )
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray[Any, Any]:
         raise TypeError(
@@ -331,6 +356,24 @@ class Tensor(TensorMethods):
 
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
         return _apply("not_equal", self, other)
+
+
+_OPERATORS = {
+    np.bitwise_and: "logical_and",
+    np.bitwise_or: "logical_or",
+    np.bitwise_xor: "logical_xor",
+    np.invert: "logical_not",
+    np.matmul: "matmul",
+    np.positive: "identity",
+}
+"""What Python's operators call in numpy, beside the ufuncs that ops declare."""
+
+
+def _op_of(ufunc: np.ufunc) -> str:
+    """Return the name of the op that computes a ufunc, "" if there is none."""
+    if ufunc in _OPERATORS:
+        return _OPERATORS[ufunc]
+    return next((cls.name for cls in OPS.values() if cls.ufunc is ufunc), "")
 
 
 def _apply(name: str, *inputs: Any, **attrs: Any) -> Tensor:

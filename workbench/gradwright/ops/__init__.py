@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..graph.methods import TensorMethods
-from ..op import OPS, function, registry_revision
+from ..op import OPS, called, function, registry_revision
 from . import (
     activation,
     attention,
@@ -60,6 +60,7 @@ __all__ = [
     "loss",
     "masking",
     "member",
+    "missing",
     "movement",
     "namespace",
     "nn",
@@ -93,8 +94,15 @@ def member(module: str, name: str, *names: str) -> Callable[..., Any]:
     """Return a function of the namespaces as a member of the module that stands for them."""
     found = namespace(*names).get(name)
     if found is None:
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        raise missing(module, name)
     return found
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """Return the error for a name that a module does not have, with the one probably meant."""
+    close = "" if name.startswith("_") else called(name)
+    hint = f"; did you mean {close}?" if close else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
 for _cls in OPS.values():
