@@ -1,8 +1,8 @@
 // The gradient check: what to check, how far it is, what it found in words, and every parameter and op with its error.
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
-import { action, element, everyFrame, field, select } from "../ui/dom";
-import { shapeText } from "../ui/format";
+import { action, checkbox, element, everyFrame, field, select, textButton } from "../ui/dom";
+import { grouped, shapeText } from "../ui/format";
 import { addStyle } from "../ui/style";
 import css from "./check.css";
 import { focusOf, mountDetail } from "./detail";
@@ -35,19 +35,13 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
   const failure = element("div", { class: "gw-check-failure", role: "alert" });
 
   let shown: "parameters" | "nodes" = "parameters";
-  const chooser = (kind: typeof shown): HTMLButtonElement => {
-    const made = element("button", { type: "button", class: "gw-zoom" });
-    made.addEventListener("click", () => {
-      shown = kind;
-      draw();
-    });
-    return made;
-  };
+  const chooser = (kind: typeof shown): HTMLButtonElement => textButton("gw-zoom", "", () => {
+    shown = kind;
+    draw();
+  });
   const choose = { parameters: chooser("parameters"), nodes: chooser("nodes") };
-  const trouble = element("input", { type: "checkbox" });
-  trouble.addEventListener("change", () => draw());
-  const overlay = element("input", { type: "checkbox" });
-  overlay.addEventListener("change", () => commit(model, "check_overlay", overlay.checked));
+  const trouble = checkbox(() => draw());
+  const overlay = checkbox((on) => commit(model, "check_overlay", on));
   const lists = element(
     "div",
     { class: "gw-check-options gw-check-lists" },
@@ -57,11 +51,7 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
     ...(model.get("graph_spec") === undefined ? [] : [field("In the drawing", overlay)]),
   );
 
-  const link = (name: string, hint: string, onClick: () => void): HTMLElement => {
-    const made = element("button", { type: "button", class: "gw-link", title: hint }, name);
-    made.addEventListener("click", onClick);
-    return made;
-  };
+  const link = (name: string, title: string, onClick: () => void): HTMLElement => textButton("gw-link", name, onClick, { title });
   const toSelect = (name: string): void => commit(model, "selected", model.get("selected") === name ? "" : name);
   const parameters = rowTable<ParameterRow>("Parameters", [
     { title: "Parameter", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, `${row.name} ${row.where}`, () => open(row)) },
@@ -128,7 +118,7 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
       bar.setAttribute("aria-valuemax", String(known.total));
       bar.setAttribute("aria-valuenow", String(known.done));
       const left = share > 0.02 ? `, ${secondsText((known.seconds / share) * (1 - share))} left` : "";
-      now.textContent = known.total ? `${known.done.toLocaleString("en")} of ${known.total.toLocaleString("en")}${left} · ${known.name}` : "Preparing a copy in float64 …";
+      now.textContent = known.total ? `${grouped(known.done)} of ${grouped(known.total)}${left} · ${known.name}` : "Preparing a copy in float64 …";
     }
     failure.hidden = state() !== "failed";
     failure.textContent = known?.error ?? "";
@@ -136,8 +126,8 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
     const rows = [...store.parameters.values()];
     const has = begun && state() !== "failed" && (rows.length > 0 || store.nodes.length > 0);
     lists.hidden = !has;
-    choose.parameters.textContent = `Parameters ${rows.length.toLocaleString("en")}`;
-    choose.nodes.textContent = `Ops ${store.nodes.length.toLocaleString("en")}`;
+    choose.parameters.textContent = `Parameters ${grouped(rows.length)}`;
+    choose.nodes.textContent = `Ops ${grouped(store.nodes.length)}`;
     for (const kind of ["parameters", "nodes"] as const) choose[kind].setAttribute("aria-pressed", String(shown === kind));
     parameters.root.hidden = !has || shown !== "parameters";
     nodes.root.hidden = !has || shown !== "nodes";
@@ -155,9 +145,7 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
     const made = list.slice(0, MOST_FINDINGS).map(({ verdict, text, nodes: names }) => {
       const line = element("div", { class: "gw-finding", "data-verdict": verdict }, element("span", { class: "gw-sign", "aria-hidden": "true" }, SIGNS[verdict]), element("span", {}, text));
       if (verdict === "fail" && names.length && !store.parameters.has(names[0])) {
-        const show = element("button", { type: "button", class: "gw-show" }, "show");
-        show.addEventListener("click", () => commit(model, "selected", names[0]));
-        line.append(show);
+        line.append(textButton("gw-text-link", "show", () => commit(model, "selected", names[0])));
       }
       return line;
     });
@@ -181,7 +169,7 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
 
 function checkedText({ checked, size, direction }: ParameterRow): string {
   if (!checked) return direction ? "direction" : "";
-  return checked === size ? "all" : `${checked.toLocaleString("en")} of ${size.toLocaleString("en")}`;
+  return checked === size ? "all" : `${grouped(checked)} of ${grouped(size)}`;
 }
 
 function mark(row: { verdict: ParameterRow["verdict"] }, note: string): HTMLElement {

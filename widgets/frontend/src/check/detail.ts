@@ -1,8 +1,8 @@
 // One parameter from close by: the map of its elements' errors, and the loss along the element that was clicked.
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
-import { button, element, select } from "../ui/dom";
-import { compact, shapeText } from "../ui/format";
+import { button, element, select, textButton } from "../ui/dom";
+import { compact, counted, grouped, minus, shapeText } from "../ui/format";
 import { curveView, halfWidth, zooms } from "./curves";
 import { heatmap, indexOf, placeOf } from "./heatmap";
 import { placeKey, VERDICTS, type CheckStore, type Place } from "./store";
@@ -74,7 +74,7 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
       info.textContent =
         !row?.checked ? "No element of it has been checked one by one."
         : !shown ? "Fetching the map …"
-        : `${row.checked.toLocaleString("en")} of ${row.size.toLocaleString("en")} elements checked. Click one to see the loss along it.`;
+        : `${grouped(row.checked)} of ${grouped(row.size)} elements checked. Click one to see the loss along it.`;
       return;
     }
     const k = hovered;
@@ -114,13 +114,12 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
     if (!found) return;
     zoom = Math.min(zoom, zooms(found) - 1);
     scales.replaceChildren(...Array.from({ length: zooms(found) }, (_, k) => {
-      const made = element("button", { type: "button", class: "gw-zoom", "aria-pressed": String(k === zoom) }, `±${compact(Number(halfWidth(found, k).toPrecision(2)))}`);
-      made.addEventListener("click", () => {
+      const choose = (): void => {
         zoom = k;
         update();
         (scales.children[k] as HTMLElement).focus();
-      });
-      return made;
+      };
+      return textButton("gw-zoom", `±${compact(halfWidth(found, k), 2)}`, choose, { "aria-pressed": String(k === zoom) });
     }));
     curve.show(found, zoom);
   }
@@ -138,7 +137,7 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
       const [n, i, p] = JSON.parse(k) as [string, number[], string];
       return element("option", { value: JSON.stringify({ name: n, index: i, part: p }), selected: k === key }, label);
     });
-    const head = element("option", { value: NOTHING, selected: !options.has(key) }, `${known.length} ${known.length === 1 ? "element" : "elements"} worth a look`);
+    const head = element("option", { value: NOTHING, selected: !options.has(key) }, `${counted(known.length, "element")} worth a look`);
     picks.replaceChildren(head, ...made);
     picks.hidden = !known.length;
   }
@@ -146,4 +145,4 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
   return { root, update };
 }
 
-const digits = (value: number): string => (Number.isFinite(value) ? value.toPrecision(6).replace("e-", "e−").replace(/^-/, "−") : compact(value));
+const digits = (value: number): string => (Number.isFinite(value) ? minus(value.toPrecision(6)) : compact(value));

@@ -1,8 +1,8 @@
 // A table of verdicts that can be sorted by every column and filtered to what is in trouble.
 
-import { element } from "../ui/dom";
-import type { Verdict } from "./store";
-import { VERDICTS } from "./store";
+import { element, textButton } from "../ui/dom";
+import { grouped } from "../ui/format";
+import { VERDICTS, type Verdict } from "./store";
 
 const MOST = 300; // rows drawn at once
 
@@ -34,13 +34,12 @@ export function rowTable<R extends Row>(label: string, columns: readonly Column<
   let last: Parameters<RowTable<R>["show"]> | undefined;
   const body = element("tbody");
   const heads = columns.map(({ title, style }, k) => {
-    const button = element("button", { type: "button", class: "gw-sort" }, title);
-    button.addEventListener("click", () => {
+    const sort = (): void => {
       down = key === k ? !down : true;
       key = k;
       if (last) show(...last);
-    });
-    return element("th", { scope: "col", class: style }, button);
+    };
+    return element("th", { scope: "col", class: style }, textButton("gw-sort", title, sort));
   });
   const note = element("div", { class: "gw-check-note", hidden: true });
   const table = element("table", { class: "gw-table", "aria-label": label }, element("thead", {}, element("tr", {}, ...heads)), body);
@@ -66,7 +65,7 @@ export function rowTable<R extends Row>(label: string, columns: readonly Column<
     }));
     const more = wanted.length - MOST;
     note.textContent =
-      more > 0 ? `${more.toLocaleString("en")} more; sort or filter to see them`
+      more > 0 ? `${grouped(more)} more; sort or filter to see them`
       : wanted.length || !rows.length ? ""
       : "No trouble here.";
     note.hidden = !note.textContent;

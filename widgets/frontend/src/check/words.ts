@@ -1,7 +1,7 @@
 // Verdicts as words, signs and colours; never by colour alone.
 
 import { element } from "../ui/dom";
-import { compact } from "../ui/format";
+import { compact, minus } from "../ui/format";
 import type { Verdict } from "./store";
 
 export const WORDS: Record<Verdict, string> = {
@@ -27,12 +27,12 @@ export function verdictMark(verdict: Verdict): HTMLElement {
 /** A relative error: `3e−9`, `0` or, where something is not a number, `NaN`. */
 export function errorText(error: number | null): string {
   if (error === null) return "NaN";
-  return error === 0 ? "0" : error < 1e-3 ? error.toExponential(0).replace("e-", "e−") : compact(Number(error.toPrecision(2)));
+  return error === 0 ? "0" : error < 1e-3 ? minus(error.toExponential(0)) : compact(error, 2);
 }
 
 export function secondsText(seconds: number): string {
   if (seconds < 1e-3) return `${Math.round(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${compact(Number((seconds * 1e3).toPrecision(2)))} ms`;
+  if (seconds < 1) return `${compact(seconds * 1e3, 2)} ms`;
   if (seconds < 90) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
   return `${Math.round(seconds / 60)} min`;
 }

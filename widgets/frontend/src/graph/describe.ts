@@ -2,6 +2,7 @@
 // browser's fonts, so that the worker needs no canvas and the same graph is laid out the same on every machine.
 
 import { leaf, type GraphModel } from "./model";
+import { counted } from "../ui/format";
 
 export type Shape = "op" | "variable" | "placeholder" | "constant" | "scope" | "gradient" | "gradients";
 
@@ -28,7 +29,7 @@ export function describe(model: GraphModel, item: number): Face {
   if (model.isTwin(item)) return describeGradient(model, item);
   if (model.isScope(item)) {
     const { label, size } = model.scopes[item - model.n];
-    return { shape: "scope", title: label, note: countOf(size, "node"), category: "scope" };
+    return { shape: "scope", title: label, note: counted(size, "node"), category: "scope" };
   }
   const title = leaf(model.spec.names[item]);
   const kind = model.kindOf(item);
@@ -44,12 +45,7 @@ function describeGradient(model: GraphModel, item: number): Face {
   const { label, size, of } = model.scopes[item - model.n];
   const shapes = new Set(model.resultsOf(of).map((tensor) => shortShape(model.spec.specs[model.specOf[tensor]])));
   const shape = shapes.size === 1 ? ` · ${[...shapes][0]}` : "";
-  return { shape: model.isScope(of) ? "gradients" : "gradient", title: `∂ ${model.isScope(of) ? label : describe(model, of).title}`, note: countOf(size, "op") + shape, category: "gradient" };
-}
-
-/** `1 node`, `2,015 nodes`. */
-export function countOf(n: number, noun: string): string {
-  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+  return { shape: model.isScope(of) ? "gradients" : "gradient", title: `∂ ${model.isScope(of) ? label : describe(model, of).title}`, note: counted(size, "op") + shape, category: "gradient" };
 }
 
 /** Approximate width of text in a system sans-serif at this size; wide ones, such as DejaVu, are allowed for. */

@@ -4,6 +4,7 @@ import { describe } from "./describe";
 import { find } from "./finder";
 import type { GraphModel } from "./model";
 import { button, element, ICONS } from "../ui/dom";
+import { grouped } from "../ui/format";
 
 /** Rows in the list; all that was found is counted and stands out in the drawing. */
 const SHOWN = 100;
@@ -72,7 +73,7 @@ export class SearchBox {
     this.input.setAttribute("aria-invalid", String(problem !== ""));
     this.input.setAttribute("aria-expanded", String(items.length > 0));
     this.list.replaceChildren(...items.slice(0, SHOWN).map((item, k) => this.row(item, k)));
-    if (items.length > SHOWN) this.list.append(element("div", { class: "gw-hits-more" }, `${(items.length - SHOWN).toLocaleString("en")} more; type on to narrow the search`));
+    if (items.length > SHOWN) this.list.append(element("div", { class: "gw-hits-more" }, `${grouped(items.length - SHOWN)} more; type on to narrow the search`));
     this.list.hidden = !items.length;
     this.events.found(asked && !problem ? items : undefined);
     if (problem || !items.length) this.count.textContent = problem || (asked ? "nothing found" : "");
@@ -97,7 +98,7 @@ export class SearchBox {
     row?.setAttribute("aria-selected", "true");
     row?.scrollIntoView({ block: "nearest" });
     this.input.setAttribute("aria-activedescendant", row?.id ?? "");
-    this.count.textContent = `${(k + 1).toLocaleString("en")} of ${this.items.length.toLocaleString("en")}`;
+    this.count.textContent = `${grouped(k + 1)} of ${grouped(this.items.length)}`;
     if (point) this.events.point(this.items[k]);
   }
 

@@ -1,13 +1,13 @@
 // The line below the drawing: what is selected, with links along its edges; the colours and what they mean.
 
-import { countOf, describe } from "./describe";
+import { describe } from "./describe";
 import type { Drawing } from "./drawing";
 import { leaf, type GraphModel } from "./model";
 import type { Overlay } from "./overlay";
 import type { Look } from "./paint";
 import { between, inputsOf, outputsOf } from "./trace";
-import { element } from "../ui/dom";
-import { compact } from "../ui/format";
+import { element, textButton } from "../ui/dom";
+import { compact, counted, grouped } from "../ui/format";
 
 const CATEGORIES: [string, string][] = [
   ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
@@ -83,7 +83,7 @@ function notesOn(model: GraphModel, item: number, { look: { marks, frozen, selec
   else if (marks?.tainted?.items[item]) notes.push("inherits a wrong gradient");
   if (item === selected && other >= 0) {
     const count = between(model, item, other).reduce((sum, flag) => sum + flag, 0);
-    notes.push(count ? `paths to ${nameOf(model, other)}: ${countOf(count, "node")}` : `no path to ${nameOf(model, other)}`);
+    notes.push(count ? `paths to ${nameOf(model, other)}: ${counted(count, "node")}` : `no path to ${nameOf(model, other)}`);
   }
   return notes.filter(Boolean);
 }
@@ -93,7 +93,7 @@ function valueText(overlay: Overlay | undefined, item: number): string {
   const value = overlay ? overlay.values[item] : NaN;
   if (!overlay || Number.isNaN(value)) return "";
   const unit = overlay.unit && !overlay.unit.includes(" ") ? ` ${overlay.unit}` : "";
-  return `${overlay.title} ${Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toLocaleString("en") : compact(value)}${unit}`;
+  return `${overlay.title} ${Number.isInteger(value) && Math.abs(value) < 1e15 ? grouped(value) : compact(value)}${unit}`;
 }
 
 /** The categories that are drawn. */
@@ -147,9 +147,7 @@ function links(model: GraphModel, label: string, sign: string, items: readonly n
   if (!items.length) return [];
   const buttons = items.slice(0, LINKS).map((item) => {
     const name = nameOf(model, item);
-    const link = element("button", { type: "button", class: "gw-hop", title: `Go to ${name}`, "aria-label": `${label} ${name}` }, leaf(name));
-    link.addEventListener("click", () => visit(item));
-    return link;
+    return textButton("gw-hop", leaf(name), () => visit(item), { title: `Go to ${name}`, "aria-label": `${label} ${name}` });
   });
   const more = items.length > LINKS ? [`+${items.length - LINKS}`] : [];
   return [element("span", { class: "gw-hops" }, element("span", { "aria-hidden": "true" }, sign), ...buttons, ...more)];

@@ -1,12 +1,12 @@
 // The buttons and menus above the drawing. Menus set traits, so what they show is what code sees and sets.
 
-import { countOf } from "./describe";
 import type { GraphModel } from "./model";
 import type { ColorBy, OverlaySpec } from "./overlay";
 import { FORMATS, type Format } from "./save";
 import type { Paths } from "./trace";
 import { type Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { button, element, ICONS } from "../ui/dom";
+import { counted, grouped } from "../ui/format";
 import { menuButton } from "../ui/menu";
 
 export interface Actions {
@@ -84,7 +84,7 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
   return element(
     "header", { class: "gw-toolbar" },
     element("span", { class: "gw-title", title: graph.spec.name }, graph.spec.name),
-    element("span", { class: "gw-subtitle" }, countOf(graph.n - derived, "node") + (derived ? ` + ${derived.toLocaleString("en")} derived` : "")),
+    element("span", { class: "gw-subtitle" }, counted(graph.n - derived, "node") + (derived ? ` + ${grouped(derived)} derived` : "")),
     element("span", { class: "gw-space" }),
     ...groups.filter((group) => group.length).map((group) => element("span", { class: "gw-group", role: "group" }, ...group)),
   );

@@ -2,7 +2,7 @@
 
 import type { Cleanup } from "../ui/afm";
 import { element, everyFrame } from "../ui/dom";
-import { shapeText } from "../ui/format";
+import { grouped, shapeText } from "../ui/format";
 import { dimsText, flawText, spanText, type Row, type Stepping, type Steps } from "./steps";
 
 const ROW = 26;
@@ -110,7 +110,7 @@ export class StepList {
   }
 
   private head(title: string, top: number, count: number): HTMLElement {
-    const head = element("div", { class: "gw-step-head", role: "presentation" }, title, element("span", {}, ` ${count.toLocaleString("en")}`));
+    const head = element("div", { class: "gw-step-head", role: "presentation" }, title, element("span", {}, ` ${grouped(count)}`));
     head.style.top = `${top}px`;
     return head;
   }

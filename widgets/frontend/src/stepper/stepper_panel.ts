@@ -3,7 +3,9 @@
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { action, button, element, ICONS } from "../ui/dom";
+import { grouped } from "../ui/format";
 import { addStyle } from "../ui/style";
+import { tabStrip } from "../ui/tabs";
 import { themeOf } from "../ui/theme";
 import { Player, type Recording } from "./player";
 import { StepList } from "./step_list";
@@ -94,35 +96,16 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
   });
   const breakpoints = new Breakpoints(tell, live, breakHere);
   const watches = new Watches(tell, live);
-  const pages = [["Values", values.root], ["Breakpoints", breakpoints.root], ["Watches", watches.root]] as const;
-  const tabs = pages.map(([title, page], k) => {
-    const tab = element("button", { type: "button", class: "gw-tab", role: "tab" }, title);
-    page.setAttribute("role", "tabpanel");
-    page.setAttribute("aria-label", title);
-    tab.addEventListener("click", () => open(k));
-    tab.addEventListener("keydown", (event) => {
-      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!by) return;
-      event.preventDefault();
-      event.stopPropagation();
-      open((k + by + pages.length) % pages.length);
-      tabs[(k + by + pages.length) % pages.length].focus();
-    });
-    return tab;
-  });
-  const open = (at: number): void => pages.forEach(([, page], k) => {
-    page.hidden = k !== at;
-    tabs[k].setAttribute("aria-selected", String(k === at));
-    tabs[k].tabIndex = k === at ? 0 : -1;
-  });
-  const side = element("div", { class: "gw-step-side" }, element("div", { class: "gw-tabs", role: "tablist", "aria-label": "Beside the nodes" }, ...tabs), element("div", { class: "gw-step-page" }, ...pages.map(([, page]) => page)));
+  const pages = [{ title: "Values", page: values.root }, { title: "Breakpoints", page: breakpoints.root }, { title: "Watches", page: watches.root }];
+  const strip = tabStrip("Beside the nodes", pages, (at) => strip.show(at));
+  const side = element("div", { class: "gw-step-side" }, strip.root, element("div", { class: "gw-step-page" }, ...pages.map(({ page }) => page)));
   const main = element("div", { class: "gw-step-main" }, list.root, side);
   const welcome = element("div", { class: "gw-step-welcome" });
   const notice = element("div", { class: "gw-step-stale", role: "status" });
   const status = element("div", { class: "gw-status", role: "status" });
   const root = element("section", { class: "gw-stepper", "aria-label": "Stepper" }, element("header", { class: "gw-toolbar" }, ...groups), place, bar, notice, main, welcome, status);
   host.append(root);
-  open(0);
+  strip.show(0);
 
   // -- showing --------------------------------------------------------------------------------------------------------
 
@@ -160,7 +143,7 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
     place.replaceChildren(
       ...crumbs.flatMap((name, k) => [...(k ? [element("span", { class: "gw-step-sep" }, "›")] : []), element("span", { class: k === crumbs.length - 1 ? "gw-step-here" : "gw-step-crumb", title: name }, name.slice(name.lastIndexOf("/") + 1) || name)]),
       element("span", { class: "gw-space" }),
-      element("span", { class: "gw-step-count" }, mode === "running" ? `running · ${at.position.toLocaleString("en")} of ${at.count.toLocaleString("en")}` : `${position.toLocaleString("en")} of ${count.toLocaleString("en")}`),
+      element("span", { class: "gw-step-count" }, mode === "running" ? `running · ${grouped(at.position)} of ${grouped(at.count)}` : `${grouped(position)} of ${grouped(count)}`),
     );
     bar.style.setProperty("--gw-done", String(at.count ? at.position / at.count : 0));
     notice.hidden = !stale || mode === "running";
@@ -181,14 +164,14 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
   function showStops(): void {
     const found = get<BreakpointFacts[]>("breakpoints", []);
     marked = new Set(get<string[]>("stops", []));
-    tabs[1].textContent = found.length ? `Breakpoints ${found.length}` : "Breakpoints";
+    strip.tabs[1].textContent = found.length ? `Breakpoints ${found.length}` : "Breakpoints";
     breakpoints.show(found);
     list.refresh();
   }
 
   function showWatches(): void {
     const found = get<WatchFacts[]>("watches", []);
-    tabs[2].textContent = found.length ? `Watches ${found.length}` : "Watches";
+    strip.tabs[2].textContent = found.length ? `Watches ${found.length}` : "Watches";
     watches.show(found);
   }
 

@@ -2,7 +2,7 @@
 
 import type { Model } from "../ui/afm";
 import { int32 } from "../ui/buffers";
-import { compact } from "../ui/format";
+import { compact, grouped } from "../ui/format";
 
 /** Index of a node, least and greatest finite element, counts of NaN and Inf, shape. */
 export type Row = [index: number, low: number | null, high: number | null, nan: number, inf: number, shape: number[]];
@@ -133,7 +133,7 @@ export function dimsText(spec: string): string {
 
 /** `3 NaN, 1 Inf`, or nothing. */
 export function flawText(nan: number, inf: number): string {
-  return [nan ? `${nan.toLocaleString("en")} NaN` : "", inf ? `${inf.toLocaleString("en")} Inf` : ""].filter(Boolean).join(", ");
+  return [nan ? `${grouped(nan)} NaN` : "", inf ? `${grouped(inf)} Inf` : ""].filter(Boolean).join(", ");
 }
 
 /** The name as a breakpoint's pattern that fits nothing else. */

@@ -1,6 +1,7 @@
 // Breakpoints with their places and conditions, and watched expressions.
 
-import { element, button, action, select, ICONS } from "../ui/dom";
+import { action, button, checkbox, element, select, ICONS } from "../ui/dom";
+import { counted } from "../ui/format";
 
 export interface BreakpointFacts {
   number: number;
@@ -59,9 +60,8 @@ export class Breakpoints {
     }
     this.count = found.length;
     const rows = found.map(({ number, text, on, hits }) => {
-      const box = element("input", { type: "checkbox", "aria-label": `Breakpoint ${number} is on`, checked: on, disabled: !this.live });
-      box.addEventListener("change", () => this.tell("stepper.breakpoint", { numbers: [number], on: box.checked }));
-      const row = element("div", { class: on ? "gw-step-entry" : "gw-step-entry gw-step-off", role: "listitem" }, box, element("span", { class: "gw-code gw-step-text", title: text }, text), element("span", { class: "gw-subtitle" }, hits === 1 ? "1 hit" : `${hits} hits`));
+      const box = checkbox((now) => this.tell("stepper.breakpoint", { numbers: [number], on: now }), { "aria-label": `Breakpoint ${number} is on`, checked: on, disabled: !this.live });
+      const row = element("div", { class: on ? "gw-step-entry" : "gw-step-entry gw-step-off", role: "listitem" }, box, element("span", { class: "gw-code gw-step-text", title: text }, text), element("span", { class: "gw-subtitle" }, counted(hits, "hit")));
       if (this.live) row.append(button(ICONS.cross, `Remove breakpoint ${number}`, () => this.tell("stepper.breakpoint", { numbers: [number] })));
       return row;
     });

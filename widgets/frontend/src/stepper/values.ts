@@ -1,7 +1,7 @@
 // The node that is looked at: its op, the user's line, and what is at its inputs and outputs, each to be edited.
 
 import { mixed, rgb } from "../ui/colors";
-import { element, button, action, select, ICONS } from "../ui/dom";
+import { action, button, element, select, textButton, ICONS } from "../ui/dom";
 import { compact } from "../ui/format";
 import type { Theme } from "../ui/theme";
 import { flawText, spanText, type Focus, type Stepping, type TensorFacts } from "./steps";
@@ -60,16 +60,14 @@ export class Values {
   }
 
   private heading(focus: Focus): HTMLElement {
-    const link = element("button", { type: "button", class: "gw-link", title: `Select ${focus.path} in the drawing` }, focus.path);
-    link.addEventListener("click", () => this.calls.selectNode(focus.name));
+    const link = textButton("gw-link", focus.path, () => this.calls.selectNode(focus.name), { title: `Select ${focus.path} in the drawing` });
     const note = [focus.of ? `gradient of ${focus.of}` : "", focus.where].filter(Boolean).join(" · ");
     return element("div", { class: "gw-step-node" }, link, element("div", { class: "gw-code gw-step-call", title: focus.op }, focus.op), element("div", { class: "gw-step-note" }, note));
   }
 
   private tensor(facts: TensorFacts): HTMLElement[] {
     const known = facts.range !== undefined;
-    const name = element("button", { type: "button", class: "gw-link", title: `Show ${facts.name}` }, facts.name);
-    name.addEventListener("click", () => this.calls.showTensor(facts.path ?? facts.name));
+    const name = textButton("gw-link", facts.name, () => this.calls.showTensor(facts.path ?? facts.name), { title: `Show ${facts.name}` });
     const numbers = element("div", { class: "gw-step-numbers" });
     if (facts.range) {
       const [low, high, nan, inf] = facts.range;

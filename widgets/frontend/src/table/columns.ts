@@ -1,6 +1,6 @@
 // The columns of the table: heading, explanation, width, what is shown and what is sorted by.
 
-import { compact, shapeText } from "../ui/format";
+import { compact, counted, grouped, minus, shapeText } from "../ui/format";
 import type { Parameter, Row } from "./rows";
 import { HEALTHY } from "./sparkline";
 import type { HistoryColumn, NumberColumn, StatisticsStore } from "./statistics";
@@ -20,12 +20,11 @@ export interface Column {
 export const NAME_WIDTH = 144;
 export const BOX_WIDTH = 50;
 
-const whole = (value: number): string => value.toLocaleString("en");
 /** Three digits, or two and a power of ten below `exponent`. */
 const shown = (value: number, exponent = 0.01): string => {
   const size = Math.abs(value);
   if (Number.isNaN(value)) return "–";
-  return size > 0 && size < exponent ? value.toExponential(1).replaceAll("-", "−") : compact(value, 3);
+  return size > 0 && size < exponent ? minus(value.toExponential(1)) : compact(value, 3);
 };
 
 /** Norm of several parameters together, as far as they are known. */
@@ -59,7 +58,7 @@ function moment(name: NumberColumn, title: string, hint: string): Column {
 export const COLUMNS: readonly Column[] = [
   {
     name: "shape", title: "Shape", hint: "Shape", width: 84, isNumber: false,
-    text: ({ parameter, members }) => (parameter ? shapeText(parameter.shape) : `${whole(members.length)} array${members.length === 1 ? "" : "s"}`),
+    text: ({ parameter, members }) => (parameter ? shapeText(parameter.shape) : counted(members.length, "array")),
     rank: (parameter) => parameter.shape.map((size) => String(size).padStart(12, "0")).join(" "),
   },
   {
@@ -69,7 +68,7 @@ export const COLUMNS: readonly Column[] = [
   },
   {
     name: "count", title: "Count", hint: "Number of elements", width: 76, isNumber: true,
-    text: ({ members }) => whole(members.reduce((sum, { count }) => sum + count, 0)),
+    text: ({ members }) => grouped(members.reduce((sum, { count }) => sum + count, 0)),
     rank: (parameter) => parameter.count,
   },
   moment("mean", "Mean", "Mean of the values"),

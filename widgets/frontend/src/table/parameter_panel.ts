@@ -3,8 +3,8 @@
 // so that 5,000 parameters scroll as easily as five.
 
 import { ask, Cleanup, commit, type Model } from "../ui/afm";
-import { action, element, everyFrame } from "../ui/dom";
-import { compact } from "../ui/format";
+import { action, element, everyFrame, textButton } from "../ui/dom";
+import { compact, grouped } from "../ui/format";
 import { addStyle } from "../ui/style";
 import { columnMenu } from "./column_menu";
 import { BOX_WIDTH, columnsFor, COLUMNS, NAME_WIDTH, type Column } from "./columns";
@@ -125,8 +125,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model, store: Stat
     above.colSpan = below.colSpan = widths.length;
     head.replaceChildren(...[TRAINED, NAME, ...columns].map(({ name, title, hint }) => {
       const isNumber = columns.some((column) => column.name === name && column.isNumber);
-      const sorter = element("button", { type: "button", class: "gw-sort", title: hint }, title);
-      sorter.addEventListener("click", () => commit(model, "table_sort", nextSort(name, isNumber)));
+      const sorter = textButton("gw-sort", title, () => commit(model, "table_sort", nextSort(name, isNumber)), { title: hint });
       return element("th", { scope: "col", class: isNumber ? "gw-cell-number" : name === "trained" ? "gw-cell-check" : "", "data-column": name }, sorter);
     }));
   }
@@ -190,15 +189,15 @@ export function mountParameterPanel(host: HTMLElement, model: Model, store: Stat
     const own = all.filter(({ running }) => !running);
     const count = (some: readonly Parameter[]): number => some.reduce((sum, p) => sum + p.count, 0);
     const trained = count(own.filter(({ name }) => !frozen.has(name)));
-    totals.textContent = all.length ? `${trained.toLocaleString("en")} of ${count(all).toLocaleString("en")} trained` : "";
+    totals.textContent = all.length ? `${grouped(trained)} of ${grouped(count(all))} trained` : "";
     more.textContent = [bytesText(all.reduce((sum, { bytes }) => sum + bytes, 0)), ...store.flagged(all.map(({ name }) => name)).map(([flag, n]) => `${n} ${flag}`)].join(" · ");
     const latest = store.steps[store.steps.length - 1];
-    step.textContent = latest === undefined ? "" : `step ${latest.toLocaleString("en")}`;
+    step.textContent = latest === undefined ? "" : `step ${grouped(latest)}`;
     status.hidden = !all.length;
     const shown = sorted(all, { ...order(), rank: undefined });
     const isFiltered = text("table_filter").trim() !== "";
     filtered.hidden = !isFiltered || !all.length;
-    found.textContent = `${shown.length.toLocaleString("en")} of ${all.length.toLocaleString("en")} shown`;
+    found.textContent = `${grouped(shown.length)} of ${grouped(all.length)} shown`;
     freezeShown.disabled = !shown.some(({ name, running }) => !running && !frozen.has(name));
     trainShown.disabled = !shown.some(({ name, running }) => !running && frozen.has(name));
     scroll.hidden = !all.length;
@@ -298,7 +297,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model, store: Stat
     const box = line.node.getBoundingClientRect();
     const k = nearest(event.clientX - box.left, line.steps);
     line.mark(k);
-    tip.textContent = `step ${line.steps[k].toLocaleString("en")}: ${told(line.values[k], line.column)}`;
+    tip.textContent = `step ${grouped(line.steps[k])}: ${told(line.values[k], line.column)}`;
     tip.hidden = false;
     const origin = root.getBoundingClientRect();
     const left = box.left - origin.left + (box.width - tip.offsetWidth) / 2;

@@ -1,6 +1,6 @@
 // One row on the page: built once for its parameter or scope, then brought up to date cell by cell.
 
-import { element } from "../ui/dom";
+import { checkbox, element, textButton } from "../ui/dom";
 import { icon, ICONS } from "../ui/icons";
 import type { Column } from "./columns";
 import type { Row } from "./rows";
@@ -29,18 +29,17 @@ interface Cell {
 
 export class RowView {
   readonly node: HTMLTableRowElement;
-  readonly link = element("button", { type: "button", class: "gw-link", tabindex: -1 });
-  private readonly box = element("input", { type: "checkbox", tabindex: -1 });
+  readonly link: HTMLButtonElement;
+  private readonly box: HTMLInputElement;
   private readonly words = element("span", { class: "gw-words" });
   private readonly cells: Cell[];
 
   constructor(private row: Row, columns: readonly Column[], actions: Actions) {
-    this.box.addEventListener("change", () => {
-      const trained = this.box.checked;
+    this.link = textButton("gw-link", "", () => actions.select(this.row), { tabindex: -1 });
+    this.box = checkbox((trained) => {
       this.box.indeterminate = true;
       actions.train(this.row, trained);
-    });
-    this.link.addEventListener("click", () => actions.select(this.row));
+    }, { tabindex: -1 });
     this.cells = columns.map((column) => ({
       column,
       text: element("span"),
@@ -48,9 +47,8 @@ export class RowView {
     }));
     const name = element("div", { class: "gw-name" });
     if (!row.parameter) {
-      const opener = element("button", { type: "button", class: "gw-opener", tabindex: -1, "aria-hidden": "true" });
+      const opener = textButton("gw-opener", "", () => actions.toggle(this.row), { tabindex: -1, "aria-hidden": "true" });
       opener.append(icon(ICONS.chevron));
-      opener.addEventListener("click", () => actions.toggle(this.row));
       name.append(opener);
     }
     name.append(this.link, this.words);

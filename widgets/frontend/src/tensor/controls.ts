@@ -1,7 +1,7 @@
 // What is above the picture: name, slice, axes, colours, and copying.
 
 import { ask, commit, isSaved, type Cleanup, type Model } from "../ui/afm";
-import { button, element, field, ICONS, select } from "../ui/dom";
+import { button, checkbox, element, field, ICONS, select } from "../ui/dom";
 import { shapeText } from "../ui/format";
 import { copyText } from "./clipboard";
 import type { TensorFacts } from "./picture";
@@ -89,8 +89,7 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
     });
     return input;
   });
-  const log = element("input", { type: "checkbox", title: "Colour by the logarithm of the magnitude, six powers of ten" });
-  log.addEventListener("change", () => commit(model, "tensor_log", log.checked));
+  const log = checkbox((on) => commit(model, "tensor_log", on), { title: "Colour by the logarithm of the magnitude, six powers of ten" });
   updates.push(() => (log.checked = Boolean(model.get("tensor_log"))));
   const cells = menu("tensor_cells", "Cell", [["largest", "largest magnitude"], ["mean", "mean"]]);
   const part = menu("tensor_part", "Part", [["real", "real"], ["imag", "imaginary"], ["abs", "magnitude"], ["angle", "angle"]]);

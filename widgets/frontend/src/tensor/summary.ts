@@ -1,7 +1,8 @@
 // What is below the picture: histogram, statistics, and where values are not finite.
 
 import { ask, commit, isSaved, type Cleanup, type Model } from "../ui/afm";
-import { element, Surface } from "../ui/dom";
+import { element, Surface, textButton } from "../ui/dom";
+import { grouped } from "../ui/format";
 import type { Theme } from "../ui/theme";
 import type { Scale } from "./colors";
 import { toggle } from "./controls";
@@ -19,12 +20,11 @@ export function mountSummary(root: HTMLElement, model: Model, cleanup: Cleanup, 
   const saved = isSaved(model);
   const updates: (() => void)[] = [];
   const about = element("div", { class: "gw-subtitle" });
-  const all = element("button", { type: "button", class: "gw-tensor-link", disabled: saved }, "Read all");
-  all.addEventListener("click", () => commit(model, "tensor_exact", true));
+  const all = textButton("gw-text-link", "Read all", () => commit(model, "tensor_exact", true), { disabled: saved });
   const log = toggle(model, updates, BARS, "Logarithmic counts", "tensor_log_counts");
   const plot = element("div", { class: "gw-tensor-plot", role: "img" });
   const bad = element("div", { class: "gw-tensor-bad" });
-  const list = element("div", { class: "gw-tensor-list" }) // not a dl, which JupyterLab lays out its own way;
+  const list = element("div", { class: "gw-tensor-list" }); // not a dl, which JupyterLab lays out its own way
   const head = element("div", { class: "gw-tensor-head" }, about, all, element("span", { class: "gw-space" }), log);
   const below = element("div", { class: "gw-tensor-below" }, element("div", { class: "gw-tensor-side" }, head, plot, bad), list);
   root.append(below);
@@ -41,11 +41,9 @@ export function mountSummary(root: HTMLElement, model: Model, cleanup: Cleanup, 
       // Shape and type stand in the title.
       list.replaceChildren(...facts.rows.slice(2).flatMap(([label, text]) => [element("span", { class: "gw-tensor-label" }, label), element("span", { class: "gw-tensor-number", title: text }, text)]));
       bad.replaceChildren(...facts.bad.map(({ kind, count, at }) => {
-        const chip = element(
-          "button", { type: "button", class: "gw-tensor-chip", "data-kind": kind, title: `Go to the first ${kind}` },
-          element("strong", {}, `${count.toLocaleString("en")} ${kind}`), ` first at [${at.join(", ") || "()"}]`,
-        );
-        chip.addEventListener("click", () => (saved ? commit(model, "tensor_cursor", at) : ask(model, "tensor.jump", { at })));
+        const go = (): void => (saved ? commit(model, "tensor_cursor", at) : ask(model, "tensor.jump", { at }));
+        const chip = textButton("gw-tensor-chip", ` first at [${at.join(", ") || "()"}]`, go, { "data-kind": kind, title: `Go to the first ${kind}` });
+        chip.prepend(element("strong", {}, `${grouped(count)} ${kind}`));
         return chip;
       }));
       plot.hidden = log.hidden = !facts.counts.length || facts.low === facts.high; // a single bar says nothing

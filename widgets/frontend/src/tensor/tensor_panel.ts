@@ -3,7 +3,7 @@
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { action, element, everyFrame, Surface } from "../ui/dom";
-import { shapeText } from "../ui/format";
+import { grouped, shapeText } from "../ui/format";
 import { addStyle } from "../ui/style";
 import { themeOf, type Theme } from "../ui/theme";
 import { Scale, type Palette } from "./colors";
@@ -345,7 +345,7 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
 function overview(facts: TensorFacts, base: Part): string {
   const { every, cells } = base.facts;
   const [top, bottom, left, right] = base.span({ tile: 0, row: 0, column: 0 });
-  const cut = facts.shown < facts.tiles ? `first ${facts.shown.toLocaleString("en")} of ${facts.tiles.toLocaleString("en")} planes · ` : "";
+  const cut = facts.shown < facts.tiles ? `first ${grouped(facts.shown)} of ${grouped(facts.tiles)} planes · ` : "";
   if (!base.reduced) return `${cut}Point at a cell, or move with the arrow keys, to see its value`;
   return `${cut}${cells.join(" × ")} cells of about ${bottom - top} × ${right - left} values${every > 1 ? `, 1 of ${every} read` : ""}; zoom for more`;
 }

@@ -3,7 +3,7 @@
 
 import { ask, Cleanup, commit, isSaved, onWaiting, waitingRequests, type Model } from "../ui/afm";
 import { action, element, field, ICONS } from "../ui/dom";
-import { compact } from "../ui/format";
+import { compact, grouped } from "../ui/format";
 import { icon } from "../ui/icons";
 import { addStyle } from "../ui/style";
 import { duration, parseRate, RateScale, rateText } from "./numbers";
@@ -127,7 +127,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     else progress.removeAttribute("aria-valuenow");
     const parts: [string, string][] = [];
     if (t.epochs) parts.push(["epoch", `${t.epoch} / ${t.epochs}`]);
-    if (t.epochs) parts.push(["step", `${(t.steps ?? 0).toLocaleString("en")}${known ? ` / ${t.total!.toLocaleString("en")}` : ""}`]);
+    if (t.epochs) parts.push(["step", `${grouped(t.steps ?? 0)}${known ? ` / ${grouped(t.total!)}` : ""}`]);
     if (t.loss !== undefined) parts.push(["loss", t.loss]);
     if (t.pace) parts.push(["steps/s", compact(t.pace)]);
     if (t.epochs) parts.push(["time", duration(t.seconds ?? 0)]);

@@ -10,8 +10,23 @@ export function compact(value: number, digits = 4): string {
     : size >= 1e6 ? `${rounded(size / 1e6)}M`
     : size >= 1e4 ? `${rounded(size / 1e3)}k`
     : size >= 1e-3 ? rounded(size)
-    : size.toExponential(1).replace("e-", "e−");
+    : minus(size.toExponential(1));
   return value < 0 ? `−${text}` : text;
+}
+
+/** Hyphens as minus signs. */
+export function minus(text: string): string {
+  return text.replaceAll("-", "−");
+}
+
+/** Digits in threes: `2,015`. */
+export function grouped(count: number): string {
+  return count.toLocaleString("en");
+}
+
+/** `1 node`, `2,015 nodes`. */
+export function counted(count: number, noun: string): string {
+  return `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** `64 × 10`, or `scalar`. */

@@ -2,6 +2,10 @@
 // elsewhere.
 
 import { button, element, textButton } from "./dom";
+import css from "./menu.css";
+import { addStyle } from "./style";
+
+addStyle(css);
 
 export interface Popup {
   root: HTMLElement;
