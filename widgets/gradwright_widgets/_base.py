@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import difflib
 import functools
 import html
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -21,6 +24,7 @@ from gradwright.train import Record
 from ._cells import close_predecessors
 from ._pace import MESSAGES_PER_SECOND, Pace
 from ._work import Work
+from .follow import Follow
 
 STATIC = Path(__file__).with_name("static")
 _BINARY = (bytes, bytearray, memoryview)
@@ -71,6 +75,26 @@ def float64(values: Any) -> memoryview:
     return memoryview(np.ascontiguousarray(values, "<f8").tobytes())
 
 
+class Finite(traitlets.Float[float, Any]):
+    """A number that is neither NaN nor infinite, for which JSON has no word."""
+
+    def validate(self, obj: Any, value: Any) -> float:
+        """Return the number; raises TraitError for another."""
+        number = super().validate(obj, value)
+        if not math.isfinite(number):
+            raise traitlets.TraitError(f"{self.name or 'a number'} cannot be {number}")
+        return number
+
+
+class _Holding(threading.local):
+    """What ipywidgets notes while traits change, for each thread by itself."""
+
+    def __init__(self) -> None:
+        self.sync = False
+        self.unsent: set[str] = set()
+        self.given: dict[str, Any] = {}
+
+
 class BaseWidget(anywidget.AnyWidget):
     """Base of the widgets: an anywidget, and so an ipywidgets ``DOMWidget``.
 
@@ -83,6 +107,7 @@ class BaseWidget(anywidget.AnyWidget):
 
     module: ClassVar[str]
     _handlers: ClassVar[Mapping[str, str]] = {}
+    _follow: tuple[Any, Follow] | None = None
     _works: Sequence[Work] = ()
     _paces: Sequence[Pace] = ()
 
@@ -110,6 +135,7 @@ class BaseWidget(anywidget.AnyWidget):
                 hint = f"did you mean {close[0]!r}?" if close else f"there are {own}"
                 raise TypeError(f"{type(self).__name__} has no option {name!r}; {hint}")
         self._esm = bundle(self.module)
+        self._held, self._sending = _Holding(), threading.RLock()
         super().__init__(**kwargs)
         self.on_msg(self._receive)
         close_predecessors(self)
@@ -133,7 +159,44 @@ class BaseWidget(anywidget.AnyWidget):
         if asked:  # the page says so when a busy kernel does not answer
             self.send({"kind": "heard", "id": content["id"]})
         if (method := self._handlers.get(kind)) is not None:
-            self.guarded(lambda: getattr(self, method)(content), clear=asked)
+            try:
+                self.guarded(lambda: getattr(self, method)(content), clear=asked)
+            except Exception as error:  # there is no cell below which it could stand
+                self.fail(error)
+
+    # -- traits that a page, cells and background work set at the same time ----------------------
+
+    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+        """Take traits that a page has set; there, too, a refused one goes back to what it was."""
+        for name, value in sync_data.items():
+            try:
+                super().set_state({name: value})
+            except Exception as error:
+                self.fail(error)
+                self.send_state(name)
+
+    @contextlib.contextmanager
+    def hold_trait_notifications(self) -> Iterator[None]:
+        """Hold them while the widget is made; later every trait is checked before it changes.
+
+        traitlets holds them for all threads at once, and keeps a value if a check of it raises
+        another error than its own.
+        """
+        with super().hold_trait_notifications() if self.comm is None else contextlib.nullcontext():
+            yield
+
+    def send_state(self, key: Any = None) -> None:
+        """Send traits; of two threads none sends what is older after what is newer."""
+        with self._sending:
+            super().send_state(key)
+
+    _holding_sync = property(
+        lambda self: self._held.sync, lambda self, on: setattr(self._held, "sync", on)
+    )
+    _states_to_send = property(lambda self: self._held.unsent)
+    _property_lock = property(
+        lambda self: self._held.given, lambda self, given: setattr(self._held, "given", given)
+    )
 
     def guarded(self, action: Callable[[], object], *, clear: bool = True) -> None:
         """Run what a user asked for; an error of gradwright becomes the line below the panels."""
@@ -164,6 +227,11 @@ class BaseWidget(anywidget.AnyWidget):
         plain = isinstance(error, GradwrightError)
         self.message = str(error) if plain else f"{type(error).__name__}: {error}"
 
+    def attend(self, trainer: Any) -> None:
+        """Hear from a trainer what it does, until the widget is closed."""
+        self._follow = trainer, Follow(self)
+        trainer.add_callback(self._follow[1])
+
     def close(self) -> None:
         """Take the widget off all pages, and end what it runs in the background."""
         for work in self._works:
@@ -173,6 +241,9 @@ class BaseWidget(anywidget.AnyWidget):
         super().close()
         for work in self._works:
             work.join(CLOSING)
+        if self._follow is not None:
+            trainer, follow = self._follow
+            follow.leave(trainer)
 
     def new_view_messages(self) -> list[Message]:
         """Return the messages that bring a new view up to date, beside the traits."""
@@ -183,14 +254,17 @@ class BaseWidget(anywidget.AnyWidget):
     def training_began(self) -> None:
         """Called before the first step of a fit."""
 
-    def training_restarted(self) -> None:
-        """Called when steps are counted from the start again."""
-
     def step_ended(self, record: Record) -> None:
         """Called between two steps, in the training thread."""
 
     def epoch_ended(self, record: Record) -> None:
         """Called after the validation of an epoch."""
+
+    def training_paused(self) -> None:
+        """Called when a fit has been paused, in the training thread."""
+
+    def training_resumed(self) -> None:
+        """Called before a paused fit takes its next step, or ends."""
 
     def training_ended(self) -> None:
         """Called when a fit has ended, however it ended."""
@@ -278,6 +352,8 @@ def _storable(value: Any) -> Any:
         return {key: _storable(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_storable(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None  # JSON has no word for it
     return value
 
 

@@ -10,12 +10,12 @@ import traitlets
 
 from gradwright import Graph, Tensor
 from gradwright.errors import GraphError
+from gradwright.graph import Values
 from gradwright.train import Record
 
 from ._base import BaseWidget
 from ._cells import notebook_shell
 from ._pace import CommandQueue
-from .follow import Follow
 from .graph_spec import frozen
 
 Feeds = Mapping[Any, Any]
@@ -56,14 +56,13 @@ class GraphWidget(BaseWidget):
         if not isinstance(graph, Graph):
             raise TypeError(f"{type(self).__name__} shows a gradwright.Graph, got {graph!r}")
         self._graph, self._trainer = graph, trainer
-        # By name: a cell that runs again replaces the tensor.
-        self._loss = None if loss is None else graph[str(getattr(loss, "name", loss))].name
+        self._loss = None if loss is None else graph[str(getattr(loss, "name", loss))]
         self._feeds = feeds
         self.commands = CommandQueue(lambda: getattr(trainer, "status", "") == "paused")
         super().__init__(**{**self._initial(), **options})
         follow_cells(self)
         if trainer is not None:
-            trainer.add_callback(Follow(self))
+            self.attend(trainer)
 
     def _initial(self) -> dict[str, Any]:
         """Return the traits that the graph decides; panels add theirs."""
@@ -79,10 +78,18 @@ class GraphWidget(BaseWidget):
         """The trainer that is followed, or None."""
         return self._trainer
 
+    @property
+    def _values(self) -> Values:
+        """The values that are shown: those that are trained, usually the graph's."""
+        values: Values = self._graph.values if self._trainer is None else self._trainer.values
+        return values
+
     def loss_tensor(self) -> Tensor:
         """Return the loss that is stepped to and checked; raises GraphError if none is known."""
-        if self._loss is not None:
-            return self._graph[self._loss]
+        if self._loss is not None:  # its name stays if it is renamed, or if a cell runs again
+            held = self._graph.get(self._loss.name)
+            self._loss = self._graph[self._loss.name] if held is None else held
+            return self._loss
         if self._trainer is None:
             raise GraphError(
                 f"no loss of graph {self._graph.name!r} is known here",
@@ -135,6 +142,16 @@ class GraphWidget(BaseWidget):
         super().step_ended(record)
         self.commands.drain()
 
+    def training_paused(self) -> None:
+        """Run what came between the last step and the pause."""
+        super().training_paused()
+        self.commands.drain()
+
+    def training_resumed(self) -> None:
+        """Let a command that runs end before the next step."""
+        super().training_resumed()
+        self.commands.settle()
+
     def training_ended(self) -> None:
         """Let commands run at once again."""
         super().training_ended()
@@ -156,7 +173,7 @@ def follow_cells(widget: GraphWidget) -> None:
         if held is None or held.comm is None:
             shell.events.unregister("post_run_cell", after_cell)
         elif not held.commands.busy:
-            held.refresh()
+            held.guarded(held.refresh, clear=False)
 
     shell.events.register("post_run_cell", after_cell)
 

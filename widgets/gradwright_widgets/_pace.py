@@ -18,8 +18,8 @@ class CommandQueue:
 
     Handlers of widget messages run in whatever thread the kernel chooses, even while a step
     computes. They only ``submit``. While ``busy``, the training thread runs what waits at its next
-    step boundary (``drain``); otherwise, and while it is ``paused``, a command runs at once. No
-    command runs beside another.
+    step boundary (``drain``); otherwise, while it is ``paused``, and in the training thread itself,
+    which is between two steps when it submits, a command runs at once. None runs beside another.
 
     >>> commands = CommandQueue()
     >>> commands.submit(lambda: print("at once"))
@@ -35,7 +35,7 @@ class CommandQueue:
         self._paused = paused
         self._waiting: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.RLock()
-        self._busy = 0
+        self._busy = self._thread = 0
 
     @property
     def busy(self) -> bool:
@@ -46,6 +46,7 @@ class CommandQueue:
         """Have commands wait from now on."""
         with self._lock:
             self._busy += 1
+            self._thread = threading.get_ident()
 
     def end(self) -> None:
         """Run what waits, and run commands at once again."""
@@ -57,8 +58,13 @@ class CommandQueue:
         """Run ``command`` now, or at the next step boundary while busy."""
         self._waiting.put(command)
         with self._lock:
-            if not self.busy or self._paused():
+            if not self.busy or self._paused() or self._thread == threading.get_ident():
                 self.drain()
+
+    def settle(self) -> None:
+        """Return when no command runs."""
+        with self._lock:
+            pass
 
     def drain(self) -> None:
         """Run all waiting commands in this thread."""

@@ -160,12 +160,14 @@ class Sheet:
         """Return the window that shows everything."""
         return Window((0, self.grid[0]), (0, self.grid[1]), (0, self.height), (0, self.width))
 
-    def window(self, bounds: Sequence[Any]) -> Window:
+    def window(self, bounds: Sequence[int]) -> Window:
         """Return a window from eight numbers of the page, kept inside the sheet."""
+        if len(bounds) != 8:
+            raise GraphError(f"a window has 8 bounds, not {len(bounds)}")
         limits = (self.grid[0], self.grid[1], self.height, self.width)
         pairs = []
         for k, limit in enumerate(limits):
-            low, high = int(bounds[2 * k]), int(bounds[2 * k + 1])
+            low, high = bounds[2 * k : 2 * k + 2]
             low = max(0, min(low, limit - 1))
             pairs.append((low, max(low + 1, min(high, limit))))
         return Window(*pairs)

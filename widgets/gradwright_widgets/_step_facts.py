@@ -96,8 +96,8 @@ def tensor_facts(label: str, array: Array) -> dict[str, Any]:
         with np.errstate(all="ignore"):
             finite = values[np.isfinite(values)] if facts["range"][2:] != [0, 0] else values
             if finite.size:
-                facts["mean"] = number(finite.mean(dtype=np.float64))
-                facts["std"] = number(finite.std(dtype=np.float64))
+                known = {"mean": finite.mean(dtype=np.float64), "std": finite.std(dtype=np.float64)}
+                facts.update((k, number(v)) for k, v in known.items() if np.isfinite(v))
     if array.ndim == 0:
         facts["text"] = f"{array.item():.6g}" if array.dtype.kind == "f" else str(array.item())
     elif array.size <= 6:

@@ -35,6 +35,17 @@ def parse_number(value: Any) -> float:
     return value
 
 
+def whole_numbers(value: Any) -> tuple[int, ...]:
+    """Return a list of whole numbers that a page has sent.
+
+    >>> whole_numbers([2, 0])
+    (2, 0)
+    """
+    if not isinstance(value, list) or not all(type(number) is int for number in value):
+        raise GraphError(f"{value!r:.60} is no list of whole numbers")
+    return tuple(value)
+
+
 class _Numbers(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Constant(float(node.id)) if node.id in ("nan", "inf") else node

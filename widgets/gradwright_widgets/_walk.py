@@ -15,8 +15,8 @@ import numpy as np
 from gradwright import Node, Stepper, Tensor, gradients
 from gradwright.debug import Breakpoint, Origin, Stop
 from gradwright.errors import GraphError
-from gradwright.graph import ancestors
-from gradwright.spec import is_floating
+from gradwright.graph import ancestors, coerce
+from gradwright.spec import TensorSpec, is_floating
 
 from . import _step_facts as facts
 from ._base import Message
@@ -213,11 +213,14 @@ class Walk:
         with stepper.hold(), self.panel.hold_sync():
             held = stepper.value(name)
             if scale is not None:
-                value = (np.asarray(held) * scale).astype(held.dtype)
-            elif index != ():
-                value = _put(held, index, value, name)
-            elif np.ndim(value) == 0 and held.ndim:
-                value = np.full(held.shape, value)
+                with np.errstate(all="ignore"):
+                    value = (np.asarray(held) * scale).astype(held.dtype)
+            else:
+                value = _read(value, name)
+                if index != ():
+                    value = _put(held, index, value, name)
+                elif value.ndim == 0 and held.ndim:
+                    value = np.full(held.shape, value)
             was = facts.row_of(-1, held)
             affected = stepper.edit(name, value)
             tensor = stepper.tensor(name)
@@ -413,11 +416,19 @@ def _stopping(nodes: Sequence[Node], breakpoints: Sequence[Breakpoint]) -> list[
     return list(dict.fromkeys(found))[:_MOST_STOPS]
 
 
-def _put(held: Array, index: Any, value: Any, name: str) -> Array:
+def _read(value: Any, name: str) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise GraphError(f"{name!r} cannot become that: {error}") from None
+
+
+def _put(held: Array, index: Any, value: Array, name: str) -> Array:
     """Return a copy with some elements changed."""
     new = np.array(held)
+    piece = coerce(value, TensorSpec(value.shape, held.dtype), f"the value of {name!r}")
     try:
-        new[index] = np.asarray(value)
+        new[index] = piece
     except (IndexError, ValueError, TypeError, OverflowError) as error:
         raise GraphError(
             f"cannot change {name!r} there: {error}", need=f"an index into {facts.spec_text(held)}"

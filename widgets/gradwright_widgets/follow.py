@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Follow(Callback):
     """Brings a trainer's events to a widget: curves grow, and commands run between steps.
 
-    It holds the widget weakly: a trainer does not keep widgets alive, and pays nothing for those
-    that were closed.
+    It holds the widget weakly, so a trainer keeps no widget alive, and takes itself off the trainer
+    when the widget was closed. What goes wrong in a widget is shown there: it ends no training.
 
     >>> import gradwright as gw, gradwright_widgets as gww
     >>> g = gw.Graph()
@@ -30,36 +30,50 @@ class Follow(Callback):
     def __init__(self, widget: BaseWidget) -> None:
         self._widget = weakref.ref(widget)
         self._following = False
-        self._last_step = 0
 
-    def _open(self) -> BaseWidget | None:
-        widget = self._widget()
-        return None if widget is None or widget.comm is None else widget
+    def leave(self, trainer: Any) -> None:
+        """Take this off the trainer, at once or at the end of the fit that runs."""
+        if not self._following:
+            trainer.remove_callback(self)
 
     def on_fit_start(self, trainer: Any) -> None:
         """Have commands wait for step boundaries."""
-        if (widget := self._open()) is not None:
-            self._following = True
-            widget.training_began()
+        self._following = self._is_open()
+        self._tell("training_began")
+        self.leave(trainer)
 
     def on_step_end(self, trainer: Any, record: Record) -> None:
         """Plot the step, and run the commands that came meanwhile."""
-        widget = self._open()
-        if widget is None:
-            return
-        if record.step <= self._last_step:
-            widget.training_restarted()
-        self._last_step = record.step
-        widget.step_ended(record)
+        self._tell("step_ended", record)
 
     def on_epoch_end(self, trainer: Any, record: Record) -> None:
         """Plot the means of the epoch and its validation."""
-        if (widget := self._open()) is not None:
-            widget.epoch_ended(record)
+        self._tell("epoch_ended", record)
+
+    def on_pause(self, trainer: Any) -> None:
+        """Let commands run at once."""
+        self._tell("training_paused")
+
+    def on_resume(self, trainer: Any) -> None:
+        """Have commands wait for step boundaries again."""
+        self._tell("training_resumed")
 
     def on_fit_end(self, trainer: Any) -> None:
         """Show everything, and let commands run at once again."""
-        widget = self._widget()
-        if widget is not None and self._following:
-            widget.training_ended()
+        if self._following:
+            self._tell("training_ended", closed=True)
         self._following = False
+        if not self._is_open():
+            self.leave(trainer)
+
+    def _is_open(self) -> bool:
+        widget = self._widget()
+        return widget is not None and widget.comm is not None
+
+    def _tell(self, hook: str, *facts: Any, closed: bool = False) -> None:
+        widget = self._widget()
+        if widget is not None and (closed or widget.comm is not None):
+            try:
+                getattr(widget, hook)(*facts)
+            except Exception as error:
+                widget.fail(error)

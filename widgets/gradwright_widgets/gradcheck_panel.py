@@ -19,6 +19,7 @@ from gradwright.errors import GradwrightError, GraphError
 from ._base import Message, float64, handles, int32
 from ._bound import GraphWidget
 from ._check_rows import CheckProgress, described, planned_row, worst_elements
+from ._typed import whole_numbers
 
 PER_SECOND = 10
 SAVED_CURVES = 20
@@ -98,15 +99,11 @@ class CheckPanel(GraphWidget):
         chosen = self._check_chosen(wrt)
         mode = self.check_training if training is None else training
         limit = self.check_limit if max_per_param is ... else max_per_param
-        if self._check_work.busy:
-            raise GradwrightError("a gradient check is running already", hint="stop it first")
-        found = CheckProgress(self._check.run + 1, feeds=described(feeds), training=mode)
+        found = CheckProgress(feeds=described(feeds), training=mode)
         found.planned = [planned_row(t) for t in chosen]
-        self._begin_check(found)
-        self.check_limit, self.check_training = limit, mode
         options: dict[str, Any] = {
             "wrt": chosen, "max_per_param": limit, "training": mode,
-            "values": self._graph.values.snapshot(),
+            "values": self._values.snapshot(),
         }  # fmt: skip
 
         def progress(done: int, total: int, name: str) -> None:
@@ -127,7 +124,13 @@ class CheckPanel(GraphWidget):
             else:
                 self._end_check("stopped" if report.stopped else "done")
 
-        self._check_work.start(task)
+        with self._check_lock:
+            if self._check_work.busy:
+                raise GradwrightError("a gradient check is running already", hint="stop it first")
+            self.check_limit, self.check_training = limit, mode
+            found.run = self._check.run + 1
+            self._begin_check(found)
+            self._check_work.start(task)
         if not wait:
             return None
         self._check_work.join()
@@ -182,9 +185,9 @@ class CheckPanel(GraphWidget):
         with self._check_lock:
             self._check = found
             self._check_curves.clear()
-        with self.hold_trait_notifications():
-            self.blamed, self.check_focus, self.check_overlay = [], {}, False
+        with self.hold_sync():
             self.check_state = "running"
+            self.blamed, self.check_focus, self.check_overlay = [], {}, False
         self._check_pace.request()
 
     def _end_check(self, state: str) -> None:
@@ -193,10 +196,10 @@ class CheckPanel(GraphWidget):
         blame = [] if self._check.report is None else self._check.report.blame
         self._check_pace.flush()
         self._send_check()
-        with self.hold_trait_notifications():
+        with self.hold_sync():
+            self.check_state = state
             self.blamed = [n.name for n in blame if self._graph.get(n.name) is not None]
             self.check_overlay = bool(self.blamed)
-            self.check_state = state
 
     # -- single elements -------------------------------------------------------------------------
 
@@ -241,7 +244,7 @@ class CheckPanel(GraphWidget):
 
     @handles("check.curve")
     def _on_check_curve(self, content: dict[str, Any]) -> None:
-        index = tuple(int(i) for i in content.get("index", ()))
+        index = whole_numbers(content.get("index", []))
         name, part = str(content.get("name")), str(content.get("part", "real"))
         self._check_curve_work.join(10)  # a double click asks twice
         self._check_curve_work.start(

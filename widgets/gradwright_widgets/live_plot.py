@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import traitlets
 
+from gradwright.errors import GradwrightError
 from gradwright.train import History, Record
 
-from ._base import BaseWidget, Message, float64, handles
+from ._base import BaseWidget, Finite, Message, float64, handles
 from ._still import curve_svg, html_table
 from .curves import ON_DEMAND, Curve, Run, smoothed
-from .follow import Follow
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -40,7 +40,7 @@ class PlotPanel(BaseWidget):
         traitlets.Unicode(),
         help="Metrics that are shown; none means all but grad_norm and learning_rate.",
     ).tag(sync=True)
-    smoothing = traitlets.Float(
+    smoothing = Finite(
         0.0, min=0.0, max=0.999, help="Weight of what was, in a moving average; 0 for none."
     ).tag(sync=True)
     log_scale = traitlets.Bool(False, help="Whether values are on a logarithmic scale.").tag(
@@ -69,10 +69,16 @@ class PlotPanel(BaseWidget):
         """Add one point per metric to the curves called ``name``; every metric has its own chart.
 
         May be called from any thread and as often as you like: at most 10 messages a second leave.
+
+        Raises GradwrightError for what is no number, before it adds anything.
         """
+        try:
+            at, values = float(step), [float(value) for value in metrics.values()]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise GradwrightError(f"a point of a curve is a number: {error}") from None
         with self._points:
-            for metric, value in metrics.items():
-                self._run.curve(metric, name).append(step, value)
+            for metric, number in zip(metrics, values, strict=True):
+                self._run.curve(metric, name).append(at, number)
         self._pace.request()
 
     def extend(self, metric: str, name: str, steps: Iterable[float], values: Any) -> None:
@@ -362,4 +368,4 @@ class LivePlot(PlotPanel):
         super().__init__(**options)
         if trainer is not None:
             self.show(trainer.history)
-            trainer.add_callback(Follow(self))
+            self.attend(trainer)

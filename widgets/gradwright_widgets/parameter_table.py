@@ -15,7 +15,6 @@ import traitlets
 
 from gradwright import Graph
 from gradwright.errors import GraphError
-from gradwright.graph import Values
 from gradwright.train import ParameterStatistics, Record
 from gradwright.train.moments import value_statistics
 from gradwright.train.statistics import COLUMNS, FLAGS, VALUE_COLUMNS
@@ -46,11 +45,16 @@ class LiveStatistics(ParameterStatistics):
 
     def __init__(self) -> None:
         super().__init__(every=1, seconds=0.25)
-        self.viewers: weakref.WeakSet[ParameterPanel] = weakref.WeakSet()
+        # Replaced and never changed: tables are made while a training runs in another thread.
+        self._viewers: tuple[weakref.ref[ParameterPanel], ...] = ()
+
+    def show_in(self, panel: ParameterPanel) -> None:
+        """Sample as long as this table is open."""
+        self._viewers = (*filter(_is_open, self._viewers), weakref.ref(panel))
 
     def wants_changes(self, trainer: Any) -> bool:
         """Tell whether the next step is a sample."""
-        return super().wants_changes(trainer) and any(v.comm is not None for v in self.viewers)
+        return super().wants_changes(trainer) and any(map(_is_open, self._viewers))
 
 
 class ParameterPanel(GraphWidget):
@@ -89,7 +93,7 @@ class ParameterPanel(GraphWidget):
         super().__init__(graph, trainer, **options)
         self._measurer = self.background("parameter statistics")
         if isinstance(self._statistics, LiveStatistics):
-            self._statistics.viewers.add(self)
+            self._statistics.show_in(self)
 
     def _initial(self) -> dict[str, Any]:
         found = _described(self._graph)
@@ -146,24 +150,19 @@ class ParameterPanel(GraphWidget):
     def parameter_numbers(self) -> dict[str, dict[str, float]]:
         """Return the columns of each parameter as they are shown, NaN where nothing is known."""
         with self._statistics_lock:
-            rows = self._known().now.tolist()
-        named = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
-        return dict(zip(_names(self.parameters), named, strict=True))
+            known = self._known()
+        named = (dict(zip(COLUMNS, row, strict=True)) for row in known.now.tolist())
+        return dict(zip(known.names, named, strict=True))
 
     def parameter_flags(self) -> dict[str, tuple[str, ...]]:
         """Return the parameters that need a look, and why: dead, exploding, not finite."""
         with self._statistics_lock:
-            rows = self._known().flags
+            known = self._known()
         return {
             name: tuple(word for word, on in zip(FLAGS, row, strict=True) if on)
-            for name, row in zip(_names(self.parameters), rows, strict=True)
+            for name, row in zip(known.names, known.flags, strict=True)
             if row.any()
         }
-
-    @property
-    def _values(self) -> Values:
-        values: Values = self._graph.values if self._trainer is None else self._trainer.values
-        return values
 
     def _stale(self) -> list[tuple[str, int, Any]]:
         """Return name, version and array of what has changed since it was measured."""
@@ -206,15 +205,17 @@ class ParameterPanel(GraphWidget):
         self._measurer.start(self._keep_measuring)
 
     def _keep_measuring(self, stop: threading.Event) -> None:
-        again = True
         try:
-            while again and not stop.is_set():
+            while True:
                 self._measure(2**62, stop)
                 with self._statistics_lock:
-                    again, self._measure_again = self._measure_again, False
-                    self._measuring = again
-        finally:
+                    if not self._measure_again or stop.is_set():
+                        self._measuring = False
+                        return
+                    self._measure_again = False
+        except Exception:
             self._measuring = False
+            raise
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -238,7 +239,6 @@ class ParameterPanel(GraphWidget):
     def _statistics_message(self, *, everything: bool) -> Message:
         # The latest sample may only stand until the next one comes, so it is sent again.
         known = self._known(0 if everything else max(0, self._statistics_sent - 1))
-        names, _ = known.key
         if known.key != self._statistics_key:
             self._statistics_layout += 1
             known = self._known()
@@ -247,7 +247,7 @@ class ParameterPanel(GraphWidget):
         content = {
             "kind": "statistics",
             "layout": self._statistics_layout,
-            "names": [] if known.start else names,
+            "names": [] if known.start else known.names,
             "start": known.start,
             "steps": known.steps,
             "sampled": self._statistics is not None,
@@ -328,6 +328,11 @@ class _Known:
     now: Any
     flags: Any
 
+    @property
+    def names(self) -> list[str]:
+        names: list[str] = self.key[0]
+        return names
+
 
 class ParameterTable(ParameterPanel):
     """A table of the parameters of a graph, with a box that says whether each is trained.
@@ -349,6 +354,11 @@ class ParameterTable(ParameterPanel):
     """
 
     module = "parameter_table"
+
+
+def _is_open(held: weakref.ref[ParameterPanel]) -> bool:
+    panel = held()
+    return panel is not None and panel.comm is not None
 
 
 def _statistics_of(trainer: Any) -> ParameterStatistics | None:
@@ -377,8 +387,8 @@ def _fits(text: str, name: str) -> bool:
     if len(text) > 1 and text[0] == text[-1] == "/":
         try:
             return re.search(text[1:-1], name) is not None
-        except re.error as error:
-            raise GraphError(f"{text} is no regular expression: {error}") from None
+        except (re.error, RecursionError, OverflowError) as error:
+            raise GraphError(f"{text[:80]} is no regular expression: {error}") from None
     if any(c in text for c in "*?["):
         return fnmatch.fnmatchcase(name, text)
     return text.lower() in name.lower()

@@ -118,15 +118,15 @@ class StepPanel(GraphWidget):
 
     @handles("stepper.move")
     def _on_move(self, content: dict[str, Any]) -> None:
-        walk, verb, name = self._walk, content.get("verb"), content.get("name")
+        walk, verb, name = self._walk, str(content.get("verb")), content.get("name")
         node = walk.node(name) if isinstance(name, str) and name else None
-        long: dict[Any, Callable[[Stepper, Callable[[], bool]], object]] = {
+        long: dict[str, Callable[[Stepper, Callable[[], bool]], object]] = {
             "run": lambda s, stop: s.run(stop=stop),
             "run_to": lambda s, stop: s.run_to(_selected(node), stop=stop),
             "into_gradient": lambda s, stop: s.into_gradient(node, stop=stop),
             "find": walk.find,
         }
-        short: dict[Any, Callable[[], object]] = {
+        short: dict[str, Callable[[], object]] = {
             "step": lambda: self.stepper.step(),
             "back": lambda: self.stepper.back(),
             "into": lambda: self.stepper.into(),

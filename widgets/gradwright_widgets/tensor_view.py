@@ -15,13 +15,14 @@ from gradwright import Graph, Tensor
 from gradwright.errors import GraphError
 from gradwright.train import Record
 
-from ._base import Message, handles
+from ._base import Finite, Message, handles
 from ._bound import GraphWidget
 from ._reduction import Summary, histogram, real_part, sample, summarize
 from ._sheet import LITERAL, READ, Sheet, as_array, index_text, literal, type_name, wire_type
 from ._slicing import Index, SliceError, default_index, part_text, read_index
 from ._still import html_table
 from ._tensor_still import statistics, tensor_svg
+from ._typed import whole_numbers
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +75,7 @@ class TensorPanel(GraphWidget):
         help="Where the colours end: min and max, the same on both sides of 0, 1 to 99 %, by hand.",
     ).tag(sync=True)
     tensor_limits = traitlets.List(
-        traitlets.Float(), [0.0, 1.0], minlen=2, maxlen=2, help="Ends of the fixed range."
+        Finite(), [0.0, 1.0], minlen=2, maxlen=2, help="Ends of the fixed range."
     ).tag(sync=True)
     tensor_log = traitlets.Bool(False, help="Colour by the logarithm of the magnitude.").tag(
         sync=True
@@ -170,6 +171,8 @@ class TensorPanel(GraphWidget):
     def refresh(self) -> None:
         """Show the graph, and the value, as they are now."""
         super().refresh()
+        if self._tensor_array is None and self.tensor and self._graph.get(self.tensor) is None:
+            self.tensor = ""  # an edit of the graph has removed it
         self.refresh_tensor()
 
     def tensor_value(self) -> Array | None:
@@ -182,14 +185,14 @@ class TensorPanel(GraphWidget):
             return self._tensor_array, "array"
         if not name:
             return None, ""
-        stored = name in self._graph.values
+        stored = name in self._values
         # Of variables the stepper has a snapshot, which counts while somebody stands in it.
         standing = getattr(self, "current", "") and not self.commands.busy
         if hasattr(self, "value_of") and (standing or not stored):
             found = self.value_of(name)
             if found is not None:
                 return as_array(found), "stepper"
-        return (self._graph.values[name], "values") if stored else (None, "")
+        return (self._values[name], "values") if stored else (None, "")
 
     def _known_tensor(self) -> Array:
         array = self.tensor_value()
@@ -274,7 +277,7 @@ class TensorPanel(GraphWidget):
         """Show a variable anew, at most 4 times a second and only while somebody looks."""
         super().step_ended(record)
         now = time.monotonic()
-        if self._tensor_views and now >= self._tensor_due and self.tensor in self._graph.values:
+        if self._tensor_views and now >= self._tensor_due and self.tensor in self._values:
             self.refresh_tensor()
             cost = time.monotonic() - now
             self._tensor_due = now + max(REFRESH, cost / SHARE)
@@ -380,17 +383,17 @@ class TensorPanel(GraphWidget):
         return names if len(names) > 1 else []
 
     def _about(self, summary: Summary, array: Array) -> str:
-        what = "slice" if self.tensor_scope == "slice" else "tensor"
+        what = " of slice" if self.tensor_scope == "slice" else ""
         part = f", {self.tensor_part}" if array.dtype.kind == "c" else ""
         if summary.every > 1:
-            return f"whole {what}{part}, 1 of {summary.every} values read"
-        return f"whole {what}{part}, {summary.size:,} value{'s' * (summary.size != 1)}"
+            return f"1 of {summary.every} values{what}{part}"
+        return f"{summary.size:,} value{'s' * (summary.size != 1)}{what}{part}"
 
     def _how_to_get(self) -> str:
-        if not self.tensor:
+        found = self._graph.get(self.tensor)
+        if found is None:
             return "Select a node in the drawing to see its value here."
-        kind = self._graph[self.tensor].kind
-        what = "is fed at each run" if kind == "placeholder" else "is computed at each run"
+        what = "is fed at each run" if found.kind == "placeholder" else "is computed at each run"
         return f"{self.tensor} {what}. To see its value, step to it or run the stepper."
 
     def _code(self, index: Index, origin: str) -> str:
@@ -434,7 +437,7 @@ class TensorPanel(GraphWidget):
 
     @handles("tensor.jump")
     def _on_tensor_jump(self, content: dict[str, Any]) -> None:
-        self.point_at(*(int(k) for k in content.get("at", ())))
+        self.point_at(*whole_numbers(content.get("at")))
 
     @handles("tensor.window")
     def _on_tensor_window(self, content: dict[str, Any]) -> None:
@@ -442,7 +445,7 @@ class TensorPanel(GraphWidget):
             array = self._known_tensor()
             sheet = Sheet(array, self._index(array.shape), self.tensor_plane)
             real = real_part(array.dtype, self.tensor_part)
-            window = sheet.window(content["window"])
+            window = sheet.window(whole_numbers(content.get("window")))
             facts, cells = sheet.cells(window, real, exact=self.tensor_exact)
         answer = {"kind": "tensor.window", "view": content.get("view"), "part": facts}
         self.send({**answer, "serial": content.get("serial")}, [memoryview(cells.tobytes())])
@@ -451,12 +454,13 @@ class TensorPanel(GraphWidget):
     def _on_tensor_value(self, content: dict[str, Any]) -> None:
         array = self._known_tensor()
         sheet = Sheet(array, self._index(array.shape), self.tensor_plane)
-        tile, *bounds = (int(k) for k in content["at"])
+        at = whole_numbers(content.get("at"))
+        tile, bounds = (at or (0,))[0], at[1:]
         row, column = divmod(tile, sheet.grid[1])
         window = sheet.window((row, row + 1, column, column + 1, *bounds))
         where, text = sheet.describe(tile, window, real_part(array.dtype, self.tensor_part))
         view = content.get("view")
-        self.send({"kind": "tensor.value", "view": view, "at": content["at"], "where": where,
+        self.send({"kind": "tensor.value", "view": view, "at": list(at), "where": where,
                    "text": text})  # fmt: skip
 
     # -- views that last -------------------------------------------------------------------------
@@ -521,11 +525,17 @@ class TensorView(TensorPanel):
     ) -> None:
         graph = value.graph if isinstance(value, Tensor) else Graph(name or _NAMELESS)
         super().__init__(graph, trainer, **options)
-        self.show_tensor(value, index, name=name)
+        try:
+            self.show_tensor(value, index, name=name)
+        except Exception:  # or the page would keep a widget that nobody has
+            self.close()
+            raise
 
     def _how_to_get(self) -> str:
-        kind = self._graph[self.tensor].kind
-        what = "is fed at each run" if kind == "placeholder" else "is computed at each run"
+        found = self._graph.get(self.tensor)
+        if found is None:
+            return "The tensor that was shown is not in its graph any more."
+        what = "is fed at each run" if found.kind == "placeholder" else "is computed at each run"
         return f"{self.tensor} {what}. Pass the array itself: TensorView(stepper.value(...))."
 
     def _title(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +43,6 @@ class TrainPanel(GraphWidget):
 
     _own_thread = 0
     """The thread of a training that was started here."""
-    _closed = False
 
     def __init__(
         self,
@@ -63,8 +61,6 @@ class TrainPanel(GraphWidget):
         self._schedule: Any = None
         super().__init__(graph, trainer, **options)
         self._work = self.background("training")
-        if trainer is not None:
-            trainer.add_callback(_Watch(self))
         self._tell()
 
     # -- control ---------------------------------------------------------------------------------
@@ -110,9 +106,12 @@ class TrainPanel(GraphWidget):
 
         Raises TrainingError for a value that is negative or not finite.
         """
-        rate = float(value)
+        try:
+            rate = float(value)
+        except (TypeError, ValueError, OverflowError):
+            rate = math.nan
         if not 0 <= rate < math.inf:
-            raise TrainingError(f"the learning rate cannot be {value!r}", need="a number >= 0")
+            raise TrainingError(f"the learning rate cannot be {value!r:.40}", need="a number >= 0")
         optimizer = self._controlled().optimizer
 
         def command() -> None:
@@ -152,9 +151,10 @@ class TrainPanel(GraphWidget):
         if trainer.status != "idle":
             raise TrainingError(f"the trainer is {trainer.status} already", hint="pause or stop it")
 
-        def train(_: threading.Event) -> None:
+        def train(stop: threading.Event) -> None:
             self._own_thread = threading.get_ident()
-            before = trainer.progress
+            before, closing = trainer.progress, _Closing(stop)
+            trainer.add_callback(closing)
             try:
                 trainer.fit(
                     self._data,
@@ -169,6 +169,7 @@ class TrainPanel(GraphWidget):
                     self._refused = f"{type(error).__name__}: {error}"
                 raise
             finally:
+                trainer.remove_callback(closing)
                 self._own_thread = 0
                 self._tell()
 
@@ -177,9 +178,8 @@ class TrainPanel(GraphWidget):
 
     def close(self) -> None:
         """Take the widget off all pages, and end a training that was started here."""
-        self._closed = True
         if self._own_thread:
-            self._controlled().stop()
+            self._controlled().stop()  # a paused one, too
         super().close()
 
     # -- messages --------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class TrainPanel(GraphWidget):
         if value is None:
             self.back_to_schedule()
         else:
-            self.set_learning_rate(float(value))
+            self.set_learning_rate(value)
 
     @handles("train.hear")
     def _on_hear(self, _: Any) -> None:
@@ -244,11 +244,14 @@ class TrainPanel(GraphWidget):
         if done is not None and done.outcome == "failed":
             self.message = done.error.partition(": ")[2]
 
-    def _control_changed(self) -> None:
-        if self._closed and self._own_thread:
-            self._controlled().stop()
-        if self._controlled().status == "paused":
-            self.commands.drain()  # what came between the last step and the pause
+    def training_paused(self) -> None:
+        """Show that it is paused."""
+        super().training_paused()
+        self._tell()
+
+    def training_resumed(self) -> None:
+        """Show that it goes on."""
+        super().training_resumed()
         self._tell()
 
     def _tell(self) -> None:
@@ -298,18 +301,20 @@ class TrainPanel(GraphWidget):
         return facts
 
 
-class _Watch(Callback):
-    """Tells a panel what its trainer does; holds it weakly, as a trainer keeps no widget alive."""
+class _Closing(Callback):
+    """Ends the fit of this thread once ``stop`` is set, be it just before the fit begins."""
 
-    def __init__(self, panel: TrainPanel) -> None:
-        self._panel = weakref.ref(panel)
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop, self._thread = stop, threading.get_ident()
 
-    def _told(self, trainer: Any) -> None:
-        panel = self._panel()
-        if panel is not None:
-            panel._control_changed()
+    def on_fit_start(self, trainer: Trainer) -> None:
+        """Stop a fit that came too late."""
+        if self._stop.is_set() and self._thread == threading.get_ident():
+            trainer.stop()
 
-    on_fit_start = on_pause = on_resume = _told
+    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+        """Stop between two steps."""
+        self.on_fit_start(trainer)
 
 
 def _rate(trainer: Trainer) -> float | None:

@@ -127,8 +127,8 @@ def make_breakpoint(
         raise GraphError("a breakpoint needs a place or a condition", hint='break_at(op="matmul")')
     try:
         pattern = None if regex is None else re.compile(regex)
-    except re.error as error:
-        raise GraphError(f"{regex!r} is not a regular expression: {error}") from None
+    except (re.error, RecursionError, OverflowError) as error:
+        raise GraphError(f"{regex[:80]!r} is not a regular expression: {error}") from None
     made = Breakpoint(
         number,
         regex=pattern,

@@ -552,7 +552,8 @@ class Stepper(Turns):
         for frame in reversed(self._frames):
             short = name.removeprefix(frame.label + "/") if frame.label else name
             head, _, tail = short.rpartition(":")
-            base, index = (head, int(tail)) if head and tail.isdecimal() else (short, 0)
+            numbered = head and tail.isdecimal() and len(tail) < 10
+            base, index = (head, int(tail)) if numbered else (short, 0)
             for node in frame.steps if frame.label else ():
                 if node.name == base and index < len(node.outputs):
                     return frame, node.outputs[index]

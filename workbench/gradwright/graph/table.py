@@ -87,7 +87,8 @@ class NodeTable:
         node, index = self._nodes.get(name), 0
         if node is None:
             head, _, tail = name.rpartition(":")
-            node, index = self._nodes.get(head), int(tail) if tail.isdecimal() else -1
+            short = tail.isdecimal() and len(tail) < 10  # int() refuses thousands of digits
+            node, index = self._nodes.get(head), int(tail) if short else -1
         if node is None or not 0 <= index < len(node.outputs):
             return None
         return node.outputs[index]

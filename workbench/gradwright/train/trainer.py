@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -94,7 +95,7 @@ class Trainer:
         self.session = Session(graph, device, seed=seed) if session is None else session
         if self.session.graph is not graph:
             raise TrainingError(f"the session runs another graph, {self.session.graph.name!r}")
-        self._callbacks = tuple(callbacks)
+        self._callbacks, self._joining = tuple(callbacks), threading.Lock()
         for callback in self._callbacks:
             if not isinstance(callback, Callback):
                 raise TrainingError(
@@ -437,11 +438,13 @@ class Trainer:
 
     def add_callback(self, callback: Callback) -> None:
         """Call the hooks of ``callback``, too; in a running ``fit`` from the next step on."""
-        self._callbacks = (*self._callbacks, callback)
+        with self._joining:
+            self._callbacks = (*self._callbacks, callback)
 
     def remove_callback(self, callback: Callback) -> None:
         """Call the hooks of ``callback`` no more."""
-        self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+        with self._joining:
+            self._callbacks = tuple(c for c in self._callbacks if c is not callback)
 
     # -- saving ----------------------------------------------------------------------------------
 
