@@ -2,11 +2,10 @@
 
 import type { Viewport } from "./viewport";
 import type { Way } from "./walk";
-import { Cleanup } from "../ui/afm";
+import type { Cleanup } from "../ui/afm";
 import { element, type Surface } from "../ui/dom";
+import { grasp } from "../ui/grasp";
 
-/** A pointer that moves less than this between press and release has clicked. */
-const CLICK = 4;
 const TIP_DELAY = 350; // ms over an item before its facts appear
 const STEP = 60; // px per arrow key
 
@@ -32,75 +31,41 @@ export class Stage {
     "aria-keyshortcuts": "ArrowUp ArrowDown ArrowLeft ArrowRight Plus Minus 0 / [ ] G Alt+ArrowUp Alt+ArrowDown Alt+ArrowLeft Alt+ArrowRight Escape",
   });
   readonly tip = element("div", { class: "gw-tip", hidden: true });
-  private readonly hint = element("div", { class: "gw-hint", hidden: true }, "Click the drawing, or hold Ctrl, to zoom with the wheel");
   private tipFor: number | undefined;
   private tipTimer: ReturnType<typeof setTimeout> | 0 = 0;
 
   constructor(private readonly view: Viewport, private readonly events: StageEvents) {
-    this.root.append(this.tip, this.hint);
+    this.root.append(this.tip);
   }
 
   bind(cleanup: Cleanup, surface: Surface): void {
-    let pressed: { x: number; y: number; moved: boolean } | undefined;
     const { root, view, events } = this;
-    const at = (event: MouseEvent): [number, number] => {
-      const box = root.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top];
-    };
-    // What lies over the drawing, such as the search, minds itself; a captured pointer has the stage as its target.
-    const own = ({ target }: Event): boolean => target === root || target === surface.canvas;
-    const release = (): void => {
-      pressed = undefined;
-      root.classList.remove("gw-panning");
-    };
-    cleanup.dom(root, "pointerdown", (event) => {
-      if (event.button > 1 || !own(event)) return;
-      const [x, y] = at(event);
-      pressed = { x, y, moved: false };
-      root.setPointerCapture(event.pointerId);
-    });
-    cleanup.dom(root, "pointermove", (event) => {
-      const [x, y] = at(event);
-      if (!pressed) {
-        if (own(event)) events.hover(x, y);
-        return;
-      }
-      if (!pressed.moved && Math.hypot(x - pressed.x, y - pressed.y) < CLICK) return;
-      view.pan(x - pressed.x, y - pressed.y);
-      pressed = { x, y, moved: true };
+    const moved = (): void => {
       this.hideTip();
-      root.classList.add("gw-panning");
       events.moved();
+    };
+    grasp(root, cleanup, {
+      what: "drawing",
+      own: ({ target }) => !(target as HTMLElement).closest(".gw-search"), // its list scrolls
+      focused: () => root.closest("section")!.contains((root.getRootNode() as Document).activeElement),
+      hover: (x, y) => events.hover(x, y),
+      leave: () => {
+        this.hideTip();
+        events.leave();
+      },
+      click: (x, y, event) => events.click(x, y, event.shiftKey),
+      double: (x, y) => events.double(x, y),
+      pan: (dx, dy) => {
+        view.pan(dx, dy);
+        moved();
+      },
+      zoom: (factor, x, y) => {
+        view.zoom(factor, x, y);
+        moved();
+      },
     });
-    cleanup.dom(root, "pointerup", (event) => {
-      const clicked = pressed && !pressed.moved;
-      release();
-      if (clicked) events.click(...at(event), event.shiftKey);
-    });
-    cleanup.dom(root, "pointercancel", release);
-    cleanup.dom(root, "pointerleave", () => {
-      this.hideTip();
-      events.leave();
-    });
-    cleanup.dom(root, "dblclick", (event) => own(event) && events.double(...at(event)));
-    cleanup.dom(root, "wheel", (event) => this.onWheel(event, ...at(event)), { passive: false });
     cleanup.dom(root, "keydown", (event) => event.target === root && this.onKey(event, surface));
     cleanup.add(() => this.hideTip());
-  }
-
-  private onWheel(event: WheelEvent, x: number, y: number): void {
-    const panel = this.root.closest("section");
-    if ((event.target as HTMLElement).closest(".gw-search")) return; // its list scrolls
-    if (!panel?.contains((this.root.getRootNode() as Document).activeElement) && !event.ctrlKey && !event.metaKey) {
-      this.hint.hidden = false;
-      setTimeout(() => (this.hint.hidden = true), 1500);
-      return;
-    }
-    event.preventDefault();
-    const pixels = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
-    this.view.zoom(Math.exp(-Math.max(-120, Math.min(120, pixels)) * (event.ctrlKey ? 0.01 : 0.002)), x, y);
-    this.hideTip();
-    this.events.moved();
   }
 
   private onKey(event: KeyboardEvent, { width, height }: Surface): void {

@@ -5,6 +5,7 @@ import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { action, element, everyFrame, Surface } from "../ui/dom";
 import { grouped, shapeText } from "../ui/format";
 import { addStyle } from "../ui/style";
+import { grasp } from "../ui/grasp";
 import { themeOf, type Theme } from "../ui/theme";
 import { Scale, type Palette } from "./colors";
 import { mountControls, type Problem } from "./controls";
@@ -16,7 +17,6 @@ import css from "./tensor.css";
 
 addStyle(css);
 
-const CLICK = 4; // px that a pointer may move in a click
 const SOON = 120; // ms without a change before the kernel is asked for a finer picture or an exact value
 const LOOKS = ["colors", "range", "limits", "log", "log_counts", "cells", "numbers", "follows", "part", "scope"];
 const ARROWS: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
@@ -53,11 +53,10 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   const why = element("p", {}, "Waiting for the kernel …");
   const run = action("Run the stepper", () => ask(model, "stepper.move", { verb: "run" }), true);
   const empty = element("div", { class: "gw-tensor-empty" }, why, run);
-  const hint = element("div", { class: "gw-hint", hidden: true }, "Click the picture, or hold Ctrl, to zoom with the wheel");
   const readout = element("div", { class: "gw-status gw-tensor-readout", role: "status" });
   const root = element("section", { class: "gw-tensor", "aria-label": "Tensor" });
   const controls = mountControls(root, model, cleanup, (text) => say("Copied", text), recut);
-  root.append(element("div", { class: "gw-tensor-body" }, stage, table, scalar, empty, hint), readout);
+  root.append(element("div", { class: "gw-tensor-body" }, stage, table, scalar, empty), readout);
   const summary = mountSummary(root, model, cleanup, () => frame.request());
   host.append(root);
   const theme = themeOf(root, cleanup, frame.request);
@@ -256,50 +255,26 @@ export function mountTensorPanel(host: HTMLElement, model: Model): () => void {
     frame.request();
   }
 
-  const at = (event: MouseEvent): [number, number] => {
-    const { left, top } = stage.getBoundingClientRect();
-    return [event.clientX - left, event.clientY - top];
-  };
-  let pressed: { x: number; y: number; moved: boolean } | undefined;
-  cleanup.dom(stage, "pointerdown", (event) => {
-    if (event.button > 1) return;
-    const [x, y] = at(event);
-    pressed = { x, y, moved: false };
-    stage.setPointerCapture(event.pointerId);
-  });
-  cleanup.dom(stage, "pointermove", (event) => {
-    const [x, y] = at(event);
-    if (!pressed) {
+  grasp(stage, cleanup, {
+    what: "picture",
+    focused: () => stage.matches(":focus"),
+    hover: (x, y) => {
       hovered = heatmap.at(x, y);
       showReadout();
-      return;
-    }
-    if (!pressed.moved && Math.hypot(x - pressed.x, y - pressed.y) < CLICK) return;
-    heatmap.pan(x - pressed.x, y - pressed.y);
-    pressed = { x, y, moved: true };
-    askFiner(SOON);
-    frame.request();
+    },
+    leave: () => {
+      hovered = undefined;
+      showReadout();
+    },
+    click: (x, y) => setCursor(heatmap.at(x, y)),
+    double: () => zoom(0, 0, 0),
+    pan: (dx, dy) => {
+      heatmap.pan(dx, dy);
+      askFiner(SOON);
+      frame.request();
+    },
+    zoom,
   });
-  cleanup.dom(stage, "pointerup", (event) => {
-    if (pressed && !pressed.moved) setCursor(heatmap.at(...at(event)));
-    pressed = undefined;
-  });
-  cleanup.dom(stage, "pointercancel", () => (pressed = undefined));
-  cleanup.dom(stage, "pointerleave", () => {
-    hovered = undefined;
-    showReadout();
-  });
-  cleanup.dom(stage, "dblclick", () => zoom(0, 0, 0));
-  cleanup.dom(stage, "wheel", (event) => {
-    if (!stage.matches(":focus") && !event.ctrlKey && !event.metaKey) {
-      hint.hidden = false;
-      later("hint", 1500, () => (hint.hidden = true));
-      return;
-    }
-    event.preventDefault();
-    const pixels = event.deltaMode === 1 ? event.deltaY * 16 : event.deltaY;
-    zoom(Math.exp(-Math.max(-120, Math.min(120, pixels)) * (event.ctrlKey ? 0.01 : 0.003)), ...at(event));
-  }, { passive: false });
   cleanup.dom(stage, "keydown", (event) => {
     if (!facts || !base || event.ctrlKey || event.metaKey || event.altKey) return;
     const factor = ZOOMS[event.key];

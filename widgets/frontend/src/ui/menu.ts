@@ -21,7 +21,7 @@ export function popup(path: string, label: string, fill: (panel: HTMLElement) =>
     if (open) fill(panel);
     panel.hidden = !open;
     opener.setAttribute("aria-expanded", String(open));
-    if (open) panel.querySelector<HTMLElement>("input, [aria-checked=true][role=menuitemradio], [role^=menuitem]")?.focus();
+    if (open) (panel.querySelector<HTMLElement>("[role=menuitemradio][aria-checked=true]") ?? panel.querySelector<HTMLElement>("input, [role^=menuitem]"))?.focus();
   };
   const opener = button(path, label, () => show(panel.hidden));
   opener.setAttribute("aria-expanded", "false");
