@@ -26,7 +26,7 @@ test("ticks are round, inside the range and not too many", () => {
 });
 
 test("numbers are written short", () => {
-  assert.deepEqual([0, 1, 0.25, 1234, 12345, 2.5e6, 0.00012, -3].map((value) => compact(value)), ["0", "1", "0.25", "1234", "12.35k", "2.5M", "1.2e−4", "−3"]);
+  assert.deepEqual([0, 1, 0.25, 1234, 12345, 2.5e6, 2e9, 0.00012, -3].map((value) => compact(value)), ["0", "1", "0.25", "1234", "12.35k", "2.5M", "2e9", "1.2e−4", "−3"]);
   assert.deepEqual([NaN, Infinity, -Infinity].map((value) => compact(value)), ["NaN", "∞", "−∞"]);
 });
 

@@ -115,7 +115,9 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     if (t.rate == null || held) return;
     slider.value = String(scale.toSlider(t.rate));
     slider.setAttribute("aria-valuetext", rateText(t.rate));
-    if (root.querySelector(":focus") !== value) value.value = rateText(t.rate);
+    if (root.querySelector(":focus") === value) return;
+    value.value = rateText(t.rate);
+    value.removeAttribute("aria-invalid");
   };
 
   const updateProgress = (now: State, t: Training): void => {

@@ -7,6 +7,7 @@ export function compact(value: number, digits = 4): string {
   const rounded = (part: number): string => String(Number(part.toPrecision(digits)));
   const text =
     size === 0 ? "0"
+    : size >= 1e9 ? Number(size.toPrecision(digits)).toExponential().replace("+", "")
     : size >= 1e6 ? `${rounded(size / 1e6)}M`
     : size >= 1e4 ? `${rounded(size / 1e3)}k`
     : size >= 1e-3 ? rounded(size)
