@@ -315,6 +315,28 @@ def test_a_loaded_state_takes_back_the_samples_after_it():
         np.testing.assert_array_equal(column, whole[name][:4])
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_a_thinned_history_loses_nothing_that_stays(others):
+    watch = gw.ParameterStatistics(every=1, keep=4)
+    trainer = model(callbacks=[watch])
+    for step in range(1, 12):
+        trainer.step(data())
+        if step == 7:
+            state = trainer.state_dict()
+    assert watch.steps == [1, 5, 9, 11], "every fourth, and the latest"
+    if others:
+        g = trainer.graph
+        loss = trainer.loss + gw.sum(g.variable("late", (2,), init=1.0) ** 2.0)
+        trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(0.1), callbacks=[watch])
+        trainer.steps_done = 11
+        trainer.step(data())
+        assert watch.steps == [1, 5, 9, 12]
+    else:
+        trainer.load_state_dict(state)
+        trainer.step(data())
+        assert watch.steps == [1, 5, 8]
+
+
 def test_a_frozen_parameter_is_not_read_again(monkeypatch):
     from gradwright.train import statistics
 

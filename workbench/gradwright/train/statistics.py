@@ -263,13 +263,17 @@ class ParameterStatistics(Callback):
         kept = bisect.bisect_left(self._steps, step)
         if kept < len(self._steps):
             del self._steps[kept:]
-            self._taken = kept * self._stride
+            self._taken = self._count(kept)
             self._layout += 1
+
+    def _count(self, kept: int) -> int:
+        """Return how many samples were taken when the latest is one of ``kept`` that stay."""
+        return (kept - 1) * self._stride + 1 if kept else 0
 
     def _watch_others(self, names: Sequence[str]) -> None:
         """Go on with other parameters; those that stay keep their history."""
-        before, steps, table, past = self._names, self._steps, self._table, self._past
-        stride = self._stride
+        before, table, past, stride = self._names, self._table, self._past, self._stride
+        steps = self._steps[: -(-self._taken // stride)]  # without a latest that would not stay
         self._watch(names)
         held = {name: k for k, name in enumerate(before)}
         stay = [k for k, name in enumerate(names) if name in held]
@@ -278,7 +282,7 @@ class ParameterStatistics(Callback):
         every = -(-len(steps) // len(self._table))
         old = [held[names[k]] for k in stay]
         self._steps, self._stride = steps[::every], stride * every
-        self._taken = len(self._steps) * self._stride
+        self._taken = self._count(len(self._steps))
         self._table[: len(self._steps)] = np.nan
         self._table[: len(self._steps), stay] = table[: len(steps) : every][:, old]
         self._past[stay] = past[old]
