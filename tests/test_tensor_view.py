@@ -226,7 +226,7 @@ def test_more_planes_than_can_be_seen_are_cut_and_said():
 
 
 def test_large_arrays_are_sampled_unless_all_is_asked_for(monkeypatch):
-    for module in ("_sheet", "tensor_view"):
+    for module in ("_sheet", "_picture"):
         monkeypatch.setattr(f"gradwright_widgets.{module}.READ", 1000)
     array = np.ones((300, 400))
     array[1, 1] = math.nan
@@ -241,7 +241,7 @@ def test_large_arrays_are_sampled_unless_all_is_asked_for(monkeypatch):
 
 
 def test_the_first_bad_element_of_a_sample_is_where_it_says(monkeypatch):
-    for module in ("_sheet", "tensor_view"):
+    for module in ("_sheet", "_picture"):
         monkeypatch.setattr(f"gradwright_widgets.{module}.READ", 50)
     array = np.zeros((20, 30))
     read, _ = sample(array, 50)

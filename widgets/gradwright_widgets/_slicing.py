@@ -79,6 +79,25 @@ class Index:
             for start, step, axis in self.axes()
         )
 
+    def holding(self, position: Sequence[int]) -> str:
+        """Return the slice as text, moved and widened as far as it has to be to hold a position.
+
+        >>> read_index("[0, ::2]", (4, 6)).holding((3, 1))
+        '[3, :]'
+        """
+        parts, axis = [], 0
+        for part in self.parts:
+            if part is None:
+                continue
+            at = position[axis]
+            if not isinstance(part, slice):
+                parts.append(str(at))
+            else:
+                inside = at in range(*part.indices(self.source[axis]))
+                parts.append(part_text(part) if inside else ":")
+            axis += 1
+        return f"[{', '.join(parts)}]" if parts else ""
+
     def of(self, array: Array) -> Array:
         """Return the slice, a view of ``array``."""
         view = array[tuple(self.parts) or ...]

@@ -17,18 +17,17 @@ from gradwright.train import Record
 
 from ._base import Finite, Message, handles
 from ._bound import GraphWidget
-from ._reduction import Summary, histogram, real_part, sample, summarize
-from ._sheet import LITERAL, READ, Sheet, as_array, index_text, literal, type_name, wire_type
-from ._slicing import Index, SliceError, default_index, part_text, read_index
+from ._picture import Picture, memory_of
+from ._sheet import as_array, index_text
+from ._slicing import Index, SliceError, default_index, read_index
 from ._still import html_table
-from ._tensor_still import statistics, tensor_svg
+from ._tensor_still import statistics
 from ._typed import whole_numbers
 
 Array = np.ndarray[Any, Any]
 
 REFRESH = 0.25  # seconds between two pictures while a training runs
 SHARE = 0.03  # of the time may be spent on them, so pictures of large tensors come more rarely
-STORED = 1_000_000  # bytes; a saved page holds each value of slices up to here
 _NAMELESS = "array"
 
 
@@ -90,7 +89,7 @@ class TensorPanel(GraphWidget):
     def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
         self._tensor_lock = threading.RLock()
         self._tensor_array: Array | None = None  # an array that is no tensor of the graph
-        self._tensor_summary: tuple[Any, Summary, Array] | None = None
+        self._tensor_picture: Picture | None = None  # the last one
         self._tensor_sent: Array | None = None
         self._tensor_views: set[str] = set()
         self._tensor_serial = itertools.count()
@@ -127,7 +126,7 @@ class TensorPanel(GraphWidget):
             index = str(read_index(index, shape))
         with self._tensor_lock:
             self._tensor_ready, ready = False, self._tensor_ready
-            self._tensor_array, self._tensor_summary = array, None
+            self._tensor_array, self._tensor_picture = array, None
             self.tensor_cursor, self.tensor_index = [], ""
             self.tensor = shown
             self.tensor_index = index
@@ -148,19 +147,7 @@ class TensorPanel(GraphWidget):
             raise GraphError(
                 f"{self.tensor!r} has no element {index_text(position)}", need=f"shape {size}"
             )
-        index, parts, axis = self._index(size), [], 0
-        for part in index.parts:
-            if part is None:
-                continue
-            at = position[axis]
-            if not isinstance(part, slice):
-                parts.append(str(at))
-            elif at in range(*part.indices(size[axis])):
-                parts.append(part_text(part))
-            else:
-                parts.append(":")
-            axis += 1
-        self.tensor_index = f"[{', '.join(parts)}]" if parts else ""
+        self.tensor_index = self._index(size).holding(position)
         self.tensor_cursor = list(position)
 
     def refresh_tensor(self) -> None:
@@ -237,7 +224,7 @@ class TensorPanel(GraphWidget):
         if not self._tensor_ready:
             return
         self._tensor_ready = False
-        self._tensor_array = self._tensor_summary = None
+        self._tensor_array = self._tensor_picture = None
         self.tensor_cursor, self.tensor_index = [], ""
         self._tensor_ready = True
         self.refresh_tensor()
@@ -262,7 +249,7 @@ class TensorPanel(GraphWidget):
     def _on_stepper_moved(self, _: Any) -> None:
         # Most steps change no value but that of one node; a picture takes up to 50 ms.
         now, sent = self.tensor_value(), self._tensor_sent
-        same = now is sent if now is None or sent is None else _memory(now) == _memory(sent)
+        same = now is sent if now is None or sent is None else memory_of(now) == memory_of(sent)
         if not same:
             self.refresh_tensor()
 
@@ -302,92 +289,28 @@ class TensorPanel(GraphWidget):
             }
             if array is None:
                 return {**facts, "note": self._how_to_get()}, []
-            index = self._index(array.shape)
-            sheet = Sheet(array, index, self.tensor_plane)
-            real = real_part(array.dtype, self.tensor_part)
-            summary, counts = self._summary(sheet, array, real)
-            buffers: list[Any] = []
-            if not sheet.empty:
-                small = complete and sheet.slice.size * 8 <= STORED
-                facts["part"], cells = sheet.cells(
-                    sheet.whole(), real, complete=small, exact=self.tensor_exact
-                )
-                buffers.append(memoryview(cells.tobytes()))
-                if complete and array.ndim > 2 and array.size * 8 <= STORED:
-                    facts["whole"] = wire_type(array.dtype)  # a page without a kernel cuts it anew
-                    buffers.append(memoryview(real(array).astype(f"<{facts['whole']}").tobytes()))
-            small = sheet.slice.size <= LITERAL
-            return {
-                **facts,
-                "shape": list(array.shape),
-                "dtype": type_name(array.dtype),
-                "complex": array.dtype.kind == "c",
-                "asks": array.dtype.kind == "c"
-                or array.dtype.itemsize > (4 if array.dtype.kind in "iu" else 8),
-                "index": str(index),
-                "parts": [part_text(part) for part in index.parts],
-                "axes": [list(axis) for axis in index.axes()],
-                "slice": list(sheet.slice.shape),
-                "plane": list(sheet.plane),
-                "tiles": sheet.tiles,
-                "shown": sheet.shown,
-                "grid": list(sheet.grid),
-                "height": sheet.height,
-                "width": sheet.width,
-                "rows": statistics(array, summary),
-                "every": summary.every,
-                "about": self._about(summary, array),
-                "low": _finite(summary.low),
-                "high": _finite(summary.high),
-                "robust": [_finite(summary.quantiles[0]), _finite(summary.quantiles[-1])],
-                "bad": self._bad(sheet, array, summary),
-                "counts": counts.tolist(),
-                "code": self._code(index, origin),
-                "literal": literal(sheet.slice) if small else "",
-            }, buffers  # fmt: skip
+            picture = self._picture(array)
+            shown, buffers = picture.message(complete=complete)
+            return {**facts, **shown, "code": self._code(picture.sheet.index, origin)}, buffers
 
-    def _summary(self, sheet: Sheet, array: Array, real: Any) -> tuple[Summary, Array]:
-        about = sheet.slice if self.tensor_scope == "slice" else array
-        # Values of a graph are never written in place, so the same memory is the same numbers.
-        frozen = self._tensor_array is None
-        key = (_memory(array), _memory(about), self.tensor_part, self.tensor_exact)
-        if self._tensor_summary is not None and frozen and self._tensor_summary[0][0] == key:
-            return self._tensor_summary[1:]
-        read, every = (about, 1) if self.tensor_exact else sample(about, READ)
-        summary = summarize(read, real, every=every, size=about.size)
-        whole = array.dtype.kind in "biu"
-        counts = histogram(read, real, summary.low, summary.high, whole=whole)
-        self._tensor_summary = ((key, array), summary, counts)  # holds the memory it is about
-        return summary, counts
-
-    def _bad(self, sheet: Sheet, array: Array, summary: Summary) -> list[dict[str, Any]]:
-        about = sheet.slice if self.tensor_scope == "slice" else array
-        read, _ = (about, 1) if self.tensor_exact else sample(about, READ)
-        steps = [1] * about.ndim
-        if read is not about:
-            steps = [b // a if a else 1 for a, b in zip(about.strides, read.strides, strict=True)]
-        out = []
-        for kind, count in summary.bad.items():
-            if not count:
-                continue
-            spot = np.unravel_index(summary.first_bad[kind], read.shape)
-            position = [int(k) * step for k, step in zip(spot, steps, strict=True)]
-            if self.tensor_scope == "slice":
-                position = list(sheet.index.full(position))
-            out.append({"kind": kind, "count": count, "at": position})
-        return out
+    def _picture(self, array: Array) -> Picture:
+        made = Picture(
+            array,
+            self._index(array.shape),
+            self.tensor_plane,
+            part=self.tensor_part,
+            scope=self.tensor_scope,
+            exact=self.tensor_exact,
+        )
+        if self._tensor_array is None:  # values of a graph are never written in place
+            made.take_over(self._tensor_picture)
+        self._tensor_picture = made
+        return made
 
     def _outputs(self) -> list[str]:
         found = self._graph.get(self.tensor) if self._tensor_array is None else None
         names = [t.name for t in found.node.public] if found is not None else []
         return names if len(names) > 1 else []
-
-    def _about(self, summary: Summary, array: Array) -> str:
-        what = " of slice" if self.tensor_scope == "slice" else ""
-        part = f", {self.tensor_part}" if array.dtype.kind == "c" else ""
-        if summary.every > 1:
-            return f"1 of {summary.every} values{what}{part}"
-        return f"{summary.size:,} value{'s' * (summary.size != 1)}{what}{part}"
 
     def _how_to_get(self) -> str:
         found = self._graph.get(self.tensor)
@@ -442,23 +365,21 @@ class TensorPanel(GraphWidget):
     @handles("tensor.window")
     def _on_tensor_window(self, content: dict[str, Any]) -> None:
         with self._tensor_lock:
-            array = self._known_tensor()
-            sheet = Sheet(array, self._index(array.shape), self.tensor_plane)
-            real = real_part(array.dtype, self.tensor_part)
-            window = sheet.window(whole_numbers(content.get("window")))
-            facts, cells = sheet.cells(window, real, exact=self.tensor_exact)
+            picture = self._picture(self._known_tensor())
+            window = picture.sheet.window(whole_numbers(content.get("window")))
+            facts, cells = picture.sheet.cells(window, picture.real, exact=self.tensor_exact)
         answer = {"kind": "tensor.window", "view": content.get("view"), "part": facts}
         self.send({**answer, "serial": content.get("serial")}, [memoryview(cells.tobytes())])
 
     @handles("tensor.value")
     def _on_tensor_value(self, content: dict[str, Any]) -> None:
-        array = self._known_tensor()
-        sheet = Sheet(array, self._index(array.shape), self.tensor_plane)
-        at = whole_numbers(content.get("at"))
+        with self._tensor_lock:
+            picture = self._picture(self._known_tensor())
+        sheet, at = picture.sheet, whole_numbers(content.get("at"))
         tile, bounds = (at or (0,))[0], at[1:]
         row, column = divmod(tile, sheet.grid[1])
         window = sheet.window((row, row + 1, column, column + 1, *bounds))
-        where, text = sheet.describe(tile, window, real_part(array.dtype, self.tensor_part))
+        where, text = sheet.describe(tile, window, picture.real)
         view = content.get("view")
         self.send({"kind": "tensor.value", "view": view, "at": list(at), "where": where,
                    "text": text})  # fmt: skip
@@ -472,32 +393,15 @@ class TensorPanel(GraphWidget):
     def to_svg(self) -> str:
         """Return the picture and the histogram as a still, "" without a value."""
         array = self.tensor_value()
-        if array is None:
-            return ""
-        sheet = Sheet(array, self._index(array.shape), self.tensor_plane)
-        real = real_part(array.dtype, self.tensor_part)
-        summary, counts = self._summary(sheet, array, real)
-        title = f"{self.tensor}{sheet.index}  {type_name(array.dtype)}{list(array.shape)}"
-        return tensor_svg(sheet, real, summary, counts, title)
+        return "" if array is None else self._picture(array).still(self.tensor)
 
     def to_table(self) -> str:
         """Return the statistics as an HTML table, "" without a value."""
         array = self.tensor_value()
         if array is None:
             return ""
-        sheet = Sheet(array, self._index(array.shape), self.tensor_plane)
-        summary, _ = self._summary(sheet, array, real_part(array.dtype, self.tensor_part))
-        return html_table(["tensor", self.tensor], statistics(array, summary))
-
-
-def _memory(array: Array) -> tuple[Any, ...]:
-    """Return where an array is, which tells two apart while both are held."""
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no NaN."""
-    return value if np.isfinite(value) else None
+        rows = statistics(array, self._picture(array).measured()[0])
+        return html_table(["tensor", self.tensor], rows)
 
 
 class TensorView(TensorPanel):
