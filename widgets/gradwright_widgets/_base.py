@@ -7,6 +7,8 @@ import contextlib
 import difflib
 import functools
 import html
+import inspect
+import itertools
 import json
 import math
 import threading
@@ -27,6 +29,7 @@ from ._work import Work
 from .follow import Follow
 
 STATIC = Path(__file__).with_name("static")
+_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _BINARY = (bytes, bytearray, memoryview)
 _HOST_TRAITS = frozenset(anywidget.AnyWidget.class_trait_names())
 
@@ -127,12 +130,12 @@ class BaseWidget(anywidget.AnyWidget):
         cls._handlers = found
 
     def __init__(self, **kwargs: Any) -> None:
-        known = [n for n in type(self).class_trait_names() if not n.startswith("_")]
+        known = {n for n in type(self).class_trait_names() if not n.startswith("_")}
         for name in kwargs:
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                own = ", ".join(sorted(set(known) - _HOST_TRAITS))
-                hint = f"did you mean {close[0]!r}?" if close else f"there are {own}"
+                own = sorted((known - _HOST_TRAITS) | _keywords(type(self)))
+                close = difflib.get_close_matches(name, own, 1)
+                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(own)}"
                 raise TypeError(f"{type(self).__name__} has no option {name!r}; {hint}")
         self._esm = bundle(self.module)
         self._held, self._sending = _Holding(), threading.RLock()
@@ -342,6 +345,14 @@ class Static:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return self._data
+
+
+def _keywords(cls: type) -> set[str]:
+    """Return what the constructors of a widget and its mixins take by name, beside traits."""
+    made = (vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
+    found = (inspect.signature(init).parameters.values() for init in made)
+    named = {p.name for p in itertools.chain(*found) if p.kind in (p.KEYWORD_ONLY, _EITHER)}
+    return named - {"self"}
 
 
 def _storable(value: Any) -> Any:

@@ -42,7 +42,8 @@ class Workbench(
         loss: what is stepped to and checked; default the trainer's loss.
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
-        options: traits, such as ``epochs``, ``batch_size``, ``tab``, ``height``, ``expanded``.
+        options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
+            one of "train", "parameters", "step", "tensor" and "check".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
@@ -75,6 +76,8 @@ class Workbench(
     ) -> None:
         if feeds is None and isinstance(data, Mapping):
             feeds = {name: _first_rows(rows) for name, rows in data.items()}
+        if trainer is None:
+            options.setdefault("tab", "step")
         super().__init__(graph, trainer, data=data, feeds=feeds, **options)
         if trainer is not None:
             self.show(trainer.history)

@@ -66,7 +66,14 @@ def _initializer(rule: Callable[..., Array]) -> Callable[..., Any]:
         if shape is None:
             return initializer
         if not isinstance(shape, Sequence):
-            raise TypeError(f"{rule.__name__} takes a shape and keywords, got {shape!r}")
+            known = [
+                p.name
+                for p in inspect.signature(rule).parameters.values()
+                if p.kind is p.KEYWORD_ONLY
+            ]
+            raise TypeError(
+                f"{rule.__name__} takes a shape and the keywords {', '.join(known)}; got {shape!r}"
+            )
         return initializer(shape, dtype)
 
     return use

@@ -142,7 +142,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     const text =
       saved ? ""
       : !t.trainer ? "There is no trainer here. Pass one: Workbench(graph, trainer, data={\"x\": X, \"t\": y})."
-      : now === "failed" ? `No step was committed after the error: ${(t.error ?? "").split("\n")[0]}`
+      : now === "failed" ? `Parameters are those of the last whole step. ${(t.error ?? "").split("\n")[0]}`
       : elsewhere && waitingRequests(model) ? "This kernel hears nothing while a cell runs. Training that is started with Start here runs in the background and can always be paused."
       : elsewhere && t.data ? "Started by a cell or a script. Training that is started here leaves the notebook free."
       : !t.data ? "No data was given, so training starts from code: trainer.fit(...). Pass data to start it here."
