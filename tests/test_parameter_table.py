@@ -17,7 +17,7 @@ import traitlets
 import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.train.statistics import COLUMNS
-from gradwright_widgets import ParameterTable, Workbench, parameter_table
+from gradwright_widgets import ParameterTable, Workbench, _measuring
 from gradwright_widgets.parameter_table import _closed_at_first, _fits
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -171,16 +171,16 @@ def test_a_value_that_is_set_is_measured_again(graph, trainer, data):
 
 
 def test_large_models_are_measured_beside_the_cells(graph, monkeypatch):
-    monkeypatch.setattr(parameter_table, "AT_ONCE", 10)
-    monkeypatch.setattr(parameter_table, "IN_A_ROW", 5)
+    monkeypatch.setattr(_measuring, "AT_ONCE", 10)
+    monkeypatch.setattr(_measuring, "IN_A_ROW", 5)
     threads = set()
-    measure = parameter_table.value_statistics
+    measure = _measuring.value_statistics
 
     def spy(arrays):
         threads.add(threading.current_thread())
         return measure(arrays)
 
-    monkeypatch.setattr(parameter_table, "value_statistics", spy)
+    monkeypatch.setattr(_measuring, "value_statistics", spy)
     table = ParameterTable(graph)
     assert not threads, "nothing is measured before somebody looks"
     table._receive(table, {"kind": "parameters.sync"}, [])
@@ -190,7 +190,7 @@ def test_large_models_are_measured_beside_the_cells(graph, monkeypatch):
     table.refresh()
     wait_for(lambda: table.parameter_numbers()["out"]["mean"] == 3)
     table.close()
-    wait_for(lambda: not table._measurer.busy)
+    wait_for(lambda: not table._works[-1].busy)
 
 
 def test_values_beyond_float32_are_shown_and_warn_nobody():

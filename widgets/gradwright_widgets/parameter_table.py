@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import re
 import threading
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +15,11 @@ import traitlets
 from gradwright import Graph
 from gradwright.errors import GraphError
 from gradwright.train import ParameterStatistics, Record
-from gradwright.train.moments import value_statistics
 from gradwright.train.statistics import COLUMNS, FLAGS, VALUE_COLUMNS
 
 from ._base import Message, handles
 from ._bound import GraphWidget
+from ._measuring import LiveStatistics, Measurer, statistics_of
 from ._still import parameter_html
 from .graph_spec import frozen, parameters
 
@@ -30,31 +29,10 @@ SORTED = ("trained", "name", *SHOWN)
 HISTORY = ("gradient_norm", "ratio")
 """The columns that are drawn over the steps."""
 
-AT_ONCE = 300_000
-"""Elements that are measured at once, in 2 ms; more are measured beside the cells."""
-IN_A_ROW = 4_000_000
-"""Elements that are measured between two looks at whether to stop."""
 IN_A_PAGE = 20_000_000
 """Elements that a saved page is worth waiting for, 0.1 s."""
 OPEN = 100
 """Parameters up to which all groups begin open."""
-
-
-class LiveStatistics(ParameterStatistics):
-    """Statistics for tables: four samples a second at most, and none when no table is open."""
-
-    def __init__(self) -> None:
-        super().__init__(every=1, seconds=0.25)
-        # Replaced and never changed: tables are made while a training runs in another thread.
-        self._viewers: tuple[weakref.ref[ParameterPanel], ...] = ()
-
-    def show_in(self, panel: ParameterPanel) -> None:
-        """Sample as long as this table is open."""
-        self._viewers = (*filter(_is_open, self._viewers), weakref.ref(panel))
-
-    def wants_changes(self, trainer: Any) -> bool:
-        """Tell whether the next step is a sample."""
-        return super().wants_changes(trainer) and any(map(_is_open, self._viewers))
 
 
 class ParameterPanel(GraphWidget):
@@ -84,14 +62,18 @@ class ParameterPanel(GraphWidget):
     def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
         self._statistics_lock = threading.RLock()
         self._statistics_pace = self.paced(self._send_statistics, per_second=4)
-        self._statistics = _statistics_of(trainer)
+        self._statistics = statistics_of(trainer)
         self._statistics_stamp: Any = None
         self._statistics_key: Any = None
         self._statistics_layout = self._statistics_sent = 0
-        self._measured: dict[str, tuple[int, Any]] = {}
-        self._looked_at = self._measuring = self._measure_again = False
+        self._looked_at = False
+        self._measurer = Measurer(
+            lambda: self._values,
+            lambda: _names(self.parameters),
+            self.background("parameter statistics"),
+            self._statistics_pace.request,
+        )
         super().__init__(graph, trainer, **options)
-        self._measurer = self.background("parameter statistics")
         if isinstance(self._statistics, LiveStatistics):
             self._statistics.show_in(self)
 
@@ -164,58 +146,9 @@ class ParameterPanel(GraphWidget):
             if row.any()
         }
 
-    def _stale(self) -> list[tuple[str, int, Any]]:
-        """Return name, version and array of what has changed since it was measured."""
-        values, found = self._values, []
-        with values.lock:
-            for name in _names(self.parameters):
-                if name in values:
-                    version = values.version(name)
-                    if self._measured.get(name, (-1,))[0] != version:
-                        found.append((name, version, values.array(name)))
-        return found
-
-    def _measure(self, most: int, stop: threading.Event | None = None) -> bool:
-        """Measure values that have changed; return whether none of more than ``most`` is left."""
-        stale = self._stale()
-        if sum(array.size for *_, array in stale) > most:
-            return False
-        while stale and not (stop is not None and stop.is_set()):
-            size, part = 0, []
-            while stale and size < IN_A_ROW:
-                part.append(stale.pop(0))
-                size += part[-1][2].size
-            rows = value_statistics([array for *_, array in part])
-            with self._statistics_lock:
-                for (name, version, _), row in zip(part, rows, strict=True):
-                    self._measured[name] = version, row
-            self._statistics_pace.request()
-        return True
-
     def _measure_soon(self) -> None:
-        """Measure values that have changed: at once where that is quick, else in the background."""
-        if not self._looked_at or self._measure(AT_ONCE):
-            return
-        with self._statistics_lock:
-            if self._measuring:
-                self._measure_again = True
-                return
-            self._measuring = True
-        self._measurer.join()  # it has nothing left to do
-        self._measurer.start(self._keep_measuring)
-
-    def _keep_measuring(self, stop: threading.Event) -> None:
-        try:
-            while True:
-                self._measure(2**62, stop)
-                with self._statistics_lock:
-                    if not self._measure_again or stop.is_set():
-                        self._measuring = False
-                        return
-                    self._measure_again = False
-        except Exception:
-            self._measuring = False
-            raise
+        if self._looked_at:
+            self._measurer.measure_soon()
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -228,7 +161,7 @@ class ParameterPanel(GraphWidget):
 
     def new_view_messages(self) -> list[Message]:
         """Return all statistics, as one message."""
-        self._measure(IN_A_PAGE)
+        self._measurer.measure(IN_A_PAGE)
         with self._statistics_lock:
             return [*super().new_view_messages(), self._statistics_message(everything=True)]
 
@@ -273,7 +206,7 @@ class ParameterPanel(GraphWidget):
             columns = [COLUMNS.index(name) for name in HISTORY]
             history[:, there] = held.table[:, here][:, :, columns]
             version.update((held.names[k], held.versions[k]) for k in here)
-        for name, (measured, row) in self._measured.items():
+        for name, (measured, row) in self._measurer.rows().items():
             if name in place and measured > version[name]:
                 now[place[name], : len(VALUE_COLUMNS)] = row
                 flags[place[name], -1] |= not np.isfinite(row[VALUE_COLUMNS.index("norm")])
@@ -304,7 +237,7 @@ class ParameterPanel(GraphWidget):
         now = _described(self._graph)
         if now != self.parameters:
             self.parameters = now
-            self._measured = {n: self._measured[n] for n in _names(now) if n in self._measured}
+            self._measurer.forget_others()
             self._statistics_pace.request()
         self._measure_soon()
 
@@ -312,7 +245,7 @@ class ParameterPanel(GraphWidget):
 
     def to_table(self) -> str:
         """Return the parameters as an HTML table."""
-        self._measure(IN_A_PAGE)
+        self._measurer.measure(IN_A_PAGE)
         return parameter_html(self._graph, self.parameter_numbers(), self.parameter_flags())
 
 
@@ -354,23 +287,6 @@ class ParameterTable(ParameterPanel):
     """
 
     module = "parameter_table"
-
-
-def _is_open(held: weakref.ref[ParameterPanel]) -> bool:
-    panel = held()
-    return panel is not None and panel.comm is not None
-
-
-def _statistics_of(trainer: Any) -> ParameterStatistics | None:
-    """Return what samples the steps of a trainer, the user's own where there is one."""
-    if trainer is None:
-        return None
-    for callback in trainer.callbacks:
-        if isinstance(callback, ParameterStatistics):
-            return callback
-    made = LiveStatistics()
-    trainer.add_callback(made)
-    return made
 
 
 def _described(graph: Graph) -> list[dict[str, Any]]:
