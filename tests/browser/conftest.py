@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.lab import FLAGS, Lab, Page, chromium
+from tests.browser.lab import FLAGS, Lab, Page, Watched, chromium
 
 
 @pytest.fixture(scope="package")
@@ -40,6 +40,27 @@ def page(browser: Any, lab: Lab) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     yield Page(context, lab)
     context.close()
+
+
+@pytest.fixture
+def saved(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Return what shows a widget from a file, without a kernel; nothing may go wrong there."""
+    opened: list[tuple[Watched, Any]] = []
+
+    def show(widget: Any, width: int = 920, height: int = 700, theme: str = "light") -> Any:
+        path = tmp_path / f"page{len(opened)}.html"
+        widget.to_html(path)
+        size = {"width": width, "height": height}
+        context = browser.new_context(viewport=size, color_scheme=theme)
+        opened.append((Watched(context), context))
+        page = opened[-1][0].page
+        page.goto(path.as_uri())
+        return page
+
+    yield show
+    for watched, context in opened:
+        watched.assert_clean()
+        context.close()
 
 
 @pytest.fixture(scope="package")

@@ -158,16 +158,19 @@ def note(kind, **facts):
 """Defines ``note`` in a notebook: how the kernel tells the test what it has seen."""
 
 
-class Page:
+EVIL = "<img src=x onerror=window.executed=1>"
+"""The name of a node or parameter that would show if names were read as HTML anywhere."""
+
+
+class Watched:
     """A browser page that remembers what went wrong on it and where it asked for anything."""
 
-    def __init__(self, context: Any, lab: Lab) -> None:
-        self.lab = lab
+    def __init__(self, context: Any, *allowed: str) -> None:
         self.page = context.new_page()
         self.page.set_default_timeout(PATIENCE * 1000)
         self.errors: list[str] = []
         self.outside: list[str] = []
-        allowed = (lab.base, lab.base.replace("http", "ws"), "data:", "blob:", "file:")
+        allowed = (*allowed, "data:", "blob:", "file:")
         context.on(
             "request",
             lambda r: None if r.url.startswith(allowed) else self.outside.append(r.url),
@@ -176,6 +179,19 @@ class Page:
             "console", lambda m: self.errors.append(m.text[:500]) if m.type == "error" else None
         )
         self.page.on("pageerror", lambda e: self.errors.append(str(e)[:500]))
+
+    def assert_clean(self) -> None:
+        """Assert that nothing went wrong, nothing was asked for, and no name was executed."""
+        assert (self.errors, self.outside) == ([], [])
+        assert self.page.evaluate("window.executed") is None
+
+
+class Page(Watched):
+    """A page on which JupyterLab runs."""
+
+    def __init__(self, context: Any, lab: Lab) -> None:
+        super().__init__(context, lab.base, lab.base.replace("http", "ws"))
+        self.lab = lab
 
     def open_notebook(self, name: str) -> None:
         """Open JupyterLab on a notebook and wait for its kernel."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, wait_for
 
 pytestmark = pytest.mark.browser
-
-EVIL = "<img src=x onerror=window.executed=1>"
 
 SETUP = f"""
 {NOTE}
@@ -139,4 +137,4 @@ def test_a_check_runs_and_is_looked_at(page, lab, screens):
     page.run_cell(3)
     wait_for(lambda: "4 of 384 elements" in info.inner_text(), "the new map")
     assert "[0, 0]" in panel.locator(".gw-check-picks option:checked").inner_text()
-    assert page.errors == [] and page.outside == []
+    page.assert_clean()

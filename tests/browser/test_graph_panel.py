@@ -9,11 +9,9 @@ import traitlets
 
 import gradwright as gw
 from gradwright_widgets import GraphView
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, wait_for
 
 pytestmark = pytest.mark.browser
-
-EVIL = "<img src=x onerror=window.executed=1>"
 
 
 class Marked(GraphView):
@@ -38,14 +36,8 @@ def layers():
 class View:
     """A drawing on a page of its own."""
 
-    def __init__(self, browser, folder, widget, **context):
-        widget.to_html(folder / "page.html")
-        self.context = browser.new_context(**context)
-        self.page = self.context.new_page()
-        self.errors = []
-        self.page.on("pageerror", lambda e: self.errors.append(str(e)))
-        self.page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
-        self.page.goto((folder / "page.html").as_uri())
+    def __init__(self, page):
+        self.page = page
         self.page.locator(".gw-graph[data-ready]").wait_for()
         self.stage = self.page.locator(".gw-stage")
         self.status = self.page.locator(".gw-status")
@@ -76,22 +68,12 @@ class View:
 
 
 @pytest.fixture
-def show(browser, tmp_path):
-    views = []
-
-    def make(widget, **context):
-        views.append(View(browser, tmp_path, widget, **context))
-        return views[-1]
-
-    yield make
-    for view in views:
-        assert view.errors == []
-        assert view.page.evaluate("window.executed") is None
-        view.context.close()
+def show(saved):
+    return lambda widget, *size, **options: View(saved(widget, *size, **options))
 
 
 def test_search_finds_reveals_and_leaves(show, screens):
-    view = show(GraphView(layers(), expanded=[]), viewport={"width": 900, "height": 620})
+    view = show(GraphView(layers(), expanded=[]), 900, 620)
     keys = view.page.keyboard
     view.stage.focus()
     keys.press("/")
@@ -133,7 +115,7 @@ def test_search_finds_reveals_and_leaves(show, screens):
 
 def test_edges_lead_to_their_ends_by_pointer_and_keys(show):
     g = layers()
-    view = show(GraphView(g, expanded=["layer0"]), viewport={"width": 900, "height": 700})
+    view = show(GraphView(g, expanded=["layer0"]), 900, 700)
     x, y = view.place("x")
     view.page.mouse.click(x, y + 22)  # right below the box
     assert view.selected() == "f32[B, 64]"
@@ -159,7 +141,8 @@ def test_paths_dim_all_else(show, screens):
     g = layers()
     view = show(
         GraphView(g, expanded=["layer1"], selected="layer1/w", height=620),
-        viewport={"width": 800, "height": 700},
+        800,
+        700,
     )
     box = view.page.locator(".gw")
 
@@ -202,7 +185,7 @@ def test_colours_marks_map_and_files(show, screens, scheme):
         height=460,
     )
     widget.set_overlay("gradient norm", {f"layer{k}/w": 10.0**k for k in range(3)}, scale="log")
-    view = show(widget, viewport={"width": 520, "height": 520}, color_scheme=scheme)
+    view = show(widget, 520, 520, theme=scheme)
     scale = view.page.get_by_role("img", name="gradient norm: 1 to 100, log scale")
     assert scale.inner_text().split() == ["1", "100", "10"]
     w0, w1 = (view.color(*(lambda p: (p[0], p[1] - 9))(view.place(f"layer{k}/w"))) for k in (0, 1))
@@ -229,20 +212,20 @@ def test_colours_marks_map_and_files(show, screens, scheme):
     view.page.get_by_role("menuitemradio", name="Kind of op").click()
     wait_for(lambda: not scale.count(), "the scale to go")
 
-    def saved(kind):
+    def file(kind):
         view.page.get_by_role("button", name="More").click()
         with view.page.expect_download() as download:
             view.page.get_by_role("menuitem", name=kind).click()
         assert download.value.suggested_filename == f"digits.{kind.lower()}"
         return download.value.path().read_bytes()
 
-    svg = ElementTree.fromstring(saved("SVG"))
+    svg = ElementTree.fromstring(file("SVG"))
     assert EVIL[:20] in "".join(t for t in svg.itertext())
-    png = saved("PNG")
+    png = file("PNG")
     assert png.startswith(b"\x89PNG")
     width = int.from_bytes(png[16:20], "big")
     assert width == pytest.approx(2 * float(svg.get("width")), abs=2)
-    dot = saved("DOT").decode()
+    dot = file("DOT").decode()
     assert dot.count("subgraph") == 3
     assert dot.count("->") == sum(len(n.inputs) for n in g.nodes)
 
@@ -300,4 +283,4 @@ def test_kernel_and_drawing_follow_each_other(page, lab):
     view.keyboard.press("Enter")
     lab.event("selected", value="layer3/exp")
     lab.event("expanded", value=["layer29", "layer3"])
-    assert (page.errors, page.outside) == ([], [])
+    page.assert_clean()

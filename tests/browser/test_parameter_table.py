@@ -7,11 +7,9 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import ParameterTable
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, wait_for
 
 pytestmark = pytest.mark.browser
-
-EVIL = "<img src=x onerror=window.executed=1>"
 
 SETUP = f"""
 {NOTE}
@@ -104,35 +102,7 @@ def test_the_table_follows_a_training_and_freezes_a_scope(page, lab, screens):
     wait_for(lambda: line.get_attribute("d") == drawn, "the past after a reload")
     assert not view.get_by_label("Train hidden/w", exact=True).is_checked()
     view.locator("tr.gw-selected[data-name='hidden/w']").wait_for()
-    assert view.evaluate("window.executed") is None
-    assert (page.errors, page.outside) == ([], [])
-
-
-@pytest.fixture
-def saved(browser, tmp_path):
-    """Return what opens a table from a file, and makes sure that it asks for nothing."""
-    opened = []
-
-    def show(table, width=920, theme="light"):
-        path = tmp_path / "table.html"
-        table.to_html(path)
-        size = {"width": width, "height": 700}
-        context = browser.new_context(viewport=size, color_scheme=theme)
-        view = context.new_page()
-        wrong: list[str] = []
-        view.on("pageerror", lambda e: wrong.append(str(e)))
-        view.on("console", lambda m: wrong.append(m.text) if m.type == "error" else None)
-        allowed = ("file:", "data:", "blob:")
-        view.on("request", lambda r: None if r.url.startswith(allowed) else wrong.append(r.url))
-        view.goto(path.as_uri())
-        opened.append((context, view, wrong))
-        return view
-
-    yield show
-    for context, view, wrong in opened:
-        assert view.evaluate("window.executed") is None
-        assert wrong == []
-        context.close()
+    page.assert_clean()
 
 
 def test_five_thousand_parameters_from_a_file(saved):
@@ -187,7 +157,7 @@ def test_the_keyboard_alone_and_names_that_are_text(saved):
         with g.scope(scope):
             g.variable("w", (2, 3), init=1.0)
             g.variable(EVIL, (3,))
-    view = saved(ParameterTable(g), 440, "dark")
+    view = saved(ParameterTable(g), 440, theme="dark")
     active = "document.activeElement.getAttribute('aria-label')"
     view.locator(".gw-rows .gw-link").first.focus()
     seen = [view.evaluate(active)]
@@ -215,7 +185,7 @@ def test_a_damaged_past_is_drawn_as_far_as_it_goes(saved):
     table = ParameterTable(g, trainer)
     for k in range(9):
         trainer.step({"x": np.array([1.0, np.nan if k == 8 else 2.0])})
-    view = saved(table, 920)
+    view = saved(table)
     view.locator("tr[data-name='d'] .gw-flag", has_text="dead").wait_for()
     view.locator("tr[data-name='w'] .gw-flag", has_text="not finite").wait_for()
     line = view.locator("tr[data-name='w'] .gw-spark-line").first.get_attribute("d")

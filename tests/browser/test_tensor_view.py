@@ -6,11 +6,9 @@ import re
 
 import pytest
 
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, wait_for
 
 pytestmark = pytest.mark.browser
-
-EVIL = "<img src=x onerror=window.executed=1>"
 
 SETUP = f"""
 {NOTE}

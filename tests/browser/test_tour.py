@@ -171,4 +171,4 @@ def test_the_tour(page, lab, screens):
             bench.locator(f".gw-tab[data-tab={name}]").click()
             view.wait_for_timeout(500)
             bench.screenshot(path=screens / f"tour_{name}_{theme.lower()}.png")
-    assert (page.errors, page.outside) == ([], [])
+    page.assert_clean()

@@ -6,11 +6,9 @@ import re
 
 import pytest
 
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, wait_for
 
 pytestmark = pytest.mark.browser
-
-EVIL = "<img src=x onerror=window.executed=1>"
 
 SETUP = f"""
 {NOTE}
@@ -219,10 +217,10 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     view.locator(".gw-graph[data-ready]").wait_for()
     wait_for(all_points, "all points after the reload")
     assert not view.get_by_label("Train hidden/w", exact=True).is_checked()
-    assert (page.errors, page.outside) == ([], [])
+    page.assert_clean()
 
 
-def test_a_saved_page_works_without_a_kernel(browser, tmp_path, screens):
+def test_a_saved_page_works_without_a_kernel(saved, screens):
     import gradwright as gw
     from gradwright_widgets import Workbench
 
@@ -233,20 +231,7 @@ def test_a_saved_page_works_without_a_kernel(browser, tmp_path, screens):
     bench = Workbench(g, expanded=[])
     for step in range(50):
         bench.append(step, {"loss": 1 / (step + 1)})
-    path = tmp_path / "bench.html"
-    bench.to_html(path)
-
-    context = browser.new_context(viewport={"width": 1200, "height": 700}, color_scheme="dark")
-    view = context.new_page()
-    errors: list[str] = []
-    requests: list[str] = []
-    view.on("pageerror", lambda e: errors.append(str(e)))
-    view.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-    view.on(
-        "request",
-        lambda r: None if r.url.startswith(("file:", "data:", "blob:")) else requests.append(r.url),
-    )
-    view.goto(path.as_uri())
+    view = saved(bench, 1200, theme="dark")
     view.locator(".gw-graph[data-ready]").wait_for()
     spot = view.locator(".gw-stage").evaluate("stage => stage.locate('hidden/')")
     view.mouse.dblclick(spot["x"], spot["y"])
@@ -257,6 +242,3 @@ def test_a_saved_page_works_without_a_kernel(browser, tmp_path, screens):
     view.locator(".gw-message", has_text="saved view").wait_for()
     assert view.get_by_label("Train hidden/w", exact=True).is_checked()
     view.screenshot(path=screens / "saved_page_dark.png")
-    assert view.evaluate("window.executed") is None
-    assert (errors, requests) == ([], [])
-    context.close()
