@@ -13,8 +13,16 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright_widgets import GraphView, LivePlot, ParameterTable, TensorView, Workbench
+from gradwright_widgets import (
+    GraphView,
+    LivePlot,
+    ParameterTable,
+    StepperPanel,
+    TensorView,
+    Workbench,
+)
 from gradwright_widgets._base import _storable
+from gradwright_widgets._work import Work
 
 EVIL = '<img src=x onerror="alert(1)">'
 HOSTILE = [
@@ -304,6 +312,44 @@ def test_tables_are_made_while_a_training_samples(bench):
     for table in made:
         table.close()
     assert not failed
+
+
+def test_work_that_is_about_to_begin_is_waited_for(monkeypatch):
+    begin, done, start = threading.Event(), [], threading.Thread.start
+
+    def late(thread):
+        if thread.name == "gradwright late":
+            assert begin.wait(10)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", late)
+    work = Work("late")
+    starter = threading.Thread(target=work.start, args=(lambda stop: done.append(1),))
+    starter.start()
+    threading.Timer(0.05, begin.set).start()
+    while work._thread is None:
+        pass
+    work.join()
+    starter.join()
+    assert done == [1]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"scale": 1e300}, {"scale": float("nan")}, {"value": 1.5, "index": (0,)},
+              {"value": float("nan")}, {"value": [[1], [2, 3]]}, {"value": "'a'"}, {"value": 300},
+              {"value": 300, "index": (0,)}, {"value": 1j, "index": (0,)}, {}],
+)  # fmt: skip
+def test_an_edit_that_does_not_fit_changes_nothing(wrong):
+    g = gw.Graph()
+    x = g.placeholder("x", (3,), dtype="int8")
+    gw.sum(x, name="y")
+    panel = StepperPanel(g, fetches=["y"], feeds={"x": [1, 2, 3]})
+    panel.stepper.run()
+    with pytest.raises(gw.errors.GradwrightError):
+        panel.edit("x", **wrong)
+    assert panel.stepper.value("x").tolist() == [1, 2, 3] and not panel.stepper.pending
+    panel.edit("x", scale=-2.0)
+    assert panel.stepper.value("x").tolist() == [-2, -4, -6]
 
 
 def test_a_point_that_is_no_number_leaves_the_curves_whole():

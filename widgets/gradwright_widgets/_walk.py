@@ -213,8 +213,7 @@ class Walk:
         with stepper.hold(), self.panel.hold_sync():
             held = stepper.value(name)
             if scale is not None:
-                with np.errstate(all="ignore"):
-                    value = (np.asarray(held) * scale).astype(held.dtype)
+                value = _scaled(held, scale, name)
             else:
                 value = _read(value, name)
                 if index != ():
@@ -421,6 +420,15 @@ def _read(value: Any, name: str) -> Array:
         return np.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise GraphError(f"{name!r} cannot become that: {error}") from None
+
+
+def _scaled(held: Array, scale: float, name: str) -> Array:
+    with np.errstate(all="ignore"):
+        exact = np.asarray(held) * scale
+        new = exact.astype(held.dtype)
+    if held.dtype.kind in "iu" and not np.array_equal(new, np.trunc(exact)):
+        raise GraphError(f"{scale:g} times {name!r} does not fit into {facts.spec_text(held)}")
+    return new
 
 
 def _put(held: Array, index: Any, value: Array, name: str) -> Array:

@@ -62,6 +62,7 @@ class Work:
 
     def join(self, timeout: float | None = None) -> None:
         """Wait until the task has ended."""
-        thread = self._thread
+        with self._lock:  # one that is about to begin can be waited for when it has begun
+            thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
