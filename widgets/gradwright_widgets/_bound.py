@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import traitlets
 
 from gradwright import Graph, Tensor
@@ -16,6 +17,7 @@ from gradwright.train import Record
 from ._base import BaseWidget
 from ._cells import notebook_shell
 from ._pace import CommandQueue
+from ._still import shape_text
 from .graph_spec import frozen
 
 Feeds = Mapping[Any, Any]
@@ -176,6 +178,17 @@ def follow_cells(widget: GraphWidget) -> None:
             held.guarded(held.refresh, clear=False)
 
     shell.events.register("post_run_cell", after_cell)
+
+
+def feeds_text(feeds: Feeds) -> str:
+    """Return feeds in a few words.
+
+    >>> feeds_text({"x": [[0.0, 1.0]], "t": 1})
+    'x 1 × 2, t scalar'
+    """
+    return ", ".join(
+        f"{getattr(key, 'name', key)} {shape_text(np.shape(value))}" for key, value in feeds.items()
+    )
 
 
 def scopes(graph: Graph) -> set[str]:

@@ -148,12 +148,3 @@ def planned_row(t: Tensor) -> dict[str, Any]:
         "size": size, "checked": 0, "direction": False, "kinks": 0, "error": 0.0,
         "verdict": "unchecked", "where": t.node.where, "troubles": [],
     }  # fmt: skip
-
-
-def described(feeds: Any) -> str:
-    """Return what a check runs on in a few words: ``x 8 × 64, t 8``."""
-    parts = []
-    for key, value in feeds.items():
-        shape = " × ".join(map(str, np.shape(value))) or "scalar"
-        parts.append(f"{key if isinstance(key, str) else key.name} {shape}")
-    return ", ".join(parts)

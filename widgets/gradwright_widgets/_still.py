@@ -90,7 +90,7 @@ def parameter_html(
         name, row = p["name"], numbers.get(p["name"], {})
         words = ["frozen" if name in still else "trainable", *flags.get(name, ())]
         rows.append(
-            [name, " × ".join(map(str, p["shape"])) or "scalar", p["dtype"], f"{p['count']:,}",
+            [name, shape_text(p["shape"]), p["dtype"], f"{p['count']:,}",
              *(_number(row.get(c, math.nan)) for c in shown), ", ".join(words)]
         )  # fmt: skip
     left = len(parameters(graph)) - len(rows)
@@ -103,6 +103,15 @@ def parameter_html(
 
 def _number(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.4g}"
+
+
+def shape_text(shape: Iterable[object]) -> str:
+    """Return a shape as ``64 × 10``, or ``scalar``.
+
+    >>> shape_text((64, 10)), shape_text(())
+    ('64 × 10', 'scalar')
+    """
+    return " × ".join(map(str, shape)) or "scalar"
 
 
 def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradwright import Graph, gradients
+from gradwright import Graph, Tensor, gradients
 from gradwright.errors import GraphError
 from gradwright.graph import ancestors
 from gradwright.spec import is_floating
@@ -29,6 +29,19 @@ def has_gradients(graph: Graph) -> bool:
     return any(differentiated(node) is not None for node in graph.derived)
 
 
+def trained(loss: Tensor) -> list[Tensor]:
+    """Return the parameters that a loss depends on and that training moves.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w, other = g.variable("w", ()), g.variable("other", ())
+    >>> [t.name for t in trained(w * w)]
+    ['w']
+    """
+    reached = set(ancestors([loss]))
+    return [t for t in loss.graph.trainable if t.node in reached and is_floating(t.dtype)]
+
+
 def ensure_gradients(panel: GraphWidget) -> None:
     """Build the gradient of the panel's loss, unless the graph has gradients already.
 
@@ -47,8 +60,7 @@ def ensure_gradients(panel: GraphWidget) -> None:
             f"graph {graph.name!r} has no gradients to draw, and no loss is known",
             hint='gw.gradients(loss, g.trainable) in a cell, or GraphView(g, loss="loss")',
         ) from None
-    reached = set(ancestors([loss]))
-    wrt = [t for t in graph.trainable if t.node in reached and is_floating(t.dtype)]
+    wrt = trained(loss)
     if not wrt:
         raise GraphError(
             f"loss {loss.name!r} depends on no parameter that is trained, so it has no gradients",

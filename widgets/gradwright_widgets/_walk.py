@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradwright import Node, Stepper, Tensor, gradients
-from gradwright.debug import Breakpoint, Origin, Stop
+from gradwright.debug import Origin
 from gradwright.errors import GraphError
-from gradwright.graph import ancestors, coerce
+from gradwright.graph import coerce
 from gradwright.spec import TensorSpec, is_floating
 
 from . import _step_facts as facts
-from ._base import Message
-from ._bound import Feeds
+from ._bound import Feeds, feeds_text
 from ._pace import MESSAGES_PER_SECOND
+from ._step_display import StepDisplay
+from ._twins import trained
 
 if TYPE_CHECKING:
     from .stepper_panel import StepPanel
@@ -33,8 +33,6 @@ PROGRESS = 0.2
 """Seconds between two signs of life of a run in the background."""
 BURST = 60
 """Moves that are shown one by one before a loop that makes more is shown 20 times a second."""
-_NEAR = 24  # rows sent after a jump, before anybody asks
-_MOST_STOPS = 500  # names of nodes with a breakpoint that the drawing marks
 _MOST_CHANGES = 200  # nodes compared before and after a rerun
 _PATIENCE = 10.0  # seconds that a cell waits for the end of a training step
 
@@ -48,18 +46,13 @@ class Walk:
         self.feeds: Feeds | None = None
         """What was given to begin with; None means the panel's example."""
         self.stepper: Stepper | None = None
+        self.display = StepDisplay(panel)
         self.running = False
         self._pace = panel.paced(self.show)
         self._credit, self._last_move = float(BURST), time.monotonic()
         self._work = panel.background("stepper")
         self._begun = 0, 0  # revision of the graph and steps of the trainer
         self._source = ""
-        self._levels: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._numbers = itertools.count(1)
-        self._stood = -1, -1, -1  # level, position and revision that were shown last
-        self._look: Node | None = None
-        self._found: tuple[Stop, str, Node | None] | None = None
-        self._marked: Any = None
         self._edited: dict[Tensor, facts.Row] = {}
 
     # -- beginning -------------------------------------------------------------------------------
@@ -105,15 +98,11 @@ class Walk:
         )
         if self.stepper is not None:
             made.adopt(self.stepper)
-        shapes = (
-            f"{getattr(key, 'name', key)} {'×'.join(map(str, np.shape(value))) or 'scalar'}"
-            for key, value in feeds.items()
-        )
-        self._source = ", ".join(shapes) or "no feeds"
+        self._source = feeds_text(feeds) or "no feeds"
         self._source += f" · after step {done:,}" if trainer is not None else ""
         self._source += " · training mode" if training else " · evaluation mode"
         self._begun = panel.graph.revision, done
-        self.stepper, self._look, self._edited = made, None, {}
+        self.stepper, self.display.chosen, self._edited = made, None, {}
         moved = weakref.WeakMethod(self._moved)
         made.listen(lambda: (tell := moved()) and tell())
         panel.reruns = {}
@@ -125,10 +114,7 @@ class Walk:
         if self.fetches is not None:
             return [graph[name] for name in self.fetches]
         loss = self.panel.loss_tensor()
-        reached = set(ancestors([loss]))
-        parameters = (t for t in graph.variables if t.trainable and is_floating(t.dtype))
-        wrt = [t for t in parameters if t.node in reached]
-        return [loss, *gradients(loss, wrt)] if is_floating(loss.dtype) else [loss]
+        return [loss, *gradients(loss, trained(loss))] if is_floating(loss.dtype) else [loss]
 
     def check_free(self) -> None:
         """Raise GraphError while a run in the background goes on."""
@@ -188,7 +174,7 @@ class Walk:
         ended = stepper.last_stop
         if ended is not None and ended.reason == "end":
             text = "No NaN or Inf anywhere." if origin is None else str(origin)
-            self._found = ended, text, None if origin is None else origin.node
+            self.display.found = ended, text, None if origin is None else origin.node
         self.show()
         return origin
 
@@ -201,7 +187,7 @@ class Walk:
 
     def look(self, node: Node) -> None:
         """Show the values at a node until the stepper moves."""
-        self._look = node
+        self.display.chosen = node
         self.show()
 
     # -- editing ---------------------------------------------------------------------------------
@@ -250,7 +236,7 @@ class Walk:
                     text += f" · {tensor.name} {was:.6g} → {now:.6g}"
             self._edited = {}
             panel.reruns = {
-                "level": self.level(frame),
+                "level": self.display.level(frame),
                 "position": frame.position,
                 "text": text,
                 "before": rows,
@@ -258,17 +244,6 @@ class Walk:
         return ran
 
     # -- telling ---------------------------------------------------------------------------------
-
-    def level(self, frame: Any) -> int:
-        """Return the number under which the page knows a level."""
-        if frame not in self._levels:
-            self._levels[frame] = next(self._numbers)
-        return self._levels[frame]
-
-    def level_message(self) -> Message:
-        """Return the names of the nodes of this level."""
-        frame = self.ready().frame
-        return facts.level_message(self.level(frame), frame)
 
     def _moved(self) -> None:
         """Show a move at once, unless code makes hundreds of them in a row."""
@@ -292,76 +267,7 @@ class Walk:
                     stack.enter_context(stepper.hold())
                 except GraphError:  # another thread moves it, and will show where it went
                     return
-                self._show(stepper)
-
-    def _show(self, stepper: Stepper) -> None:
-        frame, panel = stepper.frame, self.panel
-        before = self._stood
-        level, position, revision = self._stood = (
-            self.level(frame), frame.position, stepper.revision,
-        )  # fmt: skip
-        if before[0] != level:
-            panel.send(*self.level_message())
-        if before == self._stood:
-            rows = panel.stepping["rows"]
-        else:
-            near = before[0] == level and abs(position - before[1]) <= 1
-            rows = facts.rows_between(frame, position - (2 if near else _NEAR), position)
-        if before[:2] != (level, position):
-            self._look = None
-        with panel.hold_sync():
-            panel.current = stepper.path
-            panel.stepping = {
-                "mode": "ready",
-                "level": level,
-                "crumbs": [panel.graph.name, *(f.label for f in stepper.levels[1:])],
-                "position": position,
-                "count": len(frame.steps),
-                "epoch": revision,
-                "rows": rows,
-                "pending": len(stepper.pending),
-                "focus": self._focus(stepper),
-                "source": self._source,
-                "stale": self._stale(),
-                **self._ending(stepper),
-            }
-            if before[2] != revision and hasattr(panel, "refresh_tensor"):
-                panel.refresh_tensor()
-            self._show_breakpoints(stepper)
-            panel.watches = [facts.watch_facts(stepper, text) for text in stepper.watched]
-
-    def _show_breakpoints(self, stepper: Stepper) -> None:
-        self.panel.breakpoints = [
-            {"number": b.number, "text": str(b).partition(" ")[2], "on": b.enabled, "hits": b.hits}
-            for b in stepper.breakpoints
-        ]
-        marked = [(b.number, b.enabled) for b in stepper.breakpoints], stepper
-        if marked != self._marked:
-            self._marked = marked
-            self.panel.stops = _stopping(stepper.levels[0].steps, stepper.breakpoints)
-
-    def _focus(self, stepper: Stepper) -> dict[str, Any] | None:
-        """Return the node that is looked at: one that was chosen, else the one that runs next."""
-        frame = stepper.frame
-        stop, found = stepper.last_stop, self._found
-        node = self._look
-        if node is None and stop is not None:
-            node = found[2] if found is not None and found[0] is stop else stop.node
-        if node is None or (node not in frame.index and (stepper.depth or node.kind == "array")):
-            node = frame.current or (frame.steps[-1] if frame.steps else None)
-        return None if node is None else facts.focus_facts(frame, node)
-
-    def _ending(self, stepper: Stepper) -> dict[str, Any]:
-        """Return how the last move ended, in words."""
-        stop = stepper.last_stop
-        if self._found is not None and self._found[0] is stop:
-            return {"say": self._found[1], "tone": "stop"}
-        if stop is None or stop.reason in ("target", "end"):
-            return {"say": "Everything has run." if stepper.done else "", "tone": ""}
-        if stop.error is None or stop.node is None:
-            return {"say": facts.ending_text(stop), "tone": "stop"}
-        failed = stepper.frame.index.get(stop.node, -1)
-        return {"say": facts.failure_text(stop), "tone": "error", "failed": failed}
+                self.display.show(stepper, self._source, self._stale())
 
     def _stale(self) -> str:
         """Say what has changed since this run began."""
@@ -401,18 +307,6 @@ def names(fetches: Any) -> list[str]:
     """Return names of fetches: a cell that runs again replaces the tensors."""
     chosen = fetches if isinstance(fetches, (list, tuple)) else [fetches]
     return [str(getattr(f, "name", f)) for f in chosen]
-
-
-def _stopping(nodes: Sequence[Node], breakpoints: Sequence[Breakpoint]) -> list[str]:
-    """Return the names of nodes that a breakpoint is at or, by its full name, inside of."""
-    placed = [b for b in breakpoints if b.enabled and (b.name or b.op or b.scope or b.regex)]
-    found = (
-        node.name
-        for node in (nodes if placed else ())
-        for b in placed
-        if b.fits_place(node, node.name) or (b.name or "").startswith(node.name + "/")
-    )
-    return list(dict.fromkeys(found))[:_MOST_STOPS]
 
 
 def _read(value: Any, name: str) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ from gradwright.debug import LossCurve, ParameterCheck, Report
 from gradwright.errors import GradwrightError, GraphError
 
 from ._base import Message, float64, handles, int32
-from ._bound import GraphWidget
-from ._check_rows import CheckProgress, described, planned_row, worst_elements
+from ._bound import GraphWidget, feeds_text
+from ._check_rows import CheckProgress, planned_row, worst_elements
 from ._typed import whole_numbers
 
 PER_SECOND = 10
@@ -99,7 +100,7 @@ class CheckPanel(GraphWidget):
         chosen = self._check_chosen(wrt)
         mode = self.check_training if training is None else training
         limit = self.check_limit if max_per_param is ... else max_per_param
-        found = CheckProgress(feeds=described(feeds), training=mode)
+        found = CheckProgress(feeds=feeds_text(feeds), training=mode)
         found.planned = [planned_row(t) for t in chosen]
         options: dict[str, Any] = {
             "wrt": chosen, "max_per_param": limit, "training": mode,
@@ -155,7 +156,7 @@ class CheckPanel(GraphWidget):
         at = None if report is None else report.occasion
         found = CheckProgress(self._check.run + 1)
         if at is not None:
-            found.feeds, found.training = described(at.feeds), at.training
+            found.feeds, found.training = feeds_text(at.feeds), at.training
         found.report = report
         self._begin_check(found)
         self._end_check("" if report is None else "stopped" if report.stopped else "done")
@@ -354,7 +355,8 @@ class CheckPanel(GraphWidget):
             for name, index, part in worst_elements(report, SAVED_CURVES):
                 key = _key(name, index, part)
                 if key not in self._check_curves:
-                    self._check_curves[key] = report.curve(name, index, part=part)
+                    with contextlib.suppress(GradwrightError):  # the graph has it no more
+                        self._check_curves[key] = report.curve(name, index, part=part)
         self._check_whole = True
         try:
             return super().to_html(path)

@@ -224,7 +224,7 @@ class StepPanel(GraphWidget):
     @handles("stepper.sync")
     def _on_step_sync(self, _: Any) -> None:
         if self._walk.stepper is not None and not self._walk.running:
-            self.send(*self._walk.level_message())
+            self.send(*self._walk.display.level_message(self._walk.stepper.frame))
 
     @handles("stepper.rows")
     def _on_rows(self, content: dict[str, Any]) -> None:
@@ -232,7 +232,7 @@ class StepPanel(GraphWidget):
         if walk.stepper is None or walk.running or not isinstance(first, int):
             return
         with walk.stepper.hold():
-            if walk.level(walk.stepper.frame) == level:
+            if walk.display.level(walk.stepper.frame) == level:
                 rows = facts.rows_between(walk.stepper.frame, first, first + 64)
                 epoch = walk.stepper.revision
                 self.send({"kind": "stepper.rows", "level": level, "epoch": epoch, "rows": rows})
