@@ -386,6 +386,37 @@ def test_a_tensor_that_was_removed_is_shown_no_more(bench):
     bench.to_html()
 
 
+def test_a_variable_that_was_made_anew_or_renamed_is_measured_anew():
+    g = gw.Graph()
+    first = g.variable("w", (2,), init=1.0)
+    g.variable("v", (2,), init=9.0)
+    table = ParameterTable(g)
+    table._receive(table, {"kind": "parameters.sync"}, [])
+
+    def means():
+        table.refresh()
+        return {name: row["mean"] for name, row in table.parameter_numbers().items()}
+
+    assert means() == {"w": 1.0, "v": 9.0}
+    with g.edit() as edit:
+        edit.remove(first)
+    g.variable("w", (2,), init=5.0)
+    assert means() == {"v": 9.0, "w": 5.0}
+    for old, new in (("w", "other"), ("v", "w"), ("other", "v")):
+        g.rename(old, new)
+    assert means() == {"w": 9.0, "v": 5.0}
+
+
+def test_a_page_of_a_check_whose_parameter_was_renamed(bench):
+    bench.check(wait=True, max_per_param=2)
+    bench.graph.rename("gain", "strength")
+    bench.to_html()
+    with pytest.raises(gw.errors.GradwrightError, match="'gain'"):
+        bench.check_curve("gain", 0)
+    with pytest.raises(gw.errors.GradwrightError, match="'strength'"):
+        bench.check_curve("strength", 0)
+
+
 def test_a_loss_that_was_renamed_is_still_the_loss():
     g = network()
     view = Workbench(g, loss="loss", feeds=data(4))

@@ -111,7 +111,7 @@ class Float64Run:
             elif node.kind == "placeholder":
                 raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
             elif isinstance(node.op, Source):
-                self._hold(t, values.array(node.name), sizes)
+                self._hold(t, values[node.name], sizes)
             else:
                 self._copy(node, sizes)
 

@@ -115,7 +115,7 @@ class Values(Mapping[str, Array]):
         return f"<Values{of}: {len(self)} arrays, {size:,} bytes>"
 
     def version(self, name: str) -> int:
-        """Return how often the value has been replaced."""
+        """Return how often the value has been replaced, counting other variables of that name."""
         return self._versions[name]
 
     @contextlib.contextmanager
@@ -159,11 +159,10 @@ class Values(Mapping[str, Array]):
     def discard(self, name: str) -> None:
         """Forget a value whose node was removed."""
         with self.lock:
-            self._arrays.pop(name, None)
-            self._versions.pop(name, None)
+            self._arrays.pop(name, None)  # the count goes on if a cell makes the variable anew
 
     def rename(self, old: str, new: str) -> None:
         """Move a value to another name."""
         with self.lock:
             self._arrays[new] = self._arrays.pop(old)
-            self._versions[new] = self._versions.pop(old)
+            self._versions[new] = max(self._versions.get(new, -1), self._versions[old]) + 1
