@@ -13,6 +13,7 @@ import { buildLevel, signature } from "./level";
 import { UPDATE, type GraphModel } from "./model";
 import { orderAlong, orderRows, type Ordering } from "./order";
 import { Placement } from "./placement";
+import { routes } from "./routes";
 import type { Scene } from "./scene";
 import { buildLane, buildSkeleton, type Skeleton } from "./skeleton";
 
@@ -23,9 +24,7 @@ const GAP_Y = 30;
 const GAP_LANE = 64;
 const PADDING = 16;
 export const HEADER = 28;
-const PORT_STEP = 14;
 const PAIR_STEP = 5;
-const SEVERAL = -2;
 
 /** Where a tensor comes in or goes out, from the block's left edge; the vertex belongs to `part`. */
 export interface Port {
@@ -376,60 +375,4 @@ function alignRows(main: Part, lane: Part, partners: number[], height: number, t
     row.sort((a, b) => lane.x[a] - lane.x[b]);
     row.forEach((v, i) => (lane.shift![v] = Math.max(-12, Math.min(12, (i - (row.length - 1) / 2) * PAIR_STEP))));
   }
-}
-
-export interface Route {
-  tensor: number;
-  weight: number;
-  /** Distances from the centres of the two vertices. */
-  start: number;
-  stop: number;
-}
-
-/** The distinct lines of a net between two vertices: one, unless its tensors use different ports of an open scope. */
-export function routes(model: GraphModel, part: Part, upper: number, lower: number, net: number, position: number): Route[] {
-  const { level } = part.skeleton;
-  const { tensors } = level.nets[net];
-  const many = part.inner[upper] || part.inner[lower];
-  const lowerItem = level.items[lower];
-  const into = lower < level.items.length && lowerItem < model.n ? argumentOffset(model, lowerItem, position, part.w[lower]) : 0;
-  if (!many) return [{ tensor: tensors[0], weight: tensors.length, start: 0, stop: into }];
-  const found = new Map<string, Route>();
-  for (const tensor of tensors) {
-    const start = portOffset(part.inner[upper]?.outPort, part.w[upper], tensor);
-    const stop = part.inner[lower] ? portOffset(part.inner[lower].inPort, part.w[lower], tensor) : into;
-    const key = `${start} ${stop}`;
-    const known = found.get(key);
-    if (known) known.weight++;
-    else found.set(key, { tensor, weight: 1, start, stop });
-  }
-  return [...found.values()];
-}
-
-function portOffset(ports: Block["inPort"] | undefined, width: number, tensor: number): number {
-  const port = ports?.get(tensor);
-  return port ? port.x - width / 2 : 0;
-}
-
-/**
- * Arguments arrive side by side in their order. If only one of them is computed, it arrives in the middle and the
- * parameters beside it, so that the main line of a network runs straight down. Arguments from another layer are not
- * drawn as lines and take no room.
- */
-function argumentOffset(model: GraphModel, node: number, position: number, width: number): number {
-  const seen = new Set<number>(); // the same tensor twice is one line
-  let own = 0;
-  let main = -1;
-  for (let e = model.firstInput[node]; e < model.firstInput[node + 1]; e++) {
-    const tensor = model.edgeTensor[e];
-    const source = model.nodeOf[tensor];
-    if (seen.has(tensor) || model.layer[source] !== model.layer[node]) continue;
-    const kind = model.kindOf(source);
-    const computed = kind !== "variable" && kind !== "constant";
-    if (model.edgePosition[e] === position) own = seen.size;
-    if (computed) main = main === -1 ? seen.size : SEVERAL;
-    seen.add(tensor);
-  }
-  const step = Math.min(PORT_STEP, (0.7 * width) / seen.size);
-  return (own - (main >= 0 ? main : (seen.size - 1) / 2)) * step;
 }
