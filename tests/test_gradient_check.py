@@ -493,7 +493,7 @@ def test_tensors_must_be_of_the_graph_and_floating() -> None:
 def test_the_table_names_the_op_and_the_line() -> None:
     g, loss = linear(Off())
     text = str(gw.gradient_check(g, loss, {"x": X}).table())
-    assert "gradient check of 'loss' FAILED: 6 elements of 1 parameters" in text
+    assert "gradient check of 'loss' FAILED: 6 elements of 1 parameter," in text
     assert "at fault: local/off 'layer/scaled' (test_gradient_check.py:" in text
     assert "input" not in text and "vjp" in text
 

@@ -81,7 +81,7 @@ def gradient_check(
     >>> report.passed, report.blame
     (True, [])
     >>> report
-    <gradient check of 'loss' passed: 2 elements of 1 parameters, 3 nodes>
+    <gradient check of 'loss' passed: 2 elements of 1 parameter, 3 nodes>
     """
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
     check_loss(target)

@@ -234,9 +234,10 @@ class Report:
     def __repr__(self) -> str:
         what = "stopped" if self.stopped else "passed" if self.passed else "FAILED"
         checked = sum(p.checked for p in self.parameters.values())
+        known = len(self.parameters)
         return (
             f"<gradient check of {self.loss!r} {what}: {checked} elements of "
-            f"{len(self.parameters)} parameters, {len(self.nodes)} nodes>"
+            f"{known} parameter{'s' * (known != 1)}, {len(self.nodes)} nodes>"
         )
 
     def __str__(self) -> str:
