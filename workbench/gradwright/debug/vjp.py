@@ -1,0 +1,82 @@
+"""An op's gradient as a function of arrays, built once for each set of specs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..gradient import fit, pull_back
+from ..graph import Graph, Tensor, ancestors
+from ..graph.expand import run_nodes, stand_in
+from ..op import ZERO, NotDifferentiable, Op
+from ..spec import TensorSpec, is_floating
+
+Array = np.ndarray[Any, Any]
+
+
+class Vjp:
+    """An op's vjp on inputs and outputs of fixed specs, ready to run."""
+
+    def __init__(
+        self, op: Op, specs: Sequence[TensorSpec | None], out_specs: Sequence[TensorSpec]
+    ) -> None:
+        graph = Graph(op.name, scratch=True)
+        self.xs = [None if s is None else stand_in(graph, f"x{i}", s) for i, s in enumerate(specs)]
+        with graph:
+            graph.add(op, self.xs)
+            node = graph.latest
+            self.ys = node.outputs
+            for t, spec in zip(self.ys, out_specs, strict=True):
+                t.spec = spec
+            self.gs = [
+                stand_in(graph, f"g{i}", t.spec) if is_floating(t.dtype) else None
+                for i, t in enumerate(node.public)
+            ]
+            gs = [ZERO if g is None else g for g in self.gs]
+            gs += [ZERO] * (len(node.outputs) - len(node.public))
+            wanted = [t is not None and is_floating(t.dtype) for t in node.inputs]
+            live = any(wanted) and any(g is not None for g in self.gs)
+            found = pull_back(node, gs, wanted) if live else [ZERO] * len(node.inputs)
+            self.refused = {
+                i: g.reason for i, g in enumerate(found) if isinstance(g, NotDifferentiable)
+            }
+            self.cotangents = {
+                i: None if g is ZERO else fit(node, x, g)
+                for i, (x, g, want) in enumerate(zip(node.inputs, found, wanted, strict=True))
+                if want and live and x is not None and i not in self.refused
+            }
+        given = [t for t in (*self.xs, *self.ys, *self.gs) if t is not None]
+        self._targets = [t for t in self.cotangents.values() if t is not None]
+        self._nodes = ancestors(self._targets, stop=set(given))
+
+    def __call__(
+        self, xs: Sequence[Array | None], ys: Sequence[Array], gs: Sequence[Array], training: bool
+    ) -> dict[int, Array]:
+        """Return the cotangents of the inputs that have one, by number."""
+        env: dict[Tensor, Array] = {
+            t: a
+            for ts, arrays in ((self.xs, xs), (self.ys, ys), (self.gs, gs))
+            for t, a in zip(ts, arrays, strict=True)
+            if t is not None and a is not None
+        }
+        found = iter(run_nodes(self._nodes, env, self._targets, training=training))
+        return {
+            i: np.zeros_like(xs[i]) if t is None else next(found)
+            for i, t in self.cotangents.items()
+        }
+
+
+@functools.lru_cache(maxsize=1024)
+def vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...]) -> Vjp:
+    """Return the vjp of an op for specs as keys: shape, dtype, known values or None."""
+
+    def spec(key: Any) -> TensorSpec:
+        shape, dtype, known = key
+        return TensorSpec(
+            shape, dtype, None if known is None else np.array(known, dtype).reshape(shape)
+        )
+
+    return Vjp(op, [None if k is None else spec(k) for k in in_keys], list(map(spec, out_keys)))
