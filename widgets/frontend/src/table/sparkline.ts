@@ -3,7 +3,7 @@
 import type { HistoryColumn } from "./statistics";
 
 const SVG = "http://www.w3.org/2000/svg";
-export const WIDTH = 64;
+export const WIDTH = 58;
 export const HEIGHT = 20;
 /** Update-to-weight ratios that are usual; the scale of the ratio reaches two decades beyond on both sides. */
 export const HEALTHY: readonly [number, number] = [1e-4, 1e-2];

@@ -168,7 +168,7 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
     output.replaceChildren(...outputs.map((name, k) => element("option", { value: name }, `output ${k}`)));
     output.value = facts?.name ?? "";
     index.disabled = planes.disabled = transpose.disabled = tile.disabled = !known || saved;
-    if (!index.matches(":focus")) index.value = known?.index ?? "";
+    if (!index.matches(":focus") && problem.hidden) index.value = known?.index ?? "";
     const rank = known?.slice.length ?? 0;
     planes.hidden = rank < 3;
     if (known && rank > 2) {
