@@ -9,7 +9,7 @@ import numpy as np
 
 from ._base import Message
 from ._reduction import Summary, histogram, real_part, sample, summarize
-from ._sheet import LITERAL, READ, Sheet, literal, type_name, wire_type
+from ._sheet import LITERAL, READ, Sheet, literal, spec_text, type_name, wire_type
 from ._slicing import Index, part_text
 from ._tensor_still import statistics, tensor_svg
 
@@ -86,6 +86,7 @@ class Picture:
             **facts,
             "shape": list(array.shape),
             "dtype": type_name(array.dtype),
+            "spec": spec_text(array),
             "complex": array.dtype.kind == "c",
             "asks": array.dtype.kind == "c" or array.dtype.itemsize > exact_bytes,
             "index": str(index),

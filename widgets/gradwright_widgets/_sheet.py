@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwright.errors import DTypeError, GraphError
-from gradwright.spec import dtype_name
+from gradwright.spec import TensorSpec, dtype_name
 
 from ._reduction import FIELDS, KINDS, Real, reduce_planes
 from ._slicing import Index
@@ -57,6 +57,18 @@ def type_name(dtype: np.dtype[Any]) -> str:
         return dtype_name(dtype)
     except KeyError:
         return dtype.name
+
+
+def spec_text(array: Array) -> str:
+    """Return shape and dtype as a graph writes them.
+
+    >>> spec_text(np.zeros((2, 3), "float32"))
+    'f32[2, 3]'
+    """
+    try:
+        return str(TensorSpec(array.shape, array.dtype))
+    except DTypeError:
+        return f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
 
 
 def number_text(value: Any) -> str:

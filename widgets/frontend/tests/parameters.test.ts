@@ -112,6 +112,6 @@ test("columns fit the width, and those that are chosen are shown", () => {
   assert.equal(at(400, true), "ratio");
   assert.equal(at(500, true), "shape ratio");
   assert.equal(at(500, false), "shape count std norm");
-  assert.equal(at(898, true), COLUMNS.map(({ name }) => name).join(" "));
+  assert.equal(at(912, true), COLUMNS.map(({ name }) => name).join(" "));
   assert.deepEqual(columnsFor(300, ["std", "dtype", "gone"], true).map(({ name }) => name), ["dtype", "std"]);
 });

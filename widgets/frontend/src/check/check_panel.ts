@@ -68,11 +68,11 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
     { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, "") },
   ], 4);
 
-  const hint = element("pre", { class: "gw-check-hint gw-code" });
+  const hint = element("pre", { class: "gw-example gw-code" });
   const empty = element(
     "div",
     { class: "gw-check-empty" },
-    element("p", {}, "Compares every gradient with finite differences, in the background, on the values of this moment. Training may go on meanwhile."),
+    element("p", {}, "Check compares every gradient with finite differences, in the background, on the values of this moment. Training may go on meanwhile."),
     hint,
   );
   const overview = element("div", { class: "gw-check-overview" }, options, bar, now, failure, findings, lists, parameters.root, nodes.root, empty);

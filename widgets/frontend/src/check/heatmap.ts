@@ -11,11 +11,13 @@ const LARGEST = 30; // pixels of a cell
 const LEAST = 5; // of a checked element, however small its cell is
 const DECADES = 12; // from 1e-12 to 1
 
+const ONE_ROW = 24; // elements
+
 /** A large 1-d parameter wraps into rows. */
 export function gridOf(shape: readonly number[], aspect: number): { rows: number; columns: number } {
   const size = shape.reduce((a, b) => a * b, 1);
   if (shape.length < 2) {
-    const columns = size <= 24 ? size : Math.min(size, Math.ceil(Math.sqrt(size * aspect)));
+    const columns = size <= ONE_ROW ? size : Math.min(size, Math.ceil(Math.sqrt(size * aspect)));
     return { rows: Math.max(1, Math.ceil(size / Math.max(1, columns))), columns: Math.max(1, columns) };
   }
   return { rows: Math.max(1, shape[0]), columns: Math.max(1, size / Math.max(1, shape[0])) };
@@ -165,6 +167,9 @@ export function heatmap(host: HTMLElement, onHover: (k: number) => void, onPick:
       if (next?.name !== map?.name) cursor = -1;
       map = next;
       chosen = map ? map.at.indexOf(at) : -1;
+      // What says what the cells are stands right below them; many of a 1-d parameter wrap into the room there is.
+      const rows = !map ? 0 : map.shape.length > 1 ? gridOf(map.shape, 1).rows : map.shape[0] > ONE_ROW ? 0 : 1;
+      host.style.maxHeight = rows ? `${rows * LARGEST + 2}px` : "";
       frame.request();
     },
     dispose() {

@@ -2,7 +2,7 @@
 // `expanded`, `frozen`, what other panels point at, and how the drawing is shown.
 
 import { Cleanup, commit, type Model } from "../ui/afm";
-import { element, everyFrame, Surface } from "../ui/dom";
+import { element, everyFrame, example, Surface } from "../ui/dom";
 import { themeOf, type Theme } from "../ui/theme";
 import { addStyle } from "../ui/style";
 import css from "./graph.css";
@@ -131,7 +131,7 @@ class GraphPanel {
     this.surface = new Surface(this.stage.root, () => this.onResize());
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
     this.stage.root.append(this.minimap.root, this.search.root);
-    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet."));
+    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
     this.bind();
     this.onColors();
     void this.onExpanded();

@@ -1,13 +1,19 @@
 // The whole drawing in a corner, with the window that is on the screen. What it shows is drawn once into a bitmap; a
 // frame copies that and draws the window over it. It is for the pointer alone: the outline is the keyboard's way.
 
+import { HEADER } from "./engine";
 import type { Look, Painter, Window } from "./paint";
 import { Surface, element } from "../ui/dom";
+import type { Scene } from "./scene";
 import type { Viewport } from "./viewport";
 
 const WIDEST = 150;
 const HIGHEST = 110;
 const NARROWEST = 26;
+const EDGE = 8; // to the edges of the drawing
+const SMALL = 0.5; // of its size, where it would hide something; the pointer over it makes it large
+/** Where it may be, the best first. */
+const CORNERS = ["right bottom", "left bottom", "right top", "left top"] as const;
 
 export class Minimap {
   readonly root = element("div", { class: "gw-minimap", "aria-hidden": "true", hidden: true });
@@ -15,13 +21,16 @@ export class Minimap {
   private readonly bitmap = document.createElement("canvas");
   private stale = true;
   private pixels: [number, number] = [1, 1]; // of the map, per unit of the plane
+  private corner: (typeof CORNERS)[number] = CORNERS[0];
+  private small = false;
 
   constructor(private readonly view: Viewport, private readonly size: () => [number, number], private readonly moved: () => void) {
     let pressed = false;
     const move = (event: PointerEvent): void => {
       const box = this.root.getBoundingClientRect();
+      const grown = box.width / this.root.offsetWidth; // while it becomes large
       const [width, height] = this.size();
-      this.view.center((event.clientX - box.left) / this.pixels[0], (event.clientY - box.top) / this.pixels[1], width, height);
+      this.view.center((event.clientX - box.left) / (grown * this.pixels[0]), (event.clientY - box.top) / (grown * this.pixels[1]), width, height);
       this.moved();
     };
     const on = (type: "pointerdown" | "pointermove" | "pointerup" | "pointercancel", act: (event: PointerEvent) => void): void =>
@@ -52,6 +61,7 @@ export class Minimap {
     this.root.hidden = !wanted || all || !width || !height;
     if (this.root.hidden) return;
     if (this.stale) this.render(painter, look);
+    this.place(painter.scene, window);
     if (!this.surface.begin()) return;
     const { context } = this.surface;
     const [sx, sy] = this.pixels;
@@ -67,6 +77,32 @@ export class Minimap {
     context.strokeStyle = look.theme.accent;
     context.lineWidth = 1.5;
     context.strokeRect(left, top, right - left, bottom - top);
+  }
+
+  /**
+   * Goes to a corner where it hides no box and no title, or becomes small; it stays where it is once somebody has moved
+   * the drawing.
+   */
+  private place(scene: Scene, window: Window): void {
+    const hides = (corner: string, size: number): boolean => {
+      const [width, height] = this.size();
+      const [wide, high] = [size * this.root.offsetWidth, size * this.root.offsetHeight];
+      const x = window.x + (corner.startsWith("left") ? EDGE : width - EDGE - wide) / window.scale;
+      const y = window.y + (corner.endsWith("top") ? EDGE : height - EDGE - high) / window.scale;
+      for (let k = 0; k < scene.items.length; k++) {
+        const [left, top, w, h] = scene.rects.subarray(4 * k, 4 * k + 4);
+        const below = k < scene.frameCount ? HEADER : h;
+        if (left < x + wide / window.scale && left + w > x && top < y + high / window.scale && top + below > y) return true;
+      }
+      return false;
+    };
+    if (this.view.untouched) {
+      const large = CORNERS.find((corner) => !hides(corner, 1));
+      this.corner = large ?? CORNERS.find((corner) => !hides(corner, SMALL)) ?? CORNERS[0];
+      this.small = large === undefined;
+    } else this.small ||= hides(this.corner, 1);
+    this.root.dataset.corner = this.root.style.transformOrigin = this.corner;
+    this.root.toggleAttribute("data-small", this.small);
   }
 
   /** Long drawings are squeezed, so that the map is neither a thread nor larger than its corner. */

@@ -8,7 +8,7 @@ import type { Marks } from "./marks";
 import type { Shade } from "./palette";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
-import { arrow, dot, hatch, pointer, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import { arrow, diamond, hatch, pointer, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
 import type { Focus } from "./trace";
 import type { Theme } from "../ui/theme";
 
@@ -212,7 +212,7 @@ export class Painter {
       ring(pen, x, y, w, h, radius, now, 3, gap);
       pointer(pen, x - gap, y + Math.min(h, HEADER) / 2, now, theme.surface);
     }
-    if (stops.has(item)) dot(pen, x, y, theme.category("norm"), theme.surface);
+    if (stops.has(item)) diamond(pen, x, y, theme.category("norm"), theme.surface);
     if (blamed.has(item)) warning(pen, x + w, y, fault, theme.surface);
   }
 
@@ -257,12 +257,15 @@ export class Painter {
     const { scene, model } = this;
     for (const p of this.labelled) {
       const [x0, y0, y1, x1, y2] = scene.pieces.subarray(PIECE * p, PIECE * p + 5);
-      if (y2 - y0 < 18 || !pieceVisible(scene.pieces, PIECE * p, view)) continue;
+      if (!pieceVisible(scene.pieces, PIECE * p, view)) continue;
       const count = scene.pieceWeight[p];
       const text = count > 1 ? `${count} tensors` : shortShape(model.spec.specs[model.specOf[scene.pieceTensor[p]]]);
       const side = x1 < x0 - 1 ? 1 : x1 > x0 + 1 ? -1 : 1; // on the side from which the line turns away
       pen.opacity(look.focus && !look.focus.pieces.has(p) ? DIM : 1);
-      pen.text(text, x0 + 7 * side, Math.max(y0 + 9, y1 + 9), { size: 9.5, color: look.theme.quiet, align: side > 0 ? "left" : "right" });
+      const from = scene.pieceFrom[p];
+      const below = from === look.marks?.current || look.marks?.blamed.has(from) ? 17 : 9; // the ring of a mark reaches 7
+      if (y2 - y0 < 2 * below) continue;
+      pen.text(text, x0 + 7 * side, Math.max(y0, y1) + below, { size: 9.5, color: look.theme.quiet, align: side > 0 ? "left" : "right" });
     }
     pen.opacity(1);
   }

@@ -98,9 +98,16 @@ export function pointer(pen: Pen, x: number, y: number, color: string, paper: st
   }
 }
 
-/** A breakpoint: a dot with a rim. */
-export function dot(pen: Pen, x: number, y: number, color: string, paper: string): void {
-  pen.box(x - 5.5, y - 5.5, 11, 11, 5.5, { fill: color, stroke: paper, width: 1.5 });
+/** A breakpoint: a diamond with a rim, as in the stepper's list. */
+export function diamond(pen: Pen, x: number, y: number, color: string, paper: string): void {
+  pen.begin();
+  pen.move(x, y - 7);
+  pen.line(x + 7, y);
+  pen.line(x, y + 7);
+  pen.line(x - 7, y);
+  pen.line(x, y - 7);
+  pen.fill(color);
+  pen.stroke(paper, 1.5);
 }
 
 /** A triangle with an exclamation mark: at fault. */

@@ -27,14 +27,14 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
   const empty = element("div", { class: "gw-empty" }, "Curves appear here as soon as training starts.");
   const scroll = element("div", { class: "gw-plot-scroll" }, stage, empty);
   const whole = button(ICONS.reset, "Show all steps", () => zoom(undefined));
-  const log = textButton("gw-action gw-plot-log", "log", () => commit(model, "log_scale", !look.log), { title: "Logarithmic scale" });
+  const log = textButton("gw-action gw-plot-log", "Log", () => commit(model, "log_scale", !look.log), { title: "Logarithmic scale" });
   const slider = element("input", {
     type: "range", class: "gw-plot-smooth", min: 0, max: 100, step: 1, "aria-label": "Smoothing", title: "Smoothing: none",
   });
   const axis = select("Horizontal axis", [["step", "steps"], ["epoch", "epochs"], ["seconds", "seconds"]], (value) => commit(model, "x_axis", value));
   const chooser = popup(ICONS.outline, "Choose curves", fillChooser);
   const saver = menuButton(ICONS.save, "Save", () => [{ title: "Save as", entries: formats() }]);
-  const tools = element("div", { class: "gw-plot-tools" }, whole, field("smooth", slider), log, axis, chooser.root, saver.root);
+  const tools = element("div", { class: "gw-plot-tools" }, whole, field("Smooth", slider), log, axis, chooser.root, saver.root);
   const root = element(
     "section",
     { class: "gw-plot", "aria-label": "Training curves" },

@@ -2,7 +2,7 @@
 // `stepping`, `current`, `stops`, `breakpoints`, `watches`, `reruns` and `selected`. The kernel decides; the panel shows.
 
 import { ask, Cleanup, commit, isSaved, type Model } from "../ui/afm";
-import { action, button, element, ICONS } from "../ui/dom";
+import { action, button, element, example, ICONS } from "../ui/dom";
 import { grouped } from "../ui/format";
 import { addStyle } from "../ui/style";
 import { tabStrip } from "../ui/tabs";
@@ -133,7 +133,7 @@ export function mountStepperPanel(host: HTMLElement, model: Model): () => void {
     }
     if (!begun) {
       const parts: Node[] = [element("div", { class: "gw-step-lead" }, mode === "empty" ? say : "Run this graph node by node, to the loss and back through its gradients.")];
-      if (now.code) parts.push(element("code", { class: "gw-code gw-step-code" }, now.code));
+      if (now.code) parts.push(example(now.code));
       if (mode === "idle") parts.push(live ? action("Start", () => move("reset"), true) : element("div", { class: "gw-step-note" }, "Nothing was recorded."));
       welcome.replaceChildren(...parts);
       notice.hidden = true;

@@ -49,7 +49,7 @@ function judged(ratio: number): string {
 
 function moment(name: NumberColumn, title: string, hint: string): Column {
   return {
-    name, title, hint, width: 70, isNumber: true,
+    name, title, hint, width: 75, isNumber: true,
     text: (row, store) => (row.parameter ? shown(store.number(row.parameter.name, name)) : ""),
     rank: (parameter, store) => store.number(parameter.name, name),
   };
@@ -84,7 +84,7 @@ export const COLUMNS: readonly Column[] = [
     rank: (parameter, store) => store.number(parameter.name, "gradient_norm"),
   },
   {
-    name: "ratio", title: "Update ratio", width: 144, isNumber: true, history: "ratio",
+    name: "ratio", title: "Update ratio", width: 146, isNumber: true, history: "ratio",
     hint: "Update-to-weight ratio ‖Δw‖ : ‖w‖ of a step, over the steps. The band is from 0.0001 to 0.01, where training usually goes well; ▲ above, ▼ below it.",
     text: (row, store) => judged(ratioOf(row, store)),
     rank: (parameter, store) => store.number(parameter.name, "ratio"),

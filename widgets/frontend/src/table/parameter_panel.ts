@@ -3,7 +3,7 @@
 // so that 5,000 parameters scroll as easily as five.
 
 import { ask, Cleanup, commit, type Model } from "../ui/afm";
-import { action, element, everyFrame, textButton } from "../ui/dom";
+import { action, element, everyFrame, example, textButton } from "../ui/dom";
 import { compact, grouped } from "../ui/format";
 import { addStyle } from "../ui/style";
 import { columnMenu } from "./column_menu";
@@ -203,7 +203,7 @@ export function mountParameterPanel(host: HTMLElement, model: Model, store: Stat
     scroll.hidden = !all.length;
     root.toggleAttribute("data-empty", !all.length);
     empty.hidden = all.length > 0 && shown.length > 0;
-    empty.textContent = all.length ? "No name fits this filter." : "This graph has no parameters. g.variable(\"w\", shape) makes one.";
+    empty.replaceChildren(...(all.length ? ["No name fits this filter."] : ["This graph has no parameters. Declare one:", example('w = g.variable("w", (64, 10))')]));
   }
 
   // -- what the user does ---------------------------------------------------------------------------------------------

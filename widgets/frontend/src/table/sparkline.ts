@@ -84,7 +84,9 @@ export class Sparkline {
   draw(steps: readonly number[], values: readonly number[]): void {
     this.steps = steps;
     this.values = values;
-    this.line.setAttribute("d", pathOf(steps, values, scaleOf(values, this.column)));
+    const path = pathOf(steps, values, scaleOf(values, this.column));
+    this.line.setAttribute("d", path);
+    this.node.setAttribute("visibility", path ? "visible" : "hidden"); // a band alone says nothing
   }
 
   /** Marks a sample. */

@@ -2,7 +2,6 @@
 
 import { ask, commit, isSaved, type Cleanup, type Model } from "../ui/afm";
 import { button, checkbox, element, field, ICONS, select } from "../ui/dom";
-import { shapeText } from "../ui/format";
 import { copyText } from "./clipboard";
 import type { TensorFacts } from "./picture";
 
@@ -98,7 +97,7 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
   look.append(
     menu("tensor_colors", "Colours", [["auto", "automatic"], ["diverging", "diverging"], ["sequential", "sequential"], ["gray", "grey"]]),
     menu("tensor_range", "Range", [["full", "min to max"], ["symmetric", "symmetric"], ["robust", "1 to 99 %"], ["fixed", "by hand"]]),
-    ...limits, field("log", log), cells, part, scope,
+    ...limits, field("Log", log), cells, part, scope,
   );
 
   // -- the slice ---------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
     facts = now;
     const known = facts && facts.note === undefined ? facts : undefined;
     title.textContent = title.title = facts?.name || "Tensor";
-    subtitle.textContent = known ? `${known.dtype} · ${shapeText(known.shape)}${known.origin === "stepper" ? " · in the stepper" : ""}` : "";
+    subtitle.textContent = known ? `${known.spec}${known.origin === "stepper" ? " · in the stepper" : ""}` : "";
     const outputs = facts?.outputs ?? [];
     output.hidden = !outputs.length;
     output.replaceChildren(...outputs.map((name, k) => element("option", { value: name }, `output ${k}`)));

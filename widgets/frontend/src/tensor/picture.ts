@@ -26,6 +26,8 @@ export interface TensorFacts {
   note?: string;
   shape: number[];
   dtype: string;
+  /** Both, as the graph writes them: `f32[64, 128]`. */
+  spec: string;
   complex: boolean;
   /** Float64 does not hold the elements exactly, so the kernel is asked for them. */
   asks: boolean;

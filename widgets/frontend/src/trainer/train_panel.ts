@@ -51,7 +51,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
   const epochs = element("input", { class: "gw-input gw-train-epochs", type: "number", min: 1, step: 1, "aria-label": "Epochs to train" });
   const slider = element("input", { class: "gw-train-rate", type: "range", min: -2, max: 2, step: 0.01, "aria-label": "Learning rate" });
   const value = element("input", { class: "gw-input gw-train-value", type: "text", inputmode: "decimal", spellcheck: "false", "aria-label": "Learning rate as a number" });
-  const back = action("schedule", () => ask(model, "train.rate", {}));
+  const back = action("Schedule", () => ask(model, "train.rate", {}));
   const plan = element("span", { class: "gw-train-note" });
   const bar = element("div", {});
   const progress = element("div", { class: "gw-progress", role: "progressbar", "aria-label": "Steps of this training", "aria-valuemin": 0, "aria-valuemax": 100 }, bar);
@@ -60,8 +60,8 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
   const root = element(
     "section",
     { class: "gw-train", "aria-label": "Trainer", tabindex: -1 },
-    element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("epochs", epochs), word),
-    element("div", { class: "gw-train-row" }, field("learning rate", slider), value, back, plan),
+    element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("Epochs", epochs), word),
+    element("div", { class: "gw-train-row" }, field("Learning rate", slider), value, back, plan),
     progress,
     facts,
     note,
@@ -142,7 +142,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     const text =
       saved ? ""
       : !t.trainer ? "There is no trainer here. Pass one: Workbench(graph, trainer, data={\"x\": X, \"t\": y})."
-      : now === "failed" ? `Parameters are those of the last whole step. ${(t.error ?? "").split("\n")[0]}`
+      : now === "failed" ? `Parameters are those of the last whole step. ${model.get("message") ? "" : (t.error ?? "").split("\n")[0]}`
       : elsewhere && waitingRequests(model) ? "This kernel hears nothing while a cell runs. Training that is started with Start here runs in the background and can always be paused."
       : elsewhere && t.data ? "Started by a cell or a script. Training that is started here leaves the notebook free."
       : !t.data ? "No data was given, so training starts from code: trainer.fit(...). Pass data to start it here."

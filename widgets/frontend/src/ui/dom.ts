@@ -44,9 +44,15 @@ export function checkbox(onChange: (on: boolean) => void, attributes: Attributes
   return node;
 }
 
-/** A label before a control. */
+/** A control with its label: behind a box, before anything else. */
 export function field(label: string, control: HTMLElement): HTMLLabelElement {
-  return element("label", { class: "gw-field" }, label, control);
+  const box = control instanceof HTMLInputElement && control.type === "checkbox";
+  return element("label", { class: "gw-field" }, ...(box ? [control, label] : [label, control]));
+}
+
+/** Code that says what to do where there is nothing to see yet. */
+export function example(code: string): HTMLElement {
+  return element("code", { class: "gw-code gw-example" }, code);
 }
 
 /** A menu of [value, text] pairs. */
