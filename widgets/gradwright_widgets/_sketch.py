@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from gradwright import Graph, Node
 
-from ._still import _INK, _LINE, _PAPER, _QUIET, MOST_BOXES, _svg, _text
+from ._still import MOST_BOXES
+from ._svg import INK, LINE, PAPER, QUIET, svg_page, svg_text
 from .graph_spec import category, drawn_nodes
 
 _COLORS = {
@@ -77,7 +78,7 @@ def draw_svg(graph: Graph) -> str:
     width = max(box.x + box.width / 2 for box in boxes) + _MARGIN
     lines = [_line([boxes[k] for k in route]) for route in routes]
     body = "".join(lines) + "".join(_shape(box) for box in boxes if box.title)
-    return _svg(width, 2 * _MARGIN + _STEP * (len(rows) - 1) + _HEIGHT, body, graph.name)
+    return svg_page(width, 2 * _MARGIN + _STEP * (len(rows) - 1) + _HEIGHT, body, graph.name)
 
 
 def _boxes(graph: Graph) -> list[_Box]:
@@ -252,18 +253,18 @@ def _shape(box: _Box) -> str:
     place = f'x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{_HEIGHT:g}"'
     stored = box.category == "input" or box.category in _STORED
     rounding = {"parameter": 18, "input": 4, "constant": 4}.get(box.category, 6)
-    out = [f'<rect {place} rx="{rounding}" fill="{_PAPER}" stroke="{color if stored else _LINE}"/>']
+    out = [f'<rect {place} rx="{rounding}" fill="{PAPER}" stroke="{color if stored else LINE}"/>']
     if stored:
         out.append(f'<rect {place} rx="{rounding}" fill="{color}" fill-opacity="0.14"/>')
     elif box.category == "scope":
-        out.insert(0, f'<rect {place} rx="6" transform="translate(4 4)" fill="{_LINE}"/>')
+        out.insert(0, f'<rect {place} rx="6" transform="translate(4 4)" fill="{LINE}"/>')
     else:
         bar = f'x="{left:.1f}" y="{top + 5:.1f}" width="4" height="{_HEIGHT - 10:g}"'
         out.append(f'<rect {bar} rx="2" fill="{color}"/>')
     middle = top + _HEIGHT / 2
-    out.append(_text(_cut(box.title), box.x, middle - (7 if box.note else 0), 12, _INK))
+    out.append(svg_text(_cut(box.title), box.x, middle - (7 if box.note else 0), 12, INK))
     if box.note:
-        out.append(_text(_cut(box.note), box.x, middle + 8, 10, _QUIET))
+        out.append(svg_text(_cut(box.note), box.x, middle + 8, 10, QUIET))
     return "".join(out)
 
 

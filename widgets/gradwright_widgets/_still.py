@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradwright import Graph
 
+from ._svg import INK, LINE, QUIET, svg_page, svg_text
 from .graph_spec import drawn_nodes, frozen, parameters
 
 MOST_BOXES = 40
 MOST_ROWS = 300
-_INK, _QUIET, _LINE, _PAPER = "#1f2430", "#5b6472", "#c4cad2", "#ffffff"
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 
 
 def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> str:
@@ -35,14 +34,14 @@ def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> st
         points = [
             (a, b) for _, x, y in found for a, b in zip(x, y, strict=True) if math.isfinite(b)
         ]
-        body.append(_text(metric, 8, top + 14, 12, _INK, "start"))
+        body.append(svg_text(metric, 8, top + 14, 12, INK, "start"))
         if not points:
             continue
         x0, x1 = min(p[0] for p in points), max(p[0] for p in points)
         y0, y1 = min(p[1] for p in points), max(p[1] for p in points)
         for value, at in ((y1, top + 30), (y0, top + height - 14)):
-            body.append(_text(f"{value:.4g}", left - 6, at, 10, _QUIET, "end"))
-            body.append(f'<path d="M{left} {at}H{width - 10}" stroke="{_LINE}"/>')
+            body.append(svg_text(f"{value:.4g}", left - 6, at, 10, QUIET, "end"))
+            body.append(f'<path d="M{left} {at}H{width - 10}" stroke="{LINE}"/>')
         for name, x, y in found:
             stride = max(1, len(x) // 500)
             placed = " ".join(
@@ -55,8 +54,8 @@ def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> st
             style = f'fill="none" stroke="{color}" stroke-width="1.5"'
             body.append(f'<polyline points="{placed}" {style}/>')
         names = ", ".join(name for name, _, _ in found)
-        body.append(_text(names, width - 10, top + 14, 10, _QUIET, "end"))
-    return _svg(width, height * len(charts), "".join(body), "training curves")
+        body.append(svg_text(names, width - 10, top + 14, 10, QUIET, "end"))
+    return svg_page(width, height * len(charts), "".join(body), "training curves")
 
 
 def node_table(graph: Graph) -> str:
@@ -125,24 +124,3 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows
     )
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _text(text: str, x: float, y: float, size: int, color: str, anchor: str = "middle") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{color}" text-anchor="{anchor}" '
-        f'dominant-baseline="central">{_xml(text)}</text>'
-    )
-
-
-def _svg(width: float, height: float, body: str, title: str) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="{_FONT}" role="img">'
-        f"<title>{_xml(title)}</title>"
-        f'<rect width="100%" height="100%" fill="{_PAPER}"/>{body}</svg>'
-    )
-
-
-def _xml(text: str) -> str:
-    """Escape text for XML, which has no place for most control characters."""
-    return html.escape("".join(c if c >= " " or c in "\t\n\r" else "\ufffd" for c in text))

@@ -9,7 +9,8 @@ import numpy as np
 
 from ._reduction import QUANTILES, Real, Summary
 from ._sheet import Sheet, Window, type_name
-from ._still import _svg, _text
+from ._still import shape_text
+from ._svg import INK, QUIET, svg_page, svg_text
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +32,7 @@ def statistics(array: Array, summary: Summary) -> list[list[str]]:
     names = ["1 %", "25 %", "median", "75 %", "99 %"]
     assert len(names) == len(QUANTILES)
     rows = [
-        ["shape", " × ".join(map(str, array.shape)) or "scalar"],
+        ["shape", shape_text(array.shape)],
         ["type", type_name(array.dtype)],
         ["memory", _bytes(array.nbytes)],
         ["min", _number(summary.low)],
@@ -61,10 +62,10 @@ def _bytes(count: int) -> str:
 def tensor_svg(sheet: Sheet, real: Real, summary: Summary, counts: Array, title: str) -> str:
     """Return a slice as coloured cells over the histogram of its tensor, as SVG text."""
     width, height, margin = 420.0, 260.0, 14.0
-    body = [_text(_short(title), margin, 16, 12, "#1f2430", "start")]
+    body = [svg_text(_short(title), margin, 16, 12, INK, "start")]
     if sheet.empty:
-        body.append(_text("an empty slice", width / 2, 90, 12, "#5b6472"))
-        return _svg(width, 120, "".join(body), title)
+        body.append(svg_text("an empty slice", width / 2, 90, 12, QUIET))
+        return svg_page(width, 120, "".join(body), title)
     body += _picture(sheet, real, summary, (margin, 30.0, width - 2 * margin, 150.0))
     top, room = 196.0, 40.0
     most = max(1, int(counts.max())) if len(counts) else 1
@@ -76,12 +77,12 @@ def tensor_svg(sheet: Sheet, real: Real, summary: Summary, counts: Array, title:
         if n
     )
     body.append(f'<path d="{bars}" fill="#7d8797"/>')
-    body.append(_text(_number(summary.low), margin, height - 12, 10, "#5b6472", "start"))
-    body.append(_text(_number(summary.high), width - margin, height - 12, 10, "#5b6472", "end"))
+    body.append(svg_text(_number(summary.low), margin, height - 12, 10, QUIET, "start"))
+    body.append(svg_text(_number(summary.high), width - margin, height - 12, 10, QUIET, "end"))
     bad = ", ".join(f"{n:,} {kind}" for kind, n in summary.bad.items() if n)
     if bad:
-        body.append(_text(bad, width / 2, height - 12, 10, "#c2188b"))
-    return _svg(width, height, "".join(body), title)
+        body.append(svg_text(bad, width / 2, height - 12, 10, "#c2188b"))
+    return svg_page(width, height, "".join(body), title)
 
 
 def _picture(
