@@ -25,7 +25,8 @@ class CommandQueue:
     >>> commands.submit(lambda: print("at once"))
     at once
     >>> commands.begin()
-    >>> commands.submit(lambda: print("between two steps"))
+    >>> page = threading.Thread(target=commands.submit, args=[lambda: print("between two steps")])
+    >>> page.start(); page.join()
     >>> commands.drain()
     between two steps
     >>> commands.end()
