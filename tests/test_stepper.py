@@ -242,7 +242,13 @@ def test_into_the_gradient_of_a_node(net):
     s = stepper(net)
     stop = s.into_gradient("hidden/matmul")
     assert stop.node.derived and stop.node.origin.name == "hidden/matmul"
+    stop = s.into_gradient("hidden/w")  # comes with that of the op it goes into
+    assert stop.node.origin.name == "hidden/matmul"
     g, loss, _ = net
+    aside = gw.exp(g["hidden/w"], name="aside")
+    beside = gw.Stepper(g, fetches=[loss, aside, *gw.gradients(loss, [g["hidden/w"]])], feeds=FEEDS)
+    with pytest.raises(GraphError, match="no gradient goes through 'aside'"):
+        beside.into_gradient("aside")
     with pytest.raises(GraphError, match="fetches hold no gradient"):
         gw.Stepper(g, fetches=[loss], feeds=FEEDS).into_gradient()
 

@@ -298,16 +298,29 @@ class Stepper(Turns):
         *,
         stop: Callable[[], bool] | None = None,
     ) -> Stop:
-        """Run to the first gradient node, or to the first one that belongs to the node ``of``."""
+        """Run to the first gradient node, or to the first one that belongs to the node ``of``.
+
+        What is no op, such as a parameter, gets its gradient from the ops that it goes into.
+        """
         while self.depth:
             self._leave()
         origin = None if of is None else of if isinstance(of, Node) else self._find(of)[1].node
-        for node in self.frame.steps:
-            if node.derived and (origin is None or node.origin is origin):
+        derived = [node for node in self.frame.steps if node.derived]
+        if not derived:
+            raise GraphError(
+                "the fetches hold no gradient",
+                hint="Stepper(g, fetches=[loss, *gw.gradients(loss, [w])])",
+            )
+        if origin is None:
+            return self.run_to(derived[0], stop=stop)
+        users = [user for t in origin.outputs for user in t.uses]
+        around = [origin] if origin.kind == "array" else users
+        for node in derived:
+            if node.origin in around:
                 return self.run_to(node, stop=stop)
-        what = "no gradient" if origin is None else f"no gradient of {origin.name!r}"
         raise GraphError(
-            f"the fetches hold {what}", hint="Stepper(g, fetches=[loss, *gw.gradients(loss, [w])])"
+            f"no gradient goes through {origin.name!r} here",
+            need="a node on the way from a parameter to the loss",
         )
 
     def _begin(self) -> None:
