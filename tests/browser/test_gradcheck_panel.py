@@ -68,7 +68,7 @@ def test_a_check_runs_and_is_looked_at(page, lab, screens):
     panel = view.locator(".gw-check")
     panel.wait_for()
     panel.scroll_into_view_if_needed()
-    assert "Compares every gradient" in panel.inner_text()
+    assert "compares every gradient" in panel.inner_text()
 
     # The button starts it; the broken op is named, and a click selects it.
     panel.get_by_role("button", name="Check", exact=True).click()

@@ -123,7 +123,7 @@ def test_training_from_the_panel_without_subshells(page, lab, screens):
         value = panel.root.get_by_label("Learning rate as a number")
         value.fill("0.03")
         value.press("Enter")
-        panel.button("schedule").wait_for()
+        panel.button("Schedule").wait_for()
         view.keyboard.press("Tab")
         panel.root.focus()
         view.keyboard.press("Space")

@@ -36,7 +36,7 @@ export class Outline {
   private marks: Marks | undefined;
 
   constructor(private readonly model: GraphModel, private readonly events: OutlineEvents) {
-    this.list = element("div", { class: "gw-outline-rows", role: "presentation" });
+    this.list = element("div", { role: "presentation" });
     this.root = element("div", { class: "gw-outline", role: "tree", tabindex: 0, "aria-label": `Outline of ${model.spec.name}` }, this.list);
     this.root.addEventListener("scroll", this.frame.request);
     this.root.addEventListener("keydown", (event) => this.onKey(event));

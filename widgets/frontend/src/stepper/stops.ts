@@ -25,8 +25,8 @@ const HINTS: Record<string, string> = { name: "hidden/*", op: "matmul", scope: "
 
 /** A form and a list; with `live` false there is only the list. */
 export class Breakpoints {
-  readonly root = element("div", { class: "gw-step-stops" });
-  private readonly list = element("div", { class: "gw-step-entries", role: "list" });
+  readonly root = element("div");
+  private readonly list = element("div", { role: "list" });
   private readonly text = element("input", { class: "gw-input", "aria-label": "Pattern" });
   private asked = false; // for a breakpoint: what was typed stays until it is there
   private count = 0;
@@ -70,8 +70,8 @@ export class Breakpoints {
 }
 
 export class Watches {
-  readonly root = element("div", { class: "gw-step-stops" });
-  private readonly list = element("div", { class: "gw-step-entries", role: "list" });
+  readonly root = element("div");
+  private readonly list = element("div", { role: "list" });
 
   constructor(private readonly tell: Tell, private readonly live: boolean) {
     const text = element("input", { class: "gw-input gw-code", "aria-label": "Expression", placeholder: 'norm(t["hidden/w"])' });

@@ -18,7 +18,7 @@ export interface ValueCalls {
 const WAYS = [["element", "Elements at"], ["fill", "All to"], ["scale", "Times"], ["literal", "List"]] as const;
 
 export class Values {
-  readonly root = element("div", { class: "gw-step-values" });
+  readonly root = element("div");
   private theme: Theme | undefined;
   private editing = "";
   private shown = "";
