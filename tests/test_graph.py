@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,16 @@ def small() -> gw.Graph:
 
 
 # -- names and lookups -----------------------------------------------------------------------------
+
+
+def test_what_a_thread_of_ours_builds_names_no_line():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    thread = threading.Thread(target=x.sum, kwargs={"name": "total"})
+    thread.start()
+    thread.join()
+    assert g["total"].node.where == ""
+    assert x.node.where.startswith("test_graph.py:")
 
 
 def test_names_scopes_and_lookups():

@@ -151,7 +151,11 @@ def test_halves_are_rounded_float32() -> None:
     ("make", "error", "message"),
     [
         (lambda: gw.init.he_normal(sead=1), TypeError, "sead"),
-        (lambda: gw.init.uniform(-0.1, 0.1), TypeError, "takes a shape and the keywords low, high, seed; got -0.1"),
+        (
+            lambda: gw.init.uniform(-0.1, 0.1),
+            TypeError,
+            "takes a shape and the keywords low, high, seed; got -0.1",
+        ),
         (lambda: gw.init.normal((2,), seed=-1), GraphError, "seed=-1 is out of range"),
         (lambda: gw.init.normal((2,), seed=2**64), GraphError, "seed="),
         (lambda: gw.init.normal((2,), "int64", seed=0), DTypeError, "no random numbers of int64"),

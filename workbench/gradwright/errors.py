@@ -18,15 +18,19 @@ from types import CodeType
 Site = tuple[CodeType, int]
 """Where the user asked for something: code object and line number, formatted only when shown."""
 
-_OWN = {"gradwright", "gradwright_widgets", "gradwright_kernels"}
+_OWN = {"gradwright", "gradwright_widgets", "gradwright_kernels", "traitlets", "ipywidgets"}
+_HOSTS = {"threading", "ipykernel", "asyncio", "tornado"}
+"""Below these frames nobody has written a line for us: a button was pressed, a thread works."""
 
 
 def user_site() -> Site | None:
-    """Return the innermost frame outside gradwright, 0.3 us and up, by depth."""
+    """Return the innermost frame outside gradwright, 0.3 us and up, by depth; None without one."""
     frame = sys._getframe(1)
     while frame is not None:
-        name: str = frame.f_globals.get("__name__", "")
-        if name.partition(".")[0] not in _OWN:
+        name: str = frame.f_globals.get("__name__", "").partition(".")[0]
+        if name in _HOSTS:
+            return None
+        if name not in _OWN:
             return frame.f_code, frame.f_lineno
         frame = frame.f_back  # type: ignore[assignment]
     return None
