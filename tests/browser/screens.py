@@ -9,6 +9,7 @@ the two pictures of the README, which ``--readme`` writes to notebooks/images.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
@@ -335,6 +336,14 @@ def snap(place: Any, name: str) -> None:
 
 # -- scenes with a kernel --------------------------------------------------------------------------
 
+
+def tour(part: str) -> str:
+    """Return the code cell of the tour that has this in it."""
+    cells = json.loads((ROOT / "notebooks/00_tour.ipynb").read_text("utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    return next(source for source in sources if part in source)
+
+
 CELLS = {
     "begin": f"""
 import sys, time
@@ -357,7 +366,7 @@ failed
 """,
     "check": """
 checked, train, test = screens.digits()
-feeds = {name: rows[:64] for name, rows in train.items()}
+feeds = {name: rows[:512] for name, rows in train.items()}
 gww.GradCheckPanel(checked.graph, loss="loss", feeds=feeds, check_limit=None)
 """,
     "stepper": """
@@ -375,22 +384,19 @@ bare = gw.Graph("bare")
 bare.placeholder("x", (None, 3))
 gww.Workbench(bare, height=480)
 """,
-    "bench": """
-benched, train, test = screens.digits()
-bench = gww.Workbench(benched.graph, benched, data=train, validation=test, epochs=12, height=640)
+    "data": tour("load_digits"),
+    "graph": tour('gw.Graph("digits")'),
+    "how": tour("trainer = gw.Trainer("),
+    "bench": tour("bench = Workbench("),
+    "drive": """
 bench.start(); bench.wait()
+bench.height = 700
 bench.gradients = True
 bench.tab = "step"
 bench.stepper.run_to("hidden/relu")
 bench.selected = "hidden/relu"
-bench
 """,
-    "blame": """
-graph, feeds = screens.broken()
-suspect = gww.Workbench(graph, loss="total", feeds=feeds, tab="check", height=460)
-suspect.check(wait=True)
-suspect
-""",
+    "blame": tour('"tour/square"'),
     "busy": "time.sleep(8)",
 }
 
@@ -405,11 +411,15 @@ class Notebook:
         page.command("application:toggle-left-area")
         page.run_cell(0)
 
-    def show(self, cell: str) -> Any:
-        """Run a cell and return its widget."""
+    def run(self, cell: str) -> int:
+        """Run a cell and return its number."""
         number = list(CELLS).index(cell)
         self.page.run_cell(number)
-        widget = self.view.locator(".jp-Notebook .jp-Cell").nth(number).locator(".gw")
+        return number
+
+    def show(self, cell: str) -> Any:
+        """Run a cell and return its widget."""
+        widget = self.view.locator(".jp-Notebook .jp-Cell").nth(self.run(cell)).locator(".gw")
         widget.wait_for()
         return widget
 
@@ -457,9 +467,12 @@ def take_notebook(browser: Any, wanted: Callable[[str], bool], folder: Path, rea
             notebook.snap(widget, "tensor_bad_slice", PANEL)
             notebook.snap(notebook.show("empty"), "bench_empty", (1000,))
         if wanted("lab_bench"):
+            for cell in ("data", "graph", "how"):
+                notebook.run(cell)
             widget = notebook.show("bench")
             widget.locator(".gw-graph[data-ready]").wait_for()
-            notebook.snap(widget, "bench", (1250, *BENCH))
+            notebook.run("drive")
+            notebook.snap(widget, "bench", (1300, *BENCH))
             widget.get_by_role("tab", name="Train", exact=True).click()
             page.start_cell(list(CELLS).index("busy"))
             widget.get_by_role("button", name="Step", exact=True).click()
@@ -470,7 +483,7 @@ def take_notebook(browser: Any, wanted: Callable[[str], bool], folder: Path, rea
             widget.locator(".gw-graph[data-ready]").wait_for()
             notebook.snap(widget, "blame", (1000,))
         if readme:
-            for name, width in (("bench", 1250), ("blame", 1000)):
+            for name, width in (("bench", 1300), ("blame", 1000)):
                 picture = SCREENS / f"lab_{name}_{width}_light.png"
                 kept = README / {"bench": "workbench.png", "blame": "blame.png"}[name]
                 kept.write_bytes(picture.read_bytes())

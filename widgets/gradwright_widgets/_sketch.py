@@ -18,20 +18,20 @@ from .graph_spec import category, drawn_nodes
 
 _COLORS = {
     "input": "#2f8fd0",
-    "parameter": "#d98e00",
-    "constant": "#8b919b",
+    "parameter": "#c28000",
+    "constant": "#868c96",
     "linear": "#0072b2",
     "activation": "#009e73",
     "norm": "#b0569b",
-    "math": "#7d8797",
+    "math": "#667085",
     "reduce": "#8a7a00",
-    "shape": "#a3a9b3",
+    "shape": "#948a7b",
     "loss": "#d55e00",
     "random": "#6a5acd",
     "control": "#444c5c",
     "scope": "#5b6472",
 }
-_WIRE = "#8f98a5"
+_WIRE = "#868f9c"
 _GAP, _HEIGHT, _STEP, _MARGIN = 22.0, 36.0, 72.0, 16.0
 _SWEEPS = 12
 _STORED = ("parameter", "constant")

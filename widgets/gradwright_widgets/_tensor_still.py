@@ -31,17 +31,20 @@ def statistics(array: Array, summary: Summary) -> list[list[str]]:
     share = summary.zeros / summary.read if summary.read else 0.0
     names = ["1 %", "25 %", "median", "75 %", "99 %"]
     assert len(names) == len(QUANTILES)
+    one, quarter, median, three, last = (
+        [name, _number(q)] for name, q in zip(names, summary.quantiles, strict=True)
+    )
     rows = [
         ["shape", shape_text(array.shape)],
         ["type", type_name(array.dtype)],
-        ["memory", _bytes(array.nbytes)],
         ["min", _number(summary.low)],
         ["max", _number(summary.high)],
         ["mean", _number(summary.mean)],
         ["std", _number(summary.std)],
         ["norm", _number(summary.norm)],
         ["zeros", f"{100 * share:.3g} %"],
-        *([name, _number(q)] for name, q in zip(names, summary.quantiles, strict=True)),
+        *(median, ["memory", _bytes(array.nbytes)]),  # two by two they make lines of a table
+        *(one, last, quarter, three),
     ]
     return [*rows, *([kind, f"{count:,}"] for kind, count in summary.bad.items())]
 
@@ -76,7 +79,7 @@ def tensor_svg(sheet: Sheet, real: Real, summary: Summary, counts: Array, title:
         for k, n in enumerate(counts.tolist())
         if n
     )
-    body.append(f'<path d="{bars}" fill="#7d8797"/>')
+    body.append(f'<path d="{bars}" fill="#667085"/>')
     body.append(svg_text(_number(summary.low), margin, height - 12, 10, QUIET, "start"))
     body.append(svg_text(_number(summary.high), width - margin, height - 12, 10, QUIET, "end"))
     bad = ", ".join(f"{n:,} {kind}" for kind, n in summary.bad.items() if n)

@@ -6,7 +6,7 @@ import type { Window } from "./paint";
 const CLOSEST = 3;
 const FARTHEST = 0.02;
 const MARGIN = 24;
-/** A drawing that would have to be smaller than the first to fit starts at its top instead, at the second. */
+/** A drawing that would have to be smaller than the first to fit starts at its top instead, as wide as fits up to the second. */
 const SMALLEST = 0.7;
 const READABLE = 0.9;
 
@@ -42,8 +42,9 @@ export class Viewport {
 
   /** Shows all of a drawing, or its top at a readable size if `readable` is asked for. */
   fit(content: { width: number; height: number }, width: number, height: number, readable: boolean): void {
-    const whole = Math.min(1, (width - 2 * MARGIN) / content.width, (height - 2 * MARGIN) / content.height);
-    this.scale = Math.max(FARTHEST, readable && whole < SMALLEST ? READABLE : whole);
+    const across = (width - 2 * MARGIN) / content.width;
+    const whole = Math.min(1, across, (height - 2 * MARGIN) / content.height);
+    this.scale = Math.max(FARTHEST, readable && whole < SMALLEST ? Math.min(READABLE, Math.max(SMALLEST, across)) : whole);
     this.x = content.width / 2 - width / 2 / this.scale;
     const tall = content.height * this.scale > height - 2 * MARGIN;
     this.y = tall ? -MARGIN / this.scale : content.height / 2 - height / 2 / this.scale;
