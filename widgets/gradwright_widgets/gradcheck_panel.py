@@ -382,7 +382,7 @@ class GradCheckPanel(CheckPanel):
     >>> loss = gw.square(w).sum(name="loss")
     >>> panel = GradCheckPanel(g, loss=loss)
     >>> panel.check(wait=True)
-    <gradient check of 'loss' passed: 2 elements of 1 parameters, 2 nodes>
+    <gradient check of 'loss' passed: 2 elements of 1 parameter, 2 nodes>
     >>> panel.blamed, panel.curve("w", 1).analytic
     ([], -4.0)
     """
