@@ -305,21 +305,25 @@ def test_an_error_in_training_leaves_the_widgets_usable(graph, trainer, data):
     assert bench.frozen == ["w2"]
 
 
-def test_a_closed_or_forgotten_widget_costs_nothing(graph, trainer, data):
-    bench = Workbench(graph, trainer)
-    bench.append(0, {"loss": 1.0})
-    bench.append(1, {"loss": 1.0})
-    bench.close()
-    gone, paces = weakref.ref(bench), bench._paces
-    trainer.fit(data, progress=False)
-    assert bench.points("loss", "step") == ([], [])
-    assert not any(work.busy for work in bench._works)
+def no_timer_waits(paces):
     timers = [t for t in threading.enumerate() if isinstance(t, threading.Timer)]
     ours = [t for t in timers if getattr(t.function, "__self__", None) in paces]
     assert all(t.finished.is_set() for t in ours)
     for timer in ours:
         timer.join(10)  # cancelled, and on its way out
-    del bench, paces, timers, ours
+
+
+def test_a_closed_or_forgotten_widget_costs_nothing(graph, trainer, data):
+    bench = Workbench(graph, trainer)
+    bench.append(0, {"loss": 1.0})
+    bench.append(1, {"loss": 1.0})
+    bench.close()
+    gone = weakref.ref(bench)
+    trainer.fit(data, progress=False)
+    assert bench.points("loss", "step") == ([], [])
+    assert not any(work.busy for work in bench._works)
+    no_timer_waits(bench._paces)
+    del bench
     gc.collect()
     assert gone() is None
 

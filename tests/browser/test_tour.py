@@ -100,7 +100,8 @@ def test_the_tour(page, lab, screens):
     stepper = bench.locator(".gw-stepper")
     current = stepper.locator('.gw-step[data-stage="current"]')
     stepper.locator('[data-verb="reset"]').click()
-    current.wait_for()
+    first = stepper.locator('.gw-step[data-index="0"][data-stage="current"]')
+    first.wait_for()
     names = [current.get_attribute("title")]
     for verb in ("step", "step", "back"):
         stepper.locator(f'[data-verb="{verb}"]').click()
