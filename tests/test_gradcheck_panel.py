@@ -15,6 +15,7 @@ from gradwright.debug.report import VERDICTS
 from gradwright.errors import FeedError, GradientError, GradwrightError, GraphError
 from gradwright_widgets._check_rows import worst_elements
 from gradwright_widgets.gradcheck_panel import SAVED_CURVES, CheckPanel, GradCheckPanel
+from tests.panels import sent, wait_for
 
 EVIL = '<img src=x onerror="alert(1)">'
 
@@ -102,24 +103,9 @@ def opened(g: gw.Graph, feeds: Any = None, **options: Any) -> GradCheckPanel:
     return GradCheckPanel(g, loss=options.pop("loss", "loss"), feeds=feeds or {}, **options)
 
 
-def sent(panel: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    messages: list[Any] = []
-    monkeypatch.setattr(
-        panel, "send", lambda content, buffers=None: messages.append((content, buffers))
-    )
-    return messages
-
-
 def whole(panel: Any) -> dict[str, Any]:
     """Return what a new page is told."""
     return panel.new_view_messages()[0][0]
-
-
-def wait_for(question: Any) -> None:
-    end = time.monotonic() + 30
-    while not question():
-        assert time.monotonic() < end, "waited for 30 s"
-        time.sleep(0.001)
 
 
 def saved(page: str) -> dict[str, Any]:

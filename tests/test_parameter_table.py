@@ -19,6 +19,7 @@ from gradwright.errors import GraphError
 from gradwright.train.statistics import COLUMNS
 from gradwright_widgets import ParameterTable, Workbench, _measuring
 from gradwright_widgets.parameter_table import _closed_at_first, _fits
+from tests.panels import sent, wait_for
 
 EVIL = '<img src=x onerror="alert(1)">'
 
@@ -51,21 +52,6 @@ def sampled(trainer):
     watch = gw.ParameterStatistics(every=1)
     trainer.add_callback(watch)
     return watch
-
-
-def sent(widget, monkeypatch):
-    messages = []
-    monkeypatch.setattr(
-        widget, "send", lambda content, buffers=None: messages.append((content, buffers))
-    )
-    return messages
-
-
-def wait_for(question):
-    end = time.monotonic() + 30
-    while not question():
-        assert time.monotonic() < end, "waited for 30 s"
-        time.sleep(0.001)
 
 
 class Page:

@@ -31,6 +31,7 @@ from gradwright_widgets._reduction import (
 from gradwright_widgets._sheet import Sheet, literal, number_text
 from gradwright_widgets._slicing import SliceError, default_index, read_index
 from gradwright_widgets.tensor_view import TensorPanel, TensorView
+from tests.panels import sent
 
 EVIL = '<img src=x onerror="alert(1)">'
 F8 = real_part(np.dtype("f8"), "real")
@@ -41,14 +42,6 @@ entry = st.one_of(
     st.tuples(*[st.one_of(st.just(""), st.integers(-6, 6).map(str))] * 3).map(":".join),
     st.sampled_from(["...", "None", ":"]),
 )
-
-
-def sent(widget, monkeypatch):
-    messages = []
-    monkeypatch.setattr(
-        widget, "send", lambda content, buffers=None: messages.append((content, buffers))
-    )
-    return messages
 
 
 def looked_at(widget, monkeypatch):

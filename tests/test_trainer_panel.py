@@ -13,8 +13,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright_widgets import TrainerPanel
-
-PATIENCE = 30
+from tests.panels import PATIENCE, wait_for
 
 
 def data():
@@ -43,13 +42,6 @@ def numbers(trainer):
 
 def panel_of(trainer, rows=None, **options):
     return TrainerPanel(trainer, data() if rows is None else rows, batch_size=8, **options)
-
-
-def wait_for(question):
-    end = time.monotonic() + PATIENCE
-    while not question():
-        assert time.monotonic() < end, f"waited {PATIENCE} s"
-        time.sleep(0.001)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
 from gradwright_widgets._base import STATIC
 from gradwright_widgets._pace import CommandQueue, Pace
 from gradwright_widgets.graph_spec import category, graph_spec
+from tests.panels import sent, wait_for
 
 EVIL = '<img src=x onerror="alert(1)">'
 FRONTEND = Path(__file__).parents[1] / "widgets/frontend"
@@ -53,22 +54,6 @@ def data():
 @pytest.fixture
 def trainer(graph):
     return gw.Trainer(graph, "loss", optimizer=gw.optim.SGD(0.05))
-
-
-def sent(widget, monkeypatch):
-    """Collect the custom messages that a widget sends from now on."""
-    messages = []
-    monkeypatch.setattr(
-        widget, "send", lambda content, buffers=None: messages.append((content, buffers))
-    )
-    return messages
-
-
-def wait_for(question):
-    end = time.monotonic() + 30
-    while not question():
-        assert time.monotonic() < end, "waited for 30 s"
-        time.sleep(0.001)
 
 
 def int32(buffer):

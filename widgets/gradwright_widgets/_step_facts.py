@@ -10,9 +10,9 @@ from gradwright import Node, Stepper
 from gradwright.debug import Stop
 from gradwright.debug.frame import Frame
 from gradwright.errors import GradwrightError
-from gradwright.spec import spec_of
 
 from ._base import Message, int32
+from ._sheet import spec_text
 
 Array = np.ndarray[Any, Any]
 Row = list[Any]
@@ -103,11 +103,6 @@ def tensor_facts(label: str, array: Array) -> dict[str, Any]:
     elif array.size <= 6:
         facts["text"] = np.array2string(array, precision=4, separator=", ").replace("\n", "")
     return facts
-
-
-def spec_text(array: Array) -> str:
-    """Return ``f32[64, 10]`` for an array."""
-    return str(spec_of(array))
 
 
 def level_message(number: int, frame: Frame, end: int | None = None) -> Message:

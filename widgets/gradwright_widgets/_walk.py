@@ -20,6 +20,7 @@ from gradwright.spec import TensorSpec, is_floating
 from . import _step_facts as facts
 from ._bound import Feeds, feeds_text
 from ._pace import MESSAGES_PER_SECOND
+from ._sheet import spec_text
 from ._step_display import StepDisplay
 from ._twins import trained
 
@@ -321,7 +322,7 @@ def _scaled(held: Array, scale: float, name: str) -> Array:
         exact = np.asarray(held) * scale
         new = exact.astype(held.dtype)
     if held.dtype.kind in "iu" and not np.array_equal(new, np.trunc(exact)):
-        raise GraphError(f"{scale:g} times {name!r} does not fit into {facts.spec_text(held)}")
+        raise GraphError(f"{scale:g} times {name!r} does not fit into {spec_text(held)}")
     return new
 
 
@@ -333,7 +334,7 @@ def _put(held: Array, index: Any, value: Array, name: str) -> Array:
         new[index] = piece
     except (IndexError, ValueError, TypeError, OverflowError) as error:
         raise GraphError(
-            f"cannot change {name!r} there: {error}", need=f"an index into {facts.spec_text(held)}"
+            f"cannot change {name!r} there: {error}", need=f"an index into {spec_text(held)}"
         ) from None
     return new
 

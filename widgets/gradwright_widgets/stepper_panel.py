@@ -16,6 +16,7 @@ from . import _step_facts as facts
 from ._base import Message, handles
 from ._bound import Feeds, GraphWidget
 from ._recording import recording
+from ._sheet import spec_text
 from ._still import html_table
 from ._typed import parse_index, parse_number, parse_value
 from ._walk import Walk, names
@@ -259,7 +260,7 @@ class StepPanel(GraphWidget):
         for index, node in enumerate(frame.steps[: min(frame.position, _MOST_ROWS)]):
             array = frame.value(node.outputs[0])
             values = facts.span_text(facts.ranges(array))
-            rows.append([f"{index + 1}", node.name, node.op.name, facts.spec_text(array), values])
+            rows.append([f"{index + 1}", node.name, node.op.name, spec_text(array), values])
         if frame.position > len(rows):
             rows.append(["", f"and {frame.position - len(rows):,} more", "", "", ""])
         return html_table(["step", "node", "op", "result", "values"], rows) if rows else ""
