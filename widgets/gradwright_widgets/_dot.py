@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import graphviz
-
 from gradwright import Graph, Node
 
 from .graph_spec import drawn_nodes
@@ -93,5 +91,7 @@ def _label(node: Node) -> str:
 
 
 def _quoted(*rows: str) -> str:
+    import graphviz  # 10 ms, and only an export needs it
+
     text = "\\n".join(graphviz.escape(row.replace("\0", "\ufffd")) for row in rows)
     return str(graphviz.quoting.quote(graphviz.nohtml(text)))
