@@ -17,6 +17,7 @@ import pytest
 import safetensors as safetensors_library
 
 import gradwright as gw
+from gradwright.catalogue import load as load_catalogue
 from gradwright.errors import DTypeError, GraphError
 from gradwright.gradient import Pullback
 from gradwright.graph import Source
@@ -234,6 +235,7 @@ def test_a_branch_shared_by_two_ops_is_stored_once(path):
 
 # -- every op --------------------------------------------------------------------------------------
 
+load_catalogue()
 SAMPLED = sorted(n for n, c in OPS.items() if "/" not in n and not issubclass(c, Source | Pullback))
 
 

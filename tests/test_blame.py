@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.catalogue import load as load_catalogue
 from gradwright.debug.blame import LocalCheck
 from gradwright.gradient import Pullback, pull_back
 from gradwright.graph import Node, Source
@@ -301,6 +302,7 @@ def local(op: Op, xs: Any, ys: Any, sample: gw.Sample) -> LocalCheck:
     return check
 
 
+load_catalogue()
 CLASSES = [
     pytest.param(cls, id=op_name)
     for op_name, cls in OPS.items()

@@ -35,12 +35,14 @@ PACKAGES = {
 }
 ORDER = [
     *("errors", "dims", "spelling", "spec", "declare", "op", "graph", "listeners"),
-    *("ops", "init", "math", "linalg", "nn", "cnn", "loss", "random", "gradient", "control"),
+    *("ops", "init", "math", "linalg", "bitwise", "random", "nn", "cnn", "rnn", "loss"),
+    *("image", "audio", "signal", "training", "quant", "sequence", "strings"),
+    *("gradient", "control", "catalogue"),
     *("rewrite", "lowering", "device", "plan", "session", "tracing"),
     *("debug", "io", "data", "train", "peft", "align", "models"),
     "testing",
 ]
-DOORS = {"graph": {"session", "io"}}
+DOORS = {"graph": {"session", "io"}, "op": {"catalogue"}, "ops": {"catalogue"}}
 """Stage -> later stages that its methods may import when called."""
 CORE = {"numpy", "ml_dtypes"}
 THIRD_PARTY = {"io": {"safetensors"}, "train": {"tqdm"}}

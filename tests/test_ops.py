@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.catalogue import load as load_catalogue
 from gradwright.errors import DTypeError, GraphError
 from gradwright.gradient import Pullback
 from gradwright.graph import Source
 from gradwright.op import OPS
 from gradwright.testing import CLASS_CHECKS, SAMPLE_CHECKS, OpCheckError, check_op, samples
 
+load_catalogue()
 CLASSES = [
     pytest.param(cls, id=name)
     for name, cls in OPS.items()

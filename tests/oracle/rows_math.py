@@ -38,7 +38,7 @@ def compared(name: str) -> Row:
     return Row(name, binary(-1, 1, TIES, (ODD, ODD[::-1].copy()), mixed, *integers(2)))
 
 
-MATH: dict[str, Row] = {
+ROWS: dict[str, Row] = {
     "add": Row("add", binary(-2, 2, C2, *integers(2))),
     "sub": Row("sub", binary(-2, 2, C2, *integers(2))),
     "mul": Row("mul", binary(-2, 2, C2, (normal(3), ints(-3, 3, 2, 1)), *integers(2))),
@@ -198,7 +198,7 @@ def _vector_norm(t: Any, x: Any, axis: Any = None, keepdims: bool = False, ord: 
     return t.linalg.vector_norm(x, ord, axis, keepdims)
 
 
-MATH["norm"] = Row(
+ROWS["norm"] = Row(
     _vector_norm,
     [
         (normal(3, 4), {}),

@@ -325,4 +325,4 @@ OPTIM: dict[str, Row] = {
     ),
 }
 
-NN = {**ACTIVATIONS, **LAYERS, **CNN, **LOSSES, **OPTIM}
+ROWS = {**ACTIVATIONS, **LAYERS, **CNN, **LOSSES, **OPTIM}

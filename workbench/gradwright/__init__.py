@@ -1,8 +1,26 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from . import cnn, init, linalg, loss, math, nn, random
+from . import (
+    audio,
+    bitwise,
+    cnn,
+    image,
+    init,
+    linalg,
+    loss,
+    math,
+    nn,
+    ops,
+    quant,
+    random,
+    rnn,
+    sequence,
+    signal,
+    strings,
+    training,
+)
 from .control import cond
 from .debug import Stepper, gradient_check
 from .gradient import gradients
@@ -21,7 +39,7 @@ from .op import (
     attr,
     register,
 )
-from .ops import missing, namespace
+from .ops import loaded, surface
 from .session import Session
 from .spec import Dim, TensorSpec
 from .train import (
@@ -65,11 +83,14 @@ __all__ = [
     "Values",
     "WeightSite",
     "attr",
+    "audio",
+    "bitwise",
     "clone",
     "cnn",
     "cond",
     "gradient_check",
     "gradients",
+    "image",
     "init",
     "inspect",
     "linalg",
@@ -80,19 +101,23 @@ __all__ = [
     "math",
     "metrics",
     "nn",
+    "ops",
     "optim",
+    "quant",
     "random",
     "register",
+    "rnn",
     "save",
     "schedules",
+    "sequence",
+    "signal",
+    "strings",
+    "training",
 ]
 
 
-def __getattr__(name: str) -> NoReturn:
-    raise missing(__name__, name)
-
-
 # exp, concat, matmul ...: the ops of the namespaces that numpy has at its top level, too.
-_functions = namespace("base", "math", "linalg")
+_functions = loaded("base", "math", "linalg")
 globals().update(_functions)
 __all__ += list(_functions)
+__getattr__, __dir__ = surface(__name__, "base", "math", "linalg", also=__all__)

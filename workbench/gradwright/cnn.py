@@ -1,19 +1,12 @@
-"""``gw.cnn``: convolution and pooling of images; the functions of the ops in ``ops/``."""
+"""``gw.cnn``: convolution and pooling of images."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .ops import member, namespace
+from .ops import surface
 
 if TYPE_CHECKING:
     from .ops.signatures.cnn import *  # noqa: F403
 
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    return member(__name__, name, "cnn")
-
-
-def __dir__() -> list[str]:
-    return sorted(namespace("cnn"))
+__getattr__, __dir__ = surface(__name__, "cnn")

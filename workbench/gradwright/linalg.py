@@ -1,19 +1,12 @@
-"""``gw.linalg``: products of matrices; the functions of the ops in ``ops/``."""
+"""``gw.linalg``: products, factorisations and solutions of matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .ops import member, namespace
+from .ops import surface
 
 if TYPE_CHECKING:
     from .ops.signatures.linalg import *  # noqa: F403
 
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    return member(__name__, name, "linalg")
-
-
-def __dir__() -> list[str]:
-    return sorted(namespace("linalg"))
+__getattr__, __dir__ = surface(__name__, "linalg")

@@ -1,22 +1,15 @@
 """``gw.loss``: losses of (labels, predictions, weights=None, *, reduction=...).
 
-The functions are those of the ops in ``ops/``.
+The functions are those of the ops in its namespace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .ops import member, namespace
+from .ops import surface
 
 if TYPE_CHECKING:
     from .ops.signatures.loss import *  # noqa: F403
 
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    return member(__name__, name, "loss")
-
-
-def __dir__() -> list[str]:
-    return sorted(namespace("loss"))
+__getattr__, __dir__ = surface(__name__, "loss")

@@ -6,12 +6,11 @@ graph: a random stream, or variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .graph import Tensor
 from .op import function
-from .ops import member, namespace
+from .ops import surface
 from .ops.activation import Tanh
 from .ops.nn import Dropout
 from .ops.norm import BatchNorm
@@ -110,9 +109,4 @@ def batch_norm(
     return result
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
-    return member(__name__, name, "nn")
-
-
-def __dir__() -> list[str]:
-    return sorted({*namespace("nn"), "batch_norm", "dropout", "tanh"})
+__getattr__, __dir__ = surface(__name__, "nn", also=("batch_norm", "dropout", "tanh"))

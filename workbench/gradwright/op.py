@@ -120,6 +120,9 @@ def called(name: str) -> str:
     >>> called("relu"), called("unsqueeze"), called("nonsense")
     ('gw.nn.relu', 'gw.expand_dims', '')
     """
+    from .catalogue import load
+
+    load()
     public = {cls.name: cls for cls in OPS.values() if "/" not in cls.name and cls.namespace}
     close = meant(name, public)
     if not close:
@@ -130,6 +133,10 @@ def called(name: str) -> str:
 
 def find_op(name: str) -> type[Op]:
     """Return the op registered as ``name``; packages may offer more (``gradwright.ops``)."""
+    if name not in OPS:
+        from .catalogue import load
+
+        load()
     if name not in OPS:
         import importlib.metadata  # 24 ms, and only for ops of other packages
 

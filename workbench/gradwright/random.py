@@ -7,14 +7,19 @@ run: what comes out is a function of the session's seed, the run's step and the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from numpy.typing import DTypeLike
 
 from .errors import GraphError
 from .graph import Tensor, active_graph
 from .op import Op
+from .ops import surface
 from .ops.random import Bernoulli, Normal, TruncatedNormal, Uniform
 from .spec import AnyDim, Dim
+
+if TYPE_CHECKING:
+    from .ops.signatures.random import *  # noqa: F403
 
 
 def uniform(
@@ -121,3 +126,6 @@ def _draw(
     op = cls(shape=dims, dtype=dtype, stream=graph.next_stream(), **settings)
     y: Tensor = op(graph.rng, name=name)
     return y
+
+
+__getattr__, __dir__ = surface(__name__, "random")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..graph.methods import TensorMethods
@@ -57,6 +57,7 @@ __all__ = [
     "joining",
     "like",
     "linalg",
+    "loaded",
     "loss",
     "masking",
     "member",
@@ -75,11 +76,20 @@ __all__ = [
     "sorting",
     "special",
     "statistics",
+    "surface",
 ]
 
 
 def namespace(*names: str) -> Mapping[str, Callable[..., Any]]:
     """Return the functions of all ops in the namespaces, by short name."""
+    from ..catalogue import load
+
+    load(*names)
+    return loaded(*names)
+
+
+def loaded(*names: str) -> Mapping[str, Callable[..., Any]]:
+    """Return the functions of those ops in the namespaces that are defined by now."""
     return _functions(names, registry_revision())
 
 
@@ -92,10 +102,20 @@ def _functions(names: tuple[str, ...], revision: int) -> Mapping[str, Callable[.
 
 def member(module: str, name: str, *names: str) -> Callable[..., Any]:
     """Return a function of the namespaces as a member of the module that stands for them."""
-    found = namespace(*names).get(name)
-    if found is None:
+    found = loaded(*names).get(name) or (not name.startswith("_") and namespace(*names).get(name))
+    if not found:
         raise missing(module, name)
     return found
+
+
+def surface(
+    module: str, *names: str, also: Sequence[str] = ()
+) -> tuple[Callable[[str], Callable[..., Any]], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of the module that stands for some namespaces."""
+    return (
+        lambda name: member(module, name, *names),
+        lambda: sorted({*namespace(*names), *also}),
+    )
 
 
 def missing(module: str, name: str) -> AttributeError:

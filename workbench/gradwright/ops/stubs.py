@@ -23,7 +23,11 @@ from ..op import OPS, Op, function
 from . import namespace
 
 PACKAGE = Path(__file__).parent.parent
-NAMESPACES = ("base", "cnn", "linalg", "loss", "math", "nn")
+NAMESPACES = (
+    *("base", "math", "linalg", "bitwise", "random"),
+    *("nn", "cnn", "rnn", "loss", "image", "audio", "signal"),
+    *("training", "quant", "sequence", "strings"),
+)
 WIDTH = 100
 IMPORTS: tuple[dict[str, list[str]], ...] = (
     {"collections.abc": ["Sequence"], "typing": ["Any"]},
@@ -70,7 +74,7 @@ def _file(title: str, parts: Iterable[str]) -> str:
         lines = [f"from {m} import {', '.join(names)}" for m, names in used.items() if names]
         groups += ["\n".join(lines)] if lines else []
     head = f'"""{title}; written by python -m gradwright.ops.stubs."""'
-    return "\n\n".join([head, *groups, body])
+    return "\n\n".join([head, *groups, body]) if body else head + "\n"
 
 
 def _stub(name: str, call: Callable[..., Any], *, method: bool = False) -> str:

@@ -35,7 +35,7 @@ def check_onnx(cls: type[Op]) -> None:
         re.fullmatch(r"[A-Z][A-Za-z0-9]*", rule.op_type) is not None,
         f"onnx: {rule.op_type!r} is not an ONNX operator name",
     )
-    need(1 <= rule.since <= 25, f"onnx: opset {rule.since} does not exist")
+    need(1 <= rule.since <= 28, f"onnx: opset {rule.since} does not exist")
     unknown = sorted(set(rule.rename) - set(cls.attrs))
     need(not unknown, f"onnx: rename speaks of unknown attributes {unknown}")
 

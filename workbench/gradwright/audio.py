@@ -1,0 +1,12 @@
+"""``gw.audio``: features, filters and synthesis of sound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .ops import surface
+
+if TYPE_CHECKING:
+    from .ops.signatures.audio import *  # noqa: F403
+
+__getattr__, __dir__ = surface(__name__, "audio")

@@ -1,0 +1,12 @@
+"""``gw.bitwise``: operations on the bits of integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .ops import surface
+
+if TYPE_CHECKING:
+    from .ops.signatures.bitwise import *  # noqa: F403
+
+__getattr__, __dir__ = surface(__name__, "bitwise")

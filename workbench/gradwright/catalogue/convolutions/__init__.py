@@ -1,0 +1,1 @@
+"""Convolution and pooling in one, two and three dimensions."""

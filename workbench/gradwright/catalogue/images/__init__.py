@@ -1,0 +1,1 @@
+"""Resizing, cropping, colour and geometry of images."""

@@ -1,0 +1,1 @@
+"""Losses beyond those of the core."""

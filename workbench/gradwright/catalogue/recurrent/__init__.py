@@ -1,0 +1,1 @@
+"""Recurrent layers, state-space models and linear recurrences."""

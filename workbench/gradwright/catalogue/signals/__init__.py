@@ -1,0 +1,1 @@
+"""Windows, Fourier transforms, and features of sound."""

@@ -1,0 +1,1 @@
+"""Functions of the namespace bitwise; written by python -m gradwright.ops.stubs."""

@@ -1,0 +1,1 @@
+"""Functions of the namespace image; written by python -m gradwright.ops.stubs."""

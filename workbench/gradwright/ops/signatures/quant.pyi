@@ -1,0 +1,1 @@
+"""Functions of the namespace quant; written by python -m gradwright.ops.stubs."""

@@ -1,0 +1,1 @@
+"""Functions of the namespace signal; written by python -m gradwright.ops.stubs."""

@@ -1,0 +1,12 @@
+"""``gw.rnn``: recurrent layers and their cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .ops import surface
+
+if TYPE_CHECKING:
+    from .ops.signatures.rnn import *  # noqa: F403
+
+__getattr__, __dir__ = surface(__name__, "rnn")

@@ -1,0 +1,12 @@
+"""``gw.training``: what optimizers do in one step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .ops import surface
+
+if TYPE_CHECKING:
+    from .ops.signatures.training import *  # noqa: F403
+
+__getattr__, __dir__ = surface(__name__, "training")
