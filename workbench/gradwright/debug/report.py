@@ -15,7 +15,7 @@ from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .findings import Finding, findings
 from .probe import ElementCheck
-from .table import Table
+from ..tables import Table
 
 Array = np.ndarray[Any, Any]
 VERDICTS = ("unchecked", "ok", "kink", "unclear", "fail")

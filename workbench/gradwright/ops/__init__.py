@@ -40,8 +40,11 @@ from . import (
     special,
     statistics,
 )
+from .describe import Entries, Entry, find, schema, table
 
 __all__ = [
+    "Entries",
+    "Entry",
     "activation",
     "attention",
     "choice",
@@ -52,6 +55,7 @@ __all__ = [
     "cross_entropy",
     "einsum",
     "elementwise",
+    "find",
     "functions",
     "index",
     "joining",
@@ -72,11 +76,13 @@ __all__ = [
     "reduce",
     "reshape",
     "scatter",
+    "schema",
     "slicing",
     "sorting",
     "special",
     "statistics",
     "surface",
+    "table",
 ]
 
 

@@ -148,3 +148,24 @@ SAMEDIFF: Mapping[str, Mapping[str, str]] = {
     ),
 }
 """SameDiff's namespace -> its name for an op -> our name for it."""
+
+SHARED: Mapping[str, str] = {
+    "diag_part": "diag_part and diagPart are two spellings of one name",
+    "full": "create allocates an array of a shape, which in a graph needs values: zeros by default",
+    "left_shift": "bitShift and leftShift both shift towards higher bits",
+    "matmul": "mmul, batchMmul and matmul are one product whose leading axes are a batch",
+    "max": "reduceMax is max over axes",
+    "maximum": "scalarMax is the elementwise maximum with a number, which broadcasts",
+    "min": "reduceMin is min over axes",
+    "minimum": "scalarMin is the elementwise minimum with a number, which broadcasts",
+    "mod": "floorMod, mod and scalarFloorMod all take the sign of the divisor",
+    "norm_max": "normmax and normMax are two spellings of one name",
+    "reshape": "reshapeNoCopy is reshape: whether a copy is made is the plan's affair",
+    "right_shift": "bitShiftRight and rightShift both shift towards lower bits",
+    "rotate_left": "bitRotl, bitShiftRotl and leftShiftCyclic rotate towards higher bits",
+    "rotate_right": "bitRotr, bitShiftRotr and rightShiftCyclic rotate towards lower bits",
+    "silu": "swish with beta 1 is silu",
+    "strided_slice": "createView picks by points and intervals; an array of a graph has no views",
+    "transpose": "permute is transpose with the axes given",
+}
+"""Our ops that several names of SameDiff mean, and why they are the same."""

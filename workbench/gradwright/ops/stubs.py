@@ -21,6 +21,7 @@ import numpy as np
 
 from ..op import OPS, Op, function
 from . import namespace
+from .describe import public_outputs
 
 PACKAGE = Path(__file__).parent.parent
 NAMESPACES = (
@@ -115,11 +116,13 @@ def _parameter(p: inspect.Parameter) -> str:
 
 def _returned(cls: type[Op]) -> str:
     """Return the type of the result, from the annotation of ``infer``."""
-    if cls.many:
-        return "tuple[Tensor, ...]"
-    count = str(inspect.signature(cls.infer).return_annotation).count("TensorSpec")
-    public = count if cls.n_public is None else cls.n_public
-    return "Tensor" if public <= 1 else f"tuple[{', '.join(['Tensor'] * public)}]"
+    match public_outputs(cls):
+        case None:
+            return "tuple[Tensor, ...]"
+        case 1:
+            return "Tensor"
+        case count:
+            return f"tuple[{', '.join(['Tensor'] * count)}]"
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,124 @@
+"""The catalogue as a whole: SameDiff's names, lookups, tables, the schema, loading on first use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradwright as gw
+from gradwright.errors import UnsupportedOpError
+from gradwright.op import OPS
+from gradwright.ops.samediff import SAMEDIFF, SHARED
+
+def shared() -> dict[str, set[str]]:
+    """Return our ops that stand for several names of SameDiff, with those names."""
+    names = defaultdict(set)
+    for theirs in SAMEDIFF.values():
+        for name, ours in theirs.items():
+            names[ours].add(name)
+    return {ours: found for ours, found in names.items() if len(found) > 1}
+
+
+@pytest.mark.parametrize("namespace", SAMEDIFF)
+def test_every_name_of_samediff_has_an_op(namespace: str) -> None:
+    gw.ops.table()
+    missing = {t: ours for t, ours in SAMEDIFF[namespace].items() if ours not in OPS}
+    assert not missing
+
+
+def test_the_list_is_whole() -> None:
+    counts = {namespace: len(names) for namespace, names in SAMEDIFF.items()}
+    assert counts == {
+        **{"base": 103, "math": 113, "nn": 103, "cnn": 27, "rnn": 7, "loss": 14, "image": 18},
+        **{"linalg": 20, "random": 7, "bitwise": 12, "audio": 13, "signal": 5, "training": 10},
+    }
+
+
+def test_names_that_share_an_op_are_few() -> None:
+    """At most 40 names of SameDiff lead to an op that has another name there already."""
+    assert shared().keys() == SHARED.keys()
+    assert sum(len(names) - 1 for names in shared().values()) <= 40
+
+
+def test_found_by_any_name() -> None:
+    for namespace, names in SAMEDIFF.items():
+        for theirs, ours in names.items():
+            if ours in OPS:
+                assert gw.ops.find(f"{namespace}.{theirs}").name == ours
+    assert gw.ops.find("gw.nn.relu").name == gw.ops.find("nn.relu").name == "relu"
+    assert gw.ops.find("base.max").name == "max"
+    assert gw.ops.find("math.max").name == "maximum"
+    assert gw.ops.find("LayerNormalization").name == "layer_norm"
+
+
+def test_a_name_that_is_none() -> None:
+    with pytest.raises(UnsupportedOpError, match=r"did you mean gw\.nn\.softmax"):
+        gw.ops.find("sofmax")
+    with pytest.raises(UnsupportedOpError, match=r"no op goes by the name 'nn\.frobnicate'"):
+        gw.ops.find("nn.frobnicate")
+    with pytest.raises(UnsupportedOpError, match="one of audio, base"):
+        gw.ops.table("nonsense")
+
+
+def test_every_entry_can_be_called_by_its_name() -> None:
+    for entry in gw.ops.table():
+        found: Any = gw
+        if entry.op.namespace == "control":
+            continue  # made by functions that trace their arguments
+        for part in entry.call.split(".")[1:]:
+            found = getattr(found, part)
+        assert callable(found), entry.call
+
+
+def test_search() -> None:
+    found = gw.ops.table("cnn").search("Max pooling")
+    assert "gw.cnn.max_pool2d" in [entry.call for entry in found]
+    assert all("gw.cnn." in entry.call for entry in found)
+    assert not gw.ops.table().search("no such words anywhere")
+
+
+def test_tables_are_text_and_html() -> None:
+    few = gw.ops.table("bitwise")
+    assert str(few).splitlines()[0].split()[-2:] == ["ONNX", "SameDiff"]
+        *["function", "what", "it", "computes", "ONNX", "SameDiff"]
+    ]
+    assert few._repr_html_().startswith("<table>")
+    assert "<script" not in gw.ops.table()._repr_html_()
+
+
+def test_schema_is_neutral_json(tmp_path: Path) -> None:
+    path = tmp_path / "ops.json"
+    found = gw.ops.schema(path)
+    assert json.loads(path.read_text("utf-8")) == found
+    kinds = {"int", "float", "bool", "string", "null", "dim", "list", "dtype", "op", "graph"}
+    for op in found["ops"]:
+        assert op["summary"].endswith("."), op["name"]
+        assert op["kind"] in ("primitive", "composite")
+        assert op["outputs"] is None or op["outputs"] >= 1
+        for attribute in op["attributes"]:
+            assert set(attribute["types"]) <= kinds, (op["name"], attribute)
+            assert attribute["required"] != ("default" in attribute)
+    relu = next(op for op in found["ops"] if op["name"] == "relu")
+    assert relu["onnx"]["op_type"] == "Relu"
+    assert relu["samediff"] == ["nn.relu"]
+
+
+def test_families_load_when_they_are_needed() -> None:
+    code = """
+import sys
+import gradwright as gw
+loaded = lambda: sorted(m for m in sys.modules if m.startswith("gradwright.catalogue."))
+assert not loaded(), loaded()
+gw.nn.relu, gw.exp, gw.cnn.conv2d
+assert not loaded(), loaded()
+gw.bitwise.bitwise_and
+assert loaded() and not any("images" in m for m in loaded()), loaded()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert not done.returncode, done.stderr

@@ -1,0 +1,290 @@
+"""What there is to know of every op: found by any of its names, listed, and written as JSON."""
+
+from __future__ import annotations
+
+import functools
+import html
+import inspect
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedOpError
+from ..op import OPS, REQUIRED, Attr, Op, called
+from ..spec import dtype_name
+from ..tables import Table
+from .samediff import SAMEDIFF
+
+HIDDEN = ("", "gradient", "inner")
+"""Namespaces of ops that only the engine makes."""
+TOP = ("base", "math", "linalg")
+"""Namespaces whose functions stand at the top level, ``gw.exp``."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One op as its declaration tells it.
+
+    >>> import gradwright as gw
+    >>> entry = gw.ops.find("maxPooling2d")
+    >>> entry.call, entry.onnx, entry.samediff
+    ('gw.cnn.max_pool2d', 'MaxPool', ('cnn.maxPooling2d',))
+    """
+
+    op: type[Op]
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.op.name
+
+    @property
+    def call(self) -> str:
+        """The public function, ``gw.nn.relu``."""
+        short = self.name.rpartition("/")[2]
+        return f"gw.{short}" if self.op.namespace in TOP else f"gw.{self.op.namespace}.{short}"
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the documentation."""
+        return inspect.cleandoc(self.op.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+
+    @property
+    def formula(self) -> str:
+        """First paragraph after the summary."""
+        return inspect.cleandoc(self.op.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
+
+    @property
+    def onnx(self) -> str:
+        """ONNX operator that is this op, or ""."""
+        return self.op.onnx.op_type if self.op.onnx else ""
+
+    @property
+    def samediff(self) -> tuple[str, ...]:
+        """SameDiff's names for it, with their namespaces."""
+        return _theirs().get(self.name, ())
+
+    def schema(self) -> dict[str, Any]:
+        """Return the descriptor as plain JSON values."""
+        rule = self.op.onnx
+        return {
+            "name": self.name,
+            "namespace": self.op.namespace,
+            "version": self.op.version,
+            "kind": "composite" if self.op.is_composite() else "primitive",
+            "summary": self.summary,
+            "doc": inspect.cleandoc(self.op.__doc__ or ""),
+            "inputs": [_input(p) for p in self.op.inputs],
+            "outputs": public_outputs(self.op),
+            "attributes": [_attribute(k, a) for k, a in self.op.attrs.items()],
+            "onnx": rule
+            and {
+                "op_type": rule.op_type,
+                "domain": rule.domain,
+                "since": rule.since,
+                "attributes": dict(rule.rename),
+            },
+            "samediff": list(self.samediff),
+        }
+
+    def __repr__(self) -> str:
+        also = [self.onnx and f"ONNX {self.onnx}", *(f"SameDiff {n}" for n in self.samediff)]
+        names = ", ".join(filter(None, also))
+        return f"{self.call}: {self.summary}" + (f" ({names})" if names else "")
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html.escape(self.call)}</code> {html.escape(self.summary)}"
+
+
+class Entries(Sequence[Entry]):
+    """Ops in order of namespace and name; prints as a table, and can be searched.
+
+    >>> import gradwright as gw
+    >>> [entry.call for entry in gw.ops.table("loss").search("cross entropy sparse")]
+    ['gw.loss.sparse_softmax_cross_entropy']
+    """
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = tuple(entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, item: Any) -> Any:
+        found = self._entries[item]
+        return Entries(found) if isinstance(item, slice) else found
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def search(self, text: str) -> Entries:
+        """Return the ops in whose names, in any spelling, or documentation all words occur."""
+        words = re.sub(r"[_\W]+", " ", text).lower().split()
+        return Entries([e for e in self if all(w in _haystack(e.op) for w in words)])
+
+    def _table(self) -> Table:
+        rows = [
+            [e.call, e.summary, e.onnx, ", ".join(n.partition(".")[2] for n in e.samediff)]
+            for e in self
+        ]
+        return Table(["function", "what it computes", "ONNX", "SameDiff"], rows)
+
+    def __repr__(self) -> str:
+        return str(self._table())
+
+    def _repr_html_(self) -> str:
+        return self._table()._repr_html_()
+
+
+def table(namespace: str = "") -> Entries:
+    """Return all public ops, or those of a namespace.
+
+    >>> import gradwright as gw
+    >>> print(gw.ops.table("bitwise")[0].call)
+    gw.bitwise.bitwise_and
+    """
+    from ..catalogue import load
+
+    load(*([namespace] if namespace else []))
+    public = [c for c in OPS.values() if c.namespace not in HIDDEN and "/" not in c.name]
+    chosen = [c for c in public if namespace in ("", c.namespace)]
+    if not chosen:
+        spaces = ", ".join(sorted({c.namespace for c in public}))
+        raise UnsupportedOpError(f"there is no namespace {namespace!r}", need=f"one of {spaces}")
+    return Entries([Entry(c) for c in sorted(chosen, key=lambda c: (c.namespace, c.name))])
+
+
+def find(name: str) -> Entry:
+    """Return an op by any name it goes by: ours, SameDiff's, or ONNX's.
+
+    A namespace may stand before it, ``gw.nn.relu`` or ``math.max``; where SameDiff means different
+    ops by one name in two namespaces, it has to. Raises UnsupportedOpError for a name that is none.
+
+    >>> import gradwright as gw
+    >>> gw.ops.find("maxPooling2d").call, gw.ops.find("math.max").call, gw.ops.find("MatMul").call
+    ('gw.cnn.max_pool2d', 'gw.maximum', 'gw.matmul')
+    """
+    from ..catalogue import load
+
+    load()
+    if name in OPS:
+        return Entry(OPS[name])
+    space, _, short = name.removeprefix("gw.").rpartition(".")
+    theirs = [t[short] for s, t in SAMEDIFF.items() if short in t and space in ("", s)]
+    if short in OPS and space in ("", OPS[short].namespace):
+        theirs.insert(0, short)
+    theirs += [c.name for c in OPS.values() if c.onnx and c.onnx.op_type == name]
+    for found in theirs:
+        if found in OPS:
+            return Entry(OPS[found])
+    close = called(short)
+    hint = f"did you mean {close}?" if close else "gw.ops.table().search('...') looks in the texts"
+    raise UnsupportedOpError(f"no op goes by the name {name!r}", hint=hint)
+
+
+def schema(path: str | Path | None = None) -> dict[str, Any]:
+    """Return every public op's descriptor as language-neutral JSON values; write them to a file.
+
+    Per op: name, namespace, version, kind, documentation, inputs, number of public outputs (null
+    where it varies), attributes with types, defaults and choices, ONNX operator, SameDiff's names.
+
+    >>> import gradwright as gw
+    >>> relu = next(op for op in gw.ops.schema()["ops"] if op["name"] == "leaky_relu")
+    >>> relu["attributes"][0]["name"], relu["attributes"][0]["types"], relu["onnx"]["op_type"]
+    ('negative_slope', ['float'], 'LeakyRelu')
+    """
+    found = {"format": "gradwright-ops", "version": 1, "ops": [e.schema() for e in table()]}
+    if path is not None:
+        Path(path).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return found
+
+
+def public_outputs(cls: type[Op]) -> int | None:
+    """Return how many outputs an op shows; None where its inputs or attributes decide."""
+    if cls.many:
+        return None
+    if cls.n_public is not None:
+        return cls.n_public
+    returned = str(inspect.signature(cls.infer).return_annotation)
+    return None if "..." in returned else max(1, returned.count("TensorSpec"))
+
+
+@functools.cache
+def _theirs() -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for space, names in SAMEDIFF.items():
+        for theirs, ours in names.items():
+            found.setdefault(ours, []).append(f"{space}.{theirs}")
+    return {k: tuple(v) for k, v in found.items()}
+
+
+@functools.cache
+def _haystack(cls: type[Op]) -> str:
+    entry = Entry(cls)
+    text = " ".join([entry.call, entry.onnx, *entry.samediff, cls.__doc__ or ""])
+    return re.sub(r"[_\W]+", " ", text).lower() + " " + text.lower()
+
+
+_NEUTRAL = {
+    "int": ["int"],
+    "float": ["float"],
+    "bool": ["bool"],
+    "str": ["string"],
+    "None": ["null"],
+    "AnyDim": ["int", "dim"],
+    "Axis": ["int", "list", "null"],
+    "np.dtype": ["dtype"],
+    "tuple": ["list"],
+    "Item": ["list"],
+    "Op": ["op"],
+    "SubGraph": ["graph"],
+}
+"""How a type is called where no Python is known; ``dim`` is a name or arithmetic on names."""
+
+
+def _types(declared: str) -> list[str]:
+    while "[" in declared:
+        declared = re.sub(r"\[[^\[\]]*\]", "", declared)
+    found = [_NEUTRAL.get(option.strip(), ["any"]) for option in declared.split("|")]
+    return list(dict.fromkeys(kind for kinds in found for kind in kinds))
+
+
+def _attribute(name: str, declared: Attr) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": name,
+        "types": _types(declared.type),
+        "required": declared.default is REQUIRED,
+        "doc": declared.doc,
+    }
+    if declared.default is not REQUIRED:
+        found["default"] = _plain(declared.default)
+    if declared.choices:
+        found["choices"] = [_plain(c) for c in declared.choices]
+    return found
+
+
+def _input(parameter: inspect.Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "optional": parameter.default is None,
+        "variadic": parameter.kind is parameter.VAR_POSITIONAL,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute as JSON has it; what JSON lacks is written as text."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if np.isfinite(value) else str(value)
+        case tuple():
+            return [_plain(v) for v in value]
+        case np.dtype():
+            return dtype_name(value)
+    return str(value)
