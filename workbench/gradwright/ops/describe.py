@@ -69,6 +69,12 @@ class Entry:
         """SameDiff's names for it, with their namespaces."""
         return _theirs().get(self.name, ())
 
+    @functools.cached_property
+    def text(self) -> str:
+        """All that can be searched for, in small letters: as written, and as separate words."""
+        text = " ".join([self.call, self.onnx, *self.samediff, self.op.__doc__ or ""]).lower()
+        return text + " " + re.sub(r"[_\W]+", " ", text)
+
     def schema(self) -> dict[str, Any]:
         """Return the descriptor as plain JSON values."""
         rule = self.op.onnx
@@ -125,7 +131,7 @@ class Entries(Sequence[Entry]):
     def search(self, text: str) -> Entries:
         """Return the ops in whose names, in any spelling, or documentation all words occur."""
         words = re.sub(r"[_\W]+", " ", text).lower().split()
-        return Entries([e for e in self if all(w in _haystack(e.op) for w in words)])
+        return Entries([e for e in self if all(w in e.text for w in words)])
 
     def _table(self) -> Table:
         rows = [
@@ -221,13 +227,6 @@ def _theirs() -> dict[str, tuple[str, ...]]:
         for theirs, ours in names.items():
             found.setdefault(ours, []).append(f"{space}.{theirs}")
     return {k: tuple(v) for k, v in found.items()}
-
-
-@functools.cache
-def _haystack(cls: type[Op]) -> str:
-    entry = Entry(cls)
-    text = " ".join([entry.call, entry.onnx, *entry.samediff, cls.__doc__ or ""])
-    return re.sub(r"[_\W]+", " ", text).lower() + " " + text.lower()
 
 
 _NEUTRAL = {
