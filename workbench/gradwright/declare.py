@@ -142,12 +142,21 @@ class WeightSite:
 
 @dataclass(frozen=True)
 class OnnxRule:
-    """The ONNX operator that an op maps to, since which opset, and how attributes are renamed."""
+    """The ONNX operator that an op maps to one to one, both ways.
+
+    ``since`` is the first opset that gives it this meaning; ``rename`` maps attributes to ONNX's
+    names for them. ``inputs`` are attributes that ONNX takes as further inputs, in order, and
+    ``fixed`` are attributes of ONNX that tell apart two ops of one operator. ``defaults`` are
+    ONNX's defaults where they are not the op's.
+    """
 
     op_type: str
     since: int
     rename: Mapping[str, str] = field(default_factory=dict)
     domain: str = ""
+    inputs: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Zero(enum.Enum):

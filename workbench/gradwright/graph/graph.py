@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..containers import ContainerSpec
 from ..errors import DTypeError, GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
 from ..op import Op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, known_spec, promote
@@ -70,10 +71,19 @@ class Graph(NodeTable):
     # -- sources ---------------------------------------------------------------------------------
 
     def placeholder(
-        self, name: str, shape: Sequence[AnyDim | str | None], dtype: Any = "float32"
+        self,
+        name: str,
+        shape: Sequence[AnyDim | str | None] | ContainerSpec,
+        dtype: Any = "float32",
     ) -> Tensor:
-        """Declare a value fed at each run; ``None`` is a size known then, ``"B"`` a named one."""
+        """Declare a value fed at each run; ``None`` is a size known then, ``"B"`` a named one.
+
+        A :class:`~gradwright.SequenceSpec` in place of the shape declares a list of tensors, an
+        :class:`~gradwright.OptionalSpec` one that may be None.
+        """
         check_name(name)
+        if isinstance(shape, ContainerSpec):
+            return self._source(Placeholder(), name, shape)
         dims: list[AnyDim] = []
         for axis, d in enumerate(shape):
             if d is None:
@@ -360,8 +370,11 @@ class Graph(NodeTable):
         self._check_free(node.op, name)
         self._check_idle()
         stale, old = self._stale.pop(name, None), node.name
-        nodes = self._nodes.items()
-        self._nodes = {name if n is node else k: n for k, n in nodes if n is not stale}
+        if stale is None and next(reversed(self._nodes)) == old:  # the last one keeps its place
+            self._nodes[name] = self._nodes.pop(old)
+        else:
+            nodes = self._nodes.items()
+            self._nodes = {name if n is node else k: n for k, n in nodes if n is not stale}
         node.name, node.named = name, True
         if old in self.values:
             self.values.rename(old, name)

@@ -77,10 +77,11 @@ class Plan:
             part.segment.run(env, None if observe is None else observe(part.segment.program))
             if part.end == len(self.order):
                 return
-            key = tuple(known_spec(env[t]).key() for t in part.dynamic)
+            found = {t: part.met(env[t]) for t in part.dynamic}
+            key = tuple(spec.key() for spec in found.values())
             following = part.tails.get(key)
             if following is None:
-                known = {**part.known, **{t: known_spec(env[t]) for t in part.dynamic}}
+                known = {**part.known, **found}
                 sizes = {**part.sizes, **bind_dims({t: env[t].shape for t in part.dynamic})}
                 following = part.tails[key] = self._compile(part.end, known, sizes)
                 if len(part.tails) > MAX_TAILS:
@@ -100,6 +101,7 @@ class Plan:
         program = Program(is_lowered, self.training)
         end = len(self.order)
         dynamic: list[Tensor] = []
+        by_value = False
 
         def number(t: Tensor) -> int:
             if t not in program.numbers:
@@ -122,7 +124,7 @@ class Plan:
                 if i < len(specs) and _lacks_value(specs[i]) and (t := node.inputs[i]) is not None
             ]
             if unknown:
-                end, dynamic = position, unknown
+                end, dynamic, by_value = position, unknown, True
                 break
             outs = self._infer(node, op, specs, sizes)
             ins = [None if t is None else number(t) for t in node.inputs]
@@ -143,7 +145,7 @@ class Plan:
         for t in program.outputs:
             number(t)
         rewrite(program, self.skip)
-        return _Part(Segment(program, device), end, dynamic, known, sizes)
+        return _Part(Segment(program, device), end, dynamic, by_value, known, sizes)
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:
@@ -198,12 +200,21 @@ class _Part:
         segment: Segment,
         end: int,
         dynamic: Sequence[Tensor],
+        by_value: bool,
         known: dict[Tensor, TensorSpec],
         sizes: dict[str, int],
     ) -> None:
         self.segment, self.end, self.dynamic = segment, end, list(dynamic)
+        self.by_value = by_value
+        """Whether it ends since values decide what follows, be they large or floating."""
         self.known, self.sizes = known, sizes
         self.tails: collections.OrderedDict[Any, _Part] = collections.OrderedDict()
+
+    def met(self, array: Array) -> TensorSpec:
+        """Return the spec of an array that decides what follows."""
+        if self.by_value:
+            return TensorSpec(array.shape, array.dtype, array.copy())
+        return known_spec(array)
 
 
 class Memory:
