@@ -29,8 +29,10 @@ from tests.archives import Halves, Holder, Mode, assert_same, forge_document, me
 DTYPES = [
     *FLOATS,
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    *("complex64", "complex128", "bool"),
+    *("int4", "uint4", "int2", "uint2", "complex64", "complex128", "bool"),
 ]
+BITS = {name: int(name[-1]) for name in DTYPES if name[-4:] in ("int2", "int4")}
+BITS |= {"float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
 SHAPES = [(), (0,), (3, 0, 2), (1,), (5, 7)]
 
 
@@ -44,8 +46,8 @@ def random_bits(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> 
     if name == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     kind = dtype(name)
-    data = rng.bytes(math.prod(shape) * kind.itemsize)
-    return np.frombuffer(data, kind).reshape(shape)
+    data = np.frombuffer(rng.bytes(math.prod(shape) * kind.itemsize), np.uint8)
+    return (data & (1 << BITS.get(name, 8)) - 1).view(kind).reshape(shape)
 
 
 # -- round trips -----------------------------------------------------------------------------------
@@ -354,6 +356,10 @@ def test_members_are_what_the_safetensors_library_reads(path, rng):
         "bfloat16": "BF16",
         "float8_e4m3fn": "F8_E4M3",
         "float8_e5m2": "F8_E5M2",
+        "float8_e4m3fnuz": "F8_E4M3FNUZ",
+        "float8_e5m2fnuz": "F8_E5M2FNUZ",
+        "float8_e8m0fnu": "F8_E8M0",
+        **dict.fromkeys(BITS, "U8"),
     }
     assert read.keys() == arrays.keys()
     for name, tensor in read.items():
@@ -367,6 +373,7 @@ def test_members_are_what_the_safetensors_library_reads(path, rng):
             assert tensor["dtype"] == codes.get(name, short)
     header = json.loads(data[8 : 8 + struct.unpack("<Q", data[:8])[0]])
     assert header["__metadata__"]["complex"] == "complex64\ncomplex128"
+    assert header["__metadata__"]["narrow"].split("\n") == [f"{n} {n}" for n in arrays if n in BITS]
 
 
 @pytest.mark.parametrize("mapped", [False, True])

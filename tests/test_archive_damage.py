@@ -228,6 +228,7 @@ def test_a_missing_state_names_those_that_are_there(path):
 # -- arrays ----------------------------------------------------------------------------------------
 
 F4 = {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}
+U1 = {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]}
 
 
 @pytest.mark.parametrize(
@@ -251,6 +252,10 @@ F4 = {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}
         (safetensors({"w": F4, "__metadata__": {"complex": "v"}}, bytes(12)), "no tensor 'v'"),
         (safetensors({"w": F4, "__metadata__": {"complex": "w"}}, bytes(12)), "unknown dtype"),
         (safetensors({"w": F4, "__metadata__": []}, bytes(12)), "is a list"),
+        (safetensors({"w": U1, "__metadata__": {"narrow": "int4 v"}}, bytes(3)), "no tensor 'v'"),
+        (safetensors({"w": F4, "__metadata__": {"narrow": "int4 w"}}, bytes(12)), "unknown dtype"),
+        (safetensors({"w": U1, "__metadata__": {"narrow": "int3 w"}}, bytes(3)), "unknown dtype"),
+        (safetensors({"w": U1, "__metadata__": {"narrow": "int4 w"}}, b"\1\2\x10"), "int4s"),
         (
             safetensors({"w": {"dtype": "BOOL", "shape": [1], "data_offsets": [0, 1]}}, b"\2"),
             "bools",

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 import gradwright as gw
 from gradwright.errors import DTypeError, ShapeError
-from gradwright.spec import Dim, TensorSpec, broadcast, differ, dtype, dtype_name, promote
+from gradwright.spec import (
+    Dim,
+    TensorSpec,
+    broadcast,
+    differ,
+    dtype,
+    dtype_name,
+    is_floating,
+    kind,
+    promote,
+)
 
 # -- dimensions ------------------------------------------------------------------------------------
 
@@ -140,6 +150,26 @@ def test_float8_meets_only_itself_and_what_is_no_float():
     for other in ("float8_e5m2", "float16", "float64"):
         with pytest.raises(DTypeError, match=r"have no common dtype[\s\S]*gw.cast"):
             promote(f8, dtype(other))
+
+
+def test_narrow_ints_meet_only_themselves_and_what_is_no_int():
+    i4 = dtype("int4")
+    assert promote(i4, i4) == promote(dtype("bool"), i4) == i4
+    assert promote(i4, dtype("float16")) == dtype("float16")
+    for other in ("uint4", "int2", "int8", "uint64"):
+        with pytest.raises(DTypeError, match=r"have no common dtype[\s\S]*gw.cast"):
+            promote(i4, dtype(other))
+
+
+def test_narrow_dtypes_have_kinds_and_short_names():
+    shorts = {
+        "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "float8_e4m3fnuz": "f8e4m3fnuz",
+        "float8_e5m2fnuz": "f8e5m2fnuz", "float8_e8m0fnu": "f8e8m0", "float6_e2m3fn": "f6e2m3",
+        "float6_e3m2fn": "f6e3m2", "float4_e2m1fn": "f4e2m1", "int4": "i4", "uint2": "u2",
+    }  # fmt: skip
+    for name, short in shorts.items():
+        assert str(TensorSpec((2,), name)) == f"{short}[2]" and kind(dtype(name)) == short[0]
+    assert not is_floating(dtype("float8_e8m0fnu")) and is_floating(dtype("float4_e2m1fn"))
 
 
 def test_unknown_dtypes_are_refused():

@@ -298,7 +298,7 @@ def test_histogram_bars_are_those_of_numpy():
 DTYPES = (
     *("bool", "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64"),
     *("complex64", "complex128", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn),
-    ml_dtypes.float8_e5m2,
+    *(ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn, ml_dtypes.int4, ml_dtypes.uint2),
 )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import weakref
 from typing import Any, Protocol
 
+import ml_dtypes
 import numpy as np
 
 from .errors import LoweringError
 from .lowering import load
-from .spec import TensorSpec
+from .spec import TensorSpec, kind
 
 Array = np.ndarray[Any, Any]
 ALIGN = 64
@@ -80,7 +81,9 @@ class Guard(Cpu):
         self._fences: dict[int, tuple[Array, weakref.ref[Array]]] = {}
 
     def empty(self, spec: TensorSpec) -> Array:
-        """Return a poisoned array between two fences."""
+        """Return a poisoned array between two fences; what holds references has none."""
+        if spec.by_reference:
+            return super().empty(spec)
         raw = aligned(spec.nbytes + 2 * self.FENCE)
         raw[:] = self.MARK
         array: Array = (
@@ -112,12 +115,13 @@ class Guard(Cpu):
 
 
 def _poison(array: Array) -> None:
-    if array.dtype.kind in "fcV":
+    what = kind(array.dtype)
+    if what in "fc":
         array[...] = np.nan
-    elif array.dtype.kind == "b":
+    elif what == "b":
         array.view(np.uint8)[...] = 1
     else:
-        array[...] = np.iinfo(array.dtype).max
+        array[...] = ml_dtypes.iinfo(array.dtype).max  # type: ignore[no-untyped-call]
 
 
 _devices: dict[str, Any] = {"cpu": Cpu, "guard": Guard}

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from .containers import ContainerSpec, contents, from_python, to_python
 from .device import open_device
-from .errors import DTypeError, FeedError, GraphError, LoweringError, ShapeError
+from .errors import DTypeError, FeedError, GradwrightError, GraphError, LoweringError, ShapeError
 from .graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update, coerce
 from .graph import read_only as as_read_only
 from .graph.expand import bind_dims
@@ -21,7 +22,7 @@ from .lowering import lowering_revision
 from .op import registry_revision, run_forward
 from .plan import Plan
 from .rewrite import Program
-from .spec import Dim, TensorSpec, spec_of
+from .spec import BOXED, Dim, TensorSpec, spec_of
 
 Array = np.ndarray[Any, Any]
 
@@ -226,7 +227,7 @@ class Session:
     ) -> Plan:
         key = (
             targets,
-            tuple((t, s.shape, s.dtype) for t, s in specs.items()),
+            tuple((t, s.shape, s if s.by_reference else s.dtype) for t, s in specs.items()),
             training,
             self.graph.revision,
             registry_revision(),
@@ -326,12 +327,21 @@ class Session:
         if isinstance(t.op, (Variable, Constant)) and t not in feeds:
             held = env.get(t)
             return as_read_only(self.values.array(t.name) if held is None else held)
+        if isinstance(t.spec, ContainerSpec):
+            return to_python(env[t])
         return env[t].copy() if t in feeds or isinstance(t.op, Rng) else env[t]
 
 
 def as_feed(t: Tensor, value: Any) -> Array:
     """Return a fed value as an array of the tensor's dtype, checked against its shape."""
     label = f"{t.kind} {t.name!r}"
+    if isinstance(t.spec, ContainerSpec):
+        try:
+            return from_python(value, t.spec, label)
+        except GradwrightError as error:
+            raise FeedError(
+                error.problem, need=error.need, facts=error.facts, hint=error.hint
+            ) from None
     try:
         array = np.asarray(value)
     except ValueError as error:  # rows of different lengths
@@ -367,16 +377,7 @@ def _compare(program: Program, reference: Mapping[Tensor, Array]) -> Callable[[i
         if t is None or t not in reference:
             return
         expected = reference[t]
-        close = array.shape == expected.shape and array.dtype == expected.dtype
-        if close and array.dtype.kind in "fcV":
-            wide = np.complex128 if array.dtype.kind == "c" else np.float64
-            a, b = array.astype(wide), expected.astype(wide)
-            tolerance = 200 * float(np.finfo(array.dtype).eps) if array.dtype.kind != "V" else 0.05
-            scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
-            close = bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
-        elif close:
-            close = bool(np.array_equal(array, expected))
-        if not close:
+        if not _is_close(array, expected):
             raise LoweringError(
                 f"plan and plain run differ at {t.node.op.name} {t.name!r}",
                 facts=[f"made at {t.node.where or 'no line'}", _difference(array, expected)],
@@ -386,8 +387,27 @@ def _compare(program: Program, reference: Mapping[Tensor, Array]) -> Callable[[i
     return observe
 
 
+def _is_close(array: Array, expected: Array) -> bool:
+    """Tell whether a plan's value is the reference's, up to the rounding of its dtype."""
+    if array.shape != expected.shape or array.dtype != expected.dtype:
+        return False
+    if array.dtype == BOXED:
+        mine, theirs = contents(array).items, contents(expected).items
+        return len(mine) == len(theirs) and all(map(_is_close, mine, theirs))
+    if array.dtype.kind not in "fcV":
+        return bool(np.array_equal(array, expected))
+    wide = np.complex128 if array.dtype.kind == "c" else np.float64
+    a, b = array.astype(wide), expected.astype(wide)
+    own = array.dtype.isbuiltin == 1  # bfloat16 and narrower are of ml_dtypes
+    tolerance = 200 * float(np.finfo(array.dtype).eps) if own else 0.05
+    scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
+
+
 def _difference(a: Array, b: Array) -> str:
-    if a.shape != b.shape or a.dtype != b.dtype:
+    if BOXED in (a.dtype, b.dtype):
+        return f"{a} against {b}"
+    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind == "T":
         return f"{a.dtype}{list(a.shape)} against {b.dtype}{list(b.shape)}"
     apart = np.abs(a.astype(np.complex128) - b.astype(np.complex128))
     where = np.unravel_index(int(np.nanargmax(apart)) if apart.size else 0, apart.shape)

@@ -24,13 +24,16 @@ from .dims import (
 from .errors import DTypeError
 
 __all__ = [
+    "BOXED",
     "FLOATS",
+    "NARROW",
     "SMALL",
     "AnyDim",
     "Dim",
     "Shape",
     "TensorSpec",
     "broadcast",
+    "content_of",
     "differ",
     "dtype",
     "dtype_name",
@@ -46,24 +49,38 @@ __all__ = [
     "substitute",
 ]
 
-FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+_NARROW_FLOATS = (
+    *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+)
+_NARROW_INTS = ("int4", "uint4", "int2", "uint2")
+FLOATS = ("float64", "float32", "float16", "bfloat16", *_NARROW_FLOATS)
 _DTYPES: dict[str, np.dtype[Any]] = {
-    **{name: np.dtype(name) for name in ("float64", "float32", "float16")},
+    **{name: np.dtype(name) for name in FLOATS[:3]},
     **{name: np.dtype(getattr(ml_dtypes, name)) for name in FLOATS[3:]},
     **{
         f"{sign}int{bits}": np.dtype(f"{sign}int{bits}")
         for sign in ("", "u")
         for bits in (8, 16, 32, 64)
     },
+    **{name: np.dtype(getattr(ml_dtypes, name)) for name in _NARROW_INTS},
     **{name: np.dtype(name) for name in ("complex64", "complex128", "bool")},
+    "str": np.dtypes.StringDType(),
 }
 _NAMES = {d: name for name, d in _DTYPES.items()}
-_SHORT = {"float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2", "bfloat16": "bf16", "bool": "bool"}
-_KINDS = {d: "f" if n in FLOATS else "b" if n == "bool" else d.kind for n, d in _DTYPES.items()}
+_SHORT = {n: "f" + n[5:].replace("_", "").removesuffix("fn") for n in _NARROW_FLOATS}
+_SHORT |= {"bfloat16": "bf16", "bool": "bool", "str": "str"}
+_KINDS = {d: "f" if n in FLOATS else "u" if n[0] == "u" else n[0] for n, d in _DTYPES.items()}
+BOXED = np.dtype(object)
+"""Dtype of a 0-d array that holds a sequence or an optional (see ``containers``)."""
+_KINDS[BOXED] = "o"
+_SCALE = _DTYPES["float8_e8m0fnu"]
+NARROW = frozenset(_DTYPES[name] for name in (*_NARROW_FLOATS, *_NARROW_INTS))
+"""Dtypes of at most 8 bits in which numbers are kept, not computed; each takes a byte here."""
 
 
 def dtype(name: DTypeLike) -> np.dtype[Any]:
-    """Return the numpy dtype called ``name``; bfloat16 and float8 come from ml_dtypes.
+    """Return the numpy dtype called ``name``; bfloat16 and those below 8 bits are ml_dtypes'.
 
     >>> from gradwright.spec import dtype
     >>> dtype("bfloat16").itemsize
@@ -82,17 +99,23 @@ def dtype(name: DTypeLike) -> np.dtype[Any]:
 
 def dtype_name(d: np.dtype[Any]) -> str:
     """Return the name that :func:`dtype` reads back."""
-    return _NAMES[d]
+    return _NAMES[d] if d in _NAMES else "container"
 
 
 def kind(d: np.dtype[Any]) -> str:
-    """Return ``f`` float, ``c`` complex, ``i`` signed, ``u`` unsigned, ``b`` bool."""
+    """Return ``f`` float, ``c`` complex, ``i`` signed, ``u`` unsigned, ``b`` bool, ``s`` text.
+
+    ``o`` is what holds a sequence or an optional.
+    """
     return _KINDS[d]
 
 
 def is_floating(d: np.dtype[Any]) -> bool:
-    """Tell whether gradients flow through tensors of this dtype (float or complex)."""
-    return _KINDS[d] in "fc"
+    """Tell whether gradients flow through tensors of this dtype (float or complex).
+
+    Through float8_e8m0fnu none can: it holds scales, powers of two without a sign or a zero.
+    """
+    return _KINDS[d] in "fc" and d != _SCALE
 
 
 @functools.cache
@@ -100,7 +123,8 @@ def promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of an operation on ``a`` and ``b``.
 
     The Array API's table, with float beating int (as in torch and JAX) so that an index never
-    widens a float32 graph, and bfloat16 with float16 meeting in float32. float8 does not promote.
+    widens a float32 graph, and bfloat16 with float16 meeting in float32. The narrow types, float8
+    and all below 8 bits, meet no other type of their kind.
 
     >>> from gradwright.spec import dtype, promote
     >>> promote(dtype("int64"), dtype("float32")).name, promote(dtype("bool"), dtype("int8")).name
@@ -109,6 +133,8 @@ def promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     if a == b:
         return a
     ka, kb = kind(a), kind(b)
+    if ka in "so" or kb in "so":
+        raise DTypeError(f"{dtype_name(a)} and {dtype_name(b)} have no common dtype")
     order = "buifc"
     if ka == "b" or kb == "b":
         return b if ka == "b" else a
@@ -121,7 +147,7 @@ def promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
             else "complex64"
         )
         return _DTYPES[wide]
-    if any(dtype_name(d).startswith("float8") for d in (a, b)):
+    if a in NARROW or b in NARROW:
         raise DTypeError(
             f"{dtype_name(a)} and {dtype_name(b)} have no common dtype", hint="gw.cast one of them"
         )
@@ -186,6 +212,16 @@ class TensorSpec:
         """Bytes of a dense array of this spec."""
         return self.size * self.dtype.itemsize
 
+    @property
+    def by_reference(self) -> bool:
+        """Whether values live outside a plan's arena: text, sequences, optionals."""
+        return self.dtype.kind in "TO"
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether gradients flow through values of this spec."""
+        return is_floating(self.dtype)
+
     def with_shape(self, shape: Sequence[AnyDim]) -> TensorSpec:
         """Return the spec with another shape."""
         return TensorSpec(shape, self.dtype)
@@ -227,11 +263,23 @@ SMALL = 64
 
 
 def spec_of(array: np.ndarray[Any, Any]) -> TensorSpec:
-    """Return the spec of an array."""
+    """Return the spec of an array; what a sequence or optional is, it says itself."""
+    if array.dtype.kind == "O":
+        held: TensorSpec = array[()].spec
+        return held
     return TensorSpec(array.shape, array.dtype)
 
 
 def known_spec(array: np.ndarray[Any, Any]) -> TensorSpec:
     """Return the spec of an array, with a copy of its value where that may decide shapes."""
+    if array.dtype.kind == "O":
+        return spec_of(array)
     may_decide = array.dtype.kind in "iu" and array.size <= SMALL
     return TensorSpec(array.shape, array.dtype, array.copy() if may_decide else None)
+
+
+def content_of(array: np.ndarray[Any, Any]) -> bytes:
+    """Return bytes that are equal for equal elements; a text array holds only where they lie."""
+    if array.dtype.kind == "T":
+        return repr(array.tolist()).encode("utf-8", "surrogatepass")
+    return array.tobytes()

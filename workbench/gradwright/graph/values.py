@@ -12,10 +12,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
-from ..spec import TensorSpec, dtype_name, kind
+from ..spec import TensorSpec, dtype, dtype_name, kind
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -26,11 +27,14 @@ Array = np.ndarray[Any, Any]
 def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
     """Return ``value`` as an array of ``spec``; converts to floats from floats and ints only."""
     array = np.asarray(value)
+    if kind(spec.dtype) == "s":
+        array = _text(array, spec, label)
     if array.dtype != spec.dtype:
         if array.dtype == object or array.dtype.kind in "SUmM":
             raise DTypeError(f"{label} cannot hold {array.dtype}", need=str(spec))
         allowed = {"b": "b", "i": "bui", "u": "bui", "f": "buif", "c": "buifc"}[kind(spec.dtype)]
-        came = "f" if array.dtype.kind == "V" else array.dtype.kind
+        foreign = array.dtype.isbuiltin == 2  # of ml_dtypes, which numpy calls V
+        came = kind(dtype(array.dtype)) if foreign else array.dtype.kind
         if came not in allowed:
             raise DTypeError(
                 f"{label} is {dtype_name(spec.dtype)} and cannot take {array.dtype}",
@@ -43,9 +47,18 @@ def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
     return array
 
 
+def _text(array: Array, spec: TensorSpec, label: str) -> Array:
+    """Return text of any kind that numpy has; a list of str comes as one of its widths."""
+    if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat):
+        return array.astype(spec.dtype)
+    if array.dtype.kind not in "UT" or getattr(array.dtype, "na_object", None) is not None:
+        raise DTypeError(f"{label} cannot hold {array.dtype}", need=f"text, {spec}")
+    return array.astype(spec.dtype, copy=False)
+
+
 def _cast(array: Array, target: np.dtype[Any], label: str) -> Array:
     if kind(target) in "iu" and array.size:
-        limits = np.iinfo(target)
+        limits = ml_dtypes.iinfo(target)  # type: ignore[no-untyped-call]
         if array.min() < limits.min or array.max() > limits.max:
             raise DTypeError(f"{label}: values do not fit into {dtype_name(target)}")
     return array.astype(target)

@@ -10,6 +10,8 @@ added within what that format allows:
 - The format has no complex128, and complex64 only lately. ``complex64[2, 3]`` is stored as
   ``F32[2, 3, 2]``, real and imaginary part side by side (``complex128`` as F64), and the entry
   ``complex`` of ``__metadata__`` lists the names of such tensors, one per line.
+- Numbers of 2, 4 and 6 bits take a byte each, as in memory, so that they can be mapped: stored as
+  U8, and listed in the entry ``narrow`` of ``__metadata__`` as lines such as ``int4 name``.
 - A folder ``values/`` holds the members ``00001-of-00003.safetensors`` and so on.
 """
 
@@ -25,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArchiveError, GraphError
+from ..spec import NARROW, dtype_name
 from ..spec import dtype as as_dtype
-from ..spec import dtype_name
 from .checked import expect, expect_fields, parse_json
 from .container import ALIGNMENT, Member, Reader, Writer
 
@@ -40,10 +42,13 @@ _CODES = {
     **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
     **{"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "bool": "BOOL"},
+    **{"float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ"},
+    **{"float8_e8m0fnu": "F8_E8M0"},
 }
 _DTYPES = {code: as_dtype(name) for name, code in _CODES.items()}
 _PAIRS = {"complex64": "F32", "complex128": "F64"}
 _COMPLEX = {code: as_dtype(name) for name, code in _PAIRS.items()}
+_BYTES = {dtype_name(d): d for d in NARROW if dtype_name(d) not in _CODES}
 _METADATA = "__metadata__"
 _FILLER = ":pad:"
 
@@ -101,15 +106,19 @@ def _header(arrays: Mapping[str, Array]) -> tuple[bytes, int]:
     """Return the header with its size in front, and the size of the whole member."""
     rows: dict[str, Any] = {}
     pairs = [_stored(n) for n, a in arrays.items() if a.dtype.kind == "c"]
-    if pairs:
-        rows[_METADATA] = {"complex": "\n".join(pairs)}
+    narrow = [
+        f"{d} {_stored(n)}" for n, a in arrays.items() if (d := dtype_name(a.dtype)) in _BYTES
+    ]
+    lists = {"complex": pairs, "narrow": narrow}
+    if pairs or narrow:
+        rows[_METADATA] = {key: "\n".join(lines) for key, lines in lists.items() if lines}
     position = 0
     for i, (name, array) in enumerate(arrays.items()):
         if filler := -position % ALIGNMENT:
             rows[f"{_FILLER}{i}"] = _place("U8", (filler,), position, filler)
             position += filler
         known = dtype_name(array.dtype)
-        code, tail = (_PAIRS[known], (2,)) if known in _PAIRS else (_CODES[known], ())
+        code, tail = (_PAIRS[known], (2,)) if known in _PAIRS else (_CODES.get(known, "U8"), ())
         rows[_stored(name)] = _place(code, (*array.shape, *tail), position, array.nbytes)
         position += array.nbytes
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
@@ -158,12 +167,22 @@ def read_entries(reader: Reader, member: Member) -> list[Entry]:
     if size > min(MAX_HEADER, member.size - 8):
         raise ArchiveError(f"the header has {size:,} bytes", where=where, need="less than the file")
     rows = parse_json(reader.read(member, 8, size), where)
-    complex_names = _complex_names(rows.pop(_METADATA, {}), where)
-    if unknown := sorted(complex_names - rows.keys()):
-        raise ArchiveError(f"no tensor {unknown[0][:60]!r}, which should be complex", where=where)
+    metadata = expect(rows.pop(_METADATA, {}), dict, _METADATA, where)
+    complex_names = set(_lines(metadata, "complex", where))
+    narrow = {
+        n: d for d, _, n in (line.partition(" ") for line in _lines(metadata, "narrow", where))
+    }
+    for names, what in ((complex_names, "complex"), (narrow.keys(), "narrow")):
+        if unknown := sorted(names - rows.keys()):
+            raise ArchiveError(
+                f"no tensor {unknown[0][:60]!r}, which should be {what}", where=where
+            )
     entries = []
     for name, row in rows.items():
-        entries.append(_entry(name, row, 8 + size, name in complex_names, where))
+        read = _COMPLEX if name in complex_names else _DTYPES
+        if name in narrow:
+            read = {"U8": _BYTES[narrow[name]]} if narrow[name] in _BYTES else {}
+        entries.append(_entry(name, row, 8 + size, read, where))
     entries.sort(key=lambda e: e.start)
     position = 8 + size
     for entry in entries:
@@ -175,18 +194,19 @@ def read_entries(reader: Reader, member: Member) -> list[Entry]:
     return entries
 
 
-def _complex_names(metadata: Any, where: str) -> set[str]:
-    expect(metadata, dict, _METADATA, where)
-    return set(expect(metadata.get("complex", ""), str, "complex", where).splitlines())
+def _lines(metadata: dict[str, Any], key: str, where: str) -> list[str]:
+    return expect(metadata.get(key, ""), str, key, where).splitlines()
 
 
-def _entry(name: str, row: Any, base: int, is_complex: bool, where: str) -> Entry:
+def _entry(
+    name: str, row: Any, base: int, dtypes: Mapping[str, np.dtype[Any]], where: str
+) -> Entry:
     what = f"the row of {name[:60]!r}"
     expect_fields(row, ("dtype", "shape", "data_offsets"), (), what, where)
     code = expect(row["dtype"], str, "dtype", where)
     shape = tuple(_sizes(row["shape"], f"the shape of {name[:60]!r}", where))
     offsets = _sizes(row["data_offsets"], f"data_offsets of {name[:60]!r}", where)
-    dtype = (_COMPLEX if is_complex else _DTYPES).get(code)
+    dtype, is_complex = dtypes.get(code), dtypes is _COMPLEX
     if dtype is None or (is_complex and shape[-1:] != (2,)):
         raise ArchiveError(f"{name[:60]!r} has the unknown dtype {code[:20]!r}", where=where)
     if is_complex:
@@ -233,10 +253,22 @@ def read_tensors(reader: Reader, folder: str, mapped: bool) -> dict[str, Array]:
         else:
             made = _read(reader, member, entries)
         for name, array in made.items():
-            if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
-                raise ArchiveError(f"{name[:60]!r} is no array of bools", where=member.name)
+            if not _is_valid(array):
+                what = dtype_name(array.dtype)
+                raise ArchiveError(f"{name[:60]!r} is no array of {what}s", where=member.name)
         arrays.update(made)
     return arrays
+
+
+def _is_valid(array: Array) -> bool:
+    """Tell whether each byte of an array of bools or narrow numbers stands for one of them."""
+    if array.dtype == bool:
+        return bool(array.view(np.uint8).max(initial=0) <= 1)
+    if dtype_name(array.dtype) not in _BYTES:
+        return True
+    written = np.arange(256, dtype=np.uint8).view(array.dtype).astype(np.float32)
+    known = written.astype(array.dtype).view(np.uint8) == np.arange(256)
+    return bool(known[array.view(np.uint8)].all())
 
 
 def _read(reader: Reader, member: Member, entries: Sequence[Entry]) -> dict[str, Array]:

@@ -5,28 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, differ, dtype, is_floating, normalize_axes, normalize_axis
 
+_POWERS = dtype("float8_e8m0fnu")
+_SATURATED = frozenset(
+    map(dtype, ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"))
+)
+
 
 class Cast(Op):
-    """Convert the elements to another dtype; float to int rounds toward zero.
+    """Convert the elements to another dtype; float to int rounds toward zero, to float to nearest.
 
-    y = dtype(x)
+    y = dtype(x). An integer that does not fit loses its higher bits, a float becomes infinite; to
+    float8, ``saturate`` (ONNX Cast-25) gives the largest number instead, also for infinities.
+    float8_e8m0fnu holds powers of two: ``round_mode`` says which one is taken.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> g.output({}, gw.cast(g.constant([-1.5, 2.5]), "int32"))["cast"].tolist()
-    [-1, 2]
+    >>> x = g.constant([-1.5, 2.5, 1000.0])
+    >>> g.output({}, gw.cast(x, "int32", name="y"))["y"].tolist()
+    [-1, 2, 1000]
+    >>> g.output({}, gw.cast(x, "float8_e4m3fn", name="z"))["z"].tolist()
+    [-1.5, 2.5, 448.0]
     """
 
     namespace = "base"
     value_rule = True
     is_method = True
     dtype: np.dtype[Any] = attr(doc="Dtype of the result.")
+    saturate: bool = attr(True, doc="Whether float8 takes its largest number for larger ones.")
+    round_mode: str = attr(
+        "up", doc="Power of two for float8_e8m0fnu.", choices=("up", "down", "nearest")
+    )
     onnx = OnnxRule("Cast", since=13, rename={"dtype": "to"})
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -38,6 +53,11 @@ class Cast(Op):
         if x.dtype.kind == "c" and self.dtype.kind != "c":
             x = x.real
         with np.errstate(invalid="ignore", over="ignore"):
+            if self.dtype == _POWERS:
+                return _power_of_two(x, self.saturate, self.round_mode)
+            if self.saturate and self.dtype in _SATURATED and x.dtype != self.dtype:
+                top = float(ml_dtypes.finfo(self.dtype).max)  # type: ignore[no-untyped-call]
+                x = np.clip(x.astype(np.result_type(x.dtype, np.float32)), -top, top)
             return x.astype(self.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -50,6 +70,22 @@ class Cast(Op):
         yield Sample((x.astype(np.float32),), {"dtype": dtype("float64")}, smooth=False)
         yield Sample((x * 3,), {"dtype": dtype("int32")})
         yield Sample((x,), {"dtype": dtype("bfloat16")}, smooth=False)
+        wide = np.array([0.0, -1e9, 1e9, 3.0, np.nan, np.inf])
+        yield Sample((wide,), {"dtype": dtype("float8_e5m2fnuz")}, smooth=False)
+        yield Sample((wide,), {"dtype": dtype("float8_e8m0fnu"), "saturate": False}, smooth=False)
+        yield Sample((x * 3,), {"dtype": dtype("int4")})
+
+
+def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
+    """Return x as float8_e8m0fnu: the biased exponent k + 127 of 2ᵏ, 255 for what is no number.
+
+    Neither zero nor negative numbers exist: zero saturates to 2⁻¹²⁷, the rest is no number.
+    """
+    mantissa, exponent = np.frexp(x.astype(np.result_type(x.dtype, np.float32)))  # in [0.5, 1)
+    above = {"up": mantissa > 0.5, "down": False, "nearest": mantissa >= 0.75}[mode]
+    k = np.where(x == 0, -1 << 20, np.where(np.isinf(x), 1 << 20, exponent - 1 + above))
+    lost = np.isnan(x) | (x < 0) | ((not saturate) & (np.abs(k) > 127))
+    return np.where(lost, 255, np.clip(k, -127, 127) + 127).astype(np.uint8).view(_POWERS)
 
 
 class Transpose(Op):
