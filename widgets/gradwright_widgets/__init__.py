@@ -3,6 +3,7 @@
 from .gradcheck_panel import GradCheckPanel
 from .graph_view import GraphView
 from .live_plot import LivePlot
+from .op_reference import OpReference
 from .parameter_table import ParameterTable
 from .stepper_panel import StepperPanel
 from .tensor_view import TensorView
@@ -13,6 +14,7 @@ __all__ = [
     "GradCheckPanel",
     "GraphView",
     "LivePlot",
+    "OpReference",
     "ParameterTable",
     "StepperPanel",
     "TensorView",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedOpError
-from ..op import OPS, REQUIRED, Attr, Op, called
+from ..op import OPS, REQUIRED, Attr, Op, called, function
 from ..spec import dtype_name
 from ..tables import Table
 from .samediff import SAMEDIFF
@@ -50,14 +50,20 @@ class Entry:
         return f"gw.{short}" if self.op.namespace in TOP else f"gw.{self.op.namespace}.{short}"
 
     @property
-    def summary(self) -> str:
-        """First sentence of the documentation."""
-        return inspect.cleandoc(self.op.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+    def signature(self) -> str:
+        """The public function with its parameters, ``gw.nn.relu(x)``."""
+        shown = [p.replace(annotation=p.empty) for p in _parameters(self.op)]
+        return f"{self.call}{inspect.Signature(shown)}"
 
     @property
-    def formula(self) -> str:
-        """First paragraph after the summary."""
-        return inspect.cleandoc(self.op.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
+    def doc(self) -> str:
+        """The documentation, without indentation."""
+        return inspect.cleandoc(self.op.__doc__ or "")
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the documentation."""
+        return self.doc.partition("\n\n")[0].replace("\n", " ")
 
     @property
     def onnx(self) -> str:
@@ -72,7 +78,7 @@ class Entry:
     @functools.cached_property
     def text(self) -> str:
         """All that can be searched for, in small letters: as written, and as separate words."""
-        text = " ".join([self.call, self.onnx, *self.samediff, self.op.__doc__ or ""]).lower()
+        text = " ".join([self.call, self.onnx, *self.samediff, self.doc]).lower()
         return text + " " + re.sub(r"[_\W]+", " ", text)
 
     def schema(self) -> dict[str, Any]:
@@ -84,7 +90,7 @@ class Entry:
             "version": self.op.version,
             "kind": "composite" if self.op.is_composite() else "primitive",
             "summary": self.summary,
-            "doc": inspect.cleandoc(self.op.__doc__ or ""),
+            "doc": self.doc,
             "inputs": [_input(p) for p in self.op.inputs],
             "outputs": public_outputs(self.op),
             "attributes": [_attribute(k, a) for k, a in self.op.attrs.items()],
@@ -208,6 +214,10 @@ def schema(path: str | Path | None = None) -> dict[str, Any]:
     if path is not None:
         Path(path).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return found
+
+
+def _parameters(cls: type[Op]) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(function(cls)).parameters.values() if p.name != "name"]
 
 
 def public_outputs(cls: type[Op]) -> int | None:
