@@ -77,6 +77,11 @@ def test_every_entry_can_be_called_by_its_name() -> None:
         assert callable(found), entry.call
 
 
+def test_every_op_has_an_example() -> None:
+    silent = [e.call for e in gw.ops.table() if ">>> " not in e.doc and e.op.namespace != "control"]
+    assert not silent
+
+
 def test_search() -> None:
     found = gw.ops.table("cnn").search("Max pooling")
     assert "gw.cnn.max_pool2d" in [entry.call for entry in found]

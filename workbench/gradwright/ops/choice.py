@@ -48,6 +48,12 @@ class Minimum(_Binary):
     """Smaller of two tensors, element by element; equal ones share the gradient.
 
     y = min(a, b)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.minimum(g.constant([1.0, 5.0]), 3.0)
+    >>> g.output({}, y)["minimum"].tolist()
+    [1.0, 3.0]
     """
 
     ufunc = np.minimum
@@ -86,6 +92,7 @@ class Where(Op):
     """
 
     namespace = "math"
+    by_reference = "s"
     onnx = OnnxRule("Where", since=16)
 
     def infer(self, condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:

@@ -37,6 +37,12 @@ class Less(_Comparison):
     """Whether a is smaller than b.
 
     y = a < b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.less(g.constant([1, 3]), 2)
+    >>> g.output({}, y)["less"].tolist()
+    [True, False]
     """
 
     ufunc = np.less
@@ -47,6 +53,12 @@ class LessEqual(_Comparison):
     """Whether a is at most b.
 
     y = a ≤ b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.less_equal(g.constant([2, 3]), 2)
+    >>> g.output({}, y)["less_equal"].tolist()
+    [True, False]
     """
 
     ufunc = np.less_equal
@@ -57,6 +69,12 @@ class Greater(_Comparison):
     """Whether a is larger than b.
 
     y = a > b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.greater(g.constant([1, 3]), 2)
+    >>> g.output({}, y)["greater"].tolist()
+    [False, True]
     """
 
     ufunc = np.greater
@@ -67,6 +85,12 @@ class GreaterEqual(_Comparison):
     """Whether a is at least b.
 
     y = a ≥ b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.greater_equal(g.constant([1, 2]), 2)
+    >>> g.output({}, y)["greater_equal"].tolist()
+    [False, True]
     """
 
     ufunc = np.greater_equal
@@ -77,10 +101,17 @@ class Equal(_Comparison):
     """Whether a equals b.
 
     y = a = b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.equal(g.constant([1, 2]), g.constant([1, 3]))
+    >>> g.output({}, y)["equal"].tolist()
+    [True, False]
     """
 
     ufunc = np.equal
-    accepts = "buifc"
+    accepts = "buifcs"
+    by_reference = "s"
     onnx = OnnxRule("Equal", since=13)
 
 
@@ -88,10 +119,17 @@ class NotEqual(_Comparison):
     """Whether a differs from b.
 
     y = a ≠ b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.not_equal(g.constant([1, 2]), g.constant([1, 3]))
+    >>> g.output({}, y)["not_equal"].tolist()
+    [False, True]
     """
 
     ufunc = np.not_equal
-    accepts = "buifc"
+    accepts = "buifcs"
+    by_reference = "s"
 
 
 class _Logic(_Binary):
@@ -113,6 +151,12 @@ class LogicalAnd(_Logic):
     """Whether both hold.
 
     y = a ∧ b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.logical_and(g.constant([True, True]), g.constant([True, False]))
+    >>> g.output({}, y)["logical_and"].tolist()
+    [True, False]
     """
 
     ufunc = np.logical_and
@@ -123,6 +167,12 @@ class LogicalOr(_Logic):
     """Whether at least one holds.
 
     y = a ∨ b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.logical_or(g.constant([False, False]), g.constant([True, False]))
+    >>> g.output({}, y)["logical_or"].tolist()
+    [True, False]
     """
 
     ufunc = np.logical_or
@@ -133,6 +183,12 @@ class LogicalXor(_Logic):
     """Whether exactly one holds.
 
     y = a ⊕ b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.logical_xor(g.constant([True, True]), g.constant([True, False]))
+    >>> g.output({}, y)["logical_xor"].tolist()
+    [False, True]
     """
 
     ufunc = np.logical_xor
@@ -143,6 +199,12 @@ class LogicalNot(_Unary):
     """Whether it does not hold.
 
     y = ¬x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.logical_not(g.constant([True, False]))
+    >>> g.output({}, y)["logical_not"].tolist()
+    [False, True]
     """
 
     ufunc = np.logical_not
@@ -175,6 +237,12 @@ class IsNan(_Test):
     """Whether an element is not a number.
 
     y = x ≠ x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.is_nan(g.constant([1.0, float('nan')]))
+    >>> g.output({}, y)["is_nan"].tolist()
+    [False, True]
     """
 
     ufunc = np.isnan
@@ -185,6 +253,12 @@ class IsInf(_Test):
     """Whether an element is infinite.
 
     y = |x| = ∞
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.is_inf(g.constant([1.0, float('inf')]))
+    >>> g.output({}, y)["is_inf"].tolist()
+    [False, True]
     """
 
     ufunc = np.isinf
@@ -195,6 +269,12 @@ class IsFinite(_Test):
     """Whether an element is neither infinite nor NaN.
 
     y = |x| < ∞
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.is_finite(g.constant([1.0, float('inf')]))
+    >>> g.output({}, y)["is_finite"].tolist()
+    [True, False]
     """
 
     ufunc = np.isfinite
@@ -213,6 +293,12 @@ class Floor(_Step):
     """Largest whole number that is not above.
 
     y = ⌊x⌋
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.floor(g.constant([-2.0, 0.5]))
+    >>> g.output({}, y)["floor"].tolist()
+    [-2.0, 0.0]
     """
 
     ufunc = np.floor
@@ -223,6 +309,12 @@ class Ceil(_Step):
     """Smallest whole number that is not below.
 
     y = ⌈x⌉
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.ceil(g.constant([-2.0, 0.5]))
+    >>> g.output({}, y)["ceil"].tolist()
+    [-2.0, 1.0]
     """
 
     ufunc = np.ceil
@@ -248,6 +340,12 @@ class FloorDiv(_Binary):
     """Quotient rounded towards −∞; steps have no gradient.
 
     y = ⌊a / b⌋
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.floor_div(g.constant([7, -7]), 2)
+    >>> g.output({}, y)["floor_div"].tolist()
+    [3, -4]
     """
 
     ufunc = np.floor_divide
@@ -284,6 +382,12 @@ class Sign(_Step):
     """Sign: −1, 0 or 1; of a complex tensor, the number of modulus 1 in its direction, or 0.
 
     y = x / |x|
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.sign(g.constant([-2.0, 0.0, 3.0]))
+    >>> g.output({}, y)["sign"].tolist()
+    [-1.0, 0.0, 1.0]
     """
 
     ufunc = np.sign

@@ -18,6 +18,12 @@ class Imag(Op):
     """Imaginary part of a complex tensor.
 
     y = Im x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.imag(gw.complex(g.constant([1.0]), g.constant([2.0])))
+    >>> g.output({}, y)["imag"].tolist()
+    [2.0]
     """
 
     namespace = "math"

@@ -130,6 +130,12 @@ class Linspace(Op):
     """``num`` numbers at equal distances from ``start`` to ``stop``.
 
     yᵢ = start + i·(stop − start)/(num − 1)
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.linspace(0.0, 1.0, 3)
+    >>> g.output({}, y)["linspace"].tolist()
+    [0.0, 0.5, 1.0]
     """
 
     namespace = "base"
@@ -162,6 +168,12 @@ class Eye(Op):
     """Matrix with ones on a diagonal and zeros elsewhere.
 
     y[i, j] = [j − i = k]
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.eye(2)
+    >>> g.output({}, y)["eye"].tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
 
     namespace = "base"
@@ -315,6 +327,12 @@ class Triu(_Triangle):
     """Upper triangle of the last two axes, zeros below.
 
     y[…, i, j] = x[…, i, j] if j − i ≥ k, else 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.triu(g.constant([[1, 2], [3, 4]]))
+    >>> g.output({}, y)["triu"].tolist()
+    [[1, 2], [0, 4]]
     """
 
     def forward(self, x: Any) -> Any:

@@ -310,6 +310,12 @@ class Dot(Op):
     """Product as by ``numpy.dot``: of vectors, of matrices, or over the last axis of ``a``.
 
     y[i…, j…, k] = Σₙ a[i…, n]·b[j…, n, k]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.dot(g.constant([1.0, 2.0]), g.constant([3.0, 4.0]))
+    >>> g.output({}, y)["dot"].tolist()
+    11.0
     """
 
     namespace = "linalg"
@@ -341,6 +347,12 @@ class Outer(Op):
     """All products of an element of ``a`` and one of ``b``, both read in row-major order.
 
     y[i, j] = a[i]·b[j]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.outer(g.constant([1.0, 2.0]), g.constant([3.0, 4.0]))
+    >>> g.output({}, y)["outer"].tolist()
+    [[3.0, 4.0], [6.0, 8.0]]
     """
 
     namespace = "linalg"

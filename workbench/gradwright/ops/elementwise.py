@@ -123,6 +123,12 @@ class Sub(_Binary):
     """Difference of two tensors.
 
     y = a − b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.sub(g.constant([1.0, 2.0]), 10.0)
+    >>> g.output({}, y)["sub"].tolist()
+    [-9.0, -8.0]
     """
 
     ufunc = np.subtract
@@ -139,6 +145,12 @@ class Mul(_Binary):
     """Product of two tensors, element by element.
 
     y = a·b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.mul(g.constant([1.0, 2.0]), 10.0)
+    >>> g.output({}, y)["mul"].tolist()
+    [10.0, 20.0]
     """
 
     ufunc = np.multiply
@@ -155,6 +167,12 @@ class Div(_Binary):
     """True quotient of two tensors; integers are divided as float32.
 
     y = a / b
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.div(g.constant([1.0, 3.0]), 2.0)
+    >>> g.output({}, y)["div"].tolist()
+    [0.5, 1.5]
     """
 
     ufunc = np.true_divide
@@ -180,6 +198,12 @@ class Neg(_Unary):
     """Negative.
 
     y = −x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.neg(g.constant([-2.0, 0.5]))
+    >>> g.output({}, y)["neg"].tolist()
+    [2.0, -0.5]
     """
 
     ufunc = np.negative
@@ -195,6 +219,12 @@ class Conj(_Unary):
     """Complex conjugate.
 
     y = Re x − i·Im x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.conj(gw.complex(g.constant([1.0]), g.constant([2.0])))
+    >>> g.output({}, y)["conj"].tolist()
+    [(1-2j)]
     """
 
     ufunc = np.conjugate
@@ -212,6 +242,12 @@ class Real(Op):
     """Real part of a complex tensor.
 
     y = Re x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.real(gw.complex(g.constant([1.0]), g.constant([2.0])))
+    >>> g.output({}, y)["real"].tolist()
+    [1.0]
     """
 
     namespace = "math"
@@ -246,6 +282,12 @@ class Abs(_Unary):
     """Absolute value; its gradient at 0 is 0. Of a complex tensor, the real modulus.
 
     y = |x|
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.abs(g.constant([-2.0, 0.5]))
+    >>> g.output({}, y)["abs"].tolist()
+    [2.0, 0.5]
     """
 
     ufunc = np.absolute
@@ -269,6 +311,12 @@ class Exp(Function):
     """Exponential.
 
     y = eˣ
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.exp(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["exp"].round(3))
+    [1.    2.718]
     """
 
     ufunc = np.exp
@@ -282,6 +330,12 @@ class Log(Function):
     """Natural logarithm.
 
     y = ln x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.log(g.constant([1.0, 10.0]))
+    >>> print(g.output({}, y)["log"].round(3))
+    [0.    2.303]
     """
 
     ufunc = np.log
@@ -296,6 +350,12 @@ class Sqrt(Function):
     """Square root.
 
     y = √x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.sqrt(g.constant([4.0, 9.0]))
+    >>> g.output({}, y)["sqrt"].tolist()
+    [2.0, 3.0]
     """
 
     ufunc = np.sqrt
@@ -310,6 +370,12 @@ class AddN(Op):
     """Sum of several tensors, in order.
 
     y = x₀ + x₁ + … + xₙ₋₁
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.add_n(g.constant([1.0]), g.constant([2.0]), g.constant([3.0]))
+    >>> g.output({}, y)["add_n"].tolist()
+    [6.0]
     """
 
     namespace = "math"
@@ -337,7 +403,8 @@ class AddN(Op):
 class _Same(_Unary):
     """The tensor itself."""
 
-    accepts = "buifc"
+    accepts = "buifcso"
+    by_reference = "so"
     namespace = "base"
     views = True
     value_rule = True
@@ -358,6 +425,12 @@ class Identity(_Same):
     """The tensor itself, as a node of its own.
 
     y = x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.identity(g.constant([1, 2]))
+    >>> g.output({}, y)["identity"].tolist()
+    [1, 2]
     """
 
     onnx = OnnxRule("Identity", since=16)

@@ -76,6 +76,12 @@ class SquaredDifference(_Binary):
     """Square of the difference of two tensors.
 
     y = (a − b)²
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.squared_difference(g.constant([1.0, 5.0]), g.constant([3.0, 3.0]))
+    >>> g.output({}, y)["squared_difference"].tolist()
+    [4.0, 4.0]
     """
 
     accepts = "uif"
@@ -92,6 +98,12 @@ class Square(Function):
     """Square.
 
     y = x²
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.square(g.constant([-2.0, 3.0]))
+    >>> g.output({}, y)["square"].tolist()
+    [4.0, 9.0]
     """
 
     ufunc = np.square
@@ -105,6 +117,12 @@ class Reciprocal(Function):
     """Reciprocal.
 
     y = 1 / x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.reciprocal(g.constant([2.0, 4.0]))
+    >>> g.output({}, y)["reciprocal"].tolist()
+    [0.5, 0.25]
     """
 
     ufunc = np.reciprocal
@@ -119,6 +137,12 @@ class Rsqrt(Function):
     """Reciprocal of the square root.
 
     y = 1 / √x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.rsqrt(g.constant([4.0, 16.0]))
+    >>> g.output({}, y)["rsqrt"].tolist()
+    [0.5, 0.25]
     """
 
     domain = (0.2, 3.0)
@@ -134,6 +158,12 @@ class Expm1(Function):
     """Exponential less one, precise near 0.
 
     y = eˣ − 1
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.expm1(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["expm1"].round(3))
+    [0.    1.718]
     """
 
     ufunc = np.expm1
@@ -146,6 +176,12 @@ class Log1p(Function):
     """Logarithm of one more, precise near 0.
 
     y = ln(1 + x)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.log1p(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["log1p"].round(3))
+    [0.    0.693]
     """
 
     ufunc = np.log1p
@@ -159,6 +195,12 @@ class Log2(Function):
     """Logarithm to base 2.
 
     y = log₂ x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.log2(g.constant([1.0, 8.0]))
+    >>> g.output({}, y)["log2"].tolist()
+    [0.0, 3.0]
     """
 
     ufunc = np.log2
@@ -172,6 +214,12 @@ class Log10(Function):
     """Logarithm to base 10.
 
     y = log₁₀ x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.log10(g.constant([1.0, 100.0]))
+    >>> print(g.output({}, y)["log10"].round(3))
+    [0. 2.]
     """
 
     ufunc = np.log10
@@ -185,6 +233,12 @@ class Sin(Function):
     """Sine.
 
     y = sin x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.sin(g.constant([0.0, 1.5708]))
+    >>> g.output({}, y)["sin"].tolist()
+    [0.0, 1.0]
     """
 
     ufunc = np.sin
@@ -198,6 +252,12 @@ class Cos(Function):
     """Cosine.
 
     y = cos x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.cos(g.constant([0.0, 3.14159]))
+    >>> g.output({}, y)["cos"].tolist()
+    [1.0, -1.0]
     """
 
     ufunc = np.cos
@@ -211,6 +271,12 @@ class Tan(Function):
     """Tangent.
 
     y = tan x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.tan(g.constant([0.0, 0.7854]))
+    >>> print(g.output({}, y)["tan"].round(3))
+    [0. 1.]
     """
 
     ufunc = np.tan
@@ -225,6 +291,12 @@ class Arcsin(Function):
     """Inverse sine.
 
     y = arcsin x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.arcsin(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["arcsin"].round(3))
+    [0.    1.571]
     """
 
     ufunc = np.arcsin
@@ -239,6 +311,12 @@ class Arccos(Function):
     """Inverse cosine.
 
     y = arccos x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.arccos(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["arccos"].round(3))
+    [1.571 0.   ]
     """
 
     ufunc = np.arccos
@@ -253,6 +331,12 @@ class Arctan(Function):
     """Inverse tangent.
 
     y = arctan x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.arctan(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["arctan"].round(3))
+    [0.    0.785]
     """
 
     ufunc = np.arctan
@@ -266,6 +350,12 @@ class Sinh(Function):
     """Hyperbolic sine.
 
     y = sinh x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.sinh(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["sinh"].round(3))
+    [0.    1.175]
     """
 
     ufunc = np.sinh
@@ -279,6 +369,12 @@ class Cosh(Function):
     """Hyperbolic cosine.
 
     y = cosh x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.cosh(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["cosh"].round(3))
+    [1.    1.543]
     """
 
     ufunc = np.cosh
@@ -292,6 +388,12 @@ class Arcsinh(Function):
     """Inverse hyperbolic sine.
 
     y = arsinh x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.arcsinh(g.constant([0.0, 1.0]))
+    >>> print(g.output({}, y)["arcsinh"].round(3))
+    [0.    0.881]
     """
 
     ufunc = np.arcsinh
@@ -305,6 +407,12 @@ class Arccosh(Function):
     """Inverse hyperbolic cosine.
 
     y = arcosh x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.arccosh(g.constant([1.0, 2.0]))
+    >>> print(g.output({}, y)["arccosh"].round(3))
+    [0.    1.317]
     """
 
     ufunc = np.arccosh
@@ -319,6 +427,12 @@ class Arctanh(Function):
     """Inverse hyperbolic tangent.
 
     y = artanh x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.arctanh(g.constant([0.0, 0.5]))
+    >>> print(g.output({}, y)["arctanh"].round(3))
+    [0.    0.549]
     """
 
     ufunc = np.arctanh
@@ -333,6 +447,12 @@ class Arctan2(_Binary):
     """Angle of the point (x, y), in (−π, π].
 
     z = arg(x + i·y)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.arctan2(g.constant([1.0, -1.0]), g.constant([1.0, -1.0]))
+    >>> print(g.output({}, y)["arctan2"].round(3))
+    [ 0.785 -2.356]
     """
 
     ufunc = np.arctan2

@@ -63,6 +63,7 @@ class Gather(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     value_rule = True
     axis: int = attr(0, doc="Axis of x to take from.")
     onnx = OnnxRule("Gather", since=13)
@@ -144,6 +145,12 @@ class IndexAdd(Op):
     """Add slices to those of ``x`` that ``indices`` name; repeated places add up.
 
     y = x,  y[…, indices[i], …] += updates[…, i, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.index_add(g.constant([0.0, 0.0]), g.constant([1, 1]), g.constant([2.0, 3.0]))
+    >>> g.output({}, y)["index_add"].tolist()
+    [0.0, 5.0]
     """
 
     namespace = "base"

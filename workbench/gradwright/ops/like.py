@@ -39,6 +39,12 @@ class ZerosLike(_Like):
     """Zeros of the input's shape and dtype.
 
     yᵢ = 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.zeros_like(g.constant([3.0, 4.0]))
+    >>> g.output({}, y)["zeros_like"].tolist()
+    [0.0, 0.0]
     """
 
 
@@ -46,6 +52,12 @@ class OnesLike(_Like):
     """Ones of the input's shape and dtype.
 
     yᵢ = 1
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.ones_like(g.constant([3.0, 4.0]))
+    >>> g.output({}, y)["ones_like"].tolist()
+    [1.0, 1.0]
     """
 
     fill = 1
@@ -70,6 +82,12 @@ class SumLike(Op):
     """Sum ``x`` over the axes along which ``like`` was broadcast to it: broadcasting undone.
 
     yᵢ = Σ over the broadcast axes of x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.sum_like(g.constant([[1.0, 2.0], [3.0, 4.0]]), g.constant([0.0, 0.0]))
+    >>> g.output({}, y)["sum_like"].tolist()
+    [4.0, 6.0]
     """
 
     namespace = "base"
@@ -119,6 +137,12 @@ class BroadcastLike(Op):
     """Broadcast ``x`` to the shape of ``like``.
 
     y = x, repeated along the axes that ``x`` lacks
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.broadcast_like(g.constant([1, 2]), g.constant([[0, 0], [0, 0]]))
+    >>> g.output({}, y)["broadcast_like"].tolist()
+    [[1, 2], [1, 2]]
     """
 
     namespace = "base"
@@ -154,6 +178,12 @@ class ReshapeLike(Op):
     """Give ``x`` the shape of ``like``; both have the same number of elements.
 
     y = x, read in row-major order
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.reshape_like(g.constant([1, 2, 3, 4]), g.constant([[0, 0], [0, 0]]))
+    >>> g.output({}, y)["reshape_like"].tolist()
+    [[1, 2], [3, 4]]
     """
 
     namespace = "base"
@@ -201,6 +231,7 @@ class ShapeOf(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     shape_only = (0,)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -224,9 +255,16 @@ class SizeOf(Op):
     """Number of elements, in all or along some axes, as a scalar.
 
     y = Π d over the axes
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.size_of(g.constant([[1, 2, 3]]))
+    >>> g.output({}, y)["size_of"].tolist()
+    3
     """
 
     namespace = "base"
+    by_reference = "s"
     shape_only = (0,)
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes that count; None counts all.")
     dtype: np.dtype[Any] = attr(dtype("int64"), doc="Dtype of the result.")

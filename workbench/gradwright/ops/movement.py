@@ -100,6 +100,7 @@ class Transpose(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     axes: tuple[int, ...] | None = attr(None, doc="New order of the axes; None reverses them.")
     onnx = OnnxRule("Transpose", since=13, rename={"axes": "perm"})
@@ -141,9 +142,16 @@ class Swapaxes(Op):
     """Exchange two axes.
 
     y[…, j, …, i, …] = x[…, i, …, j, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.swapaxes(g.constant([[1, 2], [3, 4]]), 0, 1)
+    >>> g.output({}, y)["swapaxes"].tolist()
+    [[1, 3], [2, 4]]
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     is_method = True
     axis1: int = attr(doc="One axis.")
@@ -175,9 +183,16 @@ class ExpandDims(Op):
     """Insert axes of size 1.
 
     y[…, 0, …] = x[…]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.expand_dims(g.constant([1, 2]), 0)
+    >>> g.output({}, y)["expand_dims"].tolist()
+    [[1, 2]]
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     is_method = True
     value_rule = True
@@ -217,9 +232,16 @@ class Squeeze(Op):
     """Drop axes of size 1.
 
     y[…] = x[…, 0, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.squeeze(g.constant([[1, 2]]))
+    >>> g.output({}, y)["squeeze"].tolist()
+    [1, 2]
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     is_method = True
     value_rule = True
@@ -261,9 +283,16 @@ class Flip(Op):
     """Reverse the order of the elements along axes.
 
     y[…, i, …] = x[…, n − 1 − i, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.flip(g.constant([1, 2, 3]))
+    >>> g.output({}, y)["flip"].tolist()
+    [3, 2, 1]
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     is_method = True
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes to reverse; None reverses all.")
@@ -301,6 +330,7 @@ class Roll(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     is_method = True
     shift: int | tuple[int, ...] = attr(doc="Places to shift by, per axis.")
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes; None rolls the flattened tensor.")

@@ -163,6 +163,12 @@ class Prod(_Reduction):
 
     Halves of the axis are multiplied with each other until one element is left, so that
     gradients of every order follow without a division.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.prod(g.constant([2.0, 3.0]))
+    >>> g.output({}, y)["prod"].tolist()
+    6.0
     """
 
     accepts = "buifc"
@@ -239,6 +245,12 @@ class Min(_Extreme):
     """Smallest element over axes; equal ones share the gradient.
 
     y = min x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.min(g.constant([3, 9, 5]))
+    >>> g.output({}, y)["min"].tolist()
+    3
     """
 
     chosen = np.minimum
@@ -266,6 +278,12 @@ class Argmax(_Place):
     """Place of the largest element; the first of equal ones.
 
     y = argmax x : i64
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.argmax(g.constant([3, 9, 5]))
+    >>> g.output({}, y)["argmax"].tolist()
+    1
     """
 
     onnx = OnnxRule("ArgMax", since=13)
@@ -278,6 +296,12 @@ class Argmin(_Place):
     """Place of the smallest element; the first of equal ones.
 
     y = argmin x : i64
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.argmin(g.constant([3, 9, 5]))
+    >>> g.output({}, y)["argmin"].tolist()
+    0
     """
 
     onnx = OnnxRule("ArgMin", since=13)
@@ -302,6 +326,12 @@ class AnyTrue(_Quantifier):
     """Whether at least one holds.
 
     y = ∃ x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.any(g.constant([True, False]))
+    >>> g.output({}, y)["any"].tolist()
+    True
     """
 
     name = "any"
@@ -314,6 +344,12 @@ class All(_Quantifier):
     """Whether all hold.
 
     y = ∀ x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.all(g.constant([True, False]))
+    >>> g.output({}, y)["all"].tolist()
+    False
     """
 
     def forward(self, x: Any) -> Any:
@@ -324,6 +360,12 @@ class CountNonzero(_Reduction):
     """Number of elements that are not 0.
 
     y = Σ [x ≠ 0] : i64
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.count_nonzero(g.constant([0, 5, 7]))
+    >>> g.output({}, y)["count_nonzero"].tolist()
+    2
     """
 
     accepts = "buifc"

@@ -86,6 +86,7 @@ class Reshape(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     value_rule = True
     needs_values = (1,)
@@ -123,9 +124,16 @@ class Flatten(Op):
     """Join neighbouring axes into one.
 
     y[…, i·n + j, …] = x[…, i, j, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.flatten(g.constant([[1, 2], [3, 4]]))
+    >>> g.output({}, y)["flatten"].tolist()
+    [1, 2, 3, 4]
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     is_method = True
     start_axis: int = attr(0, doc="First axis to join.")
@@ -169,6 +177,7 @@ class BroadcastTo(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     is_method = True
     needs_values = (1,)

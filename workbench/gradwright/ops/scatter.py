@@ -233,6 +233,12 @@ class ScatterUpdate(_Along, _Write):
     """Write elements along an axis, at the places that ``indices`` name; the last write counts.
 
     y = x,  y[indices[i, j], j] = updates[i, j] along axis 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.scatter_update(g.constant([1.0, 2.0]), g.constant([1]), g.constant([20.0]))
+    >>> g.output({}, y)["scatter_update"].tolist()
+    [1.0, 20.0]
     """
 
     onnx = OnnxRule("ScatterElements", since=18)
@@ -281,6 +287,13 @@ class ScatterNdAdd(_Nd, _Add):
     """Add slices at the coordinates that ``indices`` hold; repeated places add up.
 
     y = x,  y[indices[i, 0], …, indices[i, n − 1], …] += updates[i, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, indices = g.constant([1.0, 2.0]), g.constant([[0], [0]])
+    >>> y = gw.scatter_nd_add(x, indices, g.constant([10.0, 20.0]))
+    >>> g.output({}, y)["scatter_nd_add"].tolist()
+    [31.0, 2.0]
     """
 
     onnx = OnnxRule("ScatterND", since=18)

@@ -75,6 +75,12 @@ class Sort(_Order):
     """Elements in order.
 
     y₀ ≤ y₁ ≤ …, or ≥ if descending
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.sort(g.constant([3, 9, 5]))
+    >>> g.output({}, y)["sort"].tolist()
+    [3, 5, 9]
     """
 
     def forward(self, x: Any) -> Any:

@@ -74,6 +74,12 @@ class Std(Var):
     """Standard deviation; its gradient where all elements are equal is taken to be 0.
 
     y = √(Σ (x − mean x)² / (n − ddof))
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.std(g.constant([1.0, 3.0]))
+    >>> g.output({}, y)["std"].tolist()
+    1.0
     """
 
     def reduced(self, x: Any) -> Any:
