@@ -487,7 +487,7 @@ def test_namespaces() -> None:
 def test_weight_sites() -> None:
     sites = {
         gw.op.find_op(name)(): (site.input, site.layout, site.kind)
-        for name in ("linear", "embedding", "conv2d", "conv2d_input_grad", "conv2d_weight_grad")
+        for name in ("linear", "embedding", "conv2d", "conv_input_grad", "conv_weight_grad")
         for site in gw.op.find_op(name)().weight_sites()
     }
     assert {op.name: s for op, s in sites.items()} == {

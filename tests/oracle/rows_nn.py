@@ -169,10 +169,10 @@ CNN: dict[str, Row] = {
             (IMAGES, {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False}),
         ],
     ),
-    "global_avg_pool2d": Row(
+    "global_avg_pool": Row(
         lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, 1), [(IMAGES,), (normal(1, 2, 1, 3),)]
     ),
-    "global_max_pool2d": Row(
+    "global_max_pool": Row(
         lambda t, x: t.nn.functional.adaptive_max_pool2d(x, 1), [(IMAGES,), (normal(1, 2, 1, 3),)]
     ),
 }

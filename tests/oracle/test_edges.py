@@ -153,7 +153,7 @@ HALF: dict[str, Callable[[Any], Any]] = {
     "sigmoid": gw.nn.sigmoid,
     "matmul": lambda x: x @ x.T,
     "einsum": lambda x: gw.einsum("ij,kj->ik", x, x),
-    "global_avg_pool2d": lambda x: gw.cnn.global_avg_pool2d(x.reshape(1, 4, 16, 64)),
+    "global_avg_pool": lambda x: gw.cnn.global_avg_pool(x.reshape(1, 4, 16, 64)),
     "conv2d": lambda x: gw.cnn.conv2d(x.reshape(1, 4, 16, 64), x[:, :1024].reshape(4, 4, 8, 32)),
     "attention": lambda x: gw.nn.scaled_dot_product_attention(*(x.reshape(64, 64) / 4,) * 3),
 }

@@ -1,7 +1,12 @@
-"""Pooling of images ``f32[N, C, H, W]``; how windows slide is in ``windows.py``."""
+"""Pooling of images in one, two and three dimensions; how windows slide: ``windows.py``.
+
+The largest element of a window is remembered as its number in the window, its tap, which one byte
+holds: cotangents then go back tap by tap, in as few passes as the maximum took.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -9,56 +14,134 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, differ, kind
+from ..spec import TensorSpec, kind
 from .special import widened
-from .windows import Windows, check_cotangent, check_images, pair
+from .windows import Windows, check_cotangent, check_images, chunks, per_axis
 
 Array = np.ndarray[Any, Any]
 
+RENAMED = {
+    "kernel_size": "kernel_shape",
+    "stride": "strides",
+    "padding": "pads",
+    "dilation": "dilations",
+}
 
-class _Pool(Op):
-    """Windows of each channel become one number."""
+
+class Pooling(Op, abstract=True):
+    """Windows of each channel become one number: what all poolings declare."""
 
     namespace = "cnn"
-    kernel_size: int | tuple[int, int] = attr(doc="Size of the windows.")
-    stride: int | tuple[int, int] | None = attr(None, doc="Step; None is the kernel size.")
+    kinds: ClassVar[str] = "f"
+    n_axes: ClassVar[int | None] = None
+    """Number of spatial axes; None takes any."""
+    kernel_size: int | tuple[int, ...] = attr(doc="Size of the windows.")
+    stride: int | tuple[int, ...] | None = attr(None, doc="Step; None is the kernel size.")
     padding: str | int | tuple[Any, ...] = attr(0, doc="Padding around the image.")
+    dilation: int | tuple[int, ...] = attr(1, doc="Distance of a window's elements.")
+    ceil_mode: bool = attr(False, doc="Whether a last window may reach beyond the padding.")
 
-    def windows(self, dilation: Any = 1) -> Windows:
-        """Return how windows slide."""
-        kernel = pair(self.kernel_size, "kernel_size", 1)
+    def windows(self, n: int) -> Windows:
+        """Return how windows slide over ``n`` axes."""
+        kernel = per_axis(self.kernel_size, n, "kernel_size", 1)
         stride = kernel if self.stride is None else self.stride
-        return Windows.of(kernel, stride, self.padding, dilation)
+        return Windows.of(kernel, stride, self.padding, self.dilation, self.ceil_mode)
 
-    def pooled(self, x: TensorSpec, dilation: Any = 1) -> TensorSpec:
+    def pooled(self, x: TensorSpec) -> TensorSpec:
         """Return the spec of the result; every window must see something of the image."""
-        check_images(self, x)
-        windows = self.windows(dilation)
-        for i, (n, r, d) in enumerate(
-            zip(x.shape[2:], windows.reach, windows.dilation, strict=True)
-        ):
-            most = max(windows.padding[i]) if windows.padding is not None else 0
-            if 2 * most > int(r) or (most and isinstance(n, int) and d > n):
-                raise ShapeError(
-                    "a window may see padding only",
-                    need=f"padding <= {int(r) // 2}, half of what the kernel reaches over",
-                )
-        return x.with_shape((*x.shape[:2], *windows.n_out(x.shape[2:])))
+        check_images(self, x, self.n_axes, self.kinds)
+        windows = self.windows(x.rank - 2)
+        n_out = windows.n_out(x.shape[2:])
+        if all(isinstance(n, int) for n in x.shape[2:]):
+            for axis, seen in enumerate(windows.seen(x.shape[2:], False), 2):  # type: ignore[arg-type]
+                if seen.min(initial=1) < 1:
+                    raise ShapeError(
+                        "a window would see padding only",
+                        need=f"less padding on axis {axis}, where the image has {x.shape[axis]}",
+                    )
+        return x.with_shape((*x.shape[:2], *n_out))
+
+    @classmethod
+    def cases(cls) -> Iterator[tuple[tuple[int, ...], dict[str, Any]]]:
+        """Yield shapes of images, and attributes, to test on."""
+        n = cls.n_axes
+        if n in (None, 2):
+            yield (2, 2, 5, 4), {"kernel_size": 2}
+            yield (1, 2, 5, 4), {"kernel_size": (3, 2), "stride": (2, 1), "padding": 1}
+            yield (1, 1, 5, 4), {"kernel_size": 3, "stride": 2, "padding": "same"}
+            yield (0, 1, 4, 4), {"kernel_size": 2}
+        if n in (None, 1):
+            ceil = {"kernel_size": 2, "stride": 3, "padding": ((0, 1),), "ceil_mode": True}
+            yield (2, 1, 6), ceil
+            yield (1, 2, 7), {"kernel_size": 2, "stride": 1, "dilation": 3}
+        if n in (None, 3):
+            yield (1, 1, 3, 2, 4), {"kernel_size": (2, 1, 3), "stride": 1, "padding": (1, 0, 1)}
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for shape, attrs in cls.cases():
+            distinct = rng.permutation(np.arange(float(math.prod(shape))))
+            yield Sample((distinct.reshape(shape),), attrs)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        x = TensorSpec((1, 1, 4, 4))
+        n = cls.n_axes or 2
+        x = TensorSpec((1, 1, *(4,) * n))
         yield ErrorSample((TensorSpec((4, 4)),), {"kernel_size": 2}, "takes images")
         yield ErrorSample((x,), {"kernel_size": 5}, "beyond the padded image")
         yield ErrorSample((x,), {"kernel_size": 2, "padding": 2}, "see padding only")
-        yield ErrorSample((x,), {"kernel_size": (2, 2, 2)}, "is not understood")
+        yield ErrorSample((x,), {"kernel_size": (2,) * 4}, "is not understood")
 
 
-class MaxPool2d(_Pool):
+# -- the largest -------------------------------------------------------------------------------
+
+
+class MaxPooling(Pooling, abstract=True):
+    """Poolings that keep the largest element of each window."""
+
+    kinds = "fiu"
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
+        y = self.pooled(x)
+        return y, y.with_dtype(tap_dtype(self.windows(x.rank - 2)))
+
+    def forward(self, x: Any) -> Any:
+        return largest(self.windows(x.ndim - 2), x)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (ZERO if gs[0] is ZERO else Untap(**self.attributes())(gs[0], ys[-1], xs[0]),)
+
+
+class _MaxPool(MaxPooling):
+    n_public = 1
+    onnx = OnnxRule("MaxPool", since=12, rename=RENAMED)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        ties = np.zeros((1, 1, *(4,) * (cls.n_axes or 2)))
+        yield Sample((ties,), {"kernel_size": 2, "stride": 1}, smooth=False)
+
+
+class MaxPool1d(_MaxPool):
     """Largest element of each window; of equal ones the first gets the gradient.
 
-    y[n, c] = max x[n, c] over the window, padding counts as −∞. The residual is the winner's place
-    in its channel, ``row·W + column``.
+    y[n, c, p] = max x[n, c] over the window, padding counts as −∞
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[[1.0, 2.0, 4.0, 3.0]]])
+    >>> g.output({}, gw.cnn.max_pool1d(x, 2))["max_pool1d"].tolist()
+    [[[2.0, 4.0]]]
+    """
+
+    n_axes = 1
+
+
+class MaxPool2d(_MaxPool):
+    """Largest element of each window; of equal ones the first gets the gradient.
+
+    y[n, c] = max x[n, c] over the window, padding counts as −∞
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -67,144 +150,239 @@ class MaxPool2d(_Pool):
     [[[[4.0]]]]
     """
 
-    n_public = 1
-    dilation: int | tuple[int, int] = attr(1, doc="Distance of a window's elements.")
-    onnx = OnnxRule(
-        "MaxPool",
-        since=12,
-        rename={
-            "kernel_size": "kernel_shape",
-            "stride": "strides",
-            "padding": "pads",
-            "dilation": "dilations",
-        },
-    )
-
-    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
-        y = self.pooled(x, self.dilation)
-        return y, y.with_dtype("int64")
-
-    def forward(self, x: Any) -> Any:
-        windows = self.windows(self.dilation)
-        h, w = x.shape[2:]
-        n_out = windows.n_out((h, w))
-        slices = windows.slices(windows.padded(widened(x), -np.inf), n_out)
-        best = next(slices).copy()
-        winner = np.zeros(best.shape, np.int64)
-        for number, seen in enumerate(slices, 1):
-            np.copyto(winner, number, where=(seen > best) | np.isnan(seen))
-            np.maximum(best, seen, out=best)
-        (top, _), (left, _) = windows.pads((h, w))
-        (s, t), (d, e) = windows.stride, windows.dilation
-        row, column = np.divmod(winner, int(windows.kernel[1]))
-        row = row * d + (np.arange(best.shape[2]) * s - top)[:, None]
-        column = column * e + np.arange(best.shape[3]) * t - left
-        if top or left:  # padding wins where all is −∞; the first element within stands for it
-            row, column = np.where(row < 0, row % d, row), np.where(column < 0, column % e, column)
-        return best.astype(x.dtype, copy=False), row * w + column
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (ZERO if gs[0] is ZERO else PlaceAdd()(gs[0], ys[1], xs[0]),)
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        x = rng.permutation(np.arange(120.0)).reshape(2, 2, 6, 5)
-        yield Sample((x,), {"kernel_size": 2})
-        yield Sample((x,), {"kernel_size": (3, 2), "stride": (2, 1), "padding": 1})
-        yield Sample((x[:1],), {"kernel_size": 2, "stride": 1, "dilation": (2, 3)})
-        yield Sample((x[:1],), {"kernel_size": 3, "stride": 2, "padding": "same"})
-        yield Sample((x[:0],), {"kernel_size": 2})
-        yield Sample((np.zeros((1, 1, 4, 4)),), {"kernel_size": 2, "stride": 1}, smooth=False)
+    n_axes = 2
 
 
-def _check_places(x: TensorSpec, place: TensorSpec) -> None:
-    if kind(place.dtype) not in "iu":
-        raise DTypeError(f"places are row·W + column, not {place.dtype}", need="integers")
-    if x.rank != 4 or place.rank != 4 or any(map(differ, x.shape[:2], place.shape[:2])):
-        raise ShapeError("places do not fit the images", need="equal N and C")
+class MaxPool3d(_MaxPool):
+    """Largest element of each window; of equal ones the first gets the gradient.
 
-
-class Place(Op):
-    """Elements at given places of each channel.
-
-    y[n, c, …] = x[n, c] at place[n, c, …] = row·W + column
+    y[n, c] = max x[n, c] over the window, padding counts as −∞
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> x, at = g.constant([[[[1.0, 2.0], [3.0, 4.0]]]]), g.constant([[[[2]]]])
-    >>> g.output({}, Place()(x, at))["place"].tolist()
+    >>> x = g.constant([[[[[1.0, 2.0], [3.0, 4.0]]]]])
+    >>> g.output({}, gw.cnn.max_pool3d(x, (1, 2, 2)))["max_pool3d"].tolist()
+    [[[[[4.0]]]]]
+    """
+
+    n_axes = 3
+
+
+class _Taps(Pooling):
+    """What goes along chosen elements of windows."""
+
+    namespace = "gradient"
+
+    def check_taps(self, y: TensorSpec, tap: TensorSpec) -> None:
+        """Refuse taps that are not one per window."""
+        if kind(tap.dtype) not in "iu":
+            raise DTypeError(f"taps are numbers of elements, not {tap.dtype}", need="integers")
+        check_cotangent(tap, y)
+
+    @classmethod
+    def tapped(
+        cls, rng: np.random.Generator
+    ) -> Iterator[tuple[tuple[int, ...], Array, dict[str, Any]]]:
+        """Yield shapes of images, taps and attributes."""
+        for shape, attrs in cls.cases():
+            op = cls(**attrs)
+            _, tap = largest(op.windows(len(shape) - 2), rng.standard_normal(shape))  # type: ignore[attr-defined]
+            yield shape, tap, attrs
+
+
+class Tap(_Taps):
+    """Chosen element of each window.
+
+    y[n, c, p] = x[n, c] at the element of window p with the number tap[n, c, p]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, tap = g.constant([[[[1.0, 2.0], [3.0, 4.0]]]]), g.constant([[[[2]]]])
+    >>> g.output({}, Tap(kernel_size=2)(x, tap))["tap"].tolist()
     [[[[3.0]]]]
     """
 
-    namespace = "gradient"
+    def infer(self, x: TensorSpec, tap: TensorSpec) -> TensorSpec:
+        y = self.pooled(x)
+        self.check_taps(y, tap)
+        return y
 
-    def infer(self, x: TensorSpec, place: TensorSpec) -> TensorSpec:
-        _check_places(x, place)
-        return x.with_shape(place.shape)
-
-    def forward(self, x: Any, place: Any) -> Any:
-        n, c, h, w = x.shape
-        found = (
-            np.take_along_axis(x.reshape(n, c, h * w), place.reshape(n, c, -1), 2) if x.size else x
-        )
-        return found.reshape(place.shape)
+    def forward(self, x: Any, tap: Any) -> Any:
+        windows = self.windows(x.ndim - 2)
+        y = np.zeros(tap.shape, x.dtype)
+        for number, view in enumerate(windows.slices(windows.padded(x), tap.shape[2:])):
+            np.copyto(y, view, where=tap == number)
+        return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return PlaceAdd()(gs[0], xs[1], xs[0]), ZERO
+        return Untap(**self.attributes())(gs[0], xs[1], xs[0]), ZERO
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield Sample((rng.standard_normal((2, 2, 3, 2)), rng.integers(0, 6, (2, 2, 2, 2))))
+        for shape, tap, attrs in cls.tapped(rng):
+            yield Sample((rng.standard_normal(shape), tap), attrs)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        x = TensorSpec((2, 3, 4, 4))
-        yield ErrorSample((x, x), {}, "places are row·W + column")
-        yield ErrorSample((x, TensorSpec((2, 4, 2, 2), "int64")), {}, "places do not fit")
+        x = TensorSpec((1, 1, 4, 4))
+        yield ErrorSample((x, x), {"kernel_size": 2}, "taps are numbers of elements")
+        yield ErrorSample((x, x.with_dtype("uint8")), {"kernel_size": 2}, "does not fit")
 
 
-class PlaceAdd(Op):
-    """Add up elements at given places of each channel.
+class Untap(_Taps):
+    """Add up what goes to the chosen element of each window.
 
-    y[n, c, p] = Σ g[n, c, …] over the elements whose place is p = row·W + column; x gives the shape
+    dx[n, c, i] = Σ g[n, c, p] over the windows p whose element number tap[n, c, p] is i
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> dy, at, x = g.constant([[[[5.0]]]]), g.constant([[[[2]]]]), g.constant([[[[0.0] * 2] * 2]])
-    >>> g.output({}, PlaceAdd()(dy, at, x, name="y"))["y"].tolist()
-    [[[[0.0, 0.0], [5.0, 0.0]]]]
+    >>> dy, tap, x = (g.constant([[[v]]]) for v in ([5.0], [1], [0.0, 0.0]))
+    >>> g.output({}, Untap(kernel_size=2)(dy, tap, x, name="dx"))["dx"].tolist()
+    [[[0.0, 5.0]]]
     """
 
-    namespace = "gradient"
     shape_only = (2,)
 
-    def infer(self, g: TensorSpec, place: TensorSpec, x: TensorSpec) -> TensorSpec:
-        _check_places(x, place)
-        check_cotangent(g, place)
+    def infer(self, g: TensorSpec, tap: TensorSpec, x: TensorSpec) -> TensorSpec:
+        y = self.pooled(x)
+        self.check_taps(y, tap)
+        check_cotangent(g, y)
         return g.with_shape(x.shape)
 
-    def forward(self, g: Any, place: Any, x: Any) -> Any:
-        n, c, h, w = x.shape
-        out = np.zeros(n * c * h * w, widened(g).dtype)
-        start = (np.arange(n * c) * (h * w)).reshape(n, c, 1, 1)
-        np.add.at(out, (place + start).ravel(), widened(g).ravel())
-        return out.reshape(x.shape).astype(g.dtype, copy=False)
+    def forward(self, g: Any, tap: Any, x: Any) -> Any:
+        windows = self.windows(x.ndim - 2)
+        n_out, size = g.shape[2:], x.shape[2:]
+        part = widened(g).reshape(-1, *n_out)
+        tap = tap.reshape(-1, *n_out)
+        padded = np.zeros((len(part), *windows.padded_size(size)), part.dtype)
+        apart = all(int(r) <= s for r, s in zip(windows.reach, windows.stride, strict=True))
+        for some in chunks(len(part), padded[:1].nbytes):
+            for number, view in enumerate(windows.slices(padded[some], n_out)):
+                if apart:  # windows that share nothing write each place once
+                    np.multiply(part[some], tap[some] == number, out=view)
+                else:
+                    view += part[some] * (tap[some] == number)
+        dx = windows.cropped(padded.reshape(*x.shape[:2], *padded.shape[1:]), size)
+        return dx.astype(g.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return Place()(gs[0], xs[1]), ZERO, ZERO
+        return Tap(**self.attributes())(gs[0], xs[1]), ZERO, ZERO
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        g, place = rng.standard_normal((2, 2, 2, 2)), rng.integers(0, 6, (2, 2, 2, 2))
-        yield Sample((g, place, np.zeros((2, 2, 3, 2))))
+        for shape, tap, attrs in cls.tapped(rng):
+            yield Sample((rng.standard_normal(tap.shape), tap, np.zeros(shape)), attrs)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        x, place = TensorSpec((2, 3, 4, 4)), TensorSpec((2, 3, 2, 2), "int64")
-        yield ErrorSample((x, place, x), {}, "the cotangent does not fit")
+        x, tap = TensorSpec((1, 1, 4, 4)), TensorSpec((1, 1, 2, 2), "uint8")
+        yield ErrorSample((x, tap, x), {"kernel_size": 2}, "the cotangent does not fit")
 
 
-class AvgPool2d(_Pool):
+def tap_dtype(windows: Windows) -> np.dtype[Any]:
+    """Return the dtype that numbers a window's elements."""
+    return np.dtype("uint8" if windows.n_taps <= 256 else "int32")
+
+
+def largest(windows: Windows, x: Array) -> tuple[Array, Array]:
+    """Return the largest element of each window, and its number; the first of equal ones."""
+    low = -np.inf if kind(x.dtype) == "f" else np.iinfo(x.dtype).min
+    n_out = tuple(map(int, windows.n_out(x.shape[2:])))
+    padded = windows.padded(widened(x), low)
+    padded = padded.reshape(-1, *padded.shape[2:])
+    y = np.empty((len(padded), *n_out), padded.dtype)
+    tap = np.empty(y.shape, tap_dtype(windows))
+    first = first_inside(windows, x.shape[2:]).astype(tap.dtype)
+    for some in chunks(len(padded), 2 * padded[:1].nbytes):
+        best, winner = y[some], tap[some]
+        slices = windows.slices(padded[some], n_out)
+        best[...] = next(slices)
+        winner[...] = first  # padding would win where all is −∞
+        for number, seen in enumerate(slices, 1):
+            np.copyto(winner, winner.dtype.type(number), where=seen > best)
+            np.maximum(best, seen, out=best)
+        if best.dtype.kind == "f" and np.isnan(best).any():
+            for number, seen in enumerate(windows.slices(padded[some], n_out)):
+                np.copyto(winner, winner.dtype.type(number), where=np.isnan(seen))
+    shape = (*x.shape[:2], *n_out)
+    return y.reshape(shape).astype(x.dtype, copy=False), tap.reshape(shape)
+
+
+def first_inside(windows: Windows, size: Sequence[int]) -> Array:
+    """Return the number of each window's first element that is not padding."""
+    total = np.zeros((), np.int64)
+    for i, m in enumerate(windows.n_out(size)):
+        start = np.arange(int(m)) * windows.stride[i] - windows.pads(size)[i][0]
+        index = np.maximum(-(start // windows.dilation[i]), 0)
+        total = total[..., None] * int(windows.kernel[i]) + index
+    return total
+
+
+# -- the mean ----------------------------------------------------------------------------------
+
+
+class AvgPooling(Pooling, abstract=True):
+    """Poolings that take the mean of each window."""
+
+    count_include_pad: bool = attr(True, doc="Whether padding counts as elements that are 0.")
+
+    def counts(self, windows: Windows, size: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        """Return how many elements the mean of each window divides by."""
+        total = np.ones((), dtype)
+        for seen in windows.seen(size, self.count_include_pad):
+            total = total[..., None] * seen.astype(dtype)
+        return total
+
+    @classmethod
+    def cases(cls) -> Iterator[tuple[tuple[int, ...], dict[str, Any]]]:
+        for shape, attrs in super().cases():
+            yield shape, attrs
+            if "padding" in attrs:
+                yield shape, {**attrs, "count_include_pad": False}
+
+
+class _AvgPool(AvgPooling):
+    onnx: ClassVar[OnnxRule | None] = OnnxRule("AveragePool", since=19, rename=RENAMED)
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return self.pooled(x)
+
+    def forward(self, x: Any) -> Any:
+        windows = self.windows(x.ndim - 2)
+        n_out = tuple(map(int, windows.n_out(x.shape[2:])))
+        padded = windows.padded(widened(x))
+        padded = padded.reshape(-1, *padded.shape[2:])
+        y = np.empty((len(padded), *n_out), padded.dtype)
+        counts = self.counts(windows, x.shape[2:], y.dtype)
+        for some in chunks(len(padded), 2 * padded[:1].nbytes):
+            slices = windows.slices(padded[some], n_out)
+            total = y[some]
+            total[...] = next(slices)
+            for seen in slices:
+                total += seen
+            total /= counts
+        return y.reshape(*x.shape[:2], *n_out).astype(x.dtype, copy=False)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (AvgPoolGrad(**self.attributes())(gs[0], xs[0]),)
+
+
+class AvgPool1d(_AvgPool):
+    """Mean of each window.
+
+    y[n, c] = Σ x[n, c] over the window / number of its elements
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[[1.0, 2.0, 3.0, 5.0]]])
+    >>> g.output({}, gw.cnn.avg_pool1d(x, 2))["avg_pool1d"].tolist()
+    [[[1.5, 4.0]]]
+    """
+
+    n_axes = 1
+
+
+class AvgPool2d(_AvgPool):
     """Mean of each window.
 
     y[n, c] = Σ x[n, c] over the window / number of its elements
@@ -216,50 +394,25 @@ class AvgPool2d(_Pool):
     [[[[2.5]]]]
     """
 
-    count_include_pad: bool = attr(True, doc="Whether padding counts as elements that are 0.")
-    onnx: ClassVar[OnnxRule | None] = OnnxRule(
-        "AveragePool",
-        since=11,
-        rename={"kernel_size": "kernel_shape", "stride": "strides", "padding": "pads"},
-    )
-
-    def infer(self, x: TensorSpec) -> TensorSpec:
-        return self.pooled(x)
-
-    def forward(self, x: Any) -> Any:
-        windows = self.windows()
-        n_out = windows.n_out(x.shape[2:])
-        total = sum(windows.slices(windows.padded(widened(x)), n_out))
-        return (total / self.counts(x, windows)).astype(x.dtype, copy=False)
-
-    def counts(self, x: Array, windows: Windows) -> Any:
-        """Return how many elements the mean of each window divides by."""
-        dtype = widened(x[:0]).dtype
-        if self.count_include_pad:
-            return dtype.type(int(windows.kernel[0]) * int(windows.kernel[1]))
-        real = windows.padded(np.ones(x.shape[2:], dtype))
-        return sum(windows.slices(real, windows.n_out(x.shape[2:])))
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (AvgPool2dGrad(**self.attributes())(gs[0], xs[0]),)
-
-    @classmethod
-    def cases(cls) -> Iterator[tuple[tuple[int, ...], dict[str, Any]]]:
-        """Yield shapes of images, and attributes, to test on."""
-        yield (2, 2, 5, 4), {"kernel_size": 2}
-        yield (1, 2, 5, 4), {"kernel_size": (3, 2), "stride": (2, 1), "padding": 1}
-        for counted in (True, False):
-            attrs = {"kernel_size": 3, "stride": 2, "padding": "same", "count_include_pad": counted}
-            yield (1, 1, 5, 4), attrs
-        yield (0, 1, 4, 4), {"kernel_size": 2}
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for shape, attrs in cls.cases():
-            yield Sample((rng.standard_normal(shape),), attrs)
+    n_axes = 2
 
 
-class AvgPool2dGrad(AvgPool2d):
+class AvgPool3d(_AvgPool):
+    """Mean of each window.
+
+    y[n, c] = Σ x[n, c] over the window / number of its elements
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[[[[1.0, 2.0], [3.0, 4.0]]]]])
+    >>> g.output({}, gw.cnn.avg_pool3d(x, (1, 2, 2)))["avg_pool3d"].tolist()
+    [[[[[2.5]]]]]
+    """
+
+    n_axes = 3
+
+
+class AvgPoolGrad(AvgPooling):
     """Cotangent of a mean over windows: spread evenly over each window's elements.
 
     dx = Σ over windows that contain an element, of g / number of the window's elements
@@ -267,35 +420,37 @@ class AvgPool2dGrad(AvgPool2d):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> dy, x = g.constant([[[[4.0]]]]), g.constant([[[[0.0] * 2] * 2]])
-    >>> g.output({}, AvgPool2dGrad(kernel_size=2)(dy, x, name="dx"))["dx"].tolist()
+    >>> g.output({}, AvgPoolGrad(kernel_size=2)(dy, x, name="dx"))["dx"].tolist()
     [[[[1.0, 1.0], [1.0, 1.0]]]]
     """
 
     namespace = "gradient"
     shape_only = (1,)
-    onnx = None
 
-    def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:  # type: ignore[override]
+    def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:
         check_cotangent(g, self.pooled(x))
         return g.with_shape(x.shape)
 
-    def forward(self, g: Any, x: Any) -> Any:  # type: ignore[override]
-        windows = self.windows()
-        (top, bottom), (left, right) = windows.pads(x.shape[2:])
-        h, w = x.shape[2:]
-        part = widened(g) / self.counts(x, windows)
-        padded = np.zeros((*x.shape[:2], top + h + bottom, left + w + right), part.dtype)
-        for view in windows.slices(padded, g.shape[2:]):
-            view += part
-        return windows.cropped(padded, (h, w)).astype(g.dtype, copy=False)
+    def forward(self, g: Any, x: Any) -> Any:
+        windows = self.windows(x.ndim - 2)
+        n_out, size = g.shape[2:], x.shape[2:]
+        part = widened(g)
+        part = (part / self.counts(windows, size, part.dtype)).reshape(-1, *n_out)
+        padded = np.zeros((len(part), *windows.padded_size(size)), part.dtype)
+        for some in chunks(len(part), padded[:1].nbytes):
+            for view in windows.slices(padded[some], n_out):
+                view += part[some]
+        dx = windows.cropped(padded.reshape(*x.shape[:2], *padded.shape[1:]), size)
+        return dx.astype(g.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return AvgPool2d(**self.attributes())(gs[0]), ZERO
+        pool = {3: AvgPool1d, 4: AvgPool2d, 5: AvgPool3d}[xs[1].rank]
+        return pool(**self.attributes())(gs[0]), ZERO
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for shape, attrs in cls.cases():
-            g = AvgPool2d(**attrs).infer(TensorSpec(shape)).shape
+            g = cls(**attrs).pooled(TensorSpec(shape)).shape  # type: ignore[attr-defined]
             yield Sample((rng.standard_normal(g), np.zeros(shape)), attrs)
 
     @classmethod
@@ -304,51 +459,60 @@ class AvgPool2dGrad(AvgPool2d):
         yield ErrorSample((x, x), {"kernel_size": 2}, "the cotangent does not fit")
 
 
-class GlobalAvgPool2d(Op):
-    """Mean of each channel (Lin, Chen and Yan 2013).
+# -- whole images ------------------------------------------------------------------------------
 
-    y[n, c, 0, 0] = mean x[n, c]
 
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x = g.constant([[[[1.0, 2.0], [3.0, 4.0]]]])
-    >>> g.output({}, gw.cnn.global_avg_pool2d(x))["global_avg_pool2d"].tolist()
-    [[[[2.5]]]]
-    """
+class _GlobalPool(Op):
+    """All elements of each channel become one number."""
 
     namespace = "cnn"
-    onnx = OnnxRule("GlobalAveragePool", since=1)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         check_images(self, x)
-        return x.with_shape((*x.shape[:2], 1, 1))
-
-    def expand(self, x: Any) -> Any:
-        return x.mean((2, 3), keepdims=True)
+        return x.with_shape((*x.shape[:2], *(1,) * (x.rank - 2)))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((rng.standard_normal((2, 3, 2, 4)),))
-        yield Sample((rng.standard_normal((0, 3, 2, 1)),))
+        yield Sample((rng.standard_normal((0, 3, 2)),))
+        yield Sample((rng.standard_normal((1, 2, 2, 1, 2)),))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3)),), {}, "takes images")
 
 
-class GlobalMaxPool2d(GlobalAvgPool2d):
-    """Largest element of each channel.
+class GlobalAvgPool(_GlobalPool):
+    """Mean of each channel (Lin, Chen and Yan 2013), over any number of spatial axes.
 
-    y[n, c, 0, 0] = max x[n, c]
+    y[n, c, 0, …] = mean x[n, c]
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.constant([[[[1.0, 2.0], [3.0, 4.0]]]])
-    >>> g.output({}, gw.cnn.global_max_pool2d(x))["global_max_pool2d"].tolist()
+    >>> g.output({}, gw.cnn.global_avg_pool(x))["global_avg_pool"].tolist()
+    [[[[2.5]]]]
+    """
+
+    onnx = OnnxRule("GlobalAveragePool", since=1)
+
+    def expand(self, x: Any) -> Any:
+        return x.mean(tuple(range(2, x.rank)), keepdims=True)
+
+
+class GlobalMaxPool(_GlobalPool):
+    """Largest element of each channel, over any number of spatial axes.
+
+    y[n, c, 0, …] = max x[n, c]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[[[1.0, 2.0], [3.0, 4.0]]]])
+    >>> g.output({}, gw.cnn.global_max_pool(x))["global_max_pool"].tolist()
     [[[[4.0]]]]
     """
 
     onnx = OnnxRule("GlobalMaxPool", since=1)
 
     def expand(self, x: Any) -> Any:
-        return x.max((2, 3), keepdims=True)
+        return x.max(tuple(range(2, x.rank)), keepdims=True)

@@ -1,17 +1,20 @@
-"""Windows that slide over images ``f32[N, C, H, W]``, for convolution and pooling.
+"""Windows that slide over images ``f32[N, C, *size]`` of any number of spatial axes.
 
 Windows of size k move over the padded image in steps of ``stride``; ``dilation`` spreads a window's
 elements, so that it reaches over r = dilation·(k − 1) + 1. Along each axis the result has
 
     ⌊(n + before + after − r)/stride⌋ + 1
 
-elements. ``padding`` is one int, (height, width), ((top, bottom), (left, right)), "valid" (0), or
-"same": the result has ⌈n/stride⌉ elements, and an odd one of padding goes to the end.
+elements; with ``ceil`` it is rounded up, unless the last window would start behind the image.
+``padding`` is one int, an int per axis, (before, after) per axis, "valid" (0), or "same": the
+result has ⌈n/stride⌉ elements, and an odd one of padding goes to the end ("same_lower": to the
+start). Padding below zero crops.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,116 +24,222 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ..errors import DTypeError, ShapeError
 from ..op import Op
-from ..spec import AnyDim, TensorSpec, differ, kind
+from ..spec import AnyDim, Dim, TensorSpec, differ, kind
 
 Array = np.ndarray[Any, Any]
-Sizes = tuple[AnyDim, AnyDim]
+Sizes = tuple[AnyDim, ...]
+Pads = tuple[tuple[AnyDim, AnyDim], ...]
+
+CHUNK = 1 << 19
+"""Bytes of windows that are copied and multiplied at a time: they stay in a core's own cache."""
 
 
-def pair(value: Any, name: str, least: int) -> tuple[int, int]:
-    """Return one or two ints as two."""
-    both = (value, value) if isinstance(value, int) else value
-    if not (isinstance(both, tuple) and len(both) == 2) or not all(
-        isinstance(v, int) and v >= least for v in both
+def per_axis(value: Any, n: int, name: str, least: int) -> tuple[int, ...]:
+    """Return one int, or one per axis, as one per axis."""
+    each = (value,) * n if isinstance(value, int) else value
+    if not (isinstance(each, tuple) and len(each) == n) or not all(
+        isinstance(v, int) and v >= least for v in each
     ):
-        raise ShapeError(f"{name}={value!r} is not understood", need=f"one or two ints >= {least}")
-    return both[0], both[1]
+        raise ShapeError(
+            f"{name}={value!r} is not understood", need=f"an int >= {least}, or {n} of them"
+        )
+    return each
+
+
+def read_padding(padding: Any, n: int) -> Pads | str:
+    """Return padding as (before, after) per axis, or "same" or "same_lower"."""
+    match padding:
+        case "same" | "same_lower":
+            return str(padding)
+        case "valid":
+            return ((0, 0),) * n
+        case str():
+            raise ShapeError(
+                f"padding={padding!r} is not known",
+                need="'same', 'same_lower', 'valid' or ints",
+            )
+        case ((_, _), *_) if len(padding) == n and all(
+            isinstance(p, tuple) and len(p) == 2 and all(isinstance(v, (int, Dim)) for v in p)
+            for p in padding
+        ):
+            return tuple((a, b) for a, b in padding)
+    return tuple((p, p) for p in per_axis(padding, n, "padding", 0))
 
 
 @dataclass(frozen=True)
 class Windows:
-    """How windows slide over images; ``padding`` is None for "same"."""
+    """How windows slide over images of ``len(kernel)`` axes."""
 
     kernel: Sizes
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    padding: tuple[tuple[int, int], tuple[int, int]] | None
+    stride: tuple[int, ...]
+    padding: Pads | str
+    dilation: tuple[int, ...]
+    ceil: bool = False
 
     @staticmethod
-    def of(kernel: Sizes, stride: Any, padding: Any, dilation: Any) -> Windows:
+    def of(
+        kernel: Sequence[AnyDim], stride: Any, padding: Any, dilation: Any, ceil: bool = False
+    ) -> Windows:
         """Read the attributes of an op."""
-        pads: Any = None
-        match padding:
-            case "valid":
-                pads = (0, 0), (0, 0)
-            case "same":
-                pass
-            case ((_, _), (_, _)):
-                pads = tuple(pair(p, "padding", 0) for p in padding)
-            case str():
-                raise ShapeError(
-                    f"padding={padding!r} is not known", need="'same', 'valid' or ints"
-                )
-            case _:
-                pads = tuple((p, p) for p in pair(padding, "padding", 0))
-        return Windows(kernel, pair(stride, "stride", 1), pair(dilation, "dilation", 1), pads)
+        n = len(kernel)
+        return Windows(
+            tuple(kernel),
+            per_axis(stride, n, "stride", 1),
+            read_padding(padding, n),
+            per_axis(dilation, n, "dilation", 1),
+            ceil,
+        )
 
     @property
     def reach(self) -> Sizes:
         """How far a window reaches from its first to its last element."""
-        (k, m), (d, e) = self.kernel, self.dilation
-        return (k - 1) * d + 1, (m - 1) * e + 1
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+    @property
+    def n_taps(self) -> int:
+        """How many elements a window has."""
+        return math.prod(map(int, self.kernel))
 
     def n_out(self, size: Sequence[AnyDim]) -> Sizes:
         """Return the size of the result for an image of a size."""
         out: list[AnyDim] = []
         for i, (n, r, s) in enumerate(zip(size, self.reach, self.stride, strict=True)):
-            if self.padding is None:
+            if isinstance(self.padding, str):
                 out.append((n + s - 1) // s)
                 continue
-            room = n + sum(self.padding[i]) - r
+            before, after = self.padding[i]
+            room = n + before + after - r
             if isinstance(room, int) and room < 0:
                 raise ShapeError(
                     "the kernel reaches beyond the padded image",
                     need=f"{r} elements on axis {i + 2}, got {n} and padding {self.padding[i]}",
                 )
-            out.append(room // s + 1)
-        return out[0], out[1]
+            if not self.ceil:
+                out.append(room // s + 1)
+                continue
+            last = (room + (s - 1)) // s
+            behind = last * s - (n + before)
+            if not isinstance(behind, Dim):
+                last -= behind >= 0
+            elif not (isinstance(r, int) and isinstance(after, int) and after + s <= r):
+                last = Dim.fresh("pooled")
+            out.append(last + 1)
+        return tuple(out)
 
-    def pads(self, size: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    def pads(self, size: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Return the padding before and after, for an image of a known size."""
-        if self.padding is not None:
-            return self.padding
         out = []
-        for n, m, r, s in zip(size, self.n_out(size), self.reach, self.stride, strict=True):
-            total = max((int(m) - 1) * s + int(r) - n, 0)
-            out.append((total // 2, total - total // 2))
-        return out[0], out[1]
+        for i, (n, m, r, s) in enumerate(
+            zip(size, self.n_out(size), self.reach, self.stride, strict=True)
+        ):
+            reached = (int(m) - 1) * s + int(r)
+            if isinstance(self.padding, str):
+                total = max(reached - n, 0)
+                less, more = total // 2, total - total // 2
+                out.append((less, more) if self.padding == "same" else (more, less))
+            else:
+                before, after = map(int, self.padding[i])
+                beyond = reached - (n + before + after) if self.ceil else 0
+                out.append((before, after + max(beyond, 0)))
+        return tuple(out)
 
-    def padded(self, x: Array, fill: float = 0.0) -> Array:
+    def padded(self, x: Array, fill: float = 0) -> Array:
         """Return images with their padding."""
-        pads = self.pads(x.shape[-2:])
-        if pads == ((0, 0), (0, 0)):
-            return x
-        return np.pad(x, [(0, 0)] * (x.ndim - 2) + list(pads), constant_values=fill)
+        return moved_edges(x, self.pads(x.shape[2:]), fill)
 
     def cropped(self, padded: Array, size: Sequence[int]) -> Array:
         """Return padded images of a size without their padding."""
-        (top, _), (left, _) = self.pads(size)
-        return padded[..., top : top + size[0], left : left + size[1]]
+        return moved_edges(padded, tuple((-a, -b) for a, b in self.pads(size)))
+
+    def padded_size(self, size: Sequence[int]) -> tuple[int, ...]:
+        """Return the size of images with their padding."""
+        return tuple(n + a + b for n, (a, b) in zip(size, self.pads(size), strict=True))
 
     def slices(self, padded: Array, n_out: Sizes) -> Iterator[Array]:
         """Yield per element of the kernel the view that it sees, row by row."""
-        (k, m), (s, t), (d, e) = self.kernel, self.stride, self.dilation
-        h, w = int(n_out[0]), int(n_out[1])
-        for i, j in itertools.product(range(int(k)), range(int(m))):
-            rows = slice(i * d, i * d + (h - 1) * s + 1, s)
-            yield padded[..., rows, slice(j * e, j * e + (w - 1) * t + 1, t)]
+        for taps in itertools.product(*(range(int(k)) for k in self.kernel)):
+            starts = (i * d for i, d in zip(taps, self.dilation, strict=True))
+            yield padded[
+                (
+                    ...,
+                    *(
+                        slice(a, a + (int(m) - 1) * s + 1, s)
+                        for a, m, s in zip(starts, n_out, self.stride, strict=True)
+                    ),
+                )
+            ]
 
-    def columns(self, x: Array, groups: int) -> Array:
-        """Return windows as ``[G, C/G·kh·kw, N·Ho·Wo]``, so that a convolution is a matmul."""
-        (s, t), (d, e) = self.stride, self.dilation
-        windows = sliding_window_view(self.padded(x), self.reach, axis=(2, 3))  # type: ignore[arg-type]
-        windows = windows[:, :, ::s, ::t, ::d, ::e].transpose(1, 4, 5, 0, 2, 3)
-        rows = x.shape[1] // groups * windows.shape[1] * windows.shape[2]
-        return windows.reshape(groups, rows, -1) if x.size else np.zeros((groups, rows, 0), x.dtype)
+    def views(self, padded: Array) -> Array:
+        """Return all windows as a view ``[N, C, *kernel, *n_out]``."""
+        n = len(self.kernel)
+        axes = tuple(range(2, n + 2))
+        seen = sliding_window_view(padded, tuple(map(int, self.reach)), axis=axes)
+        steps = (*(slice(None, None, s) for s in self.stride),)
+        within = (*(slice(None, None, d) for d in self.dilation),)
+        return np.moveaxis(seen[(slice(None), slice(None), *steps, *within)], axes, range(-n, 0))
+
+    def columns(self, x: Array, groups: int) -> Iterator[tuple[slice, Array]]:
+        """Yield some images' windows as ``[G, C/G·kernel, images·n_out]``, for matmuls."""
+        n = len(self.kernel)
+        views = self.views(self.padded(x))
+        rows = x.shape[1] // groups * self.n_taps
+        for part in chunks(len(x), views[:1].nbytes):
+            some = np.moveaxis(views[part], 0, n + 1)
+            yield part, some.reshape(groups, rows, math.prod(some.shape[n + 1 :]))
+
+    def seen(self, size: Sequence[int], padding: bool) -> list[Array]:
+        """Return per axis how many elements of the image (and its padding) each window sees."""
+        found = []
+        given = self.padding
+        for i, (n, m) in enumerate(zip(size, self.n_out(size), strict=True)):
+            before, after = self.pads(size)[i]
+            at = np.arange(int(m))[:, None] * self.stride[i] - before
+            at = at + np.arange(int(self.kernel[i])) * self.dilation[i]
+            if padding:  # what only rounding up has added never counts
+                after = after if isinstance(given, str) else int(given[i][1])
+                found.append(((at >= -before) & (at < n + after)).sum(1))
+            else:
+                found.append(((at >= 0) & (at < n)).sum(1))
+        return found
 
 
-def check_images(op: Op, x: TensorSpec) -> None:
-    """Refuse what is not a batch of floating images."""
-    if x.rank != 4 or 0 in x.shape[1:]:
-        raise ShapeError(f"{op.name} takes images", need="f32[N, C, H, W], none of C, H, W is 0")
-    if kind(x.dtype) != "f":
+def moved_edges(x: Array, pads: Sequence[tuple[int, int]], fill: float = 0) -> Array:
+    """Return images with elements added at the edges, or taken away where a number is negative."""
+    if not any(map(any, pads)):
+        return x
+    lead = (slice(None),) * (x.ndim - len(pads))
+    size = x.shape[x.ndim - len(pads) :]
+    inner = (
+        *lead,
+        *(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(size, pads, strict=True)),
+    )
+    if all(a <= 0 and b <= 0 for a, b in pads):
+        return x[inner]
+    shape = (*x.shape[: len(lead)], *(n + a + b for n, (a, b) in zip(size, pads, strict=True)))
+    out = np.full(shape, fill, x.dtype) if fill else np.zeros(shape, x.dtype)
+    outer = (
+        *lead,
+        *(
+            slice(max(a, 0), m - max(b, 0))
+            for m, (a, b) in zip(shape[len(lead) :], pads, strict=True)
+        ),
+    )
+    out[outer] = x[inner]
+    return out
+
+
+def chunks(n: int, each: int) -> Iterator[slice]:
+    """Yield slices of ``n`` things of ``each`` bytes that fit the cache."""
+    step = max(1, CHUNK // max(each, 1))
+    return (slice(i, min(i + step, n)) for i in range(0, n, step))
+
+
+def check_images(op: Op, x: TensorSpec, n: int | None = None, kinds: str = "f") -> None:
+    """Refuse what is not a batch of images with ``n`` spatial axes (None: one or more)."""
+    if (x.rank < 3 if n is None else x.rank != n + 2) or 0 in x.shape[1:]:
+        axes = {1: "C, L", 2: "C, H, W", 3: "C, D, H, W"}.get(n or 0, "C, *size")
+        raise ShapeError(f"{op.name} takes images", need=f"f32[N, {axes}], only N may be 0")
+    if kind(x.dtype) not in kinds:
         raise DTypeError(f"{op.name} does not take {x.dtype}", hint="gw.cast(x, 'float32')")
 
 
