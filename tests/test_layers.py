@@ -34,7 +34,8 @@ PACKAGES = {
     "gradwright_kernels": ROOT / "kernels/gradwright_kernels",
 }
 ORDER = [
-    *("errors", "dims", "spelling", "tables", "spec", "declare", "op", "graph", "listeners"),
+    *("errors", "dims", "spelling", "tables", "spec", "containers", "declare", "op", "graph"),
+    "listeners",
     *("ops", "init", "math", "linalg", "bitwise", "random", "nn", "cnn", "rnn", "loss"),
     *("image", "audio", "signal", "training", "quant", "sequence", "strings"),
     *("gradient", "control", "catalogue"),

@@ -21,11 +21,12 @@ from . import (
     strings,
     training,
 )
+from .containers import OptionalSpec, SequenceSpec
 from .control import cond
 from .debug import Stepper, gradient_check
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
-from .io import inspect, load, load_state, save
+from .io import inspect, load, load_state, onnx, save
 from .listeners import Listener
 from .lowering import lowering
 from .op import (
@@ -73,8 +74,10 @@ __all__ = [
     "NotDifferentiable",
     "OnnxRule",
     "Op",
+    "OptionalSpec",
     "ParameterStatistics",
     "Sample",
+    "SequenceSpec",
     "Session",
     "Stepper",
     "Tensor",
@@ -101,6 +104,7 @@ __all__ = [
     "math",
     "metrics",
     "nn",
+    "onnx",
     "ops",
     "optim",
     "quant",

@@ -34,8 +34,8 @@ from .declare import (
     takes,
     written,
 )
-from .errors import GraphError, ShapeError, UnsupportedOpError
-from .spec import Dim, TensorSpec
+from .errors import DTypeError, GraphError, ShapeError, UnsupportedOpError
+from .spec import Dim, TensorSpec, kind
 from .spec import dtype as as_dtype
 from .spelling import meant
 
@@ -204,6 +204,8 @@ class Op(Frozen):
     """Whether the op is also a method of Tensor."""
     follows_mode: ClassVar[bool] = False
     """Whether the attribute ``training`` is None until the run says train or eval."""
+    by_reference: ClassVar[str] = ""
+    """What it takes beside numbers: ``s`` text, ``o`` sequences and optionals."""
     array_api: ClassVar[bool] = False
     """Whether ``forward`` keeps to the Array API standard, so that other libraries run it."""
     onnx: ClassVar[OnnxRule | None] = None
@@ -416,6 +418,8 @@ class Op(Frozen):
 
 def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
     """Run ``op.infer`` and carry known integer values through it."""
+    if any(s is not None and s.by_reference for s in specs) and not op.is_composite():
+        _refuse(op, specs)
     found = op.infer(*specs)
     if found is None:
         raise GraphError(f"infer of {op.name} returned None", need="a TensorSpec, or a tuple")
@@ -433,6 +437,18 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
         ):
             spec.value = np.asarray(value)
     return out
+
+
+def _refuse(op: Op, specs: Sequence[TensorSpec | None]) -> None:
+    """Say that an op takes no text, no sequence or no optional, where one comes in."""
+    for spec in specs:
+        if spec is not None and spec.by_reference and kind(spec.dtype) not in op.by_reference:
+            text = kind(spec.dtype) == "s"
+            raise DTypeError(
+                f"{op.name} takes {'no text' if text else 'a tensor'}, got {spec}",
+                need="numbers" if text else "one item of it",
+                hint="gw.strings has what works on text" if text else "gw.sequence.at(items, i)",
+            )
 
 
 def run_forward(op: Op, xs: Sequence[Array | None], *, training: bool = False) -> tuple[Array, ...]:

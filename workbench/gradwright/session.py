@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .containers import ContainerSpec, contents, from_python, to_python
+from .containers import ContainerSpec, contents, to_python
 from .device import open_device
 from .errors import DTypeError, FeedError, GradwrightError, GraphError, LoweringError, ShapeError
 from .graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update, coerce
@@ -321,9 +321,7 @@ class Session:
             new[variable.name] = array
         self.values.commit(new)
 
-    def _result(
-        self, t: Tensor, env: Mapping[Tensor, Array], feeds: Mapping[Tensor, Array]
-    ) -> Array:
+    def _result(self, t: Tensor, env: Mapping[Tensor, Array], feeds: Mapping[Tensor, Array]) -> Any:
         if isinstance(t.op, (Variable, Constant)) and t not in feeds:
             held = env.get(t)
             return as_read_only(self.values.array(t.name) if held is None else held)
@@ -337,7 +335,7 @@ def as_feed(t: Tensor, value: Any) -> Array:
     label = f"{t.kind} {t.name!r}"
     if isinstance(t.spec, ContainerSpec):
         try:
-            return from_python(value, t.spec, label)
+            return coerce(value, t.spec, label)
         except GradwrightError as error:
             raise FeedError(
                 error.problem, need=error.need, facts=error.facts, hint=error.hint

@@ -86,6 +86,8 @@ def dtype(name: DTypeLike) -> np.dtype[Any]:
     >>> dtype("bfloat16").itemsize
     2
     """
+    if name is str:
+        name = "str"
     if isinstance(name, str) and name in _DTYPES:
         return _DTYPES[name]
     try:
@@ -99,7 +101,7 @@ def dtype(name: DTypeLike) -> np.dtype[Any]:
 
 def dtype_name(d: np.dtype[Any]) -> str:
     """Return the name that :func:`dtype` reads back."""
-    return _NAMES[d] if d in _NAMES else "container"
+    return _NAMES.get(d, "container")
 
 
 def kind(d: np.dtype[Any]) -> str:
@@ -265,8 +267,8 @@ SMALL = 64
 def spec_of(array: np.ndarray[Any, Any]) -> TensorSpec:
     """Return the spec of an array; what a sequence or optional is, it says itself."""
     if array.dtype.kind == "O":
-        held: TensorSpec = array[()].spec
-        return held
+        boxed: Any = array[()]
+        return boxed.spec  # type: ignore[no-any-return]
     return TensorSpec(array.shape, array.dtype)
 
 

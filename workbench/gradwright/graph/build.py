@@ -10,9 +10,10 @@ import numpy as np
 
 from ..errors import DTypeError, GradwrightError, GraphError, ShapeError
 from ..op import Op
-from ..spec import Dim, dtype_name
+from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
 from .tensor import Node, Tensor
+from .values import coerce
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -51,6 +52,9 @@ def check_update(variable: Tensor, value: Tensor) -> None:
 
 def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Return a copy of a literal: Python floats as float32, ints as int64, arrays as they are."""
+    array = np.asarray(value)
+    if array.dtype.kind in "UTO" and dtype in (None, "str", str):
+        return coerce(value, TensorSpec(array.shape, "str"), "a constant").copy()
     if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
         if array.dtype == np.float64:

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..containers import ContainerSpec
 from ..declare import Frozen
 from ..errors import GraphError
 from ..op import Op, infer_specs, registry_revision, run_forward
-from ..spec import Dim, TensorSpec, known_spec
+from ..spec import Dim, TensorSpec, content_of, known_spec
 from .build import build
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -59,7 +60,8 @@ class SubGraph(Frozen):
                 what: Any = node.op.key()
                 if isinstance(node.op, Constant):
                     array = node.graph.values.array(node.name)
-                    what = str(array.dtype), array.shape, hashlib.sha256(array.tobytes()).digest()
+                    digest = hashlib.sha256(content_of(array)).digest()
+                    what = str(array.dtype), array.shape, digest
                 rows.append((what, tuple(None if t is None else number[t] for t in node.inputs)))
                 for t in node.outputs:
                     number[t] = len(number)
@@ -118,6 +120,8 @@ def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
 
 def stand_in(graph: Graph, name: str, spec: TensorSpec) -> Tensor:
     """Return a placeholder with the spec, known values included."""
+    if isinstance(spec, ContainerSpec):
+        return graph.placeholder(name, spec)
     tensor = graph.placeholder(name, spec.shape, spec.dtype)
     tensor.spec.value = spec.value
     return tensor
@@ -127,7 +131,7 @@ def expanded_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSp
     """Return the output specs of a composite."""
     if not op.is_composite():
         raise NotImplementedError(f"{op.name} has neither infer nor expand")
-    return tuple(TensorSpec(t.shape, t.dtype, t.spec.value) for t in expansion(op, specs).outputs)
+    return tuple(t.spec.substitute({}) for t in expansion(op, specs).outputs)
 
 
 def interpret(op: Op, xs: Sequence[Any], training: bool) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 from ..containers import ContainerSpec
 from ..errors import DTypeError, GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
 from ..op import Op, infer_specs
-from ..spec import AnyDim, Dim, TensorSpec, is_floating, known_spec, promote
+from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
 from ..spec import dtype as as_dtype
 from .build import active, check_name, check_update, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, supersede
@@ -312,8 +312,8 @@ class Graph(NodeTable):
         joint = held[0]
         for d in held[1:]:
             joint = promote(joint, d)
-        ranks = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
-        mine, theirs = ranks[own.kind], ranks["f" if joint.kind == "V" else joint.kind]
+        ranks = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "s": -1, "o": -1}
+        mine, theirs = ranks[kind(own)], ranks[kind(joint)]
         return self.scalar(value, joint if mine <= theirs else own)
 
     def capture(self, tensor: Tensor) -> Tensor:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from ..containers import ContainerSpec, OptionalSpec, SequenceSpec, box, box_sequence
 from ..errors import DTypeError, GraphError, ShapeError
-from ..spec import TensorSpec, dtype, dtype_name, kind
+from ..spec import Dim, TensorSpec, dtype, dtype_name, kind, spec_of
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -25,7 +26,12 @@ Array = np.ndarray[Any, Any]
 
 
 def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
-    """Return ``value`` as an array of ``spec``; converts to floats from floats and ints only."""
+    """Return ``value`` as an array of ``spec``; converts to floats from floats and ints only.
+
+    A list becomes a sequence, None an optional that holds nothing.
+    """
+    if isinstance(spec, ContainerSpec):
+        return _boxed(value, spec, label)
     array = np.asarray(value)
     if kind(spec.dtype) == "s":
         array = _text(array, spec, label)
@@ -47,10 +53,40 @@ def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
     return array
 
 
+def _boxed(value: Any, spec: ContainerSpec, label: str) -> Array:
+    """Return the value of a container, made of items that nobody else has."""
+    if isinstance(spec, OptionalSpec):
+        if value is None:
+            return box(spec, ())
+        inner = _item(value, spec.element, label)
+        return box(OptionalSpec(spec_of(inner)), (inner,))
+    if not isinstance(value, (list, tuple)) or not isinstance(spec, SequenceSpec):
+        raise DTypeError(
+            f"{label} is no list but {type(value).__name__}", need=str(spec), hint="[a, b, ...]"
+        )
+    shape = spec.item_shape
+    items = []
+    for i, v in enumerate(value):
+        stated = np.shape(v) if shape is None else shape
+        items.append(_item(v, TensorSpec(stated, spec.item_dtype), f"item {i} of {label}"))
+    return box_sequence(items, spec)
+
+
+def _item(value: Any, spec: TensorSpec, label: str) -> Array:
+    if isinstance(spec, ContainerSpec):
+        return _boxed(value, spec, label)
+    array = np.asarray(value)
+    if array.ndim != spec.rank or any(
+        d != n for d, n in zip(spec.shape, array.shape, strict=True) if not isinstance(d, Dim)
+    ):
+        raise ShapeError(f"{label} has another shape", need=str(spec), facts=[f"got {array.shape}"])
+    return coerce(array, TensorSpec(array.shape, spec.dtype), label).copy()
+
+
 def _text(array: Array, spec: TensorSpec, label: str) -> Array:
     """Return text of any kind that numpy has; a list of str comes as one of its widths."""
-    if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat):
-        return array.astype(spec.dtype)
+    if not array.size or (array.dtype.kind == "O" and all(isinstance(v, str) for v in array.flat)):
+        return array.astype(spec.dtype)  # [] is of no type, and float64 to numpy
     if array.dtype.kind not in "UT" or getattr(array.dtype, "na_object", None) is not None:
         raise DTypeError(f"{label} cannot hold {array.dtype}", need=f"text, {spec}")
     return array.astype(spec.dtype, copy=False)

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..containers import ANY, OptionalSpec, SequenceSpec
 from ..errors import GradwrightError, GraphError
 from ..graph import Constant, Graph, Node, Placeholder, Rng, SubGraph, Variable, ancestors
 from ..op import Op
@@ -131,8 +132,14 @@ def _lines(rows: Sequence[str], indent: str = "  ") -> str:
 
 
 def _spec_text(spec: TensorSpec) -> str:
+    if isinstance(spec, OptionalSpec):
+        return f"opt({_spec_text(spec.element)})"
+    if isinstance(spec, SequenceSpec):
+        if spec.item_shape is None:
+            return f"seq({dtype_name(spec.item_dtype)})"
+        return f"seq({_spec_text(TensorSpec(spec.item_shape, spec.item_dtype))})"
     for d in spec.shape:
-        if isinstance(d, Dim) and Dim.parse(str(d)) != d:
+        if isinstance(d, Dim) and d != ANY and Dim.parse(str(d)) != d:
             raise GraphError(f"the dimension {d} could not be read again")
     return f"{dtype_name(spec.dtype)}[{', '.join(map(str, spec.shape))}]"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
 from ..dims import reserve_symbols
 from ..errors import ArchiveError, GradwrightError, GraphError, Site, UnsupportedOpError
 from ..graph import Constant, Graph, Node, Placeholder, SubGraph, Tensor, Variable, check_update
@@ -81,7 +82,7 @@ def _check_rows(rows: Any, where: str) -> list[Row]:
 
 
 class SpecReader:
-    """Reads ``float32[B, 64]``; equal texts are parsed once."""
+    """Reads ``float32[B, 64]`` and ``seq(float32[?, 3])``; equal texts are parsed once."""
 
     def __init__(self) -> None:
         self._parsed: dict[str, tuple[np.dtype[Any], tuple[AnyDim, ...]]] = {}
@@ -89,19 +90,37 @@ class SpecReader:
 
     def read(self, text: str, where: str) -> TensorSpec:
         """Return the spec."""
+        outer, bracket, inside = text.partition("(")
+        if bracket and text.endswith(")"):
+            with _explained(where):
+                return self._container(outer, inside[:-1], where)
         if text not in self._parsed:
             self._parsed[text] = self._parse(text, where)
             self.symbols.update(*(d.symbols for d in self._parsed[text][1] if isinstance(d, Dim)))
         kind, shape = self._parsed[text]
         return TensorSpec(shape, kind)
 
+    def _container(self, outer: str, inside: str, where: str) -> TensorSpec:
+        if outer == "seq" and "[" not in inside:
+            return SequenceSpec(None, dtype(inside))
+        if outer == "seq":
+            kind, shape = self._parse(inside, where, inside_sequence=True)
+            return SequenceSpec(shape, kind)
+        if outer == "opt" and not inside.startswith("opt("):
+            return OptionalSpec(self.read(inside, where))
+        raise ArchiveError(f"{outer[:60]}(...) is not a spec", where=where)
+
     @staticmethod
-    def _parse(text: str, where: str) -> tuple[np.dtype[Any], tuple[AnyDim, ...]]:
+    def _parse(
+        text: str, where: str, *, inside_sequence: bool = False
+    ) -> tuple[np.dtype[Any], tuple[AnyDim, ...]]:
         name, bracket, rest = text.partition("[")
         if not bracket or not rest.endswith("]"):
             raise ArchiveError(f"{text[:60]!r} is not a spec", where=where, need="'float32[B, 64]'")
         try:
-            shape = tuple(map(Dim.parse, rest[:-1].split(", "))) if rest != "]" else ()
+            sizes = rest[:-1].split(", ") if rest != "]" else ()
+            known = {"?": ANY} if inside_sequence else {}
+            shape = tuple(known.get(size) or Dim.parse(size) for size in sizes)
             kind = dtype(name)
         except GraphError as error:
             raise ArchiveError(error.problem, where=where) from None
@@ -273,6 +292,8 @@ class _explained:  # noqa: N801 - reads as a statement
 
 def _agree(a: TensorSpec, b: TensorSpec) -> bool:
     """Tell whether specs may be the same; symbols made by inference have new names each time."""
+    if isinstance(a, ContainerSpec):
+        return a == b
     return (
         a.dtype == b.dtype
         and len(a.shape) == len(b.shape)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArchiveError
-from ..spec import TensorSpec
+from ..spec import TensorSpec, dtype_name
 from .archive import STATE, VALUES, AnyPath, opened, states_of
 from .attributes import find_class, op_fields
 from .document import DOCUMENT, SOURCES
@@ -74,7 +74,7 @@ class ArchiveInfo:
         found: dict[str, int] = {}
         for shard in self.shards:
             for spec in shard.tensors.values():
-                name = str(spec.dtype)
+                name = dtype_name(spec.dtype)
                 found[name] = found.get(name, 0) + spec.nbytes
         return found
 

@@ -12,11 +12,14 @@ added within what that format allows:
   ``complex`` of ``__metadata__`` lists the names of such tensors, one per line.
 - Numbers of 2, 4 and 6 bits take a byte each, as in memory, so that they can be mapped: stored as
   U8, and listed in the entry ``narrow`` of ``__metadata__`` as lines such as ``int4 name``.
+- Text is packed into a U8 tensor (see :mod:`.texts`), and listed in the entry ``text`` with its
+  shape, as lines such as ``2,3 name``.
 - A folder ``values/`` holds the members ``00001-of-00003.safetensors`` and so on.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import mmap
@@ -31,6 +34,7 @@ from ..spec import NARROW, dtype_name
 from ..spec import dtype as as_dtype
 from .checked import expect, expect_fields, parse_json
 from .container import ALIGNMENT, Member, Reader, Writer
+from .texts import pack, unpack
 
 Array = np.ndarray[Any, Any]
 
@@ -87,6 +91,8 @@ def write_tensors(
     writer: Writer, folder: str, arrays: Mapping[str, Array], max_shard_bytes: int
 ) -> None:
     """Write arrays, in order, into members of at most ``max_shard_bytes``, or of one tensor."""
+    texts = {name: array.shape for name, array in arrays.items() if array.dtype.kind == "T"}
+    arrays = {name: pack(array) if name in texts else array for name, array in arrays.items()}
     shards: list[dict[str, Array]] = [{}]
     room = max_shard_bytes
     for name, array in arrays.items():
@@ -97,20 +103,21 @@ def write_tensors(
         shards[-1][name] = array
         room -= nbytes
     for i, shard in enumerate(shards, 1):
-        header, size = _header(shard)
+        header, size = _header(shard, texts)
         name = f"{folder}/{i:05}-of-{len(shards):05}.safetensors"
         writer.add(name, size, _parts(header, shard))
 
 
-def _header(arrays: Mapping[str, Array]) -> tuple[bytes, int]:
+def _header(arrays: Mapping[str, Array], texts: Mapping[str, tuple[int, ...]]) -> tuple[bytes, int]:
     """Return the header with its size in front, and the size of the whole member."""
     rows: dict[str, Any] = {}
     pairs = [_stored(n) for n, a in arrays.items() if a.dtype.kind == "c"]
     narrow = [
         f"{d} {_stored(n)}" for n, a in arrays.items() if (d := dtype_name(a.dtype)) in _BYTES
     ]
-    lists = {"complex": pairs, "narrow": narrow}
-    if pairs or narrow:
+    text = [f"{','.join(map(str, texts[n]))} {_stored(n)}" for n in arrays if n in texts]
+    lists = {"complex": pairs, "narrow": narrow, "text": text}
+    if any(lists.values()):
         rows[_METADATA] = {key: "\n".join(lines) for key, lines in lists.items() if lines}
     position = 0
     for i, (name, array) in enumerate(arrays.items()):
@@ -121,11 +128,11 @@ def _header(arrays: Mapping[str, Array]) -> tuple[bytes, int]:
         code, tail = (_PAIRS[known], (2,)) if known in _PAIRS else (_CODES.get(known, "U8"), ())
         rows[_stored(name)] = _place(code, (*array.shape, *tail), position, array.nbytes)
         position += array.nbytes
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
-    if len(text) > MAX_HEADER:
-        raise GraphError(f"a header of {len(text):,} bytes", hint="a smaller max_shard_bytes")
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    return len(text).to_bytes(8, "little") + text, 8 + len(text) + position
+    head = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(head) > MAX_HEADER:
+        raise GraphError(f"a header of {len(head):,} bytes", hint="a smaller max_shard_bytes")
+    head += b" " * (-(8 + len(head)) % ALIGNMENT)
+    return len(head).to_bytes(8, "little") + head, 8 + len(head) + position
 
 
 def _place(code: str, shape: tuple[int, ...], start: int, nbytes: int) -> dict[str, Any]:
@@ -172,7 +179,9 @@ def read_entries(reader: Reader, member: Member) -> list[Entry]:
     narrow = {
         n: d for d, _, n in (line.partition(" ") for line in _lines(metadata, "narrow", where))
     }
-    for names, what in ((complex_names, "complex"), (narrow.keys(), "narrow")):
+    texts = {n: s for s, _, n in (line.partition(" ") for line in _lines(metadata, "text", where))}
+    stated = ((complex_names, "complex"), (narrow.keys(), "narrow"), (texts.keys(), "text"))
+    for names, what in stated:
         if unknown := sorted(names - rows.keys()):
             raise ArchiveError(
                 f"no tensor {unknown[0][:60]!r}, which should be {what}", where=where
@@ -182,7 +191,8 @@ def read_entries(reader: Reader, member: Member) -> list[Entry]:
         read = _COMPLEX if name in complex_names else _DTYPES
         if name in narrow:
             read = {"U8": _BYTES[narrow[name]]} if narrow[name] in _BYTES else {}
-        entries.append(_entry(name, row, 8 + size, read, where))
+        entry = _entry(name, row, 8 + size, read, where)
+        entries.append(_as_text(entry, texts[name], where) if name in texts else entry)
     entries.sort(key=lambda e: e.start)
     position = 8 + size
     for entry in entries:
@@ -219,6 +229,13 @@ def _entry(
     if name.startswith(":") and not name.startswith(_FILLER):
         name = name[1:]
     return Entry(name, dtype, shape, base + offsets[0], nbytes)
+
+
+def _as_text(entry: Entry, sizes: str, where: str) -> Entry:
+    shape = tuple(int(n) for n in sizes.split(",") if n.isascii() and n.isdecimal() and len(n) < 19)
+    if entry.dtype != np.uint8 or ",".join(map(str, shape)) != sizes:
+        raise ArchiveError(f"{entry.name[:60]!r} is no text of shape {sizes[:60]!r}", where=where)
+    return dataclasses.replace(entry, dtype=as_dtype("str"), shape=shape)
 
 
 def _sizes(value: Any, what: str, where: str) -> list[int]:
@@ -281,10 +298,13 @@ def _read(reader: Reader, member: Member, entries: Sequence[Entry]) -> dict[str,
             stream.into(array.reshape(-1).view(np.uint8))
             position = entry.start + entry.nbytes
         stream.skip(member.size - position)
-    return found
+    texts = {e.name: e.shape for e in entries if e.dtype.kind == "T"}
+    return found | {name: unpack(found[name], shape, member.name) for name, shape in texts.items()}
 
 
 def _shaped(entry: Entry, member: Member, **place: Any) -> Array:
+    if entry.dtype.kind == "T":  # as it is stored
+        return np.ndarray((entry.nbytes,), np.uint8, **place)
     try:
         return np.ndarray(entry.shape, entry.dtype, **place)
     except (ValueError, OverflowError) as error:  # (0, 2**70), more axes than numpy has
@@ -299,4 +319,5 @@ def _mapped(memory: mmap.mmap, member: Member, entry: Entry) -> Array:
             where=member.name,
             hint="load it without mmap, and save it again",
         )
-    return _shaped(entry, member, buffer=memory, offset=start)
+    array = _shaped(entry, member, buffer=memory, offset=start)
+    return unpack(array, entry.shape, member.name) if entry.dtype.kind == "T" else array

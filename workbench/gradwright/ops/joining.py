@@ -31,6 +31,7 @@ class Concat(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     value_rule = True
     axis: int = attr(0, doc="Axis to join along.")
     onnx = OnnxRule("Concat", since=13)
@@ -132,6 +133,7 @@ class Split(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     many = True
     views = True
     value_rule = True
@@ -194,6 +196,7 @@ class Stack(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     value_rule = True
     axis: int = attr(0, doc="Position of the new axis in the result.")
 
@@ -241,6 +244,7 @@ class Unstack(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     many = True
     views = True
     value_rule = True
@@ -282,6 +286,7 @@ class Tile(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     is_method = True
     reps: int | tuple[int, ...] = attr(doc="Repeats per axis; as many as axes, or for the last.")
 

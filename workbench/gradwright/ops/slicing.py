@@ -71,6 +71,7 @@ class StridedSlice(Op):
     """
 
     namespace = "base"
+    by_reference = "s"
     views = True
     value_rule = True
     index: tuple[Item, ...] = attr(doc="Per axis a place or a slice; None for a new axis.")

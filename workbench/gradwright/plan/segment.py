@@ -96,7 +96,7 @@ class Segment:
             for step, (instr, launch) in enumerate(zip(self.program.instrs, launches, strict=True))
             if launch is not None
             for o in instr.outs
-            if o not in owned
+            if o not in owned and not self.program.specs[o].by_reference
         ]
         return lay_out(intervals)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..graph import Constant, Node, Tensor, expansion
 from ..op import Op
-from ..spec import TensorSpec
+from ..spec import TensorSpec, spec_of
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +58,7 @@ class Program:
 
     def constant(self, array: Array) -> int:
         """Return the number of a new constant."""
-        number = self.new_value(TensorSpec(array.shape, array.dtype))
+        number = self.new_value(spec_of(array))
         self.constants[number] = array
         return number
 

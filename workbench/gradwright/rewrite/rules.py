@@ -61,6 +61,8 @@ def share_common(program: Program) -> int:
     kept = []
     same_constant: dict[Any, int] = {}
     for number, array in program.constants.items():
+        if program.specs[number].by_reference:
+            continue  # their bytes say where they lie
         is_uniform = not any(array.strides)  # a stand-in of any size, one element in memory
         if array.nbytes <= 64 or is_uniform:
             content = array.flat[:1].tobytes() if is_uniform else array.tobytes()
