@@ -1,0 +1,82 @@
+"""What ops on matrices share: what they accept, the dtype they compute in, adjoints."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import DTypeError, ShapeError
+from ...op import Op
+from ...ops.choice import Where
+from ...ops.elementwise import conj
+from ...ops.special import widened
+from ...spec import AnyDim, Dim, TensorSpec, differ, kind
+
+Array = np.ndarray[Any, Any]
+
+
+class MatrixOp(Op, abstract=True):
+    """An op on the last two axes, computed in float32 at least."""
+
+    namespace = "linalg"
+    accepts: ClassVar[str] = "fc"
+
+    def compute(self, *xs: Array) -> Any:
+        """Return the outputs for arrays of float32, float64 or complex numbers."""
+        raise NotImplementedError
+
+    def forward(self, *xs: Any) -> Any:
+        ys = self.compute(*map(widened, xs))
+        if all(x.dtype.itemsize >= 4 for x in xs):
+            return ys
+        narrow = xs[0].dtype
+        return tuple(_narrowed(y, narrow) for y in ys) if isinstance(ys, tuple) else _narrowed(
+            ys, narrow
+        )  # fmt: skip
+
+    def check(self, x: TensorSpec, *, square: bool = False, name: str = "x") -> tuple[AnyDim, ...]:
+        """Return the sizes of a matrix, or refuse what is none."""
+        if kind(x.dtype) not in self.accepts:
+            raise DTypeError(f"{self.name} does not take {x.dtype}", hint="gw.cast(x, 'float32')")
+        if x.rank < 2:
+            raise ShapeError(f"{self.name} needs matrices", need=f"{name} of rank 2 or more")
+        m, n = x.shape[-2:]
+        if square and differ(m, n):
+            raise ShapeError(
+                f"{self.name} needs square matrices",
+                need=f"{name}.shape[-2] == {name}.shape[-1], got {m} and {n}",
+            )
+        return m, n
+
+
+def _narrowed(y: Any, narrow: Any) -> Any:
+    return y.astype(narrow) if y.dtype == np.float32 else y
+
+
+def adjoint(x: Any) -> Any:
+    """Return the conjugate transpose of tensors."""
+    return conj(x.mT)
+
+
+def hermitian(x: Array) -> Array:
+    """Return the Hermitian part of arrays, (x + xᴴ)/2."""
+    part: Array = (x + x.conj().swapaxes(-1, -2)) / 2
+    return part
+
+
+def safe_reciprocal(x: Any) -> Any:
+    """Return 1/x of a tensor, and 0 where x is 0."""
+    zero = x == 0.0
+    return Where()(zero, 0.0, 1.0 / Where()(zero, 1.0, x))
+
+
+def excess(op: Op, m: AnyDim, n: AnyDim) -> int:
+    """Return m − n; refuse sizes that cannot be compared while building."""
+    rest = m - n
+    if isinstance(rest, Dim):
+        raise ShapeError(
+            f"{op.name} cannot tell which of {m} and {n} is larger",
+            need="the last two sizes as numbers; leading axes may be symbolic",
+        )
+    return rest

@@ -1,0 +1,180 @@
+"""Determinants, their logarithms, and the adjugate that is their gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...ops.choice import Where
+from ...ops.complex import Complex, Imag
+from ...ops.elementwise import Log, conj, real_part
+from ...ops.like import ZerosLike
+from ...ops.movement import Cast
+from ...ops.reduce import Sum
+from ...spec import TensorSpec, kind
+from .common import Array, MatrixOp, adjoint
+from .solutions import Inv
+
+
+class Det(MatrixOp):
+    """Determinant of square matrices; its gradient is right for singular ones, too.
+
+    y = det x,  ∂y/∂x = adj(x)ᵀ
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.linalg.det(g.constant([[1.0, 2.0], [3.0, 4.0]])))["det"].round(4))
+    -2.0
+    """
+
+    onnx = OnnxRule("Det", since=11)
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        self.check(x, square=True)
+        return x.with_shape(x.shape[:-2])
+
+    def compute(self, *xs: Array) -> Any:
+        return np.asarray(np.linalg.det(xs[0]))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (adjoint(Adjugate()(xs[0])) * gs[0][..., None, None],)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3, 3)),))
+        yield Sample((rng.standard_normal((1, 1)),))
+        yield Sample((np.zeros((2, 0, 0)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")
+        yield ErrorSample((TensorSpec((2, 2), "int64"),), {}, "does not take int64")
+
+
+class Adjugate(MatrixOp):
+    """Transposed cofactors of square matrices, from singular values where there is no inverse.
+
+    y = det(x)·x⁻¹ = det(u)·det(vᴴ)·v·diag(Πⱼ≠ᵢ sⱼ)·uᴴ for x = u·diag(s)·vᴴ
+
+    Its own gradient needs regular matrices.
+    """
+
+    namespace = "gradient"
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return Inv().infer(x)
+
+    def compute(self, *xs: Array) -> Any:
+        (x,) = xs
+        try:
+            inverse = np.linalg.inv(x)
+        except np.linalg.LinAlgError:
+            return _cofactors(x)
+        condition = np.abs(x).sum(-2).max(-1, initial=0) * np.abs(inverse).sum(-2).max(
+            -1, initial=0
+        )
+        if condition.max(initial=0) ** 2 * np.finfo(x.dtype).eps < 1:
+            return np.linalg.det(x)[..., None, None] * inverse
+        return _cofactors(x)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (x,) = gs, xs
+        inverse = adjoint(Inv()(x))
+        along = Sum(axis=(-2, -1), keepdims=True)(g * inverse.mT)
+        scale = conj(Det()(x))[..., None, None]
+        return (scale * (along * inverse - inverse @ g @ inverse),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3, 3)),))
+        yield Sample((np.diag([2.0, 3.0, 0.0]),), smooth=False, differentiate=())
+
+
+def _cofactors(x: Array) -> Array:
+    u, s, vh = np.linalg.svd(x)
+    before, after = np.ones_like(s), np.ones_like(s)
+    before[..., 1:] = np.cumprod(s[..., :-1], -1)
+    after[..., :-1] = np.cumprod(s[..., :0:-1], -1)[..., ::-1]
+    scale = (np.linalg.det(u) * np.linalg.det(vh))[..., None] * before * after
+    v, uh = (m.conj().swapaxes(-1, -2) for m in (vh, u))
+    y: Array = (v * scale[..., None, :]) @ uh
+    return y
+
+
+class Slogdet(MatrixOp):
+    """Sign and logarithm of the modulus of determinants, which themselves would overflow.
+
+    (sign, l) with det x = sign·eˡ; 0 and −∞ for singular matrices
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> sign, l = gw.linalg.slogdet(g.constant([[0.0, 1e-30], [1e-30, 0.0]]))
+    >>> [round(float(y), 2) for y in g.output({}, sign, l).values()]
+    [-1.0, -138.16]
+    """
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        self.check(x, square=True)
+        sign = x.with_shape(x.shape[:-2])
+        return sign, real_part(self, sign) if kind(x.dtype) == "c" else sign.with_shape(sign.shape)
+
+    def compute(self, *xs: Array) -> Any:
+        sign, logarithm = np.linalg.slogdet(xs[0])
+        return np.asarray(sign), np.asarray(logarithm)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g_sign, g_log), (sign, logarithm), (x,) = gs, ys, xs
+        if kind(x.dtype) != "c":
+            if g_log is ZERO:
+                return (ZERO,)
+            along = g_log
+        else:
+            real = ZerosLike()(logarithm) if g_log is ZERO else g_log
+            turn = ZerosLike()(logarithm) if g_sign is ZERO else -Imag()(conj(g_sign) * sign)
+            along = Complex()(real, turn)
+        return (adjoint(Inv()(x)) * along[..., None, None],)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3, 3)),))
+        yield Sample((np.zeros((0, 0)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")
+
+
+class Logdet(Op):
+    """Logarithm of determinants; NaN where one is negative, −∞ for 0.
+
+    y = ln det x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.linalg.logdet(g.constant([[2.0, 0.0], [0.0, 0.5]])))["logdet"])
+    0.0
+    """
+
+    namespace = "linalg"
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return Slogdet().infer(x)[0]
+
+    def expand(self, x: Any) -> Any:
+        sign, logarithm = Slogdet()(x)
+        if kind(x.dtype) == "c":
+            return Cast(dtype=x.dtype)(logarithm) + Log()(sign)
+        return Where()(sign < 0.0, float("nan"), logarithm)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((2, 3, 3))
+        yield Sample((x @ x.swapaxes(-1, -2) + np.eye(3),))
+        yield Sample((np.array([[0.0, 1.0], [1.0, 0.0]]),), smooth=False)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")

@@ -1,0 +1,132 @@
+"""Powers and exponentials of square matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.creation import DiagGrad
+from ...ops.elementwise import Identity
+from ...ops.joining import Concat, Split
+from ...ops.like import OnesLike, ZerosLike
+from ...spec import TensorSpec
+from .common import Array, MatrixOp, adjoint
+from .solutions import Inv
+
+_DEGREE = 13
+_PADE = [
+    math.factorial(2 * _DEGREE - k) // (math.factorial(_DEGREE - k) * math.factorial(k))
+    for k in range(_DEGREE + 1)
+]
+"""Coefficients of the numerator of the diagonal approximant, up to a common factor."""
+_THETA = 5.371920351148152
+"""Norm up to which it is exact to a rounding of float64 (Higham 2005, table 2.3)."""
+
+
+def identity_like(x: Any) -> Any:
+    """Return unit matrices of the shape of square ones."""
+    return DiagGrad()(OnesLike()(x[..., 0]), x)
+
+
+class MatrixPower(Op):
+    """Whole power of square matrices, by repeated squaring.
+
+    y = xⁿ, of the inverse for n < 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[1.0, 1.0], [0.0, 1.0]])
+    >>> g.output({}, gw.linalg.matrix_power(x, 5))["matrix_power"].tolist()
+    [[1.0, 5.0], [0.0, 1.0]]
+    """
+
+    namespace = "linalg"
+    n: int = attr(doc="The exponent.")
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return Inv().infer(x)
+
+    def expand(self, x: Any) -> Any:
+        if not self.n:
+            return identity_like(x)
+        base = Inv()(x) if self.n < 0 else x
+        y = base
+        for bit in f"{abs(self.n):b}"[1:]:
+            y = y @ y
+            y = y @ base if bit == "1" else y
+        return Identity()(y) if y is x else y
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((2, 2, 2)) + 2 * np.eye(2)
+        for n in (5, -2, 0):
+            yield Sample((x,), {"n": n})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {"n": 2}, "needs square matrices")
+
+
+class MatrixExp(MatrixOp):
+    """Exponential of square matrices, by scaling, a Padé approximant and squaring (Higham 2005).
+
+    y = Σₖ xᵏ / k!
+
+    The gradient is a block of the exponential of ``[[xᴴ, g], [0, xᴴ]]`` (Najfeld and Havel 1995).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[0.0, 1.0], [0.0, 0.0]])
+    >>> g.output({}, gw.linalg.matrix_exp(x))["matrix_exp"].tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        self.check(x, square=True)
+        return x.with_shape(x.shape)
+
+    def compute(self, *xs: Array) -> Any:
+        (x,) = xs
+        norm = np.abs(x).sum(-2).max(initial=0.0)
+        if not np.isfinite(norm):
+            return np.full(x.shape, np.nan, x.dtype)
+        halvings = max(0, int(np.ceil(np.log2(norm / _THETA)))) if norm else 0
+        x = x / x.dtype.type(2**halvings)
+        one = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
+        x2 = x @ x
+        x4 = x2 @ x2
+        x6 = x4 @ x2
+        c = [x.dtype.type(v) for v in _PADE]
+        odd = x @ (
+            x6 @ (c[13] * x6 + c[11] * x4 + c[9] * x2)
+            + (c[7] * x6 + c[5] * x4 + c[3] * x2 + c[1] * one)
+        )
+        even = x6 @ (c[12] * x6 + c[10] * x4 + c[8] * x2) + (
+            c[6] * x6 + c[4] * x4 + c[2] * x2 + c[0] * one
+        )
+        y = np.linalg.solve(even - odd, even + odd)
+        for _ in range(halvings):
+            y = y @ y
+        return y
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        x = adjoint(xs[0])
+        upper = Concat(axis=-1)(x, gs[0])
+        lower = Concat(axis=-1)(ZerosLike()(x), x)
+        y = MatrixExp()(Concat(axis=-2)(upper, lower))
+        rows = Split(parts=2, axis=-2)(y)[0]
+        return (Split(parts=2, axis=-1)(rows)[1],)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 2, 2)),))
+        yield Sample((np.array([[0.5, 9.0], [-8.0, 0.0]]),))
+        yield Sample((np.zeros((0, 0)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")

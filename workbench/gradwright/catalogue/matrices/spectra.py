@@ -1,0 +1,224 @@
+"""Eigenvalues and eigenvectors.
+
+An eigenvector may be multiplied by any number of modulus 1. Here its largest component is real and
+positive (the first one, among those within 0.1 % of the largest), so that results are the same on
+every machine and every function of them has a gradient. Gradients by vectors need eigenvalues that
+differ; where two are equal to the bit, they are right for functions that do not see in which basis
+of the eigenspace the vectors are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...op import ZERO, Cotangent, ErrorSample, Op, Sample
+from ...ops.creation import Diag, DiagGrad
+from ...ops.elementwise import Abs, Real, conj, real_part
+from ...ops.movement import Cast
+from ...ops.reduce import Argmax, Max, Sum
+from ...ops.scatter import ScatterAdd, TakeAlongAxis
+from ...spec import TensorSpec, kind, promote
+from ...spec import dtype as as_dtype
+from .common import Array, MatrixOp, adjoint, hermitian, safe_reciprocal
+from .solutions import Solve
+
+NEAR = 0.999
+"""Components this near to the largest count as equally large."""
+
+
+def phase(v: Array) -> Array:
+    """Return per column the phase of its largest component, [..., 1, N]."""
+    if not v.size:
+        return np.ones((*v.shape[:-2], 1, v.shape[-1]), v.dtype)
+    size = np.abs(v)
+    place = np.argmax(size >= NEAR * size.max(-2, keepdims=True), -2)[..., None, :]
+    pinned = np.take_along_axis(v, place, -2)
+    size = np.take_along_axis(size, place, -2)
+    found: Array = np.where(size == 0, 1, pinned / np.where(size == 0, 1, size)).astype(v.dtype)
+    return found
+
+
+def unpinned(g: Any, v: Any, turn: Any) -> Any:
+    """Return the cotangent of complex columns before their phases were fixed.
+
+    ``turn: [..., 1, N]`` is what flows if all that has the phase of a column turns by i. A turn
+    that keeps the largest component real is no freedom, so it is passed on to that component.
+    """
+    if v.shape[-2] == 0:
+        return g
+    size = Abs()(v)
+    largest = size >= NEAR * Max(axis=-2, keepdims=True)(size)
+    place = Argmax(axis=-2, keepdims=True)(Cast(dtype="int8")(largest))
+    pinned = Real()(TakeAlongAxis(axis=-2)(v, place))
+    return ScatterAdd(axis=-2)(g, place, Cast(dtype=g.dtype)(turn / pinned) * -1j)
+
+
+def turned(g: Any, v: Any) -> Any:
+    """Return Re ⟨g, i·v⟩ per column."""
+    return Real()(Sum(axis=-2, keepdims=True)(conj(g) * v * 1j))
+
+
+def gaps(w: Any) -> Any:
+    """Return 1/(wⱼ − wᵢ), 0 on the diagonal and where both are equal."""
+    return safe_reciprocal(w[..., None, :] - w[..., :, None])
+
+
+class Eigh(MatrixOp):
+    """Eigenvalues, in ascending order, and orthonormal eigenvectors of Hermitian matrices.
+
+    (x + xᴴ)/2 = v·diag(w)·vᴴ
+
+    For ``x: f32[..., N, N]``, ``w: f32[..., N]`` and ``v: f32[..., N, N]``, one vector per column,
+    its largest component positive. Both triangles of x are read, so that the gradient is Hermitian.
+    Where eigenvalues are equal, it is right for functions of the eigenspaces only.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w, v = gw.linalg.eigh(g.constant([[2.0, 1.0], [1.0, 2.0]]))
+    >>> g.output({}, w)[w.name].round(4).tolist()
+    [1.0, 3.0]
+    """
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        self.check(x, square=True)
+        w = x.with_shape(x.shape[:-1])
+        return real_part(self, w) if kind(x.dtype) == "c" else w, x.with_shape(x.shape)
+
+    def compute(self, *xs: Array) -> Any:
+        w, v = np.linalg.eigh(hermitian(xs[0]))
+        return w, v * phase(v).conj()
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (gw, gv), (w, v) = gs, ys
+        inner = ZERO
+        if gv is not ZERO:
+            if kind(v.dtype) == "c":
+                gv = unpinned(gv, v, turned(gv, v))
+            inner = (adjoint(v) @ gv) * gaps(w)
+        if gw is not ZERO:
+            values = DiagGrad()(gw if gw.dtype == v.dtype else Cast(dtype=v.dtype)(gw), v)
+            inner = values if inner is ZERO else inner + values
+        back = v @ inner @ adjoint(v)
+        return ((back + adjoint(back)) * 0.5,)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3, 3)),))
+        yield Sample((np.zeros((2, 0, 0)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")
+
+
+class Eigvalsh(MatrixOp):
+    """Eigenvalues of Hermitian matrices, in ascending order.
+
+    det((x + xᴴ)/2 − w) = 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = gw.linalg.eigvalsh(g.constant([[2.0, 1.0], [1.0, 2.0]]), name="w")
+    >>> g.output({}, w)["w"].round(4).tolist()
+    [1.0, 3.0]
+    """
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return Eigh().infer(x)[0]
+
+    def compute(self, *xs: Array) -> Any:
+        return np.linalg.eigvalsh(hermitian(xs[0]))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        v = Eigh()(xs[0])[1]
+        return ((v * gs[0][..., None, :]) @ adjoint(v),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from Eigh.samples(rng)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield from Eigh.error_samples()
+
+
+class Eig(MatrixOp):
+    """Eigenvalues and eigenvectors of general square matrices; always complex.
+
+    x·v = v·diag(w), |vⱼ| = 1
+
+    For ``x: f32[..., N, N]``, ``w: c64[..., N]`` in LAPACK's order and ``v: c64[..., N, N]``, one
+    vector per column, its largest component real and positive. The gradient needs as many
+    independent vectors as there are columns, and that by v eigenvalues that differ (Boeddeker et
+    al. 2017).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w, v = gw.linalg.eig(g.constant([[0.0, 1.0], [-1.0, 0.0]]))
+    >>> sorted(g.output({}, w)[w.name].imag.round(4).tolist())
+    [-1.0, 1.0]
+    """
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        self.check(x, square=True)
+        wide = promote(x.dtype, as_dtype("complex64"))
+        return TensorSpec(x.shape[:-1], wide), x.with_dtype(wide)
+
+    def compute(self, *xs: Array) -> Any:
+        wide = promote(xs[0].dtype, as_dtype("complex64"))
+        w, v = (y.astype(wide) for y in np.linalg.eig(xs[0]))
+        return w, v * phase(v).conj()
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (gw, gv), (w, v) = gs, ys
+        inner = ZERO
+        if gv is not ZERO:
+            vh = adjoint(v)
+            along = vh @ unpinned(gv, v, turned(gv, v))
+            length = Cast(dtype=v.dtype)(Real()(Diag()(along)))
+            inner = (along - (vh @ v) * length[..., None, :]) * conj(gaps(w))
+        if gw is not ZERO:
+            values = DiagGrad()(gw, v)
+            inner = values if inner is ZERO else inner + values
+        return (Solve()(adjoint(v), inner @ adjoint(v)),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3, 3)),))
+        yield Sample((np.zeros((0, 2, 2)),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")
+
+
+class Eigvals(Op):
+    """Eigenvalues of general square matrices, in the order of ``eig``; always complex.
+
+    det(x − w) = 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = gw.linalg.eigvals(g.constant([[0.0, 1.0], [-1.0, 0.0]]), name="w")
+    >>> g.output({}, w)["w"].real.tolist()
+    [0.0, 0.0]
+    """
+
+    namespace = "linalg"
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        return Eig().infer(x)[0]
+
+    def expand(self, x: Any) -> Any:
+        return Eig()(x)[0]
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from Eig.samples(rng)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield from Eig.error_samples()
