@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .graph import Tensor
 from .op import function
-from .ops import surface
+from .ops import namespace, surface
 from .ops.activation import Tanh
 from .ops.nn import Dropout
 from .ops.norm import BatchNorm
@@ -107,6 +107,33 @@ def batch_norm(
     graph.update(parameters[3], var)
     result: Tensor = y
     return result
+
+
+def fused_bias_dropout_residual(
+    x: Tensor,
+    bias: Tensor,
+    residual: Tensor,
+    p: float = 0.5,
+    *,
+    training: bool | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """End of a transformer's sub-layer: bias, dropout, residual connection.
+
+    y = dropout(x + bias) + residual, with x, residual: f32[…, D], bias: f32[D]. ``training`` None
+    follows the run. Raises GraphError unless 0 <= p <= 1.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, b = g.constant([1.0, 2.0]), g.constant([10.0, 20.0])
+    >>> y = gw.nn.fused_bias_dropout_residual(x, b, x, p=0.5, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [12.0, 24.0]
+    """
+    cls = namespace("nn")["fused_bias_dropout_residual"].op  # type: ignore[attr-defined]
+    op = cls(p=p, training=training, stream=x.graph.next_stream())
+    y: Tensor = op(x.graph.rng, x, bias, residual, name=name)
+    return y
 
 
 __getattr__, __dir__ = surface(__name__, "nn", also=("batch_norm", "dropout", "tanh"))

@@ -67,7 +67,7 @@ SAMEDIFF: Mapping[str, Mapping[str, str]] = {
         sigmoidDerivative softmax softplus softsign softsignDerivative swish=silu tanh topK
         rmsNorm skipRmsNorm rmsNormLinear fusedLayerNorm fusedRmsNormSwiglu meanSquare
         fusedNormQuantize
-        silu squaredRelu fusedGelu swishMul fusedElementwiseChain
+        silu squaredRelu fusedGelu swishMul=swiglu fusedElementwiseChain
         flashAttention groupedQueryAttention slidingWindowAttention windowedAttention
         multiHeadAttention decoderMaskedMha mlaAttention sharedKvAttention turboQuantAttention
         twoWayCrossAttention lightningAttention linearAttentionDecode

@@ -1,1 +1,5 @@
-"""Products of matrices with low-rank adapters."""
+"""Adapters: affine maps with a small trained part beside a large frozen one."""
+
+from . import low_rank, products
+
+__all__ = ["low_rank", "products"]

@@ -1,1 +1,23 @@
 """Activations, norms and fused blocks of networks."""
+
+from . import (
+    channels,
+    derivatives,
+    gated,
+    normalisations,
+    projections,
+    rectifiers,
+    smooth,
+    tables,
+)
+
+__all__ = [
+    "channels",
+    "derivatives",
+    "gated",
+    "normalisations",
+    "projections",
+    "rectifiers",
+    "smooth",
+    "tables",
+]
