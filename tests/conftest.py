@@ -43,6 +43,18 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if name.endswith(".py") and not name.startswith("test_") else None
 
 
+GENERATED = {"test_ops.py", "test_rows.py", "test_onnx_suite.py", "test_archive.py", "test_blame.py"}
+"""Files of thousands of small tests that may run in any order, on any worker."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With ``-n 2 --dist loadgroup`` files stay whole, and all browser tests share one worker."""
+    for item in items:
+        if item.path.name not in GENERATED:
+            group = "browser" if "browser" in item.keywords else str(item.path)
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Return the same numpy generator for every test."""
