@@ -1,0 +1,126 @@
+"""The node cases of ONNX's backend suite: loading them once, and running one through a session."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import gradwright as gw
+
+FOREIGN = ("onnx.reference", "torch", "scipy")
+"""What would know the answers; none of it can be imported while a case runs."""
+
+
+class _NoForeign:
+    """An import hook that refuses the foreign libraries."""
+
+    def find_spec(self, name: str, *where: Any) -> None:
+        if name.startswith(FOREIGN):
+            raise AssertionError(f"running a case imports {name}")
+
+
+@functools.cache
+def cases() -> dict[str, Any]:
+    """Return all cases by name, and from then on refuse the foreign libraries.
+
+    The suite computes its expected outputs with them, and numpy warns meanwhile.
+    """
+    from onnx.backend.test.loader import load_model_tests
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        found = {case.name: case for case in load_model_tests(kind="node")}
+    for name in [name for name in sys.modules if name.startswith(FOREIGN)]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, _NoForeign())
+    return found
+
+
+def is_expanded(name: str) -> bool:
+    return "_expanded" in name
+
+
+def operator(case: Any) -> str:
+    """Return the operator that a case is about: that of its first node, as a rule."""
+    return str(case.model.graph.node[0].op_type)
+
+
+def run_case(case: Any) -> None:
+    """Build the graph of a case, run a session on its data, and compare; raises what is wrong."""
+    graph = gw.onnx.load(case.model)
+    names = [info.name for info in case.model.graph.input]
+    results = [info.name for info in case.model.graph.output]
+    with gw.Session(graph) as session:
+        for given, expected in case.data_sets:
+            feeds = dict(zip(names, map(as_given, given), strict=False))
+            feeds = {k: v for k, v in feeds.items() if k in graph}
+            found = session.run([graph[name] for name in results], feeds)
+            for name, ours, theirs in zip(results, found, expected, strict=True):
+                compare(name, ours, as_given(theirs), case.rtol, case.atol)
+    assert not any(name.startswith(FOREIGN) for name in sys.modules)
+
+
+def as_given(value: Any) -> Any:
+    """Return a value of a case as a session takes it: text as text, protobufs as arrays."""
+    if isinstance(value, list):
+        return [as_given(v) for v in value]
+    if hasattr(value, "SerializeToString"):
+        from onnx import numpy_helper
+
+        value = numpy_helper.to_array(value)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        text = [v.decode() if isinstance(v, bytes) else v for v in value.flat]
+        return np.array(text, np.dtypes.StringDType()).reshape(value.shape)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "SU":
+        return value.astype(np.dtypes.StringDType())
+    return value
+
+
+def compare(name: str, ours: Any, theirs: Any, rtol: float, atol: float) -> None:
+    """Hold a result against what is expected: dtype, shape, and values as the suite does."""
+    if theirs is None or ours is None:
+        assert ours is theirs, f"{name}: {ours!r} is not {theirs!r}"
+        return
+    if isinstance(theirs, list):
+        assert isinstance(ours, list), f"{name} is no sequence: {ours!r}"
+        assert len(ours) == len(theirs), f"{name}: {len(ours)} items, not {len(theirs)}"
+        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            compare(f"{name}[{i}]", a, b, rtol, atol)
+        return
+    theirs = np.asarray(theirs)
+    assert ours.dtype == theirs.dtype, f"{name} is {ours.dtype}, not {theirs.dtype}"
+    assert ours.shape == theirs.shape, f"{name} is {ours.shape}, not {theirs.shape}"
+    if theirs.dtype.isbuiltin == 2 and theirs.dtype.kind != "T":  # of ml_dtypes
+        wide = np.int64 if "int" in theirs.dtype.name else np.float32
+        ours, theirs = ours.astype(wide), theirs.astype(wide)
+    if theirs.dtype.kind in "TOUSb":
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    else:
+        np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol, err_msg=name)
+
+
+def outcome(case: Any) -> str:
+    """Return "" if a case passes, else its error in one line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run_case(case)
+    except Exception as error:  # whatever it is belongs into the table
+        return f"{type(error).__name__}: " + " | ".join(str(error).strip().splitlines()[:6])
+    return ""
+
+
+def chosen(patterns: Sequence[str]) -> dict[str, Any]:
+    """Return the cases whose names contain one of the patterns; all without patterns."""
+    return {
+        name: case
+        for name, case in cases().items()
+        if not patterns or any(p in name for p in patterns)
+    }
+
+

@@ -1,0 +1,131 @@
+"""Operators on single elements, of one tensor or several that broadcast."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ....spec import kind
+from ..dtypes import from_element_type
+from ..node import OnnxNode, cast, op, reads
+
+
+@reads("Max", since=6)
+@reads("Min", since=6)
+@reads("Sum", since=6)
+def fold(node: OnnxNode, *xs: Any) -> Any:
+    combine = op({"Max": "maximum", "Min": "minimum", "Sum": "add"}[node.op_type])
+    return functools.reduce(combine, xs)
+
+
+@reads("Mean", since=6)
+def mean(node: OnnxNode, *xs: Any) -> Any:
+    return functools.reduce(op("add"), xs) / len(xs)
+
+
+@reads("Div", since=7)
+def divide(node: OnnxNode, a: Any, b: Any) -> Any:
+    """Divide; integers towards zero."""
+    k = kind(a.dtype)
+    if k == "u":
+        return op("floor_div")(a, b)
+    if k != "i":
+        return op("div")(a, b)
+    remainder = c_remainder(a, b)
+    return op("floor_div")(a - remainder, b)
+
+
+def c_remainder(a: Any, b: Any) -> Any:
+    """Return the remainder that has the sign of the dividend, as in C."""
+    floored = op("mod")(a, b)
+    other_sign = op("logical_xor")(a < 0, b < 0)
+    return op("where")(op("logical_and")(other_sign, floored != 0), floored - b, floored)
+
+
+@reads("Mod", since=10)
+def mod(node: OnnxNode, a: Any, b: Any) -> Any:
+    return c_remainder(a, b) if node.flag("fmod") and kind(a.dtype) != "u" else op("mod")(a, b)
+
+
+@reads("Pow", since=7)
+def power(node: OnnxNode, a: Any, b: Any) -> Any:
+    """Raise to a power; the result is of the dtype of the base."""
+    if kind(a.dtype) in "iu" and kind(b.dtype) == "f":
+        return cast(op("pow")(cast(a, "float64"), cast(b, "float64")), a.dtype)
+    return cast(op("pow")(a, cast(b, a.dtype)), a.dtype)
+
+
+@reads("Clip", since=6)
+def clip_to_attributes(node: OnnxNode, x: Any) -> Any:
+    low, high = (None if v is None else np.asarray(v, x.dtype) for v in (node.get("min"), node.get("max")))
+    return clip(node, x, low, high)
+
+
+@reads("Clip", since=11)
+def clip(node: OnnxNode, x: Any, low: Any = None, high: Any = None) -> Any:
+    if low is not None:
+        x = op("maximum")(x, low)
+    return x if high is None else op("minimum")(x, high)
+
+
+@reads("Cast", since=6)
+def cast_to(node: OnnxNode, x: Any) -> Any:
+    return _cast(node, x, from_element_type(node["to"]))
+
+
+@reads("CastLike", since=15)
+def cast_like(node: OnnxNode, x: Any, like: Any) -> Any:
+    return _cast(node, x, like.dtype)
+
+
+def _cast(node: OnnxNode, x: Any, dtype: np.dtype[Any]) -> Any:
+    attrs = {"saturate": node.flag("saturate", True)}
+    return op("cast", dtype=dtype, **attrs)(x)
+
+
+@reads("PRelu", since=7)
+def prelu(node: OnnxNode, x: Any, slope: Any) -> Any:
+    return op("where")(x < 0, slope * x, x)
+
+
+@reads("IsInf", since=10)
+def is_inf(node: OnnxNode, x: Any) -> Any:
+    found = op("is_inf")(x)
+    if not node.flag("detect_negative", True):
+        found = op("logical_and")(found, x > 0)
+    if not node.flag("detect_positive", True):
+        found = op("logical_and")(found, x < 0)
+    return found
+
+
+@reads("HardSwish", since=14)
+def hard_swish(node: OnnxNode, x: Any) -> Any:
+    return x * op("hard_sigmoid", alpha=1 / 6, beta=0.5)(x)
+
+
+@reads("Softsign", since=1)
+def softsign(node: OnnxNode, x: Any) -> Any:
+    return x / (op("abs")(x) + 1)
+
+
+@reads("ThresholdedRelu", since=10)
+def thresholded_relu(node: OnnxNode, x: Any) -> Any:
+    return op("where")(x > node.get("alpha", 1.0), x, 0)
+
+
+@reads("Shrink", since=9)
+def shrink(node: OnnxNode, x: Any) -> Any:
+    limit, bias = node.get("lambd", 0.5), node.get("bias", 0.0)
+    k = kind(x.dtype)
+    if k in "iu":
+        wide = cast(x, "float64")
+        moved = op("where")(wide < -limit, wide + bias, op("where")(wide > limit, wide - bias, 0.0))
+        return cast(moved, x.dtype)
+    return op("where")(x < -limit, x + bias, op("where")(x > limit, x - bias, 0.0))
+
+
+@reads("BitShift", since=11)
+def bit_shift(node: OnnxNode, x: Any, by: Any) -> Any:
+    return op("left_shift" if node["direction"] == "LEFT" else "right_shift")(x, by)

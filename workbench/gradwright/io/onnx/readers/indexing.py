@@ -1,0 +1,57 @@
+"""Gathering from places that integers name, and scattering to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....errors import UnsupportedOpError
+from ..node import OnnxNode, op, reads
+
+
+@reads("Gather", since=1)
+def gather(node: OnnxNode, x: Any, indices: Any) -> Any:
+    return op("gather", axis=node.get("axis", 0))(x, indices)
+
+
+@reads("GatherElements", since=11)
+def gather_elements(node: OnnxNode, x: Any, indices: Any) -> Any:
+    return op("take_along_axis", axis=node.get("axis", 0))(x, indices)
+
+
+@reads("GatherND", since=11)
+def gather_nd(node: OnnxNode, x: Any, indices: Any) -> Any:
+    """Gather slices; with batch dims each batch reads from its own."""
+    batch = node.get("batch_dims", 0)
+    if not batch:
+        return op("gather_nd")(x, indices)
+    columns = []
+    lead = indices.shape[:-1]
+    for axis in range(batch):
+        row = op("arange", start=indices.shape[axis])()
+        shape = [1] * (len(lead) + 1)
+        shape[axis] = indices.shape[axis]
+        column = op("reshape", shape=tuple(shape))(row)
+        columns.append(op("broadcast_to", shape=(*lead, 1))(column))
+    return op("gather_nd")(x, op("concat", axis=-1)(*columns, op("cast", dtype="int64")(indices)))
+
+
+@reads("Scatter", since=9)
+@reads("ScatterElements", since=11)
+def scatter_elements(node: OnnxNode, x: Any, indices: Any, updates: Any) -> Any:
+    name = {
+        "none": "scatter_update", "add": "scatter_add", "mul": "scatter_mul",
+        "max": "scatter_max", "min": "scatter_min",
+    }[node.get("reduction", "none")]  # fmt: skip
+    return op(name, axis=node.get("axis", 0))(x, indices, updates)
+
+
+@reads("ScatterND", since=11)
+def scatter_nd(node: OnnxNode, x: Any, indices: Any, updates: Any) -> Any:
+    reduction = node.get("reduction", "none")
+    names = {
+        "none": "scatter_nd_update", "add": "scatter_nd_add", "mul": "scatter_nd_mul",
+        "max": "scatter_nd_max", "min": "scatter_nd_min",
+    }  # fmt: skip
+    if reduction not in names:
+        raise UnsupportedOpError(f"ScatterND with reduction {reduction!r}")
+    return op(names[reduction])(x, indices, updates)

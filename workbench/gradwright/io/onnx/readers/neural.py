@@ -1,0 +1,174 @@
+"""Layers: normalisations, products with weights, dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+from ..node import OnnxNode, cast, one, op, reads
+
+
+def _over_rows(name: str, node: OnnxNode, x: Any) -> Any:
+    """Apply along all axes from one on at once, as before opset 13."""
+    axis = node.get("axis", 1) % max(x.rank, 1)
+    flat = op("reshape", shape=(math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))(x)
+    return op("reshape_like")(op(name, axis=1)(flat), x)
+
+
+@reads("Softmax", since=1)
+def softmax_rows(node: OnnxNode, x: Any) -> Any:
+    return _over_rows("softmax", node, x)
+
+
+@reads("LogSoftmax", since=1)
+def log_softmax_rows(node: OnnxNode, x: Any) -> Any:
+    return _over_rows("log_softmax", node, x)
+
+
+@reads("Softmax", since=13)
+def softmax(node: OnnxNode, x: Any) -> Any:
+    return op("softmax", axis=node.get("axis", -1))(x)
+
+
+@reads("LogSoftmax", since=13)
+def log_softmax(node: OnnxNode, x: Any) -> Any:
+    return op("log_softmax", axis=node.get("axis", -1))(x)
+
+
+@reads("Hardmax", since=13)
+def hardmax(node: OnnxNode, x: Any) -> Any:
+    axis = node.get("axis", -1)
+    at = op("argmax", axis=axis)(x)
+    return op("one_hot", depth=x.shape[axis], axis=axis, dtype=x.dtype)(at)
+
+
+@reads("Gemm", since=7)
+def gemm(node: OnnxNode, a: Any, b: Any, c: Any = None) -> Any:
+    turn = op("transpose", axes=(1, 0))
+    a = turn(a) if node.flag("transA") else a
+    b = turn(b) if node.flag("transB") else b
+    alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
+    y = op("matmul")(a, b)
+    y = y if alpha == 1.0 else y * alpha
+    if c is None or beta == 0.0:
+        return y
+    return y + (c if beta == 1.0 else c * beta)
+
+
+@reads("MatMul", since=1)
+def matmul(node: OnnxNode, a: Any, b: Any) -> Any:
+    return op("matmul")(a, b)
+
+
+@reads("BatchNormalization", since=7)
+def batch_norm(node: OnnxNode, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
+    eps = node.get("epsilon", 1e-5)
+    if not node.flag("training_mode"):
+        return op("batch_norm", eps=eps, training=False)(x, scale, bias, mean, var)
+    axes = (0, *range(2, x.rank))
+    momentum = node.get("momentum", 0.9)
+    found, spread = op("mean", axis=axes)(x), op("var", axis=axes)(x)
+    y = op("batch_norm", eps=eps, training=False)(x, scale, bias, found, spread)
+    return (
+        y,
+        mean * momentum + cast(found, mean.dtype) * (1 - momentum),
+        var * momentum + cast(spread, var.dtype) * (1 - momentum),
+    )
+
+
+def _per_channel(p: Any, rank: int) -> Any:
+    """Let a vector of channels broadcast along axis 1."""
+    return op("reshape", shape=(-1, *[1] * (rank - 2)))(p)
+
+
+@reads("InstanceNormalization", since=6)
+def instance_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
+    axes = tuple(range(2, x.rank))
+    centred = x - op("mean", axis=axes, keepdims=True)(x)
+    spread = op("var", axis=axes, keepdims=True)(x)
+    y = centred / op("sqrt")(spread + node.get("epsilon", 1e-5))
+    return y * _per_channel(scale, x.rank) + _per_channel(bias, x.rank)
+
+
+@reads("GroupNormalization", since=21)
+def group_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
+    n, c, *size = x.shape
+    groups = node["num_groups"]
+    wide = cast(op("reshape", shape=(n, groups, -1))(x), "float32" if x.dtype.itemsize < 4 else x.dtype)
+    centred = wide - op("mean", axis=2, keepdims=True)(wide)
+    spread = op("var", axis=2, keepdims=True)(wide)
+    y = centred / op("sqrt")(spread + node.get("epsilon", 1e-5))
+    y = cast(op("reshape", shape=(n, c, *size))(y), x.dtype)
+    return y * _per_channel(scale, x.rank) + _per_channel(bias, x.rank)
+
+
+@reads("LayerNormalization", since=17)
+def layer_norm(node: OnnxNode, x: Any, scale: Any, bias: Any = None) -> Any:
+    axis, eps = node.get("axis", -1), node.get("epsilon", 1e-5)
+    if not any(node.wanted[1:]) and scale.rank == x.rank - axis % x.rank:
+        return op("layer_norm", axis=axis, eps=eps)(x, scale, bias)
+    axes = tuple(range(axis % x.rank, x.rank))
+    wide = cast(x, "float32") if x.dtype.itemsize < 4 else x
+    mean = op("mean", axis=axes, keepdims=True)(wide)
+    inverse = op("reciprocal")(op("sqrt")(op("var", axis=axes, keepdims=True)(wide) + eps))
+    y = cast((wide - mean) * inverse, x.dtype) * scale
+    return (y if bias is None else y + bias), mean, inverse
+
+
+@reads("RMSNormalization", since=23)
+def rms_norm(node: OnnxNode, x: Any, scale: Any) -> Any:
+    axis, eps = node.get("axis", -1), node.get("epsilon", 1e-5)
+    if scale.rank == x.rank - axis % x.rank:
+        return op("rms_norm", axis=axis, eps=eps)(x, scale)
+    return op("rms_norm", axis=axis, eps=eps)(x) * scale
+
+
+@reads("LpNormalization", since=1)
+def lp_normalization(node: OnnxNode, x: Any) -> Any:
+    axis = node.get("axis", -1)
+    if node.get("p", 2) == 1:
+        length = op("sum", axis=axis, keepdims=True)(op("abs")(x))
+    else:
+        length = op("sqrt")(op("sum", axis=axis, keepdims=True)(x * x))
+    return op("where")(length == 0, 0.0, x / op("where")(length == 0, 1.0, length))
+
+
+@reads("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(node: OnnxNode, x: Any) -> Any:
+    axes = node.get("axes", (0, 2, 3))
+    centred = x - op("mean", axis=axes, keepdims=True)(x)
+    return centred / (op("std", axis=axes, keepdims=True)(x) + 1e-9)
+
+
+@reads("LRN", since=1)
+def local_response_normalization(node: OnnxNode, x: Any) -> Any:
+    """Divide by a power of the mean square over neighbouring channels."""
+    size = node["size"]
+    before, after = (size - 1) // 2, size // 2
+    n = x.shape[1]
+    widths = ((0, 0), (before, after), *[(0, 0)] * (x.rank - 2))
+    padded = op("pad", pad_width=widths)(x * x)
+    total: Any = 0
+    for k in range(size):
+        part = op("strided_slice", index=(slice(None), slice(k, k + n)))(padded)
+        total = part if k == 0 else total + part
+    scale = total * (node.get("alpha", 1e-4) / size) + node.get("bias", 1.0)
+    return x / op("pow")(scale, node.get("beta", 0.75))
+
+
+@reads("Dropout", since=7)
+def dropout_attribute(node: OnnxNode, x: Any) -> Any:
+    return op("identity")(x), op("ones_like")(x) == 1
+
+
+@reads("Dropout", since=12, values=(1, 2))
+def dropout(node: OnnxNode, x: Any, ratio: Any = None, training: Any = None) -> Any:
+    """Leave out elements where the model says so; the graph's mode says when else."""
+    p = 0.5 if ratio is None else float(one(ratio))
+    if training is None or not one(training) or p == 0.0:
+        full = op("ones_like")(x) == op("ones_like")(x)
+        return op("identity")(x), full
+    graph = x.graph
+    y = op("dropout", p=p, stream=graph.next_stream(), training=True)(graph.rng, x)
+    return y, y != 0

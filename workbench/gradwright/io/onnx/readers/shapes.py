@@ -1,0 +1,280 @@
+"""Operators that move, cut and join elements without computing any."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....errors import ArchiveError
+from ....spec import Dim, TensorSpec, normalize_axis
+from ..node import OnnxNode, cast, ints, like_first, one, op, open_dims, reads
+
+
+def _of_rank(rank: Any) -> Any:
+    return lambda node, x, *rest: [open_dims(rank(node, x, *rest), x.dtype)]
+
+
+@reads("Reshape", since=5, values=(1,), takes_dims=True, outputs=_of_rank(lambda n, x, s: s.size))
+def reshape(node: OnnxNode, x: Any, shape: Any) -> Any:
+    dims = ints(shape) or ()
+    if not node.flag("allowzero"):
+        dims = tuple(x.shape[i] if d == 0 else d for i, d in enumerate(dims))
+    return op("reshape", shape=dims)(x)
+
+
+@reads("Flatten", since=1)
+def flatten(node: OnnxNode, x: Any) -> Any:
+    axis = node.get("axis", 1)
+    axis = axis + x.rank if axis < 0 else axis
+    rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
+    return op("reshape", shape=(rows, columns))(x)
+
+
+@reads("Unsqueeze", since=1)
+def unsqueeze_attribute(node: OnnxNode, x: Any) -> Any:
+    return op("expand_dims", axis=node["axes"])(x)
+
+
+@reads("Unsqueeze", since=13, values=(1,), outputs=_of_rank(lambda n, x, a: x.rank + a.size))
+def unsqueeze(node: OnnxNode, x: Any, axes: Any) -> Any:
+    return op("expand_dims", axis=ints(axes))(x)
+
+
+@reads("Squeeze", since=1)
+def squeeze_attribute(node: OnnxNode, x: Any) -> Any:
+    return op("squeeze", axis=node.get("axes"))(x)
+
+
+@reads("Squeeze", since=13, values=(1,), outputs=_of_rank(lambda n, x, a: x.rank - a.size))
+def squeeze(node: OnnxNode, x: Any, axes: Any = None) -> Any:
+    return op("squeeze", axis=ints(axes))(x)
+
+
+@reads("Transpose", since=1)
+def transpose(node: OnnxNode, x: Any) -> Any:
+    return op("transpose", axes=node.get("perm"))(x)
+
+
+@reads("Expand", since=8, values=(1,), takes_dims=True,
+       outputs=_of_rank(lambda n, x, s: max(x.rank, s.size)))
+def expand(node: OnnxNode, x: Any, shape: Any) -> Any:
+    want = list(ints(shape) or ())
+    have = [1] * (len(want) - x.rank) + list(x.shape)
+    want = [1] * (len(have) - len(want)) + want
+    return op("broadcast_to", shape=tuple(h if w == 1 else w for h, w in zip(have, want, strict=True)))(x)
+
+
+@reads("Tile", since=6, values=(1,))
+def tile(node: OnnxNode, x: Any, repeats: Any) -> Any:
+    return op("tile", reps=ints(repeats))(x)
+
+
+@reads("Concat", since=4)
+def concat(node: OnnxNode, *xs: Any) -> Any:
+    return op("concat", axis=node["axis"])(*xs)
+
+
+def _parts(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
+    return like_first(node, x)
+
+
+@reads("Split", since=2)
+def split_attribute(node: OnnxNode, x: Any) -> Any:
+    return split(node, x, node.get("split"))
+
+
+@reads("Split", since=13, values=(1,), outputs=_parts)
+def split(node: OnnxNode, x: Any, sizes: Any = None) -> Any:
+    axis = node.get("axis", 0)
+    parts: Any = ints(sizes)
+    if parts is None:
+        n = node.get("num_outputs", len(node.wanted))
+        d = x.shape[axis]
+        parts = n
+        if isinstance(d, int) and d % n:
+            size = -(-d // n)
+            parts = (*[size] * (n - 1), d - size * (n - 1))
+    return op("split", parts=parts, axis=axis)(x)
+
+
+@reads("Slice", since=1)
+def slice_attributes(node: OnnxNode, x: Any) -> Any:
+    return slice_(node, x, node["starts"], node["ends"], node.get("axes"))
+
+
+@reads("Slice", since=10, values=(1, 2, 3, 4), takes_dims=True)
+def slice_(node: OnnxNode, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    first, last = ints(starts) or (), ints(ends) or ()
+    along = ints(axes) or range(len(first))
+    strides = ints(steps) or (1,) * len(first)
+    index: list[Any] = [slice(None)] * x.rank
+    for axis, a, b, step in zip(along, first, last, strides, strict=True):
+        index[normalize_axis(axis, x.rank)] = _part(x.shape[axis], a, b, step)
+    return op("strided_slice", index=tuple(index))(x)
+
+
+def _part(d: Any, start: Any, end: Any, step: int) -> slice:
+    """Return a slice that takes what ONNX's does; ends far outside stand for no end."""
+    far = 1 << 31
+    if step > 0:
+        if isinstance(end, int) and end >= far - 1:
+            end = None
+        if start == 0:
+            start = None
+        if end is not None and d == end:
+            end = None
+    else:
+        if isinstance(end, int) and end <= -far or (isinstance(d, int) and isinstance(end, int) and end < -d):
+            end = None
+        if isinstance(start, int) and start >= far - 1:
+            start = None
+    if isinstance(d, int) and isinstance(start, int) and start < -d:
+        start = 0 if step > 0 else -d - 1
+    return slice(start, end, step)
+
+
+@reads("Pad", since=2)
+def pad_attributes(node: OnnxNode, x: Any) -> Any:
+    return _pad(node, x, node["pads"], node.get("value", 0.0), None)
+
+
+@reads("Pad", since=11, values=(1, 2, 3))
+def pad(node: OnnxNode, x: Any, pads: Any, value: Any = None, axes: Any = None) -> Any:
+    return _pad(node, x, ints(pads) or (), 0 if value is None or not np.size(value) else one(value), ints(axes))
+
+
+def _pad(node: OnnxNode, x: Any, pads: Any, value: Any, axes: Any) -> Any:
+    """Pad; negative widths cut off."""
+    along = range(x.rank) if axes is None else [normalize_axis(a, x.rank) for a in axes]
+    n = len(pads) // 2
+    widths, cuts = [[0, 0] for _ in range(x.rank)], [[0, 0] for _ in range(x.rank)]
+    for i, axis in enumerate(along):
+        for side, w in enumerate((pads[i], pads[n + i])):
+            (widths if w > 0 else cuts)[axis][side] = abs(int(w))
+    if any(map(any, cuts)):
+        index = tuple(slice(a or None, -b or None) for a, b in cuts)
+        x = op("strided_slice", index=index)(x)
+    if not any(map(any, widths)):
+        return op("identity")(x)
+    mode = node.get("mode", "constant")
+    if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
+        value = bool(value)
+    return op("pad", pad_width=tuple(map(tuple, widths)), mode=mode, value=value)(x)
+
+
+@reads("Shape", since=1)
+def shape(node: OnnxNode, x: Any) -> Any:
+    found = op("shape_of")(x)
+    start, end = node.get("start", 0), node.get("end")
+    if start == 0 and end is None:
+        return found
+    return op("strided_slice", index=(slice(start, end),))(found)
+
+
+@reads("Size", since=1)
+def size(node: OnnxNode, x: Any) -> Any:
+    return op("size_of")(x)
+
+
+def _filled(node: OnnxNode, shape: TensorSpec) -> list[TensorSpec]:
+    value = node.get("value")
+    return [open_dims(shape.size, "float32" if value is None else value.dtype)]
+
+
+@reads("ConstantOfShape", since=9)
+def constant_of_shape(node: OnnxNode, shape: Any) -> Any:
+    value = node.get("value")
+    fill = np.zeros(1, np.float32) if value is None else np.asarray(value)
+    return op("full", fill_value=fill.reshape(-1)[0].item(), dtype=fill.dtype)(shape)
+
+
+@reads("Range", since=11, values=(0, 1, 2), takes_dims=True,
+       outputs=lambda node, x, *rest: [open_dims(1, x.dtype)])
+def range_(node: OnnxNode, start: Any, limit: Any, delta: Any) -> Any:
+    arrays = [np.asarray(v) for v in (start, limit, delta)]
+    d = next((a.dtype for a in arrays if a.dtype != object), np.dtype("int64"))
+    first, last, step = (one(a) for a in arrays)
+    if not isinstance(step, (int, float)) or not step:
+        raise ArchiveError(f"a range cannot go in steps of {step}")
+    return op("arange", start=first, stop=last, step=step, dtype=d)()
+
+
+@reads("EyeLike", since=9)
+def eye_like(node: OnnxNode, x: Any) -> Any:
+    from ..dtypes import from_element_type
+
+    d = from_element_type(node["dtype"]) if "dtype" in node.attributes else x.dtype
+    n, m = x.shape
+    return op("eye", n=n, m=m, k=node.get("k", 0), dtype=d)()
+
+
+@reads("Trilu", since=14, values=(1,))
+def trilu(node: OnnxNode, x: Any, k: Any = None) -> Any:
+    return op("triu" if node.flag("upper", True) else "tril", k=0 if k is None else one(k))(x)
+
+
+@reads("OneHot", since=9, values=(1,), outputs=lambda node, x, d, v: [open_dims(x.rank + 1, v.dtype)])
+def one_hot(node: OnnxNode, indices: Any, depth: Any, values: Any) -> Any:
+    n = int(one(depth))
+    ids = cast(indices, "int64")
+    ids = op("where")(ids < 0, ids + n, ids)
+    hot = op("one_hot", depth=n, axis=node.get("axis", -1), dtype="bool")(ids)
+    off, on = op("split", parts=2, axis=0)(values)
+    squeeze = op("squeeze", axis=0)
+    return op("where")(hot, squeeze(on), squeeze(off))
+
+
+@reads("NonZero", since=9)
+def nonzero(node: OnnxNode, x: Any) -> Any:
+    found = op("nonzero")(x)
+    if isinstance(found, tuple):
+        return op("stack", axis=0)(*found)
+    return op("transpose", axes=(1, 0))(found)
+
+
+@reads("Compress", since=9)
+def compress(node: OnnxNode, x: Any, condition: Any) -> Any:
+    axis = node.get("axis")
+    if axis is None:
+        x, axis = op("reshape", shape=(-1,))(x), 0
+    n, m = x.shape[axis], condition.shape[0]
+    if isinstance(n, int) and isinstance(m, int) and m < n:
+        x = op("strided_slice", index=(*[slice(None)] * (axis % x.rank), slice(0, m)))(x)
+    return op("boolean_mask", axis=axis % x.rank)(x, condition)
+
+
+def _two(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
+    return [open_dims(x.rank, x.dtype), open_dims(x.rank, "int64")]
+
+
+@reads("TopK", since=10, values=(1,), outputs=_two)
+def top_k(node: OnnxNode, x: Any, k: Any) -> Any:
+    return op("top_k", k=int(one(k)), axis=node.get("axis", -1), largest=node.flag("largest", True))(x)
+
+
+@reads("TopK", since=1)
+def top_k_attribute(node: OnnxNode, x: Any) -> Any:
+    return op("top_k", k=node["k"], axis=node.get("axis", -1))(x)
+
+
+@reads("DepthToSpace", since=1)
+def depth_to_space(node: OnnxNode, x: Any) -> Any:
+    """Move channels into blocks of pixels."""
+    b, (n, c, h, w) = node["blocksize"], x.shape
+    if node.get("mode", "DCR") == "DCR":
+        cut, order = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        cut, order = (n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3)
+    moved = op("transpose", axes=order)(op("reshape", shape=cut)(x))
+    return op("reshape", shape=(n, c // b**2, h * b, w * b))(moved)
+
+
+@reads("SpaceToDepth", since=1)
+def space_to_depth(node: OnnxNode, x: Any) -> Any:
+    """Move blocks of pixels into channels."""
+    b, (n, c, h, w) = node["blocksize"], x.shape
+    cut = op("reshape", shape=(n, c, h // b, b, w // b, b))(x)
+    order = (0, 3, 5, 1, 2, 4) if node.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return op("reshape", shape=(n, c * b * b, h // b, w // b))(op("transpose", axes=order)(cut))
