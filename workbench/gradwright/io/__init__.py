@@ -10,8 +10,18 @@ An archive is a ZIP file (ZIP64) whose members are all stored, never compressed:
 No code is stored and none is imported: ops are found by name and version among those registered.
 """
 
+from . import onnx
 from .archive import load, load_state, save
 from .report import ArchiveInfo, ShardInfo, inspect
 from .unknown import UnknownOp
 
-__all__ = ["ArchiveInfo", "ShardInfo", "UnknownOp", "inspect", "load", "load_state", "save"]
+__all__ = [
+    "ArchiveInfo",
+    "ShardInfo",
+    "UnknownOp",
+    "inspect",
+    "load",
+    "load_state",
+    "onnx",
+    "save",
+]
