@@ -14,7 +14,7 @@ import numpy as np
 
 from ..graph import Constant, Node, Tensor, expansion
 from ..op import Op
-from ..spec import TensorSpec, spec_of
+from ..spec import TensorSpec, known_spec
 
 Array = np.ndarray[Any, Any]
 
@@ -58,14 +58,16 @@ class Program:
 
     def constant(self, array: Array) -> int:
         """Return the number of a new constant."""
-        number = self.new_value(spec_of(array))
+        number = self.new_value(known_spec(array))
         self.constants[number] = array
         return number
 
     def shape_stand_in(self, spec: TensorSpec) -> int:
         """Return a constant that has the shape and dtype of ``spec`` and takes no memory."""
         shape: Any = spec.shape
-        return self.constant(np.broadcast_to(np.zeros((), spec.dtype), shape))
+        number = self.new_value(TensorSpec(shape, spec.dtype))
+        self.constants[number] = np.broadcast_to(np.zeros((), spec.dtype), shape)
+        return number
 
     def emit(
         self,
