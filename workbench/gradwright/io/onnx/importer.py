@@ -179,8 +179,8 @@ class Scope:
             if reader is not None:
                 ys = self.apply(reader, node, xs)
             else:
-                body = function or schema_body(node.domain, node.op_type, node.version)
-                ys = self.call(body, xs, attributes)
+                body, defaults = schema_body(node.domain, node.op_type, node.version) or (function, {})
+                ys = self.call(body, xs, {**defaults, **attributes})
         ys = ys if isinstance(ys, (tuple, list)) else (ys,)
         if len(ys) < len(node.wanted) and any(node.wanted[len(ys) :]):
             raise ArchiveError(f"{len(node.wanted)} outputs are read", need=f"{len(ys)} at most")
@@ -286,8 +286,11 @@ def _placeholder(scope: Scope, info: ValueInfoProto) -> Tensor:
 def _spec(proto: TypeProto, name: str) -> TensorSpec:
     """Return the spec of a type: a tensor, a sequence of tensors, or an optional of these."""
     if proto.HasField("sequence_type"):
-        item = _spec(proto.sequence_type.elem_type, name)
-        return SequenceSpec(item.shape, item.dtype)
+        item = proto.sequence_type.elem_type
+        if not item.tensor_type.HasField("shape"):
+            return SequenceSpec(None, from_element_type(item.tensor_type.elem_type))
+        inner = _spec(item, name)
+        return SequenceSpec(inner.shape, inner.dtype)
     if proto.HasField("optional_type"):
         return OptionalSpec(_spec(proto.optional_type.elem_type, name))
     if not proto.HasField("tensor_type"):

@@ -117,9 +117,10 @@ def is_known(domain: str, op_type: str, version: int) -> bool:
         return True
     if find_reader(domain, op_type, version) is not None:
         return True
-    body = schema_body(domain, op_type, version)
-    if body is None:
+    known = schema_body(domain, op_type, version)
+    if known is None:
         return False
+    body, _ = known
     inner = opsets(body.opset_import)
     return all(
         is_known(normal_domain(n.domain), n.op_type, inner.get(normal_domain(n.domain), version))
@@ -128,8 +129,10 @@ def is_known(domain: str, op_type: str, version: int) -> bool:
     )
 
 
-def schema_body(domain: str, op_type: str, version: int) -> FunctionProto | None:
-    """Return what ONNX's schema says an operator is made of, or None.
+def schema_body(
+    domain: str, op_type: str, version: int
+) -> tuple[FunctionProto, dict[str, Any]] | None:
+    """Return what ONNX's schema says an operator is made of, and the defaults of its attributes.
 
     Bodies that depend on the types of a node are left alone: the library that makes them crashes
     on types it does not expect, and readers know these operators.
@@ -140,7 +143,10 @@ def schema_body(domain: str, op_type: str, version: int) -> FunctionProto | None
         schema = onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
-    return schema.function_body if schema.has_function else None
+    if not schema.has_function:
+        return None
+    defaults = [a.default_value for a in schema.attributes.values() if a.default_value.name]
+    return schema.function_body, {a.name: _plain(a, None) for a in defaults}
 
 
 def attribute_values(

@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from . import elementwise, indexing, neural, reductions, shapes
+from . import (
+    control,
+    elementwise,
+    images,
+    indexing,
+    losses,
+    neural,
+    recurrent,
+    reductions,
+    shapes,
+)
 
-__all__ = ["elementwise", "indexing", "neural", "reductions", "shapes"]
+__all__ = [
+    "control",
+    "elementwise",
+    "images",
+    "indexing",
+    "losses",
+    "neural",
+    "recurrent",
+    "reductions",
+    "shapes",
+]

@@ -100,6 +100,11 @@ def is_inf(node: OnnxNode, x: Any) -> Any:
     return found
 
 
+@reads("HardSigmoid", since=6)
+def hard_sigmoid(node: OnnxNode, x: Any) -> Any:
+    return op("hard_sigmoid", alpha=node.get("alpha", 0.2), beta=node.get("beta", 0.5))(x)
+
+
 @reads("HardSwish", since=14)
 def hard_swish(node: OnnxNode, x: Any) -> Any:
     return x * op("hard_sigmoid", alpha=1 / 6, beta=0.5)(x)

@@ -64,14 +64,14 @@ def matmul(node: OnnxNode, a: Any, b: Any) -> Any:
 @reads("BatchNormalization", since=7)
 def batch_norm(node: OnnxNode, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
     eps = node.get("epsilon", 1e-5)
+    norm = op("batch_norm", eps=eps, training=False)
     if not node.flag("training_mode"):
-        return op("batch_norm", eps=eps, training=False)(x, scale, bias, mean, var)
+        return norm(x, scale, bias, mean, var)[0]
     axes = (0, *range(2, x.rank))
     momentum = node.get("momentum", 0.9)
     found, spread = op("mean", axis=axes)(x), op("var", axis=axes)(x)
-    y = op("batch_norm", eps=eps, training=False)(x, scale, bias, found, spread)
     return (
-        y,
+        norm(x, scale, bias, found, spread)[0],
         mean * momentum + cast(found, mean.dtype) * (1 - momentum),
         var * momentum + cast(spread, var.dtype) * (1 - momentum),
     )

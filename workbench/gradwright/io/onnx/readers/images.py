@@ -1,0 +1,172 @@
+"""Convolutions and poolings: windows that slide over any number of spatial axes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....errors import ArchiveError, ShapeError
+from ....spec import TensorSpec
+from ..node import OnnxNode, ints, op, open_dims, reads
+
+
+def geometry(node: OnnxNode, n: int) -> dict[str, Any]:
+    """Return stride, padding and dilation of windows over ``n`` axes, as our ops have them."""
+    return {
+        "stride": tuple(node.get("strides", (1,) * n)),
+        "dilation": tuple(node.get("dilations", (1,) * n)),
+        "padding": padding(node, n),
+    }
+
+
+def padding(node: OnnxNode, n: int) -> Any:
+    """Return the padding per axis; ONNX lists all befores, then all afters."""
+    auto = node.get("auto_pad", "NOTSET")
+    names = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
+    if auto in names:
+        return names[auto]
+    pads = tuple(node.get("pads", (0,) * 2 * n))
+    if len(pads) != 2 * n:
+        raise ArchiveError(f"{len(pads)} numbers of padding", need=f"{2 * n}")
+    return tuple(zip(pads[:n], pads[n:], strict=True))
+
+
+def _check_kernel(node: OnnxNode, weight: Any) -> None:
+    stated = node.get("kernel_shape")
+    if stated is not None and any(
+        isinstance(d, int) and d != k for d, k in zip(weight.shape[2:], stated, strict=True)
+    ):
+        raise ShapeError(f"the kernel is {weight.shape[2:]}", need=f"kernel_shape {stated}")
+
+
+@reads("Conv", since=1)
+def conv(node: OnnxNode, x: Any, weight: Any, bias: Any = None) -> Any:
+    _check_kernel(node, weight)
+    n = x.rank - 2
+    attrs = {**geometry(node, n), "groups": node.get("group", 1)}
+    return op(f"conv{n}d", **attrs)(x, weight, *([] if bias is None else [bias]))
+
+
+@reads("ConvTranspose", since=1)
+def conv_transpose(node: OnnxNode, x: Any, weight: Any, bias: Any = None) -> Any:
+    _check_kernel(node, weight)
+    n = x.rank - 2
+    attrs: dict[str, Any] = {**geometry(node, n), "groups": node.get("group", 1)}
+    if "output_padding" in node.attributes:
+        attrs["output_padding"] = tuple(node["output_padding"])
+    if "output_shape" in node.attributes:
+        attrs["output_shape"] = tuple(node["output_shape"])[-n:]
+        attrs["padding"] = "same" if attrs["padding"] == "same" else "same_lower"
+    return op(f"conv_transpose{n}d", **attrs)(x, weight, *([] if bias is None else [bias]))
+
+
+def _window(node: OnnxNode, n: int) -> dict[str, Any]:
+    attrs = {**geometry(node, n), "kernel_size": tuple(node["kernel_shape"])}
+    return {**attrs, "ceil_mode": node.flag("ceil_mode")}
+
+
+@reads("AveragePool", since=1)
+def average_pool(node: OnnxNode, x: Any) -> Any:
+    n = x.rank - 2
+    attrs = {**_window(node, n), "count_include_pad": node.flag("count_include_pad")}
+    return op(f"avg_pool{n}d", **attrs)(x)
+
+
+@reads("MaxPool", since=1)
+def max_pool(node: OnnxNode, x: Any) -> Any:
+    n = x.rank - 2
+    attrs = _window(node, n)
+    if not any(node.wanted[1:]):
+        return op(f"max_pool{n}d", **attrs)(x)
+    y, places = op("max_pool_with_argmax", **attrs)(x)
+    return y, _numbered(node, x, places)
+
+
+def _numbered(node: OnnxNode, x: Any, places: Any) -> Any:
+    """Return places in the whole tensor; ours count from the start of each channel."""
+    size = x.shape[2:]
+    n_place = math.prod(size)
+    if node.get("storage_order"):
+        place, rest = 0, places
+        for axis in reversed(range(len(size))):
+            inner = math.prod(size[:axis])
+            place = place + rest % size[axis] * inner
+            rest = op("floor_div")(rest, size[axis])
+        places = place
+    channels = op("arange", start=x.shape[0] * x.shape[1])()
+    shape = (x.shape[0], x.shape[1], *[1] * len(size))
+    return places + op("reshape", shape=shape)(channels) * n_place
+
+
+@reads("LpPool", since=1)
+def lp_pool(node: OnnxNode, x: Any) -> Any:
+    """Return the p-norm of each window, from the mean of the p-th powers."""
+    n = x.rank - 2
+    p = float(node.get("p", 2))
+    attrs = {**_window(node, n), "count_include_pad": True}
+    mean = op(f"avg_pool{n}d", **attrs)(op("pow")(op("abs")(x), p))
+    return op("pow")(mean * float(math.prod(node["kernel_shape"])), 1.0 / p)
+
+
+@reads("GlobalLpPool", since=2)
+def global_lp_pool(node: OnnxNode, x: Any) -> Any:
+    p = float(node.get("p", 2))
+    total = op("sum", axis=tuple(range(2, x.rank)), keepdims=True)(op("pow")(op("abs")(x), p))
+    return op("pow")(total, 1.0 / p)
+
+
+def _unpooled(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
+    return [open_dims(x.rank, x.dtype)]
+
+
+@reads("MaxUnpool", since=9, values=(2,), outputs=_unpooled)
+def max_unpool(node: OnnxNode, x: Any, places: Any, shape: Any = None) -> Any:
+    """Put elements back to where MaxPool found them; places count through the whole tensor."""
+    n = x.rank - 2
+    pads = padding(node, n)
+    strides = node.get("strides", (1,) * n)
+    kernel = node["kernel_shape"]
+    inferred = [
+        (d - 1) * s + k - before - after
+        for d, s, k, (before, after) in zip(x.shape[2:], strides, kernel, pads, strict=True)
+    ]
+    whole = (*x.shape[:2], *inferred)
+    y = op("full", shape=(math.prod(whole),), dtype=x.dtype)()
+    flat = op("reshape", shape=(-1,))
+    y = op("reshape", shape=whole)(op("scatter_update", axis=0)(y, flat(places), flat(x)))
+    if shape is None:
+        return y
+    size = ints(shape) or ()
+    widths = tuple((0, int(b - a)) for a, b in zip(whole, size, strict=True))
+    if math.prod(size) and any(a > b for a, b in zip(whole, size, strict=True)):
+        raise ShapeError(f"the result has {whole}", need=f"at most {size}")
+    # places are those of the larger tensor when its shape is given
+    y = op("full", shape=(math.prod(size),), dtype=x.dtype)()
+    return op("reshape", shape=size)(op("scatter_update", axis=0)(y, flat(places), flat(x))) if any(
+        w for _, w in widths
+    ) else y
+
+
+@reads("Col2Im", since=18, values=(1, 2), outputs=lambda node, x, size, block: [open_dims(2 + size.size, x.dtype)])
+def col2im(node: OnnxNode, x: Any, size: Any, block: Any) -> Any:
+    n = int(np.size(size))
+    return op("col2im", image_size=ints(size), kernel_size=ints(block), **geometry(node, n))(x)
+
+
+@reads("CenterCropPad", since=18, values=(1,))
+def center_crop_pad(node: OnnxNode, x: Any, shape: Any) -> Any:
+    axes = node.get("axes", tuple(range(x.rank)))
+    index: list[Any] = [slice(None)] * x.rank
+    widths = [(0, 0)] * x.rank
+    for axis, want in zip(axes, ints(shape) or (), strict=True):
+        have = x.shape[axis]
+        extra = abs(want - have)
+        if have > want:
+            index[axis] = slice(extra // 2, extra // 2 + want)
+        elif have < want:
+            widths[axis % x.rank] = (extra // 2, extra - extra // 2)
+    if any(i != slice(None) for i in index):
+        x = op("strided_slice", index=tuple(index))(x)
+    return op("pad", pad_width=tuple(widths))(x) if any(map(any, widths)) else op("identity")(x)
