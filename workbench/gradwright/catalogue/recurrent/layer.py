@@ -1,0 +1,435 @@
+"""What recurrent layers share: inputs as in ONNX, directions, lengths, and gradients of any order.
+
+A layer computes the products with its input for all steps at once and then loops over time; its
+gradient loops back over the saved gates. Both loops stand beside the layer's cell. The gradient's
+own gradient goes through the layer written out step by step, once sizes are known.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...errors import DTypeError, GraphError, ShapeError
+from ...gradient import Pullback
+from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite, attr
+from ...ops.choice import Where
+from ...ops.joining import Stack
+from ...ops.like import ZerosLike
+from ...ops.special import widened
+from ...spec import Dim, TensorSpec, differ, dtype, is_floating, kind, promote
+from .activations import Activation, activations
+
+Array = np.ndarray[Any, Any]
+
+
+class RecurrentLayer(Op, abstract=True):
+    """A layer that reads a sequence step by step, in one direction or both."""
+
+    namespace = "rnn"
+    direction: str = attr(
+        "forward", doc="Way through time.", choices=("forward", "reverse", "bidirectional")
+    )
+    layout: int = attr(0, doc="0: time first; 1: batch first.", choices=(0, 1))
+    activations: tuple[str, ...] | None = attr(None, doc="Functions by ONNX name, per direction.")
+    activation_alpha: tuple[float, ...] = attr((), doc="α of those that have one, in order.")
+    activation_beta: tuple[float, ...] = attr((), doc="β of those that have one, in order.")
+    clip: float | None = attr(None, doc="Largest size of what goes into an activation.")
+
+    n_gates: ClassVar[int]
+    """Blocks of H rows in the weights."""
+    states: ClassVar[tuple[str, ...]] = ("h",)
+    functions: ClassVar[tuple[str, ...]]
+    """Activations of a direction by default."""
+
+    @property
+    def n_directions(self) -> int:
+        """Return 2 for a bidirectional layer, else 1."""
+        return 2 if self.direction == "bidirectional" else 1
+
+    @property
+    def n_inputs(self) -> int:
+        """Return how many inputs there are, given or not."""
+        return len(type(self).inputs)
+
+    def chosen(self) -> list[list[Activation]]:
+        """Return the activations of each direction."""
+        n = len(self.functions)
+        names = self.activations or self.functions * self.n_directions
+        if len(names) != n * self.n_directions:
+            raise GraphError(f"{len(names)} activations", need=f"{n} per direction")
+        found = activations(names, self.activation_alpha, self.activation_beta)
+        return [found[i : i + n] for i in range(0, len(found), n)]
+
+    def orders(self, n_steps: int) -> list[range]:
+        """Return the steps of each direction in the order in which they are taken."""
+        ways = {"forward": range(n_steps), "reverse": range(n_steps - 1, -1, -1)}
+        return [ways[d] for d in ways if self.direction in (d, "bidirectional")]
+
+    # -- shapes -----------------------------------------------------------------------------------
+
+    def infer(  # the inputs of all layers; LSTM has two more
+        self,
+        x: TensorSpec,
+        w: TensorSpec,
+        r: TensorSpec,
+        b: TensorSpec | None = None,
+        sequence_lens: TensorSpec | None = None,
+        initial_h: TensorSpec | None = None,
+    ) -> tuple[TensorSpec, ...]:
+        return self.specs(x, w, r, b, sequence_lens, initial_h)
+
+    def specs(self, *inputs: TensorSpec | None) -> tuple[TensorSpec, ...]:
+        """Return the specs of the results, after a look at every input."""
+        x, w, r, b, lengths, *rest = inputs
+        assert x is not None and w is not None and r is not None
+        self.chosen()
+        if x.rank != 3 or w.rank != 3 or r.rank != 3:
+            raise ShapeError(
+                "x, w and r have three axes",
+                need=f"x: [T, B, I], w: [D, {self.n_gates}·H, I], r: [D, {self.n_gates}·H, H]",
+                facts=[f"got {x}, {w}, {r}"],
+            )
+        lead, batch = x.shape[:2] if self.layout == 0 else x.shape[1::-1]
+        n, size = self.n_directions, r.shape[2]
+        known: list[tuple[str, TensorSpec | None, tuple[Any, ...]]] = [
+            ("w", w, (n, size * self.n_gates, x.shape[2])),
+            ("r", r, (n, size * self.n_gates, size)),
+            ("b", b, (n, size * self.n_gates * 2)),
+            ("sequence_lens", lengths, (batch,)),
+        ]
+        state = (n, batch, size) if self.layout == 0 else (batch, n, size)
+        names = [f"initial_{s}" for s in self.states]
+        known += [(name, s, state) for name, s in zip(names, rest, strict=False)]
+        known += [("p", s, (n, size * 3)) for s in rest[len(names) :]]
+        joint = x.dtype
+        for name, spec, shape in known:
+            if spec is None:
+                continue
+            if spec.rank != len(shape) or any(map(differ, spec.shape, shape)):
+                raise ShapeError(
+                    f"{name} does not fit", need=f"{list(shape)}", facts=[f"{name}: {spec}"]
+                )
+            if name != "sequence_lens":
+                joint = promote(joint, spec.dtype)
+            elif kind(spec.dtype) not in "iu":
+                raise DTypeError(f"sequence_lens is {spec.dtype}", need="integers")
+        if kind(joint) != "f":
+            raise DTypeError(f"{self.name} does not take {joint}", hint="gw.cast(x, 'float32')")
+        seq = (lead, n, batch, size) if self.layout == 0 else (batch, lead, n, size)
+        wide = joint if joint.itemsize >= 4 else dtype("float32")
+        saved = ((n, lead, batch, width) for width in self.saved(size))
+        return (
+            TensorSpec(seq, joint),
+            *(TensorSpec(state, joint) for _ in self.states),
+            *(TensorSpec(shape, wide) for shape in saved),
+        )
+
+    def saved(self, size: Any) -> tuple[Any, ...]:
+        """Return the widths of what each step saves for the gradient."""
+        return (size * self.n_gates,)
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def forward(self, *inputs: Any) -> Any:
+        layer = _Arrays(self, inputs)
+        size = layer.r.shape[2]
+        shape = layer.n_steps, layer.n_batch, size
+        y = np.zeros((shape[0], self.n_directions, *shape[1:]), layer.dtype)
+        last = [np.empty((self.n_directions, *shape[1:]), layer.dtype) for _ in self.states]
+        n = self.n_directions
+        saved = [np.zeros((n, *shape[:2], k), layer.dtype) for k in self.saved(size)]
+        for d in range(n):
+            final = self.sweep(layer, d, y[:, d], [s[d] for s in saved])
+            for whole, part in zip(last, final, strict=True):
+                whole[d] = part
+        return (layer.outwards(y), *map(layer.outwards, last), *saved)
+
+    def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
+        """Loop over time in one direction; fill ``y`` and ``saved``, return the last states."""
+        raise NotImplementedError
+
+    def unsweep(
+        self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
+    ) -> dict[str, Array]:
+        """Loop back over time in one direction; return cotangents of the inputs by name."""
+        raise NotImplementedError
+
+    # -- gradients --------------------------------------------------------------------------------
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        full = [*xs, *[None] * (self.n_inputs - len(xs))]
+        wanted = [i for i, x in enumerate(full) if x is not None and is_floating(x.dtype)]
+        made = RecurrentGrad(op=self)(*full, *ys, *(None if g is ZERO else g for g in gs))
+        found = dict(zip(wanted, made, strict=True))
+        return [found.get(i, ZERO) for i in range(len(xs))]
+
+    def steps(self, *inputs: Any) -> tuple[Any, ...]:
+        """Return what the layer computes as a graph of cells; the sizes have to be known."""
+        x, w, r, b, lengths, *rest = inputs
+        if self.layout:
+            x = x.transpose((1, 0, 2))
+            rest = [None if t is None or t.rank < 3 else t.transpose((1, 0, 2)) for t in rest]
+            if inputs[-1] is not None and inputs[-1].rank == 2:
+                rest[-1] = inputs[-1]
+        if isinstance(x.shape[0], Dim):
+            raise ShapeError("the number of steps has no value yet", need="a size")
+        parts: list[list[Any]] = []
+        for d, order in enumerate(self.orders(x.shape[0])):
+            own = [None if t is None else t[d] for t in (w, r, b, *rest)]
+            states = list(own[3 : 3 + len(self.states)])
+            first = (ZerosLike()((x.sum(0) @ w[d].T)[:, : r.shape[2]]) for _ in states)
+            states = [zero if s is None else s for zero, s in zip(first, states, strict=True)]
+            taken: dict[int, tuple[Any, ...]] = {}
+            for t in order:
+                new, saved = self.cell(x[t], states, own[:3], own[3 + len(self.states) :], d)
+                y = new[0]
+                if lengths is not None:
+                    valid = (lengths > t).expand_dims(1)
+                    y = Where()(valid, y, ZerosLike()(y))
+                    new = [Where()(valid, a, b) for a, b in zip(new, states, strict=True)]
+                    saved = [Where()(valid, s, ZerosLike()(s)) for s in saved]
+                states = list(new)
+                taken[t] = (y, *saved, *states[1:])
+            columns = zip(*(taken[t] for t in range(x.shape[0])), strict=True)
+            parts.append([Stack(axis=0)(*c) for c in columns] + states)
+        n = len(self.states)
+        y, *more = (Stack(axis=0)(*part) for part in zip(*parts, strict=True))
+        saved, last = more[: len(more) - n], more[len(more) - n :]
+        swap = (1, 0, 2, 3) if not self.layout else (2, 1, 0, 3)
+        turned = [s.transpose((1, 0, 2)) if self.layout else s for s in last]
+        if y.dtype.itemsize < 4:
+            saved = [s.cast("float32") for s in saved]
+        return (y.transpose(swap), *turned, *saved)
+
+    def cell(
+        self, x: Any, states: Sequence[Any], weights: Sequence[Any], more: Sequence[Any], d: int
+    ) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the states after a step, and what is saved of it, as graph."""
+        raise NotImplementedError
+
+    def weight_sites(self) -> tuple[WeightSite, ...]:
+        return WeightSite(1, "dir,out,in", self.name), WeightSite(2, "dir,out,in", self.name)
+
+    # -- tests ------------------------------------------------------------------------------------
+
+    @classmethod
+    def sample(
+        cls, rng: np.random.Generator, *given: str, lengths: Any = None, **attrs: Any
+    ) -> Sample:
+        """Return three steps of two sequences, with the optional inputs that are named."""
+        op = cls(**attrs)
+        n, t, batch, width, size = op.n_directions, 3, 2, 2, 2
+        state = (n, batch, size) if op.layout == 0 else (batch, n, size)
+        shapes = {
+            "x": (t, batch, width) if op.layout == 0 else (batch, t, width),
+            "w": (n, size * cls.n_gates, width),
+            "r": (n, size * cls.n_gates, size),
+            "b": (n, size * cls.n_gates * 2),
+            "sequence_lens": None,
+            **{f"initial_{s}": state for s in cls.states},
+            "p": (n, size * 3),
+        }
+        inputs: list[Any] = []
+        for p in cls.inputs:
+            shape = shapes[p.name]
+            if p.name == "sequence_lens":
+                inputs.append(None if lengths is None else np.array(lengths))
+            elif p.default is None and p.name not in given:
+                inputs.append(None)
+            else:
+                assert shape is not None
+                inputs.append(rng.standard_normal(shape))
+        while inputs[-1] is None:
+            inputs.pop()
+        return Sample(tuple(inputs), attrs)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        n = cls.n_gates * 2
+        x, w, r = TensorSpec((3, 1, 2)), TensorSpec((1, n, 2)), TensorSpec((1, n, 2))
+        yield ErrorSample((x, w, TensorSpec((1, n, 3))), {}, "w does not fit")
+        yield ErrorSample((TensorSpec((3, 2)), w, r), {}, "have three axes")
+        yield ErrorSample((x, w, r), {"activations": ("Sin",) * len(cls.functions)}, "'Sin' is no")
+        yield ErrorSample((x, w, r, None, TensorSpec((1,))), {}, "sequence_lens is float32")
+        yield ErrorSample((x, w, r), {"direction": "bidirectional"}, "w does not fit")
+
+
+class _Arrays:
+    """Inputs of a layer, time first, in the dtype they are computed in."""
+
+    def __init__(self, op: RecurrentLayer, inputs: Sequence[Any]) -> None:
+        given = dict(zip((p.name for p in type(op).inputs), inputs, strict=False))
+        self.given = {k: v for k, v in given.items() if v is not None}
+        lengths = self.given.pop("sequence_lens", None)
+        self.out = functools.reduce(promote, (v.dtype for v in self.given.values()))
+        self.dtype = self.out if self.out.itemsize >= 4 else dtype("float32")
+        moved = {k: v.astype(self.dtype, copy=False) for k, v in self.given.items()}
+        self.layout = op.layout
+        if op.layout:
+            turned = ("x", *(f"initial_{s}" for s in op.states))
+            moved |= {k: moved[k].swapaxes(0, 1) for k in turned if k in moved}
+        self.x, self.w, self.r = (np.ascontiguousarray(moved[k]) for k in ("x", "w", "r"))
+        self.n_steps, self.n_batch = self.x.shape[:2]
+        self.b, self.p = moved.get("b"), moved.get("p")
+        zero = np.zeros((op.n_directions, self.n_batch, self.r.shape[2]), self.dtype)
+        self.initial = [moved.get(f"initial_{s}", zero) for s in op.states]
+        self.valid = None
+        if lengths is not None:
+            self.valid = np.arange(self.n_steps)[:, None, None] < lengths[:, None]
+
+    def projected(self, d: int, *, apart: int = 0) -> Array:
+        """Return the input's part of all gates, with biases; ``apart`` rows lack that of r."""
+        rows = self.x.reshape(self.n_steps * self.n_batch, self.x.shape[2])
+        z: Array = rows @ self.w[d].T
+        if self.b is not None:
+            of_w, of_r = self.b[d].reshape(2, -1)
+            z += of_w
+            kept = of_r.size - apart
+            z[:, :kept] += of_r[:kept]
+        return z.reshape(self.n_steps, self.n_batch, z.shape[1])
+
+    def before(self, d: int, order: range, states: Array, initial: Array) -> Array:
+        """Return the states before each step: those after the step taken before it."""
+        shifted = np.empty_like(states)
+        if order.step > 0:
+            shifted[1:], shifted[:1] = states[:-1], initial
+        else:
+            shifted[:-1], shifted[-1:] = states[1:], initial
+            if self.valid is not None and len(shifted) > 1:
+                shifted[:-1] = np.where(self.valid[1:], shifted[:-1], initial)
+        return shifted
+
+    def outwards(self, y: Array) -> Array:
+        """Return a result in the layout and dtype of the layer."""
+        if self.layout:
+            y = y.transpose(2, 0, 1, 3) if y.ndim == 4 else y.swapaxes(0, 1)
+        return y.astype(self.out, copy=False)
+
+
+class _Cotangents:
+    """Cotangents of a layer's results in one direction; None where nothing flows."""
+
+    def __init__(self, layer: _Arrays, op: RecurrentLayer, gs: Sequence[Any], d: int) -> None:
+        y, *more = (None if g is None else widened(g) for g in gs)
+        n = len(op.states)
+        if op.layout:
+            y = None if y is None else y.transpose(1, 2, 0, 3)
+            more[:n] = [None if g is None else g.swapaxes(0, 1) for g in more[:n]]
+        shape = layer.n_steps, layer.n_batch, layer.r.shape[2]
+        self.y = np.zeros(shape, layer.dtype) if y is None else y[:, d]
+        if layer.valid is not None:
+            self.y = self.y * layer.valid
+        zero = np.zeros(shape[1:], layer.dtype)
+        self.last = [zero if g is None else g[d] for g in more[:n]]
+        self.saved = [None if g is None else g[d] for g in more[n:]]
+
+
+class RecurrentGrad(Op):
+    """Cotangents of a recurrent layer's inputs, from the gates that it saved.
+
+    dz_t, backwards through time; then dw = Σ dz_t x_tᵀ, dr = Σ dz_t h_{t-1}ᵀ (Werbos 1990). The
+    inputs are those of the layer, its results, and a cotangent of each result or None.
+    """
+
+    namespace = "gradient"
+    many = True
+    op: Op = attr(doc="The layer.")
+
+    @property
+    def layer(self) -> RecurrentLayer:
+        """Return the layer."""
+        assert isinstance(self.op, RecurrentLayer)
+        return self.op
+
+    def infer(self, *args: TensorSpec | None) -> tuple[TensorSpec, ...]:
+        xs = args[: self.layer.n_inputs]
+        return tuple(x.with_shape(x.shape) for x in xs if x is not None and is_floating(x.dtype))
+
+    def forward(self, *args: Any) -> Any:
+        op = self.layer
+        n, m = op.n_inputs, (len(args) - op.n_inputs) // 2
+        layer = _Arrays(op, args[:n])
+        y, saved = widened(args[n]), args[n + 1 + len(op.states) : n + m]
+        if op.layout:
+            y = y.transpose(1, 2, 0, 3)
+        parts = []
+        for d in range(op.n_directions):
+            g = _Cotangents(layer, op, args[n + m :], d)
+            parts.append(op.unsweep(layer, d, y[:, d], [s[d] for s in saved], g))
+        found = {k: np.stack([part[k] for part in parts]) for k in parts[0] if k != "x"}
+        found["x"] = functools.reduce(np.add, [part["x"] for part in parts])
+        if op.layout:
+            turned = ("x", *(f"initial_{s}" for s in op.states))
+            found |= {k: found[k].swapaxes(0, 1) for k in turned}
+        return tuple(
+            found[k].astype(v.dtype, copy=False)
+            for k, v in zip((p.name for p in type(op).inputs), args[:n], strict=True)
+            if v is not None and is_floating(v.dtype)
+        )
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        n = self.layer.n_inputs
+        m = (len(xs) - n) // 2
+        outer = second_order(RecurrentSteps(op=self.op), xs[:n], xs[n + m :], gs)
+        saved = [ZERO] * m  # functions of the inputs, as which they are differentiated
+        return [*outer[:n], *saved, *outer[n:]]
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        from .rnn import Rnn
+
+        op = Rnn()
+        xs = [np.asarray(x) for x in op.sample(rng).inputs]
+        ys = op.forward(*xs)
+        full = [*xs, *[None] * (op.n_inputs - len(xs))]
+        gs = [rng.standard_normal(ys[0].shape), None, None]
+        yield Sample((*full, *ys, *gs), {"op": op}, smooth=False)
+
+
+class RecurrentSteps(Op):
+    """A recurrent layer as a graph of its cells, one after the other.
+
+    h_t, … = cell(x_t, h_{t-1}, …) for each step t
+    """
+
+    namespace = "gradient"
+    many = True
+    op: Op = attr(doc="The layer.")
+
+    def infer(self, *args: TensorSpec | None) -> tuple[TensorSpec, ...]:
+        found: tuple[TensorSpec, ...] = self.op.infer(*args)
+        return found
+
+    def expand(self, *args: Any) -> Any:
+        assert isinstance(self.op, RecurrentLayer)
+        return self.op.steps(*args)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        from .rnn import Rnn
+
+        full = (*Rnn.sample(rng, "b", lengths=[2, 3]).inputs, rng.standard_normal((1, 2, 2)))
+        yield Sample(full, {"op": Rnn()})
+
+
+def second_order(op: Op, xs: Sequence[Any], gs: Sequence[Any], hs: Sequence[Any]) -> list[Any]:
+    """Return cotangents of (xs, gs), given those of ∂(op(xs)·gs)/∂xs, through op's expansion.
+
+    ``xs`` and ``gs`` may be None; ``hs`` are for the floating xs in order, ZERO where none flows.
+    """
+    wrt = tuple(i for i, x in enumerate(xs) if x is not None and is_floating(x.dtype))
+    there = [i for i, g in enumerate(gs) if g is not None]
+    first = Pullback(op=op, n_inputs=len(xs), wrt=wrt, present=tuple(g is not None for g in gs))
+    inputs = [*xs, *(gs[i] for i in there)]
+    chosen = tuple(i for i, x in enumerate(inputs) if x is not None and is_floating(x.dtype))
+    present = tuple(h is not ZERO for h in hs)
+    second = Pullback(op=first, n_inputs=len(inputs), wrt=chosen, present=present)
+    made = second(*inputs, *(h for h in hs if h is not ZERO))
+    found = dict(zip(chosen, made if isinstance(made, tuple) else (made,), strict=True))
+    out = [found.get(i, ZERO) for i in range(len(xs))]
+    places = {i: len(xs) + k for k, i in enumerate(there)}
+    return out + [found[places[i]] if i in places else ZERO for i in range(len(gs))]
