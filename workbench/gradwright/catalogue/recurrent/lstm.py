@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.joining import Concat
+from ...ops.like import ZerosLike
 from ...spec import TensorSpec
 from .activations import Activation, activations
 from .layer import Array, RecurrentLayer, _Arrays, _Cotangents
@@ -272,8 +273,10 @@ class LstmBlock(Op):
         self, x: Any, w: Any, r: Any, b: Any = None, h: Any = None, c: Any = None, p: Any = None
     ) -> Any:
         n = r.shape[1]
-        shift = np.repeat([0.0, 0.0, self.forget_bias, 0.0, 0.0], [n, n, n, n, 4 * n])
-        b = x.graph.constant(shift, dtype=x.dtype) if b is None else b + shift
+        rows = ZerosLike()(r[:, 0])
+        i_and_o, f = rows[: 2 * n], rows[:n] + self.forget_bias
+        shift = Concat(axis=0)(i_and_o, f, rows[:n], rows)
+        b = shift if b is None else b + shift
         given = (None if t is None else t.expand_dims(0) for t in (w, r, b, None, h, c, p))
         node = Lstm()(x, *given)[0].node
         y, _, _, gates, cells = node.outputs
@@ -283,7 +286,7 @@ class LstmBlock(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        shapes = (3, 2, 2), (4, 2), (4, 1), (8,), (2, 1), (2, 1), (3,)
+        shapes = (3, 1, 2), (8, 2), (8, 2), (16,), (1, 2), (1, 2), (6,)
         xs = tuple(rng.standard_normal(s) for s in shapes)
         yield Sample(xs[:3])
         yield Sample(xs, {"forget_bias": 0.5})
