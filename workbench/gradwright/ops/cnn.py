@@ -227,7 +227,7 @@ class ConvInputGrad(Convolution):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for x, w, attrs in cls.cases():
-            g = cls(**attrs).convolved(TensorSpec(x), TensorSpec(w)).shape  # type: ignore[attr-defined]
+            g = cls(**attrs).convolved(TensorSpec(x), TensorSpec(w)).shape
             yield Sample((rng.standard_normal(g), rng.standard_normal(w), np.zeros(x)), attrs)
 
     @classmethod
@@ -272,7 +272,7 @@ class ConvWeightGrad(Convolution):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for x, w, attrs in cls.cases():
-            g = cls(**attrs).convolved(TensorSpec(x), TensorSpec(w)).shape  # type: ignore[attr-defined]
+            g = cls(**attrs).convolved(TensorSpec(x), TensorSpec(w)).shape
             yield Sample((rng.standard_normal(x), rng.standard_normal(g), np.zeros(w)), attrs)
 
     @classmethod
@@ -332,7 +332,7 @@ def correlate_back(
     n, o, c = len(g), len(weight), weight.shape[1] * groups
     if all(s == 1 for s in windows.stride):  # then it is a convolution with the kernels turned
         split = weight.reshape(groups, o // groups, c // groups, *weight.shape[2:])
-        turned = np.flip(split, range(3, split.ndim)).swapaxes(1, 2)
+        turned = np.flip(split, tuple(range(3, split.ndim))).swapaxes(1, 2)
         pads = tuple(
             (int(r) - 1 - a, int(r) - 1 - b)
             for r, (a, b) in zip(windows.reach, windows.pads(size), strict=True)

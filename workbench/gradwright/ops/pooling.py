@@ -186,7 +186,7 @@ class _Taps(Pooling):
         """Yield shapes of images, taps and attributes."""
         for shape, attrs in cls.cases():
             op = cls(**attrs)
-            _, tap = largest(op.windows(len(shape) - 2), rng.standard_normal(shape))  # type: ignore[attr-defined]
+            _, tap = largest(op.windows(len(shape) - 2), rng.standard_normal(shape))
             yield shape, tap, attrs
 
 
@@ -450,7 +450,7 @@ class AvgPoolGrad(AvgPooling):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for shape, attrs in cls.cases():
-            g = cls(**attrs).pooled(TensorSpec(shape)).shape  # type: ignore[attr-defined]
+            g = cls(**attrs).pooled(TensorSpec(shape)).shape
             yield Sample((rng.standard_normal(g), np.zeros(shape)), attrs)
 
     @classmethod

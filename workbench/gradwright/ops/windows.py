@@ -159,15 +159,11 @@ class Windows:
         """Yield per element of the kernel the view that it sees, row by row."""
         for taps in itertools.product(*(range(int(k)) for k in self.kernel)):
             starts = (i * d for i, d in zip(taps, self.dilation, strict=True))
-            yield padded[
-                (
-                    ...,
-                    *(
-                        slice(a, a + (int(m) - 1) * s + 1, s)
-                        for a, m, s in zip(starts, n_out, self.stride, strict=True)
-                    ),
-                )
-            ]
+            seen = tuple(
+                slice(a, a + (int(m) - 1) * s + 1, s)
+                for a, m, s in zip(starts, n_out, self.stride, strict=True)
+            )
+            yield padded[(slice(None),) * (padded.ndim - len(seen)) + seen]
 
     def views(self, padded: Array) -> Array:
         """Return all windows as a view ``[N, C, *kernel, *n_out]``."""

@@ -1,1 +1,5 @@
-"""Convolution and pooling in one, two and three dimensions."""
+"""Convolutions, poolings and how their windows are laid out, beyond the core's."""
+
+from . import adaptive, bands, blocks, columns, compound, pools, transposed
+
+__all__ = ["adaptive", "bands", "blocks", "columns", "compound", "pools", "transposed"]
