@@ -1,5 +1,15 @@
 """Attention in all its forms, positions, key-value caches, sampling of tokens."""
 
-from . import attention, cache, flash, weights
+from . import attention, biases, cache, flash, forms, layers, rotary, turning, weights
 
-__all__ = ["attention", "cache", "flash", "weights"]
+__all__ = [
+    "attention",
+    "biases",
+    "cache",
+    "flash",
+    "forms",
+    "layers",
+    "rotary",
+    "turning",
+    "weights",
+]

@@ -38,8 +38,8 @@ class Attention(Op):
     attn_mask, broadcastable to [B, Hq, T, S], says which keys are seen (bool), or is added (float);
     it may be shorter than the keys, whose rest is then hidden. past_key: f32[B, H, P, E] and
     past_value: f32[B, H, P, D] come before key and value. nonpad_kv_seqlen: i64[B] (or i64[], the
-    same for all) says instead how many keys of a cache exist. Query i stands at position P + i, or
-    nonpad_kv_seqlen − T + i, for ``is_causal`` and the windows. A query that sees no key gets zeros.
+    same for all) says instead how many keys of a cache exist. For ``is_causal`` and the windows,
+    query i stands at position P + i, or nonpad_kv_seqlen − T + i. What sees no key gets zeros.
 
     Returns (y, present_key, present_value, qk_matmul_output); the last is, by
     ``qk_matmul_output_mode``, the raw scores, those after softcap, those with bias and −∞ where

@@ -133,8 +133,8 @@ class KvTake(Op):
 
     def forward(self, cache: Any, like: Any, write_indices: Any = None) -> Any:
         rows = np.moveaxis(cache, self.axis, 1)
-        n = like.shape[self.axis]
-        return np.moveaxis(np.array(rows[_places(self, rows.shape, n, write_indices)]), 1, self.axis)
+        at = _places(self, rows.shape, like.shape[self.axis], write_indices)
+        return np.moveaxis(np.array(rows[at]), 1, self.axis)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         cache, at = xs[0], xs[2:]
@@ -143,8 +143,7 @@ class KvTake(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for sample in KvScatter.samples(rng):
-            yield sample
+        yield from KvScatter.samples(rng)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -268,7 +267,9 @@ class KvCacheDequantize(Op):
 
     def infer(self, codes: TensorSpec, scale: TensorSpec) -> TensorSpec:
         if kind(codes.dtype) not in "iu" or kind(scale.dtype) != "f":
-            raise DTypeError("codes are integers, scales are floats", need="i8[..., D], f32[..., n]")
+            raise DTypeError(
+                "codes are integers, scales are floats", need="i8[..., D] and f32[..., n]"
+            )
         lead = scale.rank == codes.rank > 0 and not any(
             map(differ, codes.shape[:-1], scale.shape[:-1])
         )
@@ -305,5 +306,3 @@ def _groups(x: TensorSpec, size: int) -> Any:
     if size < 0 or differ(d // size * size, d):
         raise ShapeError(f"{d} features are no groups of {size}", need="a multiple")
     return d // size
-
-

@@ -77,8 +77,8 @@ class _Tiled(Op):
 class FlashAttention(_Tiled):
     """Attention whose memory grows with the length, not its square (Dao 2023, FlashAttention-2).
 
-    y = softmax(query @ keyᵀ·scale) @ value, summed tile by tile with a running maximum m and total
-    l: of a tile's scores s, m′ = max(m, max s), l′ = l·eᵐ⁻ᵐ′ + Σ eˢ⁻ᵐ′, y′ = y·eᵐ⁻ᵐ′ + eˢ⁻ᵐ′ @ value.
+    y = softmax(query @ keyᵀ·scale) @ value, summed tile by tile with a running maximum and total:
+    of a tile's scores s, m′ = max(m, max s), l′ = l·eᵐ⁻ᵐ′ + Σ eˢ⁻ᵐ′, y′ = y·eᵐ⁻ᵐ′ + eˢ⁻ᵐ′ @ value.
 
     query: f32[B, Hq, T, E], key: f32[B, H, S, E], value: f32[B, H, S, D]; runs of Hq/H heads share
     one. Query i stands at position S − T + i for ``is_causal`` and the windows; tiles that nobody
