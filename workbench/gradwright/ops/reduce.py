@@ -258,11 +258,19 @@ class Min(_Extreme):
 
 
 class _Place(_Reduction):
-    """The place of an extreme element along one axis; the first of equal ones."""
+    """The place of an extreme element along one axis; the first of equal ones, or the last."""
 
     accepts = "buif"
     needs_elements = True
     axis: int | None = attr(None, doc="Axis to search; None searches the flattened tensor.")
+    last: bool = attr(False, doc="Take the last of equal ones, not the first.")
+    chosen: ClassVar[Any]  # the numpy function that finds the first
+
+    def forward(self, x: Any) -> Any:
+        if not self.last:
+            return self.chosen(x, self.axis, keepdims=self.keepdims)
+        n = x.size if self.axis is None else x.shape[self.axis]
+        return n - 1 - self.chosen(np.flip(x, self.axis), self.axis, keepdims=self.keepdims)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return super().infer(x).with_dtype("int64")
@@ -271,11 +279,12 @@ class _Place(_Reduction):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((rng.standard_normal((3, 4)),))
         yield Sample((np.array([[1, 1, 0], [2, 3, 3]]),), {"axis": -1, "keepdims": True})
+        yield Sample((np.array([[1, 1, 0], [0, 3, 3]]),), {"axis": 1, "last": True})
         yield Sample((rng.standard_normal((3, 0)),), {"axis": 0})
 
 
 class Argmax(_Place):
-    """Place of the largest element; the first of equal ones.
+    """Place of the largest element; the first of equal ones, unless the last is asked for.
 
     y = argmax x : i64
 
@@ -286,14 +295,12 @@ class Argmax(_Place):
     1
     """
 
-    onnx = OnnxRule("ArgMax", since=13)
-
-    def forward(self, x: Any) -> Any:
-        return np.argmax(x, self.axis, keepdims=self.keepdims)
+    chosen = staticmethod(np.argmax)
+    onnx = OnnxRule("ArgMax", since=13, rename={"last": "select_last_index"})
 
 
 class Argmin(_Place):
-    """Place of the smallest element; the first of equal ones.
+    """Place of the smallest element; the first of equal ones, unless the last is asked for.
 
     y = argmin x : i64
 
@@ -304,10 +311,8 @@ class Argmin(_Place):
     0
     """
 
-    onnx = OnnxRule("ArgMin", since=13)
-
-    def forward(self, x: Any) -> Any:
-        return np.argmin(x, self.axis, keepdims=self.keepdims)
+    chosen = staticmethod(np.argmin)
+    onnx = OnnxRule("ArgMin", since=13, rename={"last": "select_last_index"})
 
 
 class _Quantifier(_Reduction):
