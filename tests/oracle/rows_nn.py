@@ -299,6 +299,21 @@ LOSSES: dict[str, Row] = {
             (np.array([2, 2, 0]), normal(3, 5), {"ignore_index": 2}),
         ],
     ),
+    "sparse_softmax_cross_entropy, of classes": Row(
+        lambda t, y, p, w, c, axis=1, reduction="mean", **k: t.nn.functional.cross_entropy(
+            p, y, c, reduction="mean" if "mean" in reduction else reduction, **k
+        ),
+        [
+            (ints(0, 4, 2, 3), normal(2, 4, 3), np.ones(()), uniform(0.5, 2, 4), attrs)
+            for attrs in (
+                {"axis": 1, "reduction": "mean_by_weight"},
+                {"axis": 1, "reduction": "sum", "ignore_index": 2},
+                {"axis": 1, "reduction": "mean_by_weight", "label_smoothing": 0.3},
+                {"axis": 1, "reduction": "none", "label_smoothing": 0.3, "ignore_index": 2},
+            )
+        ],
+        fixed=(2, 3),
+    ),
     "l2_loss": Row(lambda t, x: (x**2).sum() / 2, [(normal(3, 4),), (normal(),), (normal(0),)]),
 }
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
-from ..spec import Shape, TensorSpec, differ, kind
+from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
 from .activation import Softplus
 from .choice import Where
+from .index import Gather
 from .loss import _Loss, _OverClasses, check_floating
-from .movement import Cast, ExpandDims
+from .movement import Cast, ExpandDims, Transpose
 from .nn import LogSoftmax, Softmax, refuse_outside
 from .special import widened
 
@@ -95,23 +96,26 @@ class SoftmaxCrossEntropy(_OverClasses):
         yield Sample(cls.pair(rng), {"label_smoothing": 0.1})
 
 
-class SparseSoftmaxCrossEntropy(_Loss):
-    """Cross entropy of class numbers; predictions are logits, classes on the last axis.
+class _OfLabels(_Loss):
+    """A loss of class numbers; ``each`` gives it per example, for classes on the last axis."""
 
-    l = −log softmax(x)[label]
-
-    Labels are ``i64[…]``, predictions ``f32[…, C]``. A label outside 0 … C − 1 is an error when it
-    is run, but for ``ignore_index``: examples so labelled have weight 0.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y, x = g.constant([1, -100]), g.constant([[0.0, 1000.0], [0.0, 0.0]])
-    >>> loss = gw.loss.sparse_softmax_cross_entropy(y, x, ignore_index=-100, name="loss")
-    >>> float(g.output({}, loss)["loss"])
-    0.0
-    """
-
+    axis: int = attr(-1, doc="Axis of classes; in ONNX it is 1.")
     ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
+
+    def infer(
+        self,
+        labels: TensorSpec,
+        predictions: TensorSpec,
+        weights: TensorSpec | None = None,
+        class_weights: TensorSpec | None = None,
+    ) -> TensorSpec:
+        y = super().infer(labels, predictions, weights)
+        if class_weights is None:
+            return y
+        n_classes = predictions.shape[normalize_axis(self.axis, predictions.rank)]
+        if class_weights.rank != 1 or differ(class_weights.shape[0], n_classes):
+            raise ShapeError("class_weights do not fit", need=f"one per class: {n_classes}")
+        return y.with_dtype(promote(y.dtype, class_weights.dtype))
 
     def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
         if kind(labels.dtype) not in "iu":
@@ -119,21 +123,37 @@ class SparseSoftmaxCrossEntropy(_Loss):
                 f"labels must be class numbers, got {labels.dtype}",
                 hint="gw.cast(labels, 'int64'); softmax_cross_entropy takes probabilities",
             )
-        if labels.rank != predictions.rank - 1 or any(map(differ, labels.shape, predictions.shape)):
+        axis = normalize_axis(self.axis, predictions.rank)
+        examples = predictions.shape[:axis] + predictions.shape[axis + 1 :]
+        if labels.rank != len(examples) or any(map(differ, labels.shape, examples)):
             raise ShapeError(
                 "labels and predictions have different shapes", need="i64[…] and f32[…, classes]"
             )
         return labels.shape
 
-    def each(self, labels: Any, predictions: Any) -> Any:
-        return LabelCrossEntropy(ignore_index=self.ignore_index)(labels, predictions)
-
-    def expand(self, labels: Any, predictions: Any, weights: Any = None) -> Any:
+    def expand(
+        self, labels: Any, predictions: Any, weights: Any = None, class_weights: Any = None
+    ) -> Any:
+        axis = normalize_axis(self.axis, predictions.rank)
+        if axis != predictions.rank - 1:
+            others = (i for i in range(predictions.rank) if i != axis)
+            predictions = Transpose(axes=(*others, axis))(predictions)
         each = self.each(labels, predictions)
         if self.ignore_index is not None:
             kept = Cast(dtype=each.dtype)(labels != self.ignore_index)
             weights = kept if weights is None else kept * weights
-        return self.reduced(each, weights)
+        of_example = weights
+        if class_weights is not None:
+            numbers = ClassNumbers(ignore_index=self.ignore_index)(labels, predictions)
+            of_class = Gather()(class_weights, numbers)
+            weights = of_class if weights is None else of_class * weights
+        weighted = each if weights is None else each * weights
+        weighted = self.smoothed(weighted, predictions, of_example, class_weights)
+        return self.total(weighted, weights)
+
+    def smoothed(self, weighted: Any, predictions: Any, weights: Any, class_weights: Any) -> Any:
+        """Return the weighted loss with labels smoothed, where a loss does so."""
+        return weighted
 
     @classmethod
     def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -145,8 +165,9 @@ class SparseSoftmaxCrossEntropy(_Loss):
         labels, logits = rng.integers(0, 4, (2, 3)), rng.standard_normal((2, 3, 4))
         labels[0, 1] = 9
         yield Sample((labels, logits), {"ignore_index": 9})
-        weights = rng.uniform(0.5, 2.0, (2, 1))
-        yield Sample((labels, logits, weights), {"ignore_index": 9, "reduction": "mean_by_weight"})
+        of_class, weights = rng.uniform(0.5, 2.0, 4), rng.uniform(0.5, 2.0, (2, 1))
+        attrs = {"ignore_index": 9, "reduction": "mean_by_weight", "axis": 1}
+        yield Sample((labels, logits.swapaxes(1, 2), weights, of_class), attrs)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -154,6 +175,99 @@ class SparseSoftmaxCrossEntropy(_Loss):
         yield ErrorSample((TensorSpec((3,)), x), {}, "must be class numbers")
         yield ErrorSample((TensorSpec((3, 4), "int64"), x), {}, "different shapes")
         yield ErrorSample((y, x, TensorSpec((3, 4))), {}, "weights do not fit")
+        yield ErrorSample((y, x, None, TensorSpec((3,))), {}, "class_weights do not fit")
+
+
+class SparseSoftmaxCrossEntropy(_OfLabels):
+    """Cross entropy of class numbers; predictions are logits.
+
+    l = −log softmax(x)[label], times class_weights[label] where they are given
+
+    Labels are ``i64[…]``, predictions ``f32[…, C]``, or with the classes on another ``axis``. A
+    label outside 0 … C − 1 is an error when it is run, but for ``ignore_index``: examples so
+    labelled have weight 0. Label smoothing s takes (1 − s)·l − s·Σ log softmax(x)/C, its sum
+    weighed by class. The mean that torch and ONNX take is ``reduction="mean_by_weight"``.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y, x = g.constant([1, -100]), g.constant([[0.0, 1000.0], [0.0, 0.0]])
+    >>> loss = gw.loss.sparse_softmax_cross_entropy(y, x, ignore_index=-100, name="loss")
+    >>> float(g.output({}, loss)["loss"])
+    0.0
+    """
+
+    label_smoothing: float = attr(0.0, doc="Share of every label that is spread over classes.")
+
+    def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
+        _check_share("label_smoothing", self.label_smoothing)
+        return super().shape_of_each(labels, predictions)
+
+    def each(self, labels: Any, predictions: Any) -> Any:
+        return LabelCrossEntropy(ignore_index=self.ignore_index)(labels, predictions)
+
+    def smoothed(self, weighted: Any, predictions: Any, weights: Any, class_weights: Any) -> Any:
+        s = self.label_smoothing
+        if not s:
+            return weighted
+        logs = LogSoftmax()(predictions)
+        spread = (logs if class_weights is None else logs * class_weights).mean(-1)
+        return weighted * (1 - s) - (spread if weights is None else spread * weights) * s
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((*cls.pair(rng), None, rng.uniform(0.5, 2.0, 4)), {"label_smoothing": 0.1})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield from super().error_samples()
+        y, x = TensorSpec((3,), "int64"), TensorSpec((3, 4))
+        yield ErrorSample((y, x), {"label_smoothing": 1.5}, "label_smoothing=1.5 is no share")
+
+
+class ClassNumbers(Op):
+    """Class numbers fit for indexing: ignored ones are 0, others that are no class are refused.
+
+    y = label, or 0 where label = ignore_index
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y, x = g.constant([1, -100]), g.constant([[0.0, 0.0], [0.0, 0.0]])
+    >>> g.output({}, ClassNumbers(ignore_index=-100)(y, x, name="y"))["y"].tolist()
+    [1, 0]
+    """
+
+    namespace = "inner"
+    shape_only = (1,)
+    ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
+
+    def infer(self, labels: TensorSpec, predictions: TensorSpec) -> TensorSpec:
+        if kind(labels.dtype) not in "iu":
+            raise DTypeError(f"labels must be class numbers, got {labels.dtype}", need="int64")
+        return labels.with_dtype("int64")
+
+    def forward(self, labels: Any, predictions: Any) -> Any:
+        return class_numbers(labels, predictions.shape[-1], self.ignore_index)[0]
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return ZERO, ZERO
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.integers(0, 4, (2, 3)), rng.standard_normal((2, 3, 4))))
+        yield Sample((np.array([-1, 3], np.int32), np.zeros((2, 4))), {"ignore_index": -1})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((3,)), TensorSpec((3, 4))), {}, "must be class numbers")
+
+
+def class_numbers(labels: Any, n_classes: int, ignored: int | None) -> tuple[Any, Any]:
+    """Return labels fit for indexing, and which examples count; refuse unknown classes."""
+    kept = np.ones(labels.shape, bool) if ignored is None else labels != ignored
+    fits = ~kept | ((labels >= 0) & (labels < n_classes))
+    refuse_outside(labels, fits, "class", n_classes, "ignore_index=... leaves examples out")
+    return np.where(kept, labels, 0).astype(np.int64), kept
 
 
 class LabelCrossEntropy(Op):
@@ -176,16 +290,8 @@ class LabelCrossEntropy(Op):
         shape = SparseSoftmaxCrossEntropy().shape_of_each(labels, logits)
         return TensorSpec(shape, logits.dtype)
 
-    def indices(self, labels: Any, n_classes: int) -> tuple[Any, Any]:
-        """Return labels fit for indexing, and which examples count; refuse unknown classes."""
-        ignored = self.ignore_index
-        kept = np.ones(labels.shape, bool) if ignored is None else labels != ignored
-        fits = ~kept | ((labels >= 0) & (labels < n_classes))
-        refuse_outside(labels, fits, "class", n_classes, "ignore_index=... leaves examples out")
-        return np.where(kept, labels, 0).astype(np.int64), kept
-
     def forward(self, labels: Any, logits: Any) -> Any:
-        index, kept = self.indices(labels, logits.shape[-1])
+        index, kept = class_numbers(labels, logits.shape[-1], self.ignore_index)
         w = widened(logits)
         x = w - w.max(-1, keepdims=True, initial=-np.inf)
         label = np.take_along_axis(x, index[..., None], -1)[..., 0]
@@ -227,7 +333,7 @@ class SoftmaxMinusOneHot(LabelCrossEntropy):
         return logits
 
     def forward(self, labels: Any, logits: Any) -> Any:
-        index, kept = self.indices(labels, logits.shape[-1])
+        index, kept = class_numbers(labels, logits.shape[-1], self.ignore_index)
         y = Softmax().forward(widened(logits))
         at = index[..., None]
         np.put_along_axis(y, at, np.take_along_axis(y, at, -1) - 1, -1)

@@ -71,13 +71,16 @@ class _Loss(Op):
 
     def reduced(self, each: Any, weights: Any) -> Any:
         """Weigh the unreduced loss and reduce it."""
-        weighted = each if weights is None else each * weights
+        return self.total(each if weights is None else each * weights, weights)
+
+    def total(self, weighted: Any, weights: Any) -> Any:
+        """Reduce the weighted loss."""
         if self.reduction == "none":
             return weighted
         if self.reduction == "sum":
             return weighted.sum()
         if weights is None:
-            return each.mean()
+            return weighted.mean()
         spread = BroadcastLike()(weights, weighted)
         if self.reduction == "mean_by_nonzero_weight_count":
             spread = Cast(dtype=weighted.dtype)(spread != 0)

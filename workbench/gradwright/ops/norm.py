@@ -135,7 +135,8 @@ class BatchNorm(Op):
     y = (x − μ)/√(σ² + ε)·weight + bias. In training μ and σ² are those of the batch, over all axes
     but ``axis``; in eval they are the running ones. The further outputs are the new running mean
     and variance, new = (1 − momentum)·old + momentum·batch as in torch (ONNX and Keras call
-    1 − momentum the momentum), with the unbiased variance; in eval they are the old ones.
+    1 − momentum the momentum), with the unbiased variance (ONNX: that over n); in eval they are
+    the old ones.
 
     ``gw.nn.batch_norm`` also has every training step store them.
 
@@ -154,6 +155,7 @@ class BatchNorm(Op):
     momentum: float = attr(0.1, doc="Share of the batch in the new running statistics.")
     eps: float = attr(1e-5, doc="Added to the variance, so that constants do not divide by 0.")
     training: bool | None = attr(None, doc="Batch or running statistics; None follows the run.")
+    unbiased: bool = attr(True, doc="Whether the running variance is over n − 1, not over n.")
     onnx = OnnxRule("BatchNormalization", since=15, rename={"eps": "epsilon"})
 
     def infer(
@@ -173,7 +175,7 @@ class BatchNorm(Op):
                 raise ShapeError(
                     "a parameter does not fit", need=f"one number per channel: {channels}"
                 )
-        if self.training and x.is_concrete and self._count(x) < 2:
+        if self.training and self.unbiased and x.is_concrete and self._count(x) < 2:
             raise ShapeError(
                 "one value per channel has no variance",
                 need="a batch of 2 or more",
@@ -198,7 +200,7 @@ class BatchNorm(Op):
         if self.training:
             others = tuple(i for i in range(x.rank) if i != channel)
             share, n = self.momentum, self._count(x)
-            unbiased = n / (n - 1)
+            unbiased = n / (n - 1) if self.unbiased else 1.0
             mean = wide.mean(others)
             centred = wide - aligned(mean)
             var = (centred * centred).mean(others)
@@ -217,7 +219,9 @@ class BatchNorm(Op):
         for shape, axis in (((4, 3), 1), ((2, 3, 2, 2), 1), ((5, 2, 3), -1)):
             x, (w, b, mean) = rng.standard_normal(shape), rng.standard_normal((3, 3))
             var = rng.uniform(0.5, 2.0, 3)
-            yield Sample((x, w, b, mean, var), {"axis": axis, "momentum": 0.3})
+            unbiased = axis > 0
+            attrs = {"axis": axis, "momentum": 0.3, "unbiased": unbiased}
+            yield Sample((x, w, b, mean, var), attrs)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
