@@ -1,1 +1,14 @@
 """Elementwise functions, distances and entropies, and the bits of integers."""
+
+from . import bits, distances, elementary, entropies, gamma, merging, norms, pairs
+
+__all__ = [
+    "bits",
+    "distances",
+    "elementary",
+    "entropies",
+    "gamma",
+    "merging",
+    "norms",
+    "pairs",
+]

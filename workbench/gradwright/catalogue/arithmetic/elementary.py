@@ -1,0 +1,261 @@
+"""More functions of each element of one tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...op import Cotangent, Op, Sample, attr
+from ...ops.activation import Tanh
+from ...ops.choice import Clip, Maximum, Where
+from ...ops.comparison import _Step
+from ...ops.elementwise import Abs, Exp, Function, Log, _Unary
+from ...ops.functions import Log1p, Sin
+from ...ops.special import erf, erfc, finfo, normal_quantile, widened
+
+
+class _Composed(_Unary):
+    """A function of each element, made of other ops."""
+
+    is_method = False
+    accepts: ClassVar[str] = "f"
+
+    def forward(self, x: Any) -> Any:
+        return Op.forward(self, x)
+
+
+class Cube(Function):
+    """Third power.
+
+    y = x³
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.cube(g.constant([2, -1]), name="y"))["y"].tolist()
+    [8, -1]
+    """
+
+    is_method = False
+    accepts = "uifc"
+
+    def forward(self, x: Any) -> Any:
+        return x * x * x
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return x * x * 3.0
+
+
+class Exp2(Function):
+    """Power of two.
+
+    y = 2ˣ
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.exp2(g.constant(3.0), name="y"))["y"])
+    8.0
+    """
+
+    is_method = False
+    accepts = "f"
+    ufunc = np.exp2
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return y * math.log(2)
+
+
+class RationalTanh(_Composed):
+    """A rational approximation of 1.7159·tanh(2x/3) (LeCun et al. 1998).
+
+    y = 1.7159·sign(x)·(1 − 1/(1 + a + a² + 1.41645·a⁴)),  a = |2x/3|
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.rational_tanh(g.constant([0.0, 1.0]), name="y"))["y"].round(3).tolist()
+    [0.0, 0.998]
+    """
+
+    def expand(self, x: Any) -> Any:
+        # Without a sign, so that the slope at 0 is right: 1 − 1/(1 + p) is p/(1 + p).
+        t = x * (2 / 3)
+        a = Abs()(t)
+        rest = a * a * a * 1.41645
+        return t * (1.0 + a + rest) / (1.0 + a + a * (a + rest)) * 1.7159
+
+
+class RectifiedTanh(_Composed):
+    """Hyperbolic tangent of what is above 0.
+
+    y = max(0, tanh x)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.rectified_tanh(g.constant([-1.0, 1.0]), name="y"))["y"].round(3).tolist()
+    [0.0, 0.762]
+    """
+
+    def expand(self, x: Any) -> Any:
+        return Tanh()(Maximum()(x, 0.0))
+
+
+class Step(_Step):
+    """Whether an element is above a cutoff, as 1 or 0.
+
+    y = [x > cutoff]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.step(g.constant([-1.0, 0.0, 2.0]), name="y"))["y"].tolist()
+    [0.0, 0.0, 1.0]
+    """
+
+    is_method = False
+    accepts = "uif"
+    cutoff: float = attr(0.0, doc="Elements above it give 1.")
+
+    def forward(self, x: Any) -> Any:
+        return (x > self.cutoff).astype(x.dtype)
+
+
+class Trunc(_Step):
+    """Whole number next to an element on the way to 0.
+
+    y = sign(x)·⌊|x|⌋
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.trunc(g.constant([-1.5, 1.5]), name="y"))["y"].tolist()
+    [-1.0, 1.0]
+    """
+
+    is_method = False
+    ufunc = np.trunc
+
+
+class Sinc(_Composed):
+    """Sine over argument, 1 at 0.
+
+    y = sin πx / (πx)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.sinc(g.constant([0.0, 0.5]), name="y"))["y"].round(4).tolist()
+    [1.0, 0.6366000175476074]
+    """
+
+    domain = (0.2, 2.0)
+
+    def expand(self, x: Any) -> Any:
+        t = x * math.pi
+        near = Abs()(t) < 1e-2  # there the series, so that gradients of all orders are right
+        safe, square = Where()(near, 1.0, t), t * t
+        series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
+        return Where()(near, series, Sin()(safe) / safe)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([0.0, 1e-3, -2e-3]),))
+
+
+class Erfinv(Function):
+    """Inverse of the error function.
+
+    erf(y) = x,  −1 < x < 1
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> round(float(g.output({}, gw.erfinv(g.constant(0.5), name="y"))["y"]), 4)
+    0.4769
+    """
+
+    is_method = False
+    accepts = "f"
+    domain = (-0.9, 0.9)
+
+    def forward(self, x: Any) -> Any:
+        wide = x.astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            inside = np.where(np.abs(wide) < 1, wide, 0.0)
+            tail = 1 - np.abs(inside)
+            y = np.abs(normal_quantile(tail / 2)) / math.sqrt(2)
+            # One step of Newton's method on whichever of erf and erfc is precise there.
+            error = np.where(y < 0.5, erf(y) - np.abs(inside), tail - erfc(y))
+            y = y - error * (math.sqrt(math.pi) / 2) * np.exp(y * y)
+            y = np.where(inside == 0, 0.0, y)
+            y = np.where(np.abs(wide) < 1, y, np.where(np.abs(wide) == 1, np.inf, np.nan))
+        return np.copysign(y, wide).astype(x.dtype)
+
+    def slope(self, x: Any, y: Any) -> Any:
+        return Exp()(y * y) * (math.sqrt(math.pi) / 2)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([-1.0, 0.0, 1.0, 1e-9]),), smooth=False)
+
+
+class Logit(_Composed):
+    """Logarithm of the odds: the inverse of the sigmoid.
+
+    y = ln(x/(1 − x)),  x brought into [eps, 1 − eps] first
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> round(float(g.output({}, gw.logit(g.constant(0.75), name="y"))["y"]), 4)
+    1.0986
+    """
+
+    domain = (0.1, 0.9)
+    eps: float | None = attr(None, doc="Distance from 0 and 1 that is kept; None: none.")
+
+    def expand(self, x: Any) -> Any:
+        if self.eps is not None:
+            x = Clip()(x, self.eps, 1.0 - self.eps)
+        return Log()(x) - Log1p()(-x)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.array([0.0, 0.3, 1.0]),), {"eps": 0.1})
+
+
+class NanToNum(_Unary):
+    """Numbers in place of NaN and infinities.
+
+    y = nan where x is NaN, posinf or neginf where x = ±∞ (None: the largest number), else x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([float("nan"), float("inf"), 1.0])
+    >>> g.output({}, gw.nan_to_num(x, posinf=9.0, name="y"))["y"].tolist()
+    [0.0, 9.0, 1.0]
+    """
+
+    is_method = False
+    accepts = "f"
+    nan: float = attr(0.0, doc="What NaN becomes.")
+    posinf: float | None = attr(None, doc="What ∞ becomes; None: the largest number.")
+    neginf: float | None = attr(None, doc="What −∞ becomes; None: the lowest number.")
+
+    def forward(self, x: Any) -> Any:
+        limits = finfo(x.dtype)
+        high = limits.max if self.posinf is None else self.posinf
+        low = limits.min if self.neginf is None else self.neginf
+        wide = widened(x)
+        y = np.where(wide != wide, self.nan, wide)
+        y = np.where(wide == np.inf, float(high), np.where(wide == -np.inf, float(low), y))
+        return y.astype(x.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (x,) = gs, xs
+        return (Where()(Abs()(x) < math.inf, g, 0.0),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        odd = np.array([np.nan, np.inf, -np.inf, 1.0])
+        yield Sample((odd,), {"nan": 7.0, "posinf": 9.0, "neginf": -9.0}, smooth=False)
