@@ -1,1 +1,5 @@
-"""Windows, Fourier transforms, and features of sound."""
+"""Fourier transforms, windows, frames, and features of sound."""
+
+from . import fourier, frames, griffin_lim, mel, spectral, stft, waveform, windows
+
+__all__ = ["fourier", "frames", "griffin_lim", "mel", "spectral", "stft", "waveform", "windows"]
