@@ -69,9 +69,7 @@ class GriffinLim(OfSound):
         turned, before, back = size, None, self.momentum / (1 + self.momentum)
         for _ in range(self.n_iter):
             found = spectrum(signal(turned), n_fft, hop)
-            ahead = (
-                found if before is None else found - before * (self.momentum / (1 + self.momentum))
-            )
+            ahead = found if before is None else found - before * back
             turned, before = size * Sign()(ahead), found
         y = signal(turned)
         if self.length is not None:
