@@ -1,1 +1,4 @@
 """Mixtures of experts."""
+
+from . import grouped as grouped
+from . import mixture as mixture
