@@ -96,7 +96,7 @@ class _Loss(Op):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         labels, predictions = cls.pair(rng)
         yield Sample((labels, predictions))
-        per = cls(reduction="none").infer(_spec(labels), _spec(predictions)).shape
+        per = cls().shape_of_each(_spec(labels), _spec(predictions))
         weights = rng.uniform(0.5, 2.0, (3, *(1 for _ in per[1:])))
         for reduction in REDUCTIONS:
             yield Sample((labels, predictions, weights), {"reduction": reduction})

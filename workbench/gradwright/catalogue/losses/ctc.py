@@ -1,0 +1,381 @@
+"""Connectionist temporal classification (Graves et al. 2006): loss, gradient, second derivative.
+
+With l′ the labels between blanks, 2S + 1 states, the probability of a labelling is a sum over paths
+through states; α is what leads up to a state at a time, β what leads on from it:
+
+    α[t, s] = log(exp α[t−1, s] + exp α[t−1, s−1] + [may skip] exp α[t−1, s−2]) + x[t, l′ₛ]
+    β[t, s] = the same backwards, without x[t, l′ₛ]
+    log p   = log(exp α[T−1, 2S] + exp α[T−1, 2S−1])
+
+Each is one loop over time on arrays of all examples and states, in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import DTypeError, GraphError, ShapeError
+from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
+from ...ops.choice import Where
+from ...ops.comparison import IsFinite
+from ...ops.like import OnesLike
+from ...ops.loss import _Loss, check_floating
+from ...ops.movement import Cast
+from ...ops.nn import LogSoftmax, refuse_outside
+from ...spec import Shape, TensorSpec, differ, kind
+
+Array = np.ndarray[Any, Any]
+
+
+class Lattice:
+    """States and times of a batch, and the sums over paths through them."""
+
+    def __init__(self, labels: Array, x: Array, sizes: Array, times: Array, blank: int) -> None:
+        n, longest = labels.shape
+        counted = np.arange(longest) < sizes[:, None]
+        fits = ~counted | ((labels >= 0) & (labels < x.shape[2]) & (labels != blank))
+        refuse_outside(labels, fits, "label", x.shape[2], f"blank={blank} is no label")
+        self.states = np.full((n, 2 * longest + 1), blank, np.int64)
+        self.states[:, 1::2] = np.where(counted, labels, blank)
+        self.skips = np.zeros(self.states.shape, bool)
+        self.skips[:, 3::2] = self.states[:, 3::2] != self.states[:, 1:-2:2]
+        self.x, self.times, self.rows = x, times, np.arange(n)[:, None]
+        at = np.arange(self.states.shape[1])
+        last = 2 * sizes[:, None]
+        self.ends = np.where((at == last) | (at == last - 1), 0.0, -np.inf)
+
+    def emitted(self, x: Array, t: int) -> Array:
+        """Return ``x[t]`` of the symbol of each state, f64[B, 2S + 1]."""
+        found: Array = x[self.rows, t, self.states]
+        return found.astype(np.float64, copy=False)
+
+    def steps(self, v: Array, t: int, forward: bool, fill: float) -> Array:
+        """Return what the three ways into each state, or out of it, bring: f64[3, B, 2S + 1]."""
+        ways = np.full((3, *v.shape), fill)
+        ways[0] = v
+        if forward:
+            ways[1, :, 1:] = v[:, :-1]
+            ways[2, :, 2:] = np.where(self.skips[:, 2:], v[:, :-2], fill)
+        else:
+            ways[1, :, :-1] = v[:, 1:]
+            ways[2, :, :-2] = np.where(self.skips[:, 2:], v[:, 2:], fill)
+        return ways
+
+    def run(self, u: Array | None) -> tuple[Array, ...]:
+        """Return log p and the log share of each state at each time; with u also their slopes.
+
+        Slopes are derivatives along u, a direction in the space of x.
+        """
+        n, n_times = self.x.shape[:2]
+        n_states = self.states.shape[1]
+        alpha = np.full((n_times, n, n_states), -np.inf)
+        beta = np.full((n_times, n, n_states), -np.inf)
+        slope = np.zeros((2, *alpha.shape)) if u is not None else np.zeros((2, n_times, 0, 0))
+        for t in range(n_times):
+            emitted = self.emitted(self.x, t)
+            if t:
+                ways = self.steps(alpha[t - 1], t, True, -np.inf)
+                alpha[t], shares = _logsum(ways)
+                alpha[t] += emitted
+            else:
+                alpha[0, :, :2] = emitted[:, :2]
+            if u is not None:
+                if t:
+                    slope[0, t] = (shares * self.steps(slope[0, t - 1], t, True, 0.0)).sum(0)
+                slope[0, t] += self.emitted(u, t)
+        for t in reversed(range(n_times)):
+            beta[t] = self.ends
+            if t + 1 < n_times:
+                onward = beta[t + 1] + self.emitted(self.x, t + 1)
+                reached, shares = _logsum(self.steps(onward, t, False, -np.inf))
+                inside = (t + 1 < self.times)[:, None]
+                beta[t] = np.where(inside, reached, self.ends)
+                if u is not None:
+                    moved = slope[1, t + 1] + self.emitted(u, t + 1)
+                    moved = (shares * self.steps(moved, t, False, 0.0)).sum(0)
+                    slope[1, t] = np.where(inside, moved, 0.0)
+        both = alpha + beta
+        if n_times:
+            total, shares = _logsum(np.moveaxis(both[0], 1, 0))
+        else:
+            total, shares = np.full(n, -np.inf), np.zeros((n_states, n))
+        none = self.times == 0  # nothing was heard: certain for no label, impossible for others
+        total = np.where(none, np.where(self.ends[:, 0] == 0, 0.0, -np.inf), total)
+        inside = np.arange(n_times)[:, None, None] < self.times[:, None]
+        usable = np.where(np.isfinite(total), total, np.inf)[:, None]
+        both = np.where(inside, both - usable, -np.inf)
+        if u is None:
+            return total, both
+        rate = slope.sum(0)
+        mean = (shares.T * rate[0]).sum(1) if n_times else np.zeros(n)
+        return total, both, rate - mean[:, None]
+
+    def spread(self, of_states: Array) -> Array:
+        """Add what lies on states up on their symbols: f64[T, B, 2S + 1] to f64[B, T, C]."""
+        n, n_times, n_classes = self.x.shape
+        cell = self.rows * n_times + np.arange(n_times)[:, None, None]
+        at = (cell * n_classes + self.states).reshape(-1)
+        flat = np.bincount(at, of_states.reshape(-1), n * n_times * n_classes)
+        return flat.reshape(n, n_times, n_classes)
+
+
+def _logsum(ways: Array) -> tuple[Array, Array]:
+    """Return log Σ exp over the first axis, and the share of each in it; 0 where nothing is."""
+    top = ways.max(0)
+    base = np.where(np.isfinite(top), top, 0.0)
+    parts = np.exp(ways - base)
+    total = parts.sum(0)
+    with np.errstate(divide="ignore"):
+        return np.log(total) + base, parts / np.where(total > 0, total, 1.0)
+
+
+class CtcOfLogs(Op):
+    """Negative log probability of labellings, of log probabilities per time and symbol.
+
+    l[b] = −log Σ over paths π with labels[b] of exp Σₜ x[b, t, πₜ] : f32[B]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = gw.log(g.constant([[[0.5, 0.5], [0.5, 0.5]]]))
+    >>> y = CtcOfLogs()(g.constant([[1]]), x, g.constant([1]), g.constant([2]), name="y")
+    >>> g.output({}, y)["y"].round(4).tolist()
+    [0.28769999742507935]
+    """
+
+    namespace = "inner"  # of ctc_loss, which is the public one
+    blank: int = attr(0, doc="Symbol that stands for no label.")
+
+    def infer(
+        self, labels: TensorSpec, x: TensorSpec, sizes: TensorSpec, times: TensorSpec
+    ) -> TensorSpec:
+        check_floating(self, x)
+        for name, n in (("labels", labels), ("label_lengths", sizes), ("lengths", times)):
+            if kind(n.dtype) not in "iu":
+                raise DTypeError(f"{name} are whole numbers, got {n.dtype}", need="int64")
+        if labels.rank != 2 or x.rank != 3 or differ(labels.shape[0], x.shape[0]):
+            raise ShapeError("labels do not fit", need="i64[B, S] and f32[B, T, C]")
+        for n in (sizes, times):
+            if n.rank != 1 or differ(n.shape[0], x.shape[0]):
+                raise ShapeError("lengths do not fit", need=f"one per example: {x.shape[0]}")
+        n_symbols = x.shape[2]
+        if isinstance(n_symbols, int) and not 0 <= self.blank < n_symbols:
+            raise GraphError(f"blank={self.blank} is no symbol", need=f"0 <= blank < {n_symbols}")
+        return TensorSpec(x.shape[:1], x.dtype)
+
+    def lattice(self, labels: Any, x: Any, sizes: Any, times: Any) -> Lattice:
+        """Return the lattice; refuse lengths that the arrays do not have."""
+        for name, given, room in (
+            ("label_lengths", sizes, labels.shape[1]),
+            ("lengths", times, x.shape[1]),
+        ):
+            if given.size and not (given.min() >= 0 and given.max() <= room):
+                wrong = given[(given < 0) | (given > room)][0]
+                raise GraphError(f"{name}: {wrong} does not fit", need=f"0 to {room}")
+        return Lattice(labels, x, sizes.astype(np.int64), times.astype(np.int64), self.blank)
+
+    def forward(self, labels: Any, x: Any, sizes: Any, times: Any) -> Any:
+        return -self.lattice(labels, x, sizes, times).run(None)[0].astype(x.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        labels, x, sizes, times = xs
+        return ZERO, CtcGrad(blank=self.blank)(gs[0], labels, x, sizes, times), ZERO, ZERO
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        labels, x = np.array([[1, 1], [2, 9]]), rng.standard_normal((2, 4, 3))
+        yield Sample((labels, x, np.array([2, 1]), np.array([4, 3])))
+        yield Sample((np.array([[0, 1]]), x[:1], np.array([2]), np.array([4])), {"blank": 2})
+        yield Sample((labels[:, :0], x, np.array([0, 0]), np.array([4, 0])))
+        yield Sample((labels[:0], x[:0], np.zeros(0, np.int64), np.zeros(0, np.int64)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        y, x, n = TensorSpec((2, 3), "int64"), TensorSpec((2, 5, 4)), TensorSpec((2,), "int64")
+        yield ErrorSample((y, TensorSpec((3, 5, 4)), n, n), {}, "labels do not fit")
+        yield ErrorSample((y, x, TensorSpec((3,), "int64"), n), {}, "lengths do not fit")
+        yield ErrorSample((y, x, n, TensorSpec((2,))), {}, "whole numbers")
+        yield ErrorSample((y, x, n, n), {"blank": 4}, "is no symbol")
+
+
+class CtcGrad(CtcOfLogs):
+    """Gradient of the loss: minus the probability of each symbol at each time, given the labels.
+
+    y[b, t, c] = −g[b]·Σ over s with l′ₛ = c of p(state s at t | labels)
+    """
+
+    namespace = "gradient"
+
+    def infer(  # type: ignore[override]
+        self,
+        g: TensorSpec,
+        labels: TensorSpec,
+        x: TensorSpec,
+        sizes: TensorSpec,
+        times: TensorSpec,
+    ) -> TensorSpec:
+        super().infer(labels, x, sizes, times)
+        return x.with_shape(x.shape)
+
+    def forward(self, g: Any, labels: Any, x: Any, sizes: Any, times: Any) -> Any:  # type: ignore[override]
+        lattice = self.lattice(labels, x, sizes, times)
+        shares = np.exp(lattice.run(None)[1])
+        return (-g[:, None, None] * lattice.spread(shares)).astype(x.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        u, (g, *rest) = gs[0], xs
+        ones = g * 0 + 1
+        return (
+            lambda: (CtcGrad(blank=self.blank)(ones, *rest) * u).sum((1, 2)),
+            ZERO,
+            lambda: CtcCurvature(blank=self.blank)(u, g, *rest),
+            ZERO,
+            ZERO,
+        )
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in CtcOfLogs.samples(rng):
+            n = len(sample.inputs[0])
+            # By x it is the loss's second derivative, which is checked with the loss.
+            inputs = (rng.standard_normal(n), *sample.inputs)
+            yield Sample(inputs, sample.attrs, differentiate=(0,))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        y, x, n = TensorSpec((2, 3), "int64"), TensorSpec((2, 5, 4)), TensorSpec((2,), "int64")
+        g = TensorSpec((2,))
+        yield ErrorSample((g, y, x, n, TensorSpec((3,), "int64")), {}, "lengths do not fit")
+
+
+class CtcCurvature(CtcOfLogs):
+    """Second derivative of the loss along a direction u.
+
+    y = −g·d p(symbol c at t | labels)(x + ε·u)/dε at ε = 0, by slopes of α and β along u
+    """
+
+    namespace = "gradient"
+
+    def infer(  # type: ignore[override]
+        self,
+        u: TensorSpec,
+        g: TensorSpec,
+        labels: TensorSpec,
+        x: TensorSpec,
+        sizes: TensorSpec,
+        times: TensorSpec,
+    ) -> TensorSpec:
+        super().infer(labels, x, sizes, times)
+        return x.with_shape(x.shape)
+
+    def forward(  # type: ignore[override]
+        self, u: Any, g: Any, labels: Any, x: Any, sizes: Any, times: Any
+    ) -> Any:
+        lattice = self.lattice(labels, x, sizes, times)
+        _, shares, rates = lattice.run(u)
+        return (-g[:, None, None] * lattice.spread(np.exp(shares) * rates)).astype(x.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        v, (u, g, *rest) = gs[0], xs
+        ones = g * 0 + 1
+        return (
+            lambda: CtcCurvature(blank=self.blank)(v, g, *rest),  # the second derivative is even
+            lambda: (CtcCurvature(blank=self.blank)(u, ones, *rest) * v).sum((1, 2)),
+            ZERO,
+            NotDifferentiable("ctc_loss has gradients of orders 1 and 2 by its predictions"),
+            ZERO,
+            ZERO,
+        )
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in CtcOfLogs.samples(rng):
+            labels, x, *lengths = sample.inputs
+            if not labels.size:
+                continue  # p is constant: what is left is rounding
+            u, g = rng.standard_normal(x.shape), rng.standard_normal(len(x))
+            yield Sample((u, g, labels, x, *lengths), sample.attrs)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        y, x, n = TensorSpec((2, 3), "int64"), TensorSpec((2, 5, 4)), TensorSpec((2,), "int64")
+        yield ErrorSample((x, TensorSpec((2,)), y, x, y, n), {}, "lengths do not fit")
+
+
+def _lengths(x: Any) -> Any:
+    """Return the number of times that each example of ``x`` has, all of them: i64[B]."""
+    return Cast(dtype="int64")(OnesLike()(x)).max(2).sum(1)
+
+
+class CtcLoss(_Loss):
+    """Loss of label sequences that are not aligned to their inputs (Graves et al. 2006).
+
+    l = −log Σ over alignments of Πₜ softmax(predictions[t])[symbol], one per example: f32[B]
+
+    Labels are i64[B, S], predictions logits f32[B, T, C], of which ``label_lengths`` and
+    ``prediction_lengths``, i64[B], count; None: all. Labels have no blank among them; what lies
+    beyond their length is not looked at. A label sequence that does not fit into its time has loss
+    ∞, or 0 with ``zero_infinity``, and gradient 0. The mean that torch takes has weights
+    1/label_lengths. Gradients exist to order 2.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[[0.0, 0.0], [0.0, 0.0]]])
+    >>> round(float(g.output({}, gw.loss.ctc_loss(g.constant([[1]]), x, name="l"))["l"]), 4)
+    0.2877
+    """
+
+    blank: int = attr(0, doc="Symbol that stands for no label.")
+    zero_infinity: bool = attr(False, doc="Whether what does not fit has loss 0 instead of ∞.")
+
+    def infer(
+        self,
+        labels: TensorSpec,
+        predictions: TensorSpec,
+        weights: TensorSpec | None = None,
+        label_lengths: TensorSpec | None = None,
+        prediction_lengths: TensorSpec | None = None,
+    ) -> TensorSpec:
+        check_floating(self, predictions)
+        some = TensorSpec(predictions.shape[:1], "int64")
+        given = label_lengths or some, prediction_lengths or some
+        CtcOfLogs(blank=self.blank).infer(labels, predictions, *given)
+        return super().infer(labels, predictions, weights)
+
+    def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
+        return predictions.shape[:1]
+
+    def expand(
+        self,
+        labels: Any,
+        predictions: Any,
+        weights: Any = None,
+        label_lengths: Any = None,
+        prediction_lengths: Any = None,
+    ) -> Any:
+        sizes = _lengths(labels[:, :, None]) if label_lengths is None else label_lengths
+        times = _lengths(predictions) if prediction_lengths is None else prediction_lengths
+        logs = LogSoftmax()(predictions)
+        each = CtcOfLogs(blank=self.blank)(labels, logs, sizes, times)
+        if self.zero_infinity:
+            each = Where()(IsFinite()(each), each, 0)
+        return self.reduced(each, weights)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        labels, x = np.array([[1, 1], [2, 0]]), rng.standard_normal((2, 4, 3))
+        sizes, times = np.array([2, 1]), np.array([4, 3])
+        yield Sample((labels, x, rng.uniform(0.5, 2, 2), sizes, times))
+        yield Sample((labels - 1, x, None, sizes), {"reduction": "none", "blank": 2})
+        yield Sample((labels[:, :1], x), {"reduction": "sum"})
+        late = {"zero_infinity": True}
+        yield Sample((labels, x, None, sizes, np.array([2, 3])), late)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        y, x = TensorSpec((2, 3), "int64"), TensorSpec((2, 5, 4))
+        yield ErrorSample((y, x, TensorSpec((3,))), {}, "weights do not fit")
+        yield ErrorSample((x, y), {}, "needs floating predictions")
+        yield ErrorSample((y, x), {"blank": -1}, "is no symbol")
