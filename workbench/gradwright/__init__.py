@@ -22,7 +22,7 @@ from . import (
     training,
 )
 from .containers import OptionalSpec, SequenceSpec
-from .control import cond
+from .control import cond, loop, map_fn, scan, while_loop
 from .debug import Stepper, gradient_check
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
@@ -99,8 +99,10 @@ __all__ = [
     "linalg",
     "load",
     "load_state",
+    "loop",
     "loss",
     "lowering",
+    "map_fn",
     "math",
     "metrics",
     "nn",
@@ -112,11 +114,13 @@ __all__ = [
     "register",
     "rnn",
     "save",
+    "scan",
     "schedules",
     "sequence",
     "signal",
     "strings",
     "training",
+    "while_loop",
 ]
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .containers import ContainerSpec
 from .errors import GradientError
 from .graph import Graph, Node, Source, Tensor, ancestors
 from .op import ZERO, NotDifferentiable, Op, attr
 from .ops.elementwise import Add, AddN, Real
+from .ops.items import AddItems, FillItems
 from .ops.like import OnesLike, SumLike, ZerosLike
 from .ops.movement import Cast
-from .spec import TensorSpec, differ, is_floating, kind
+from .spec import TensorSpec, differ, kind
 
 
 def gradients(
@@ -71,7 +73,7 @@ def _check(
         if not isinstance(t, Tensor):
             raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
         ys[0].graph.check_member(t)
-        if not is_floating(t.dtype):
+        if not t.spec.differentiable:
             raise GradientError(f"{t!r} is not floating, so it has no gradient")
 
 
@@ -120,11 +122,18 @@ def _active(order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor
     active = set(wrt)
     for node in order:
         if any(t is not None and t in active and t not in stop for t in node.inputs):
-            active.update(t for t in node.outputs if is_floating(t.dtype))
+            active.update(t for t in node.outputs if t.spec.differentiable)
     return active
 
 
+def reached_from(order: Sequence[Node], t: Tensor) -> set[Tensor]:
+    """Return the tensors of ``order`` that depend on ``t`` by a floating path, itself included."""
+    return _active(order, [t], frozenset()) if t.spec.differentiable else set()
+
+
 def _seed(y: Tensor, seed: Any) -> Tensor:
+    if seed is None and isinstance(y.spec, ContainerSpec):
+        return FillItems(value=1.0)(y)  # type: ignore[no-any-return]
     if seed is None:
         return OnesLike()(y)  # type: ignore[no-any-return]
     g = seed if isinstance(seed, Tensor) else y.graph.constant(seed, dtype=y.dtype)
@@ -140,6 +149,8 @@ def _total(parts: list[Tensor] | None) -> Tensor | None:
         return None
     if len(parts) == 1:
         return parts[0]
+    if isinstance(parts[0].spec, ContainerSpec):
+        return AddItems()(*parts)  # type: ignore[no-any-return]
     return Add()(*parts) if len(parts) == 2 else AddN()(*parts)  # type: ignore[no-any-return]
 
 
@@ -147,7 +158,7 @@ def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence
     """Return the cotangents of a node's inputs, from its own vjp or from its expansion."""
     op = node.op
     if op.has_vjp():
-        out = op.vjp(gs, node.outputs, node.inputs)  # type: ignore[arg-type]
+        out = op.pull(gs, node.outputs, node.inputs, wanted)  # type: ignore[arg-type]
         if not isinstance(out, Sequence):
             raise GradientError(
                 f"vjp of {op.name} returned {out!r}", need="a tuple, one entry per input"
@@ -181,6 +192,8 @@ def fit(node: Node, x: Tensor, g: Any) -> Tensor:
             hint="gw.stop_gradient(...) where the path should end",
         )
     out: Tensor = g
+    if isinstance(x.spec, ContainerSpec):
+        return out
     if out.shape != x.shape:
         out = SumLike()(out, x)
     if out.dtype != x.dtype:
@@ -198,6 +211,8 @@ def _result(
         return g
     reached = any(y in active for y in ys) and _depends(ys, t)
     if reached or unreachable == "zero":
+        if isinstance(t.spec, ContainerSpec):
+            return FillItems()(t)  # type: ignore[no-any-return]
         return ZerosLike()(t)  # type: ignore[no-any-return]
     raise GradientError(
         f"{ys[0].name!r} does not depend on {t.name!r}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +15,16 @@ from .spec import TensorSpec
 
 Launch = Callable[[Sequence[Any], Sequence[Any]], None]
 """Reads the input arrays, writes the output arrays; called once per run of a plan."""
-Make = Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], Launch | None]
+
+
+@dataclass(frozen=True)
+class Returning:
+    """A launcher that returns its output arrays, for sizes known only when it has run."""
+
+    run: Callable[[Sequence[Any]], Sequence[Any]]
+
+
+Make = Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], Launch | Returning | None]
 """Called when a plan is made; returns a launcher, or None to decline these specs."""
 MakeT = TypeVar("MakeT", bound=Make)
 
@@ -70,7 +80,7 @@ def load(device: str) -> None:
 
 def find_launch(
     op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
-) -> Launch | None:
+) -> Launch | Returning | None:
     """Return the launcher for an op on these specs, if there is one."""
     make = _table.get((op.name, device))
     if make is not None and (launch := make(op, ins, outs)) is not None:

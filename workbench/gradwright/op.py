@@ -329,6 +329,20 @@ class Op(Frozen):
         """
         raise NotImplementedError(f"{self.name} has no vjp")
 
+    def pull(
+        self,
+        gs: Sequence[Any],
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        wanted: Sequence[bool],
+    ) -> Sequence[Cotangent]:
+        """Return what ``vjp`` does; ops whose cotangents come all at once see which are wanted."""
+        return self.vjp(gs, ys, xs)
+
+    def without_residuals(self) -> Op:
+        """Return the op as it runs where nothing reads its residuals."""
+        return self
+
     def expand(self, *xs: Any) -> Any:
         """Return the outputs as a graph of other ops; makes this a composite."""
         raise NotImplementedError(f"{self.name} is primitive")

@@ -112,6 +112,11 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
 
 def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
     """Find the graph that an op call belongs to, and add the node there."""
+    return owner_of(op.name, inputs).add(op, inputs, name)
+
+
+def owner_of(what: str, inputs: Sequence[Any]) -> Graph:
+    """Return the innermost graph among those of the inputs and the one entered by ``with``."""
     owner: Graph | None = None
     top = active_graph()
     for x in inputs:
@@ -125,10 +130,10 @@ def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
         owner = top
     if owner is None:
         raise GraphError(
-            f"{op.name} has no tensor among its inputs, so no graph to go to",
+            f"{what} has no tensor among its inputs, so no graph to go to",
             hint="with g: ..., or g.constant(value)",
         )
-    return owner.add(op, inputs, name)
+    return owner
 
 
 def _is_inside(inner: Graph, outer: Graph) -> bool:

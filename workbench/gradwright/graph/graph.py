@@ -17,7 +17,7 @@ import numpy as np
 
 from ..containers import ContainerSpec
 from ..errors import DTypeError, GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
-from ..op import Op, infer_specs
+from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
 from ..spec import dtype as as_dtype
 from .build import active, check_name, check_update, literal, located, number
@@ -54,6 +54,8 @@ class Graph(NodeTable):
         """Updates that every training step makes beside the optimizer's, such as running means."""
         self.captures: dict[Tensor, Tensor] = {}
         """For a sub-graph: tensors of the outer graphs it uses -> its placeholders for them."""
+        self.step: Tensor | None = None
+        """For the body of a loop: its number of the step, with which random ops draw anew."""
         self.revision = 0
         """Grows with every edit that is not merely an addition; plans depend on it."""
         self.gradients: dict[Any, Any] = {}
@@ -64,6 +66,7 @@ class Graph(NodeTable):
         self._streams = itertools.count()
         self._scalars: dict[Any, Tensor] = {}
         self._origin: Node | None = None
+        self._key: Tensor | None = None
         self._scratch = scratch
         self._cell: Cell | None = None
         self._running: dict[int, int] = {}
@@ -189,7 +192,11 @@ class Graph(NodeTable):
         if RNG in self._nodes:
             return self[RNG]
         if self.parent is not None:
-            return self.capture(self.parent.rng)
+            if self._key is None:
+                self._key = self.capture(self.parent.rng)
+                if self.step is not None:
+                    self._key = find_op("fold_in")()(self._key, self.step)
+            return self._key
         with self._at_top():
             key = self._source(Rng(), RNG, TensorSpec((2,), "uint64"))
         key.node.cell = None  # cells share it

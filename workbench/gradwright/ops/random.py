@@ -68,6 +68,47 @@ class _Random(Op):
         yield ErrorSample((_KEY,), {"shape": (3,), "dtype": "complex64"}, "does not make complex64")
 
 
+class FoldIn(Op):
+    """A random key of its own for each number, such as the step of a loop.
+
+    key' = philox(key, number)
+
+    Raises DTypeError where the key is not u64[2], or the number no integer. Salmon et al. 2011.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> keys = [gw.random.fold_in(g.rng, g.constant(i)) for i in (1, 1, 2)]
+    >>> a, b, c = g.output({}, *keys).values()
+    >>> a.tolist() == b.tolist(), a.tolist() == c.tolist()
+    (True, False)
+    """
+
+    namespace = "random"
+
+    def infer(self, rng: TensorSpec, number: TensorSpec) -> TensorSpec:
+        if rng.dtype != _KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
+            raise DTypeError(f"fold_in needs a random key, got {rng}", need="g.rng: u64[2]")
+        if number.rank or kind(number.dtype) not in "iu":
+            raise DTypeError(f"fold_in needs a whole number, got {number}", need="i64[]")
+        return TensorSpec((2,), "uint64")
+
+    def forward(self, rng: Any, number: Any) -> Any:
+        return philox.fold_in(rng, int(number))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return ZERO, ZERO
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for number in (0, 7):
+            yield Sample((np.array([7, 3], np.uint64), np.array(number)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((), "int64")), {}, "needs a random key")
+        yield ErrorSample((_KEY, TensorSpec(())), {}, "a whole number")
+
+
 class Uniform(_Random):
     """Uniform numbers, with as many random bits as the dtype has significant ones.
 

@@ -52,6 +52,7 @@ class Plan:
         self.targets, self.device, self.training, self.skip = list(targets), device, training, skip
         self.order = ancestors(targets, stop=feeds)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
+        self._read = {*targets, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
         self.head = self._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
 
@@ -135,7 +136,7 @@ class Plan:
             for t, spec, value in zip(node.outputs, outs, made, strict=True):
                 if t not in known:  # one of several outputs may be fed
                     known[t], program.numbers[t] = spec, value
-            open_ended = [t for t in node.outputs if not known[t].is_concrete]
+            open_ended = [t for t in node.outputs if not known[t].is_concrete and t in self._read]
             if open_ended:
                 end, dynamic = position + 1, open_ended
                 break

@@ -10,7 +10,7 @@ import numpy as np
 from ..device import Device
 from ..errors import GradwrightError, LoweringError
 from ..graph import Tensor
-from ..lowering import Launch, find_launch
+from ..lowering import Launch, Returning, find_launch
 from ..op import run_forward
 from ..rewrite import Instr, Program
 from ..spec import spec_of
@@ -35,7 +35,7 @@ class Segment:
         self._leaving = leaving
         self._roots = self._view_roots()
         owned = leaving | {self._roots[i] for i in leaving}
-        launches: list[Launch | None] = [
+        launches: list[Launch | Returning | None] = [
             find_launch(
                 instr.op,
                 device.name,
@@ -87,14 +87,17 @@ class Segment:
         return last
 
     def _lay_out(
-        self, launches: Sequence[Launch | None], owned: set[int], last: Mapping[int, int]
+        self,
+        launches: Sequence[Launch | Returning | None],
+        owned: set[int],
+        last: Mapping[int, int],
     ) -> Layout:
         if self.device.guarded:
             return Layout({}, 0, 0)
         intervals = [
             Interval(o, self.program.specs[o].nbytes, step, last[o])
             for step, (instr, launch) in enumerate(zip(self.program.instrs, launches, strict=True))
-            if launch is not None
+            if launch is not None and not isinstance(launch, Returning)
             for o in instr.outs
             if o not in owned and not self.program.specs[o].by_reference
         ]
@@ -117,10 +120,10 @@ class Segment:
                     frees[last[self._roots[o]]].append(o)
         return frees
 
-    def _bind(self, number: int, launch: Launch | None) -> Callable[[Registers], None]:
+    def _bind(self, number: int, launch: Launch | Returning | None) -> Callable[[Registers], None]:
         instr, device, frees = self.program.instrs[number], self.device, self._frees[number]
         ins, outs = instr.ins, instr.outs
-        if launch is None or device.guarded:
+        if launch is None or isinstance(launch, Returning) or device.guarded:
             return self._bind_forward(instr, launch, frees)
         if any(i is None for i in ins):
             padded = tuple(-1 if i is None else i for i in ins)
@@ -150,7 +153,7 @@ class Segment:
         return run
 
     def _bind_forward(
-        self, instr: Instr, launch: Launch | None, frees: Sequence[int]
+        self, instr: Instr, launch: Launch | Returning | None, frees: Sequence[int]
     ) -> Callable[[Registers], None]:
         op, ins, outs, device = instr.op, instr.ins, instr.outs, self.device
         specs = [self.program.specs[o] for o in outs]
@@ -158,11 +161,12 @@ class Segment:
 
         def run(regs: Registers) -> None:
             xs = [None if i is None else regs[i] for i in ins]
-            if launch is not None:
+            if launch is not None and not isinstance(launch, Returning):
                 ys: Sequence[Array] = [device.empty(s) for s in specs]
                 launch(xs, ys)
             else:
-                ys = run_forward(op, xs, training=training)
+                returning = launch is not None
+                ys = launch.run(xs) if returning else run_forward(op, xs, training=training)
                 for s, y in zip(specs, ys, strict=True):
                     if y.dtype != s.dtype or (y.shape != s.shape and s.is_concrete):
                         raise LoweringError(

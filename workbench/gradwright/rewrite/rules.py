@@ -98,11 +98,26 @@ def drop_dead(program: Program) -> int:
     return removed
 
 
+def drop_residuals(program: Program) -> int:
+    """Let ops make no residuals, such as the tape of a loop, where no gradient reads any."""
+    needed = {program.numbers[t] for t in program.outputs}
+    needed.update(i for instr in program.instrs for i in instr.ins if i is not None)
+    count = 0
+    for instr in program.instrs:
+        n = instr.op.n_public
+        if n is not None and n < len(instr.outs) and needed.isdisjoint(instr.outs[n:]):
+            lean = instr.op.without_residuals()
+            if lean is not instr.op:
+                instr.op, instr.outs, count = lean, instr.outs[:n], count + 1
+    return count
+
+
 RULES: dict[str, Callable[[Program], int]] = {
     "alias": forward_alias,
     "fold": fold_constants,
     "cse": share_common,
     "dead": drop_dead,
+    "residuals": drop_residuals,
 }
 
 

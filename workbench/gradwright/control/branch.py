@@ -1,4 +1,4 @@
-"""Control flow: ops whose attributes hold sub-graphs, with gradients of every order."""
+"""cond: one of two sub-graphs runs, and gradients flow through it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .errors import DTypeError, GradientError, GradwrightError, GraphError, ShapeError
-from .gradient import gradients
-from .graph import Graph, SubGraph, Tensor, active_graph
-from .graph.expand import infer_nodes, inline, stand_in
-from .op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
-from .spec import Dim, TensorSpec, is_floating
+from ..containers import ContainerSpec
+from ..containers import join as join_containers
+from ..errors import DTypeError, GradientError, GradwrightError, GraphError, ShapeError
+from ..gradient import gradients
+from ..graph import Graph, SubGraph, Tensor
+from ..graph.build import owner_of
+from ..graph.expand import infer_nodes, stand_in
+from ..op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
+from ..spec import Dim, TensorSpec
+from .trace import Body, scratch
 
 
 class Cond(Op):
@@ -23,6 +27,7 @@ class Cond(Op):
 
     namespace = "control"
     follows_mode = True
+    by_reference = "so"
     onnx = OnnxRule("If", since=13)
     then_branch: SubGraph = attr(doc="What runs when pred is true.")
     else_branch: SubGraph = attr(doc="What runs when pred is false.")
@@ -67,8 +72,17 @@ class Cond(Op):
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
     ) -> Sequence[Cotangent]:
+        return self.pull(gs, ys, xs, [x.spec.differentiable for x in xs])
+
+    def pull(
+        self,
+        gs: Sequence[Any],
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        wanted: Sequence[bool],
+    ) -> Sequence[Cotangent]:
         pred, captured = xs[0], xs[1:]
-        wrt = [i for i, x in enumerate(captured) if is_floating(x.dtype)]
+        wrt = [i for i, want in enumerate(wanted[1:]) if want]
         present = [i for i, g in enumerate(gs) if g is not ZERO]
         cotangents = [gs[i] for i in present]
         out: list[Cotangent] = [ZERO] * len(xs)
@@ -122,7 +136,9 @@ class Cond(Op):
 
 
 def _join(a: TensorSpec, b: TensorSpec) -> TensorSpec:
-    """Return the spec of a tensor that is either; sizes that differ are known only at run time."""
+    """Return the spec of a value that is either; sizes that differ are known only at run time."""
+    if isinstance(a, ContainerSpec):
+        return join_containers(a, b)
     if a.dtype != b.dtype or a.rank != b.rank:
         raise ShapeError(
             "branches return different tensors", need="equal rank and dtype", facts=[f"{a} and {b}"]
@@ -135,12 +151,9 @@ def _differentiate(
     branch: SubGraph, wrt: Sequence[int], present: Sequence[int], specs: Sequence[TensorSpec]
 ) -> SubGraph:
     """Return the sub-graph (inputs, cotangents) -> cotangents of the inputs ``wrt``."""
-    graph = Graph("gradient", scratch=True)
-    xs = [stand_in(graph, f"x{i}", t.spec) for i, t in enumerate(branch.inputs)]
+    graph, xs, ys = scratch(branch, "gradient")
     gs = [stand_in(graph, f"g{i}", s) for i, s in enumerate(specs)]
-    ys = inline(branch, graph, xs)
-    targets = [ys[i] for i in present]
-    found = gradients(targets, [xs[i] for i in wrt], gs, unreachable="zero")
+    found = gradients([ys[i] for i in present], [xs[i] for i in wrt], gs, unreachable="zero")
     return SubGraph([*xs, *gs], found)
 
 
@@ -173,44 +186,24 @@ def cond(
         raise GraphError(
             "a branch of a cond is no function", hint="cond(pred, lambda: x, lambda: y)"
         )
-    owner, top = pred.graph, active_graph()
-    if top is not None and _encloses(owner, top):
-        owner = top
-    built = [
+    owner = owner_of("cond", [pred])
+    bodies = [
         _trace(owner, fn, operands, label) for fn, label in ((then_fn, "then"), (else_fn, "else"))
     ]
-    captured = list(dict.fromkeys(t for graph, _ in built for t in graph.captures))
-    branches = [SubGraph([graph.capture(t) for t in captured], ys) for graph, ys in built]
-    op = Cond(then_branch=branches[0], else_branch=branches[1])
-    return owner.add(op, [pred, *captured], name)
+    captured = list(dict.fromkeys(t for body in bodies for t in body.graph.captures))
+    then, other = (body.closed(captured) for body in bodies)
+    return owner.add(Cond(then_branch=then, else_branch=other), [pred, *captured], name)
 
 
-def _encloses(outer: Graph, inner: Graph) -> bool:
-    graph: Graph | None = inner
-    while graph is not None and graph is not outer:
-        graph = graph.parent
-    return graph is outer
-
-
-def _trace(
-    owner: Graph, fn: Callable[..., Any], operands: Sequence[Tensor], label: str
-) -> tuple[Graph, list[Tensor]]:
-    inner = Graph(label, parent=owner)
-    with inner:
-        try:
-            ys = fn(*(inner.capture(t) if t.graph is not inner else t for t in operands))
-        except GradwrightError as error:
-            error.facts.append(f"while building the {label} branch of a cond")
-            raise
-        results = ys if isinstance(ys, (tuple, list)) else (ys,)
-        tensors = [y if isinstance(y, Tensor) else inner.constant(y) for y in results]
-        outputs = [t if t.graph is inner else inner.capture(t) for t in tensors]
-    if not outputs:
+def _trace(owner: Graph, fn: Callable[..., Any], operands: Sequence[Any], label: str) -> Body:
+    body = Body(owner, f"{label} branch", "cond")
+    result = body.call(fn, *map(body.take, operands))
+    body.outputs = [
+        body.take(y) for y in (result if isinstance(result, (tuple, list)) else [result])
+    ]
+    if not body.outputs:
         raise GraphError(
             f"the {label} branch of a cond returns nothing", need="at least one tensor"
         )
-    if inner.variables:
-        raise GraphError(
-            "a variable cannot be made inside a branch", hint="make it before the cond"
-        )
-    return inner, outputs
+    body.check()
+    return body

@@ -1,0 +1,110 @@
+"""scan: a function applied item by item, with carries from step to step and results stacked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..containers import ContainerSpec, SequenceSpec
+from ..errors import GraphError
+from ..graph import Tensor
+from ..ops.movement import Transpose
+from ..spec import AnyDim, TensorSpec, normalize_axis
+from .scan_op import Scan
+from .trace import Body, flatten
+from .traced import Traced
+
+
+def scan(
+    fn: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    *,
+    length: AnyDim | None = None,
+    reverse: bool = False,
+    axis: int = 0,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """Apply ``fn(carry, x) -> (carry, y)`` along an axis; returns the last carry and all y stacked.
+
+    cₜ₊₁, yₜ = fn(cₜ, xₜ)
+
+    ``init``, ``xs`` and what ``fn`` returns are tensors or nested lists, tuples and dicts of them;
+    ``xs`` may be None with ``length`` given, and sequences are taken item by item. ``axis`` is the
+    axis that ``xs`` are taken along and results are stacked on. ``fn`` is traced once and runs as
+    one compiled plan per step; it may use tensors from outside, and random ops draw anew in each
+    step. The gradient is a scan the other way, which keeps the carries of all steps and computes
+    the rest of a step again.
+
+    Raises ShapeError or DTypeError where a step changes what the carry is.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (4,))
+    >>> total, sums = gw.scan(lambda c, x: (c + x, c + x), 0.0, x)
+    >>> g.output({"x": [1.0, 2.0, 3.0, 4.0]}, sums)[sums.name].tolist()
+    [1.0, 3.0, 6.0, 10.0]
+    """
+    given: list[Any] = []
+    rebuild_x = flatten(xs, given)
+    traced = Traced("scan", init, given)
+    with traced.owner:
+        scanned = [_to_front(traced.tensor(x), axis) for x in given]
+    if length is None and not scanned:
+        raise GraphError("the number of steps is open", need="xs, or length=")
+
+    def step(body: Body, carry: Any, items: list[Tensor]) -> Any:
+        made = fn(carry, rebuild_x(iter(items)))
+        if not (isinstance(made, tuple) and len(made) == 2):
+            raise GraphError(
+                f"the body of scan returns {type(made).__name__}", need="a pair (carry, y)"
+            )
+        return (), *made
+
+    items = [
+        t.spec.item if isinstance(t.spec, SequenceSpec) else TensorSpec(t.shape[1:], t.dtype)
+        for t in scanned
+    ]
+    body, rebuild_y = traced.trace(items, step)
+    op = Scan(
+        body=body.closed(list(body.graph.captures)),
+        n_carry=len(traced.carries),
+        n_xs=len(scanned),
+        reverse=reverse,
+        length=length,
+    )
+    outs = traced.add(op, [*traced.carries, *scanned], body, name)
+    n, q = len(traced.carries), op.n_public
+    ys = [_from_front(y, axis) for y in outs[n:q]]
+    return traced.rebuild(iter(outs[:n])), rebuild_y(iter(ys))
+
+
+def map_fn(fn: Callable[[Any], Any], xs: Any, *, axis: int = 0, name: str | None = None) -> Any:
+    """Return ``fn`` of every item of ``xs`` along an axis, stacked.
+
+    yₜ = fn(xₜ); a scan without carries. An op that broadcasts does the same at once, and faster.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2, 3))
+    >>> y = gw.map_fn(lambda row: row / row.sum(), x)
+    >>> g.output({"x": [[1.0, 1.0, 2.0], [2.0, 2.0, 4.0]]}, y)[y.name].tolist()
+    [[0.25, 0.25, 0.5], [0.25, 0.25, 0.5]]
+    """
+    _, ys = scan(lambda carry, x: (None, fn(x)), None, xs, axis=axis, name=name)
+    return ys
+
+
+def _to_front(t: Tensor, axis: int) -> Tensor:
+    if isinstance(t.spec, ContainerSpec) or not t.rank:
+        return t
+    at = normalize_axis(axis, t.rank)
+    order = (at, *(i for i in range(t.rank) if i != at))
+    return Transpose(axes=order)(t) if at else t  # type: ignore[no-any-return]
+
+
+def _from_front(t: Tensor, axis: int) -> Tensor:
+    at = normalize_axis(axis, t.rank)
+    order = [*range(1, t.rank)]
+    order.insert(at, 0)
+    return Transpose(axes=tuple(order))(t) if at else t  # type: ignore[no-any-return]

@@ -1,0 +1,286 @@
+"""The scan op, and the gradient of loops, which is a scan the other way.
+
+It reads the tape, computes each step again, and pulls the cotangents back through it. So it needs
+memory for the carries alone, and is itself a loop that has a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..containers import ContainerSpec, SequenceSpec
+from ..errors import GradientError, ShapeError
+from ..gradient import gradients, reached_from
+from ..graph import Graph, SubGraph, Tensor
+from ..graph.expand import inline, stand_in
+from ..op import (
+    ZERO,
+    Cotangent,
+    ErrorSample,
+    NotDifferentiable,
+    OnnxRule,
+    Sample,
+    attr,
+    infer_specs,
+)
+from ..ops.like import ZerosLike
+from ..spec import AnyDim, Dim, TensorSpec, differ, known_spec
+from .loop_op import LoopOp, bare
+from .steps import Listing, Stack, Step, check_carry, items_of
+
+
+class Scan(LoopOp):
+    """Steps over the rows of tensors or the items of sequences.
+
+    c₀ = init,  (cₜ₊₁, yₜ) = body(t, cₜ, xₜ, captured)
+
+    Inputs are the carries, what is taken item by item, and what the body captures; outputs the last
+    carries and the stacked results. Raises ShapeError where a carry changes its shape.
+    """
+
+    onnx = OnnxRule("Scan", since=9)
+    n_xs: int = attr(doc="How many inputs are taken item by item.")
+    reverse: bool = attr(False, doc="Whether the last item comes first.")
+    length: int | Dim | None = attr(None, doc="Number of steps, needed where nothing is scanned.")
+
+    def split(self, xs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Return carries, what is scanned, and what is captured."""
+        n, m = self.n_carry, self.n_carry + self.n_xs
+        return xs[:n], xs[n:m], xs[m:]
+
+    def infer(self, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
+        carries, scanned, captured = self.split(xs)
+        length: AnyDim | None = self.length
+        items = []
+        for i, x in enumerate(scanned):
+            if isinstance(x, SequenceSpec):
+                items.append(x.item)
+                continue
+            if not x.rank:
+                raise ShapeError(
+                    f"scan takes x_{i} row by row, got {x}", need="an axis to go along"
+                )
+            if length is not None and differ(length, x.shape[0]):
+                raise ShapeError(f"x_{i} has {x.shape[0]} rows", need=f"{length}, like the others")
+            if length is None or isinstance(length, Dim):
+                length = x.shape[0]
+            items.append(TensorSpec(x.shape[1:], x.dtype))
+        listed = any(isinstance(x, SequenceSpec) for x in scanned)
+        if length is None:
+            if not listed:
+                raise ShapeError("the number of steps is open", need="xs, or length=")
+            length = Dim.fresh("steps")
+        now, found = self.step_specs(carries, items, captured)
+        return self.outputs(now, found[self.n_carry :], length, listed)
+
+    def forward(self, *xs: Any) -> Any:
+        training = bool(self.training)
+        return self.run(xs, lambda args: self.body.run(args, training=training))
+
+    def run(self, xs: Sequence[Any], step: Step) -> tuple[Any, ...]:
+        """Run all steps; ``step`` computes one of them."""
+        given, scanned, captured = self.split(xs)
+        start = now = list(given)
+        sources = [items_of(x) for x in scanned]
+        counts = {len(s) for s in sources} or {self.length}
+        if len(counts) != 1:
+            raise ShapeError(f"scan got sequences of {sorted(counts)} items", need="equally many")  # type: ignore[type-var]
+        (count,) = counts
+        assert isinstance(count, int)
+        listed = any(x.dtype.kind == "O" for x in scanned)
+        n, order = self.n_carry, range(count)[:: -1 if self.reverse else 1]
+        names = self.carry_names
+        results = [
+            Listing(self.reverse) if self.is_listed(i) else Stack(count, f"result {i} of scan")
+            for i in range(self.n_results)
+        ]
+        tape = [
+            Listing(self.reverse) if listed else Stack(count, names[j])
+            for j in range(n if self.record else 0)
+            if given[j].dtype.kind != "O"
+        ]
+        taped = [j for j in range(n) if given[j].dtype.kind != "O"]
+        for i in order:
+            for log, j in zip(tape, taped, strict=False):
+                log.put(i, now[j])
+            found = step([np.array(i), *now, *(s[i] for s in sources), *captured])
+            now = list(found[:n])
+            check_carry(names, start, now, i)
+            for log, y in zip(results, found[n:], strict=True):
+                log.put(i, y)
+        specs: Sequence[Any] = (None,) * (len(now) + len(results) + len(tape))
+        if not count:  # nothing says what the results would have been
+            specs = infer_specs(self, [known_spec(x) for x in xs])
+        logs = [*results, *tape]
+        return (*now, *(log.done(s) for log, s in zip(logs, specs[n:], strict=True)))
+
+    def pull(
+        self,
+        gs: Sequence[Any],
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        wanted: Sequence[bool],
+    ) -> Sequence[Cotangent]:
+        return pull_steps(self, gs, ys, xs, wanted, reverse=not self.reverse)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        graph = Graph("sample", scratch=True)
+        step = graph.placeholder("step", (), "int64")
+        c, x, w = (graph.placeholder(n, (2,), "float64") for n in ("carry", "x", "w"))
+        new = c * w + x
+        body = SubGraph([step, c, x, w], [new, new * new])
+        for length, reverse in ((3, False), (2, True), (0, False)):
+            yield Sample(
+                (rng.standard_normal(2), rng.standard_normal((length, 2)), rng.standard_normal(2)),
+                {"body": body, "n_carry": 1, "n_xs": 1, "reverse": reverse},
+            )
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        graph = Graph("sample", scratch=True)
+        step, c = graph.placeholder("step", (), "int64"), graph.placeholder("carry", (2,))
+        x = graph.placeholder("x", (2,))
+        grows = SubGraph([step, c, x], [(c + x).reshape(2, 1)])
+        vector, rows = TensorSpec((2,)), TensorSpec((4, 2))
+        attrs = {"n_carry": 1, "n_xs": 1}
+        yield ErrorSample((vector, rows), {"body": grows, **attrs}, "the carry 'carry' starts as")
+        same = SubGraph([step, c, x], [c + x])
+        yield ErrorSample((vector, TensorSpec(())), {"body": same, **attrs}, "row by row")
+        wide = {"body": same, **attrs, "length": 3}
+        yield ErrorSample((vector, rows), wide, "4 rows")
+
+
+def pull_steps(
+    op: LoopOp,
+    gs: Sequence[Any],
+    ys: Sequence[Tensor],
+    xs: Sequence[Tensor],
+    wanted: Sequence[bool],
+    reverse: bool,
+) -> list[Cotangent]:
+    """Return the cotangents of carries, items and captured tensors, which are ``xs``."""
+    if any(isinstance(x.spec, ContainerSpec) for x in xs[: op.n_carry]):
+        reason = "a carry is a sequence or an optional; stack what is differentiated"
+        return [NotDifferentiable(reason) if w else ZERO for w in wanted]
+    pull = _Pull(op, gs, ys, xs, reverse)
+    wrt = [i for i, w in enumerate(wanted) if w and pull.matters(i)]
+    out: list[Cotangent] = [ZERO] * len(xs)
+    try:
+        found = pull.build(wrt)
+    except GradientError:  # only those may fail that somebody asks for
+        for i in list(wrt):
+            try:
+                pull.build([i])
+            except GradientError as error:
+                out[i] = NotDifferentiable(f"in a step, {error.problem}")
+                wrt.remove(i)
+        found = pull.build(wrt) if wrt else []
+    for i, g in zip(wrt, found, strict=True):
+        out[i] = g
+    return out
+
+
+class _Pull:
+    """The reverse scan of a loop, for those inputs that are wanted."""
+
+    def __init__(
+        self,
+        op: LoopOp,
+        gs: Sequence[Any],
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
+        reverse: bool,
+    ) -> None:
+        self.op, self.ys, self.xs, self.reverse = op, ys, xs, reverse
+        n, q = op.n_carry, op.n_results
+        self.g_final, self.g_result, self.g_tape = gs[:n], gs[n : n + q], gs[n + q :]
+        self.tape = ys[n + q :]
+        body = op.body
+        results = body.outputs[op._lead :]
+        reached = [reached_from(body.nodes, t) for t in body.inputs[1:]]
+        self._leads_to = [{k for k, y in enumerate(results) if y in found} for found in reached]
+        self.present = [i for i, g in enumerate(self.g_result) if g is not ZERO]
+        targets = {n + i for i in self.present}
+        self.live = {
+            j for j in range(n) if self.g_final[j] is not ZERO or self.g_tape[j] is not ZERO
+        }
+        growing = True
+        while growing:  # a carry matters where it leads to something that does
+            more = {
+                j
+                for j in range(n)
+                if j not in self.live and self._leads_to[j] & (targets | self.live)
+            }
+            self.live |= more
+            growing = bool(more)
+        self.targets = targets | self.live
+
+    def matters(self, i: int) -> bool:
+        """Tell whether anything flows to input ``i``."""
+        return i in self.live if i < self.op.n_carry else bool(self._leads_to[i] & self.targets)
+
+    def build(self, wrt: Sequence[int]) -> list[Any]:
+        """Return the cotangents of the inputs ``wrt``."""
+        op, n, body = self.op, self.op.n_carry, self.op.body
+        live = sorted(self.live)
+        items = range(n, n + op.n_xs)
+        of_items = [i for i in wrt if i in items]
+        of_captured = [i for i in wrt if i >= items.stop]
+        taped = [j for j in live if self.g_tape[j] is not ZERO]
+
+        graph = Graph("gradient", scratch=True)
+        xs = [stand_in(graph, f"x{i}", bare(t.spec)) for i, t in enumerate(body.inputs)]
+        number, own = xs[0], xs[1:]
+
+        def like(prefix: str, i: int, t: Tensor) -> Tensor:
+            return stand_in(graph, f"{prefix}{i}", bare(t.spec))
+
+        results = inline(body, graph, xs)[op._lead :]
+        g_carry = [like("g_carry", j, own[j]) for j in live]
+        g_sum = [like("g_sum", i, own[i]) for i in of_captured]
+        g_result = [like("g_result", i, results[n + i]) for i in self.present]
+        g_tape = [like("g_tape", j, own[j]) for j in taped]
+        found = gradients(
+            [*(results[j] for j in live), *(results[n + i] for i in self.present)],
+            [own[i] for i in (*live, *of_items, *of_captured)],
+            [*g_carry, *g_result],
+            unreachable="zero",
+        )
+        g_live = dict(zip(live, found, strict=False))
+        for j, g in zip(taped, g_tape, strict=True):
+            g_live[j] = g_live[j] + g
+        g_items = found[len(live) : len(live) + len(of_items)]
+        g_captured = [a + b for a, b in zip(g_sum, found[len(live) + len(of_items) :], strict=True)]
+
+        scanned = [*own[:n], *(own[i] for i in items), *g_result, *g_tape]
+        captured = own[items.stop :]
+        step = SubGraph(
+            [number, *g_carry, *g_sum, *scanned, *captured],
+            [*g_live.values(), *g_captured, *g_items],
+        )
+        made = Scan(
+            body=step,
+            n_carry=len(live) + len(of_captured),
+            n_xs=len(scanned),
+            reverse=self.reverse,
+            listed=tuple(isinstance(self.xs[i].spec, ContainerSpec) for i in of_items),
+            training=op.training,
+        )(
+            *(
+                ZerosLike()(self.ys[j]) if self.g_final[j] is ZERO else self.g_final[j]
+                for j in live
+            ),
+            *(ZerosLike()(self.xs[i]) for i in of_captured),
+            *self.tape,
+            *(self.xs[i] for i in items),
+            *(self.g_result[i] for i in self.present),
+            *(self.g_tape[j] for j in taped),
+            *self.xs[items.stop :],
+        )
+        outs = made if isinstance(made, tuple) else (made,)
+        per_input = dict(zip((*live, *of_captured, *of_items), outs, strict=True))
+        return [per_input[i] for i in wrt]

@@ -1,0 +1,97 @@
+"""How control flow runs inside a plan: each sub-graph is a plan of its own, made when first taken.
+
+A loop makes the plan of its step once and runs it as often as needed; carries go from one step to
+the next by reference, because each result of a plan is an array of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..control.steps import Step
+from ..device import Device, open_device
+from ..graph import SubGraph, Tensor
+from ..lowering import Launch, Returning, lowering
+from ..spec import TensorSpec, spec_of
+from .plan import Plan
+
+
+class Compiled:
+    """A sub-graph as plans, one for each set of specs that comes in; usually there is one."""
+
+    def __init__(self, sub: SubGraph, device: Device, training: bool) -> None:
+        self._sub, self._device, self._training = sub, device, training
+        self._plans: dict[Any, Plan] = {}
+        self._current: Plan | None = None
+        self._specs: list[Any] = []
+
+    def __call__(self, xs: Sequence[Any]) -> list[Any]:
+        """Return the outputs for inputs."""
+        sub = self._sub
+        plan = self._current
+        if plan is None or [x.shape for x in xs] != self._specs:
+            plan = self._plan(xs)
+        env: dict[Tensor, Any] = dict(zip(sub.inputs, xs, strict=True))
+        plan.run(env)
+        return [env[t] for t in sub.outputs]
+
+    def _plan(self, xs: Sequence[Any]) -> Plan:
+        self._specs = [x.shape for x in xs]
+        specs = [spec_of(x) for x in xs]
+        key = tuple(s.key() for s in specs)
+        if key not in self._plans:
+            self._plans[key] = Plan(
+                self._sub.outputs,
+                dict(zip(self._sub.inputs, specs, strict=True)),
+                self._device,
+                training=self._training,
+                sizes=self._sub.sizes,
+            )
+        self._current = self._plans[key]
+        return self._current
+
+
+def _fitting(run: Any, outs: Sequence[TensorSpec]) -> Launch | Returning:
+    """Return a launcher that writes into the plan's buffers, where all sizes are known before."""
+    if not all(s.is_concrete for s in outs):
+        return Returning(run)
+
+    def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        for y, found in zip(ys, run(xs), strict=True):
+            np.copyto(y, found)
+
+    return launch
+
+
+def branches(
+    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec], device: str
+) -> Launch | Returning:
+    """Run the plan of the chosen branch."""
+    compiled: dict[bool, Compiled] = {}
+
+    def run(xs: Sequence[Any]) -> list[Any]:
+        taken = bool(xs[0])
+        if taken not in compiled:
+            branch = op.chosen(taken)
+            compiled[taken] = Compiled(branch, open_device(device), bool(op.training))
+        return compiled[taken](xs[1:])
+
+    return _fitting(run, outs)
+
+
+def loop(
+    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec], device: str
+) -> Launch | Returning:
+    """Run the plan of one step as often as the loop says."""
+    step: Step = Compiled(op.body, open_device(device), bool(op.training))
+    return _fitting(lambda xs: op.run(xs, step), outs)
+
+
+for _device in ("cpu", "guard"):
+    lowering("cond", _device)(functools.partial(branches, device=_device))
+    for _name in ("scan", "while"):
+        lowering(_name, _device)(functools.partial(loop, device=_device))
