@@ -17,6 +17,7 @@ from ...ops.elementwise import Identity
 from ...spec import AnyDim, Dim, TensorSpec, is_floating
 from ...spec import dtype as as_dtype
 from .dtypes import from_element_type, to_array, to_dense
+from .folding import fold
 from .late import OnnxOp
 from .model import (
     MAX_DEPTH,
@@ -28,7 +29,7 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import OnnxNode, Reader, known_value
+from .node import OnnxNode, Reader
 from .table import find_reader
 
 if TYPE_CHECKING:
@@ -193,9 +194,7 @@ class Scope:
         settled = list(xs)
         for i in reader.values:
             if i < len(xs) and isinstance(xs[i], Tensor):
-                t = xs[i]
-                stored = t.graph.values.array(t.name) if t.kind == "constant" else None
-                settled[i] = known_value(t.spec, reader.takes_dims) if stored is None else stored
+                settled[i] = fold(xs[i], reader.takes_dims)
                 if settled[i] is None:
                     break
         else:

@@ -75,7 +75,7 @@ class OnnxOp(Op):
         if settled is None:
             raise ShapeError(f"what {self.op_type} does depends on values that are not known yet")
         found = self.reader.read(self.node, *settled)
-        return tuple(found) if isinstance(found, (tuple, list)) else found
+        return tuple(found)[: len(self.wanted)] if isinstance(found, (tuple, list)) else found
 
     def forward(self, *xs: Any) -> Any:
         needed = self.needs_values

@@ -11,7 +11,8 @@ import numpy as np
 from ...catalogue import load
 from ...declare import REQUIRED, OnnxRule
 from ...errors import ArchiveError
-from ...op import OPS, Op, registry_revision
+from ...op import OPS, Op, infer_specs, registry_revision
+from ...spec import Dim, TensorSpec
 from .dtypes import from_element_type
 from .node import READERS, OnnxNode, Reader
 
@@ -52,9 +53,19 @@ def _by_rules(classes: list[type[Op]]) -> Reader:
                 return from_rule(cls, rule, node, xs)
         raise ArchiveError(f"{node.op_type} with {dict(node.attributes)} is not known")
 
-    values = rules[0].inputs
-    first = len(classes[0].inputs)
-    return Reader(read, min(r.since for r in rules), tuple(range(first, first + len(values))))
+    first, n_values = len(classes[0].inputs), len(rules[0].inputs)
+    values = tuple(range(first, first + n_values))
+    outputs = None if first else functools.partial(_made_of_sizes, classes[0], rules[0])
+    return Reader(read, min(r.since for r in rules), values, outputs)
+
+
+def _made_of_sizes(
+    cls: type[Op], rule: OnnxRule, node: OnnxNode, *xs: Any
+) -> tuple[TensorSpec, ...]:
+    """Return the outputs of an op whose only inputs are sizes that are not known yet."""
+    sizes = {key: Dim.fresh(key) for key in rule.inputs}
+    attrs = _attributes(cls, rule, node, sizes)
+    return infer_specs(cls(**attrs), ())
 
 
 def _fixed_fit(rule: OnnxRule, node: OnnxNode) -> bool:
@@ -64,28 +75,38 @@ def _fixed_fit(rule: OnnxRule, node: OnnxNode) -> bool:
 def from_rule(cls: type[Op], rule: OnnxRule, node: OnnxNode, xs: tuple[Any, ...]) -> Any:
     """Return the op that a rule maps a node to, applied."""
     n_inputs = len(xs) if any(p.kind is p.VAR_POSITIONAL for p in cls.inputs) else len(cls.inputs)
-    attrs = {}
-    for key, value in zip(rule.inputs, xs[n_inputs:], strict=False):
-        if value is not None:
-            attrs[key] = _converted(cls, key, np.asarray(value))
-    theirs = {rule.rename.get(key, key): key for key in cls.attrs if key not in rule.inputs}
+    given = {
+        key: _converted(cls, key, np.asarray(value))
+        for key, value in zip(rule.inputs, xs[n_inputs:], strict=False)
+        if value is not None
+    }
+    return cls(**_attributes(cls, rule, node, given))(*xs[:n_inputs])
+
+
+def _attributes(
+    cls: type[Op], rule: OnnxRule, node: OnnxNode, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the attributes of the op that a node becomes; those that are inputs are ``given``."""
+    attrs = dict(given)
+    ours = {rule.rename.get(key, key): key for key in cls.attrs if key not in rule.inputs}
     for name, value in {**rule.defaults, **node.attributes}.items():
         if name in rule.fixed:
             continue
-        if name not in theirs:
+        if name not in ours:
             raise ArchiveError(f"{node.op_type} has no attribute {name!r}, or none that is known")
-        attrs[theirs[name]] = _converted(cls, theirs[name], value)
+        attrs[ours[name]] = _converted(cls, ours[name], value)
     missing = [k for k, a in cls.attrs.items() if a.default is REQUIRED and k not in attrs]
     if missing:
         raise ArchiveError(f"{node.op_type} lacks its attribute {missing[0]!r}")
-    return cls(**attrs)(*xs[:n_inputs])
+    return attrs
 
 
 def _converted(cls: type[Op], key: str, value: Any) -> Any:
     """Return an ONNX attribute as the op declares it."""
     declared = cls.attrs[key].type
     if isinstance(value, np.ndarray):
-        value = value.item() if value.size == 1 and "int" in declared else tuple(value.tolist())
+        single = not value.ndim or (value.size == 1 and not declared.startswith("tuple"))
+        value = value.item() if single else tuple(value.tolist())
     if declared.startswith("bool"):
         return bool(value)
     if declared.startswith("np.dtype"):

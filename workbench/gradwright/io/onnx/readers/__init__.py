@@ -12,6 +12,9 @@ from . import (
     recurrent,
     reductions,
     shapes,
+    texts,
+    training,
+    trees,
 )
 
 __all__ = [
@@ -24,4 +27,7 @@ __all__ = [
     "recurrent",
     "reductions",
     "shapes",
+    "texts",
+    "training",
+    "trees",
 ]

@@ -6,7 +6,8 @@ from typing import Any
 
 from .... import control
 from ....errors import ArchiveError
-from ..node import OnnxNode, known_value, one, reads
+from ..folding import fold
+from ..node import OnnxNode, one, reads
 
 
 @reads("If", since=1)
@@ -15,7 +16,7 @@ def if_(node: OnnxNode, condition: Any) -> Any:
     if scope is None:
         raise ArchiveError("an If has branches")
     then, other = node["then_branch"], node["else_branch"]
-    known = known_value(condition.spec)
+    known = fold(condition)
     if known is not None:
         return scope.subgraph(then if one(known) else other, [])
     pred = condition.reshape(()) if condition.rank else condition

@@ -125,28 +125,16 @@ def _unpooled(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
 def max_unpool(node: OnnxNode, x: Any, places: Any, shape: Any = None) -> Any:
     """Put elements back to where MaxPool found them; places count through the whole tensor."""
     n = x.rank - 2
-    pads = padding(node, n)
-    strides = node.get("strides", (1,) * n)
-    kernel = node["kernel_shape"]
-    inferred = [
-        (d - 1) * s + k - before - after
-        for d, s, k, (before, after) in zip(x.shape[2:], strides, kernel, pads, strict=True)
-    ]
-    whole = (*x.shape[:2], *inferred)
-    y = op("full", shape=(math.prod(whole),), dtype=x.dtype)()
+    strides, kernel = node.get("strides", (1,) * n), node["kernel_shape"]
+    each = zip(x.shape[2:], strides, kernel, padding(node, n), strict=True)
+    size = (*x.shape[:2], *((d - 1) * s + k - a - b for d, s, k, (a, b) in each))
     flat = op("reshape", shape=(-1,))
-    y = op("reshape", shape=whole)(op("scatter_update", axis=0)(y, flat(places), flat(x)))
+    empty = op("full", shape=(math.prod(size),), dtype=x.dtype)()
+    y = op("reshape", shape=size)(op("scatter_update", axis=0)(empty, flat(places), flat(x)))
     if shape is None:
         return y
-    size = ints(shape) or ()
-    widths = tuple((0, int(b - a)) for a, b in zip(whole, size, strict=True))
-    if math.prod(size) and any(a > b for a, b in zip(whole, size, strict=True)):
-        raise ShapeError(f"the result has {whole}", need=f"at most {size}")
-    # places are those of the larger tensor when its shape is given
-    y = op("full", shape=(math.prod(size),), dtype=x.dtype)()
-    return op("reshape", shape=size)(op("scatter_update", axis=0)(y, flat(places), flat(x))) if any(
-        w for _, w in widths
-    ) else y
+    widths = tuple((0, b - a) for a, b in zip(size, ints(shape) or (), strict=True))
+    return op("pad", pad_width=widths)(y)
 
 
 @reads("Col2Im", since=18, values=(1, 2), outputs=lambda node, x, size, block: [open_dims(2 + size.size, x.dtype)])

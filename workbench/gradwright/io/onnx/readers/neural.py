@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 
-from ..node import OnnxNode, cast, one, op, reads
+
+from ..folding import fold
+from ..node import OnnxNode, cast, op, reads
 
 
 def _over_rows(name: str, node: OnnxNode, x: Any) -> Any:
@@ -159,16 +162,25 @@ def local_response_normalization(node: OnnxNode, x: Any) -> Any:
 
 @reads("Dropout", since=7)
 def dropout_attribute(node: OnnxNode, x: Any) -> Any:
-    return op("identity")(x), op("ones_like")(x) == 1
+    return op("identity")(x), op("full_like", fill_value=True, dtype="bool")(x)
 
 
-@reads("Dropout", since=12, values=(1, 2))
+@reads("Dropout", since=12)
 def dropout(node: OnnxNode, x: Any, ratio: Any = None, training: Any = None) -> Any:
-    """Leave out elements where the model says so; the graph's mode says when else."""
-    p = 0.5 if ratio is None else float(one(ratio))
-    if training is None or not one(training) or p == 0.0:
-        full = op("ones_like")(x) == op("ones_like")(x)
-        return op("identity")(x), full
+    """Leave out elements where the model says that it trains; the ratio may be computed."""
+    kept = op("full_like", fill_value=True, dtype="bool")(x)
+    trains = None if training is None else fold(training)
+    p = np.asarray(0.5) if ratio is None else fold(ratio)
+    if training is None or (trains is not None and not trains) or (p is not None and not p):
+        return op("identity")(x), kept
     graph = x.graph
-    y = op("dropout", p=p, stream=graph.next_stream(), training=True)(graph.rng, x)
-    return y, y != 0
+    draw = op("uniform", shape=x.shape, stream=graph.next_stream())(graph.rng)
+    limit = cast(ratio, "float32") if p is None else float(p)
+    mask = draw >= limit
+    if trains is None:
+        mask = op("logical_or")(mask, op("logical_not")(training))
+    scale = cast(x.graph.constant(1.0) / (1.0 - limit), x.dtype)
+    scaled = x * scale
+    if trains is None:
+        scaled = op("where")(training, scaled, x)
+    return op("where")(mask, scaled, 0), mask
