@@ -49,7 +49,7 @@ ERRORS: dict[str, Row] = {
         pairs(TARGETS, FOUND, (TARGETS, FOUND, {"beta": 0.3}), (TARGETS, FOUND, {"beta": 0.0})),
     ),
     "log_cosh": Row(reduced(lambda t, y, p: t.cosh(p - y).log()), pairs(TARGETS, FOUND)),
-    "quantile": Row(
+    "pinball": Row(
         reduced(lambda t, y, p, q=0.5: t.where(y > p, q * (y - p), (1 - q) * (p - y))),
         pairs(TARGETS, FOUND, (TARGETS, FOUND, {"q": 0.9})),
     ),

@@ -73,7 +73,7 @@ class LogCosh(_Loss):
         return e + Softplus()(e * -2) - math.log(2)
 
 
-class Quantile(_Loss):
+class Pinball(_Loss):
     """Pinball loss, least where predictions are the q-quantile (Koenker and Bassett 1978).
 
     l = max(q·e, (q − 1)·e), with e = label − prediction
@@ -81,7 +81,7 @@ class Quantile(_Loss):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y, p = g.constant([0.0, 2.0]), g.constant([1.0, 1.0])
-    >>> g.output({}, gw.loss.quantile(y, p, q=0.75, reduction="none", name="l"))["l"].tolist()
+    >>> g.output({}, gw.loss.pinball(y, p, q=0.75, reduction="none", name="l"))["l"].tolist()
     [0.25, 0.75]
     """
 
