@@ -1,15 +1,37 @@
 """Attention in all its forms, positions, key-value caches, sampling of tokens."""
 
-from . import attention, biases, cache, flash, forms, layers, rotary, turning, weights
+from . import (
+    attention,
+    biases,
+    cache,
+    decoding,
+    flash,
+    flex,
+    forms,
+    labels,
+    layers,
+    linear,
+    rotary,
+    sampling,
+    turbo,
+    turning,
+    weights,
+)
 
 __all__ = [
     "attention",
     "biases",
     "cache",
+    "decoding",
     "flash",
+    "flex",
     "forms",
+    "labels",
     "layers",
+    "linear",
     "rotary",
+    "sampling",
+    "turbo",
     "turning",
     "weights",
 ]
