@@ -73,8 +73,7 @@ class Dft(InFloat32):
             raise ShapeError("dft cannot transform the axis of real and imaginary parts")
         return super().infer(x)
 
-    def computed(self, *xs: Any) -> Any:
-        (x,) = xs
+    def computed(self, x: Any) -> Any:
         axis, n = normalize_axis(self.axis, x.rank), self.dft_length
         if self.onesided and self.inverse:
             return Irfft(n=n, axis=axis)(joined(x))[..., None]
@@ -130,8 +129,7 @@ class Stft(InFloat32):
             )
         return super().infer(signal, window)
 
-    def computed(self, *xs: Any) -> Any:
-        signal, window = xs
+    def computed(self, signal: Any, window: Any = None) -> Any:
         length = self.frame_length
         if length is None:
             length = signal.shape[-2] if window is None else window.shape[0]
@@ -201,8 +199,7 @@ class Istft(InFloat32):
             raise ShapeError("the window does not fit", need=f"f32[{size}], got {window}")
         return super().infer(spectrum, window)
 
-    def computed(self, *xs: Any) -> Any:
-        spectrum, window = xs
+    def computed(self, spectrum: Any, window: Any = None) -> Any:
         n_frames, size = spectrum.shape[-3], self.frame(spectrum.shape[-2])
         if window is None:
             window = Full(shape=(size,), fill_value=1.0, dtype=spectrum.dtype)()
