@@ -24,7 +24,7 @@ class CtcGreedyDecoder(Op):
     with −1, their numbers: i64[B], and the score Σ_t max_c logits[t, b, c]: f32[B], through which
     gradients flow (torch's layout; TensorFlow's ``ctc_greedy_decoder`` returns the score negated).
 
-    >>> import gradwright as gw
+    >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph()
     >>> logits = g.constant(np.eye(3)[[1, 1, 0, 1, 2]][:, None])
     >>> labels, n, score = gw.nn.ctc_greedy_decoder(logits, name="y")
@@ -75,7 +75,7 @@ class CtcGreedyDecoder(Op):
 class CtcCollapse(Op):
     """A path of classes without repeats and blanks, moved to the front and filled with −1.
 
-    labels[b] = path[: lengths[b], b] without blanks and what equals its predecessor, path: i64[T, B]
+    labels[b] = path[: lengths[b], b] without blanks and repeats, path: i64[T, B]
     """
 
     namespace = "gradient"

@@ -113,7 +113,7 @@ class Rope(Op):
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> cos, sin = gw.nn.rope_cos_sin(gw.arange(16), dim=4)
+    >>> cos, sin = gw.nn.rope_cos_sin(g.constant(range(16)), dim=4)
     >>> x, at = g.placeholder("x", (1, 2, 3, 4)), g.placeholder("at", (1, 3), "int64")
     >>> gw.nn.rope(x, cos, sin, at).shape
     (1, 2, 3, 4)

@@ -46,7 +46,8 @@ class TurboQuantize(Op):
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> codes, norm = gw.nn.turbo_quantize(g.constant([[3.0, -4.0]]), gw.eye(2), bits=1, name="q")
+    >>> x, turn = g.constant([[3.0, -4.0]]), g.constant([[1.0, 0.0], [0.0, 1.0]])
+    >>> codes, norm = gw.nn.turbo_quantize(x, turn, bits=1, name="q")
     >>> [a.tolist() for a in g.output({}, codes, norm).values()]
     [[[1, 0]], [5.0]]
     """
@@ -101,7 +102,7 @@ class TurboQuantAttention(Op):
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> x, turn = g.placeholder("x", (1, 2, 5, 8)), gw.eye(8)
+    >>> x, turn = g.placeholder("x", (1, 2, 5, 8)), g.placeholder("turn", (8, 8))
     >>> kv = gw.nn.turbo_quantize(x, turn)
     >>> gw.nn.turbo_quant_attention(x, *kv, *kv, turn).shape
     (1, 2, 5, 8)

@@ -63,7 +63,7 @@ class FusedRope(_Turned):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> q = g.constant([[[[1.0, 0.0], [1.0, 0.0]]]])
-    >>> y, _ = gw.nn.fused_rope(q, q, gw.arange(2), name="y")
+    >>> y, _ = gw.nn.fused_rope(q, q, g.constant([0, 1]), name="y")
     >>> g.output({}, y)["y"].round(4).tolist()
     [[[[1.0, 0.0], [0.5403000116348267, 0.8414999842643738]]]]
     """
