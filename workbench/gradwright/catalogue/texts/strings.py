@@ -53,7 +53,7 @@ class StringConcat(Op):
         return TensorSpec(broadcast(a.shape, b.shape), TEXT)
 
     def forward(self, a: Any, b: Any) -> Any:
-        return np.strings.add(a, b)
+        return np.asarray(np.strings.add(a, b), TEXT)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (NotDifferentiable("text has no gradient"),) * 2

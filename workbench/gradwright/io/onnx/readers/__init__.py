@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from . import (
+    attention,
     control,
+    draws,
     elementwise,
     images,
     indexing,
@@ -12,13 +14,16 @@ from . import (
     recurrent,
     reductions,
     shapes,
+    signals,
     texts,
     training,
     trees,
 )
 
 __all__ = [
+    "attention",
     "control",
+    "draws",
     "elementwise",
     "images",
     "indexing",
@@ -27,6 +32,7 @@ __all__ = [
     "recurrent",
     "reductions",
     "shapes",
+    "signals",
     "texts",
     "training",
     "trees",

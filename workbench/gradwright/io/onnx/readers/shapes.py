@@ -159,6 +159,12 @@ def _pad(node: OnnxNode, x: Any, pads: Any, value: Any, axes: Any) -> Any:
     if not any(map(any, widths)):
         return op("identity")(x)
     mode = node.get("mode", "constant")
+    if mode == "wrap":
+        for axis, (before, after) in enumerate(widths):
+            if before or after:
+                places = np.arange(-before, x.shape[axis] + after) % x.shape[axis]
+                x = op("gather", axis=axis)(x, x.graph.constant(places))
+        return x
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
         value = bool(value)
     return op("pad", pad_width=tuple(map(tuple, widths)), mode=mode, value=value)(x)
