@@ -217,7 +217,7 @@ class MoeSharedExperts(Op):
         shared_gate: TensorSpec | None = None,
     ) -> Any:
         check_gate(self, x, gate, self.k)
-        d, n = x.shape[-1], shared_w1.shape[-1] if shared_w1.rank else None
+        d, n = x.shape[-1], (shared_w1.shape or (0,))[-1]
         for name, spec, shape in (
             ("shared_w1", shared_w1, (d, n)),
             ("shared_w2", shared_w2, (n, d)),
