@@ -22,7 +22,7 @@ from gradwright.errors import DTypeError, GraphError
 from gradwright.gradient import Pullback
 from gradwright.graph import Source
 from gradwright.op import OPS, Op
-from gradwright.spec import FLOATS, Dim, dtype, dtype_name, is_floating
+from gradwright.spec import BOXED, FLOATS, Dim, dtype, dtype_name, is_floating, spec_of
 from gradwright.testing import samples
 from tests.archives import Halves, Holder, Mode, assert_same, forge_document, members, rich, run
 
@@ -246,7 +246,8 @@ def test_every_op_is_saved_with_its_samples_and_gradients(path, name):
     g = gw.Graph()
     for i, sample in enumerate(samples(OPS[name])):
         arrays = [None if x is None else np.asarray(x) for x in sample.inputs]
-        xs = [None if a is None else g.constant(a) if a.dtype.kind in "iu" else
+        xs = [None if a is None else g.placeholder(f"x{i}_{j}", spec_of(a)) if a.dtype == BOXED
+              else g.constant(a) if a.dtype.kind in "iu" else
               g.variable(f"x{i}_{j}", init=a) for j, a in enumerate(arrays)]  # fmt: skip
         with g:
             g.add(OPS[name](**sample.attrs), xs, f"y{i}")

@@ -16,6 +16,7 @@ from ..graph.build import owner_of
 from ..graph.expand import infer_nodes, stand_in
 from ..op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ..spec import Dim, TensorSpec
+from .steps import apart
 from .trace import Body, scratch
 
 
@@ -67,7 +68,7 @@ class Cond(Op):
         return self.then_branch if bool(pred) else self.else_branch
 
     def forward(self, pred: Any, *xs: Any) -> Any:
-        return tuple(self.chosen(pred).run(xs, training=bool(self.training)))
+        return apart(self.chosen(pred).run(xs, training=bool(self.training)), xs)
 
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]

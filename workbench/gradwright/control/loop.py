@@ -13,7 +13,7 @@ from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample, attr, infer_spe
 from ..spec import Dim, TensorSpec, kind, known_spec
 from .loop_op import LoopOp
 from .scan_op import pull_steps
-from .steps import Listing, Stack, Step, check_carry
+from .steps import Listing, Stack, Step, apart, check_carry
 from .trace import Body
 from .traced import Traced
 
@@ -49,7 +49,7 @@ class While(LoopOp):
 
     def forward(self, *xs: Any) -> Any:
         training = bool(self.training)
-        return self.run(xs, lambda args: self.body.run(args, training=training))
+        return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
 
     def run(self, xs: Sequence[Any], step: Step) -> tuple[Any, ...]:
         """Run until the condition fails; ``step`` computes one step."""

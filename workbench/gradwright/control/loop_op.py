@@ -71,6 +71,9 @@ class LoopOp(Op, abstract=True):
         needed = len(self.body.inputs)
         if 1 + len(now) + len(items) + len(captured) != needed:
             raise ShapeError(f"a step takes {needed - 1} tensors, got {needed - 1}")
+        for stated, x in zip(self.body.inputs[1:], [*now, *items, *captured], strict=True):
+            if x.dtype != stated.dtype or x.rank != stated.rank:
+                raise DTypeError(f"a step takes {stated.spec} as {stated.name!r}, got {x}")
         for _ in range(8):  # a sequence may turn out to hold items of several sizes
             found = infer_nodes(self.body, [NUMBER, *now, *items, *captured])
             after = found[self._lead : self._lead + self.n_carry]

@@ -29,7 +29,7 @@ from ..op import (
 from ..ops.like import ZerosLike
 from ..spec import AnyDim, Dim, TensorSpec, differ, known_spec
 from .loop_op import LoopOp, bare
-from .steps import Listing, Stack, Step, check_carry, items_of
+from .steps import Listing, Stack, Step, apart, check_carry, items_of
 
 
 class Scan(LoopOp):
@@ -78,7 +78,7 @@ class Scan(LoopOp):
 
     def forward(self, *xs: Any) -> Any:
         training = bool(self.training)
-        return self.run(xs, lambda args: self.body.run(args, training=training))
+        return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
 
     def run(self, xs: Sequence[Any], step: Step) -> tuple[Any, ...]:
         """Run all steps; ``step`` computes one of them."""

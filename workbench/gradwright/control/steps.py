@@ -68,6 +68,12 @@ def items_of(x: Array) -> Sequence[Array]:
     return contents(x).items if x.dtype == BOXED else x  # type: ignore[return-value]
 
 
+def apart(ys: Sequence[Array], xs: Sequence[Array | None]) -> tuple[Array, ...]:
+    """Return results that share memory with no input: a step may return what it was given."""
+    given = [x for x in xs if x is not None and x.dtype != BOXED]
+    return tuple(y.copy() if any(np.may_share_memory(x, y) for x in given) else y for y in ys)
+
+
 def check_carry(
     names: Sequence[str], start: Sequence[Array], now: Sequence[Array], at: int
 ) -> None:

@@ -29,7 +29,7 @@ from ..graph import (
 from ..graph.expand import bind_dims, stand_in
 from ..op import Op, run_forward
 from ..session import as_feed
-from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec
+from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec, spec_of
 
 Array = np.ndarray[Any, Any]
 FIXED = ("stop_gradient",)
@@ -278,7 +278,10 @@ def known_specs(op: Op, xs: Sequence[Array | None]) -> list[TensorSpec | None]:
     for i, x in enumerate(xs):
         decides = i in op.needs_values or (op.is_composite() and x is not None and x.size <= SMALL)
         value = x if decides and x is not None and x.dtype.kind == "i" else None
-        specs.append(None if x is None else TensorSpec(x.shape, x.dtype, value))
+        known = None if x is None else spec_of(x)
+        if value is not None and known is not None:
+            known.value = value
+        specs.append(known)
     return specs
 
 

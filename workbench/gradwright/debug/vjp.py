@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..containers import OptionalSpec, SequenceSpec
 from ..gradient import fit, pull_back
 from ..graph import Graph, Tensor, ancestors
 from ..graph.expand import run_nodes, stand_in
@@ -74,6 +75,10 @@ def vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...]) -> Vjp:
     """Return the vjp of an op for specs as keys: shape, dtype, known values or None."""
 
     def spec(key: Any) -> TensorSpec:
+        if key[0] == "seq":
+            return SequenceSpec(key[1], key[2])
+        if key[0] == "opt":
+            return OptionalSpec(spec(key[1]))
         shape, dtype, known = key
         return TensorSpec(
             shape, dtype, None if known is None else np.array(known, dtype).reshape(shape)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from ..containers import ContainerSpec, OptionalSpec, SequenceSpec, box, box_sequence
+from ..containers import ContainerSpec, OptionalSpec, SequenceSpec, box, box_sequence, to_python
 from ..errors import DTypeError, GraphError, ShapeError
-from ..spec import Dim, TensorSpec, dtype, dtype_name, kind, spec_of
+from ..spec import BOXED, Dim, TensorSpec, dtype, dtype_name, kind, spec_of
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -55,6 +55,8 @@ def coerce(value: Any, spec: TensorSpec, label: str) -> Array:
 
 def _boxed(value: Any, spec: ContainerSpec, label: str) -> Array:
     """Return the value of a container, made of items that nobody else has."""
+    if isinstance(value, np.ndarray) and value.dtype == BOXED and not value.ndim:
+        value = to_python(value)
     if isinstance(spec, OptionalSpec):
         if value is None:
             return box(spec, ())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..containers import ContainerSpec, contents, join, to_python
 from ..debug.blame import LocalCheck
 from ..debug.directions import normal_like
 from ..debug.float64 import known_specs
@@ -14,7 +15,7 @@ from ..errors import DTypeError
 from ..graph import Graph, Node, Tensor
 from ..graph.expand import stand_in
 from ..op import Op, Sample, infer_specs, run_forward
-from ..spec import Dim, TensorSpec, is_floating
+from ..spec import BOXED, Dim, TensorSpec, content_of, is_floating, spec_of
 from ..spec import dtype as as_dtype
 
 Array = np.ndarray[Any, Any]
@@ -111,6 +112,8 @@ def takes(op: Op, xs: Sequence[Array | None]) -> bool:
 
 def fits(spec: TensorSpec, y: Array) -> bool:
     """Tell whether an array has the dtype and, where they are known, the sizes of a spec."""
+    if isinstance(spec, ContainerSpec):
+        return y.dtype == BOXED and join(spec, spec_of(y)) == spec
     return (
         spec.dtype == y.dtype
         and spec.rank == y.ndim
@@ -122,14 +125,26 @@ def same(a: Array | None, b: Array | None) -> bool:
     """Tell whether two arrays are equal to the bit."""
     if a is None or b is None:
         return a is b
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if a.dtype == b.dtype == BOXED:
+        return bool(contents(a) == contents(b))
+    return a.shape == b.shape and a.dtype == b.dtype and content_of(a) == content_of(b)
 
 
 def close(a: Any, b: Any, tolerance: float) -> bool:
     """Compare relative to each element and to the largest one."""
+    if isinstance(a, list) or a is None:  # what a session makes of a container
+        b = to_python(b)
+        if not isinstance(b, list) or not isinstance(a, list):
+            return a is b
+        return len(a) == len(b) and all(close(p, q, tolerance) for p, q in zip(a, b, strict=True))
     x, y = np.asarray(a), np.asarray(b)
     if x.shape != y.shape:
         return False
+    if x.dtype == y.dtype == BOXED:
+        items = contents(x).items, contents(y).items
+        return len(items[0]) == len(items[1]) and all(
+            close(p, q, tolerance) for p, q in zip(*items, strict=True)
+        )
     if y.dtype.kind not in "fcV":
         return bool(np.array_equal(x, y))
     x, y = (z.astype(np.complex128 if z.dtype.kind == "c" else np.float64) for z in (x, y))

@@ -11,7 +11,7 @@ from ..gradient import gradients
 from ..graph import ancestors
 from ..graph.expand import expansion, run_nodes
 from ..op import Op, Sample, infer_specs, run_forward
-from ..spec import TensorSpec
+from ..spec import spec_of
 from .common import Array, cases, cast, close, draw_seeds, fits, need, place, same, wanted
 
 
@@ -31,7 +31,7 @@ def check_infer(cls: type[Op], sample: Sample) -> None:
                 need(
                     fits(spec, y),
                     f"infer says {spec} for output {i} of {_show(arrays)}, forward returns "
-                    f"{TensorSpec(y.shape, y.dtype)}: mend whichever is wrong",
+                    f"{spec_of(y)}: mend whichever is wrong",
                 )
 
 
@@ -128,4 +128,4 @@ def _strided(x: Array) -> Array:
 
 
 def _show(xs: Sequence[Array | None]) -> str:
-    return ", ".join("None" if x is None else str(TensorSpec(x.shape, x.dtype)) for x in xs)
+    return ", ".join("None" if x is None else str(spec_of(x)) for x in xs)
