@@ -22,7 +22,7 @@ from . import (
     training,
 )
 from .containers import OptionalSpec, SequenceSpec
-from .control import cond, loop, map_fn, scan, while_loop
+from .control import cond, function, loop, map_fn, scan, while_loop
 from .debug import Stepper, gradient_check
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
@@ -91,6 +91,7 @@ __all__ = [
     "clone",
     "cnn",
     "cond",
+    "function",
     "gradient_check",
     "gradients",
     "image",

@@ -351,6 +351,11 @@ class Op(Frozen):
         """Return the input that is the (only) output unchanged on these concrete specs, if any."""
         return None
 
+    @property
+    def title(self) -> str:
+        """What nodes of the op are called where the user gives no name."""
+        return self.name.rpartition("/")[2]
+
     def weight_sites(self) -> tuple[WeightSite, ...]:
         """Return where this op holds weights, so that adapters find them whatever the layout."""
         return ()

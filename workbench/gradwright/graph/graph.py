@@ -283,7 +283,7 @@ class Graph(NodeTable):
     def add(self, op: Op, inputs: Sequence[Any], name: str | None = None) -> Any:
         """Add a node and return its public outputs: a Tensor, or a tuple when there are several."""
         tensors = self._as_tensors(op, inputs)
-        node = self._new_node(op, tensors, name or op.name.rpartition("/")[2], auto=name is None)
+        node = self._new_node(op, tensors, name or op.title, auto=name is None)
         try:
             specs = infer_specs(op, [None if t is None else t.spec for t in tensors])
         except GradwrightError as error:
