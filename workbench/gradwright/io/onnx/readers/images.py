@@ -158,3 +158,10 @@ def center_crop_pad(node: OnnxNode, x: Any, shape: Any) -> Any:
     if any(i != slice(None) for i in index):
         x = op("strided_slice", index=tuple(index))(x)
     return op("pad", pad_width=tuple(widths))(x) if any(map(any, widths)) else op("identity")(x)
+
+
+@reads("DeformConv", since=19)
+def deform_conv(node: OnnxNode, x: Any, weight: Any, offset: Any, *rest: Any) -> Any:
+    _check_kernel(node, weight)
+    groups = {"groups": node.get("group", 1), "offset_groups": node.get("offset_group", 1)}
+    return op("deform_conv2d", **geometry(node, x.rank - 2), **groups)(x, weight, offset, *rest)
