@@ -236,7 +236,7 @@ class Untap(_Taps):
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> dy, tap, x = (g.constant([[[v]]]) for v in ([5.0], [1], [0.0, 0.0]))
+    >>> dy, tap, x = (g.constant([[v]]) for v in ([5.0], [1], [0.0, 0.0]))
     >>> g.output({}, Untap(kernel_size=2)(dy, tap, x, name="dx"))["dx"].tolist()
     [[[0.0, 5.0]]]
     """

@@ -1,5 +1,15 @@
 """Convolutions, poolings and how their windows are laid out, beyond the core's."""
 
-from . import adaptive, bands, blocks, columns, compound, pools, transposed
+from . import adaptive, bands, blocks, columns, compound, deformable, pools, sampling, transposed
 
-__all__ = ["adaptive", "bands", "blocks", "columns", "compound", "pools", "transposed"]
+__all__ = [
+    "adaptive",
+    "bands",
+    "blocks",
+    "columns",
+    "compound",
+    "deformable",
+    "pools",
+    "sampling",
+    "transposed",
+]

@@ -315,8 +315,8 @@ class LocalResponseNorm(Op):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y = gw.cnn.local_response_norm(g.constant([[[3.0]]]), 1, alpha=1.0, beta=0.5)
-    >>> g.output({}, y)["local_response_norm"].round(4).tolist()
-    [[[0.9487]]]
+    >>> round(g.output({}, y)["local_response_norm"].item(), 4)
+    0.9487
     """
 
     namespace = "cnn"

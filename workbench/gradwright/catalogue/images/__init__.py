@@ -1,1 +1,5 @@
-"""Resizing, cropping, colour and geometry of images."""
+"""Images: resizing, sampling, regions, colour."""
+
+from . import colour, cropping, filters, grids, regions, resize, suppression
+
+__all__ = ["colour", "cropping", "filters", "grids", "regions", "resize", "suppression"]
