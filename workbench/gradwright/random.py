@@ -14,9 +14,11 @@ from numpy.typing import DTypeLike
 from .errors import GraphError
 from .graph import Tensor, active_graph
 from .op import Op
-from .ops import surface
+from .ops import namespace, surface
+from .ops.elementwise import Identity
+from .ops.index import Gather
 from .ops.random import Bernoulli, Normal, TruncatedNormal, Uniform
-from .spec import AnyDim, Dim
+from .spec import AnyDim, Dim, normalize_axis
 
 if TYPE_CHECKING:
     from .ops.signatures.random import *  # noqa: F403
@@ -109,13 +111,303 @@ def bernoulli(
     return _draw(Bernoulli, shape, dtype, name, p=p)
 
 
+def log_normal(
+    shape: AnyDim | Sequence[AnyDim],
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers whose logarithm is Gaussian.
+
+    y = exp(mean + std·z), z ~ N(0, 1)
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.log_normal((2, 3), std=0.5, name="y")
+    >>> bool((g.output({}, y)["y"] > 0).all())
+    True
+    """
+    return _draw("log_normal", shape, dtype, name, mean=mean, std=std)
+
+
+def exponential(
+    shape: AnyDim | Sequence[AnyDim],
+    rate: float | Tensor = 1.0,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Waiting times between events that come at a constant rate.
+
+    y ~ Exp(rate), y = −log(u)/rate with u uniform in (0, 1); a rate that is a tensor, which
+    broadcasts, has the gradient of this formula.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> rate = g.placeholder("rate", ())
+    >>> with g:
+    ...     y = gw.random.exponential((2, 3), rate)
+    >>> slope, = gw.gradients(y.sum(), [rate])
+    >>> float(g.output({"rate": 2.0}, slope)[slope.name]) < 0
+    True
+    """
+    if isinstance(rate, Tensor):
+        return _named(_draw("exponential", shape, dtype, None) / rate, name)
+    return _draw("exponential", shape, dtype, name, rate=rate)
+
+
+def gumbel(
+    shape: AnyDim | Sequence[AnyDim],
+    loc: float | Tensor = 0.0,
+    scale: float | Tensor = 1.0,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Extreme values of type I; argmax(logits + gumbel) draws from softmax(logits).
+
+    y = loc − scale·log(−log u), with u uniform in (0, 1); loc and scale may be tensors
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.gumbel((2, 3), name="y")
+    >>> g.output({}, y)["y"].shape
+    (2, 3)
+    """
+    return _moved("gumbel", shape, loc, scale, dtype, name)
+
+
+def laplace(
+    shape: AnyDim | Sequence[AnyDim],
+    loc: float | Tensor = 0.0,
+    scale: float | Tensor = 1.0,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Differences of two exponential numbers.
+
+    y = loc − scale·sign(v)·log(1 − 2|v|), with v uniform in (−½, ½); loc and scale may be tensors
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.laplace((2, 3), name="y")
+    >>> g.output({}, y)["y"].shape
+    (2, 3)
+    """
+    return _moved("laplace", shape, loc, scale, dtype, name)
+
+
+def logistic(
+    shape: AnyDim | Sequence[AnyDim],
+    loc: float | Tensor = 0.0,
+    scale: float | Tensor = 1.0,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers whose distribution function is the sigmoid.
+
+    y = loc + scale·log(u/(1 − u)), with u uniform in (0, 1); loc and scale may be tensors
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.logistic((2, 3), name="y")
+    >>> g.output({}, y)["y"].shape
+    (2, 3)
+    """
+    return _moved("logistic", shape, loc, scale, dtype, name)
+
+
+def binomial(
+    shape: AnyDim | Sequence[AnyDim],
+    n: int = 1,
+    p: float = 0.5,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """How many of ``n`` independent trials succeed.
+
+    P(y = k) = n!/(k!·(n − k)!)·pᵏ·(1 − p)ⁿ⁻ᵏ
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.binomial((2,), n=10, p=1.0, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [10.0, 10.0]
+    """
+    return _draw("binomial", shape, dtype, name, n=n, p=p)
+
+
+def poisson(
+    shape: AnyDim | Sequence[AnyDim],
+    rate: float = 1.0,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """How many events come in a unit of time at a constant rate.
+
+    P(y = k) = rateᵏ·exp(−rate)/k!
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.poisson((2,), rate=0.0, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [0.0, 0.0]
+    """
+    return _draw("poisson", shape, dtype, name, rate=rate)
+
+
+def randint(
+    shape: AnyDim | Sequence[AnyDim],
+    low: int,
+    high: int,
+    dtype: DTypeLike = "int64",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Whole numbers of a range, all equally likely up to 2⁻³².
+
+    y ~ U{low, …, high − 1}
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.randint((2, 3), 0, 10, name="y")
+    >>> bool((g.output({}, y)["y"] < 10).all())
+    True
+    """
+    return _draw("randint", shape, dtype, name, low=low, high=high)
+
+
+def permutation(n: AnyDim, *, name: str | None = None) -> Tensor:
+    """Numbers from 0 to n − 1 in random order, all orders equally likely.
+
+    y: i64[n]
+
+    >>> import gradwright as gw
+    >>> with gw.Graph() as g:
+    ...     y = gw.random.permutation(4, name="y")
+    >>> sorted(g.output({}, y)["y"].tolist())
+    [0, 1, 2, 3]
+    """
+    return _draw("permutation", n, "int64", name)
+
+
+def shuffle(x: Tensor, axis: int = 0, *, name: str | None = None) -> Tensor:
+    """Slices of a tensor along an axis, in random order; gradients go back to where they were.
+
+    y[…, i, …] = x[…, order[i], …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.random.shuffle(g.constant([1.0, 2.0, 3.0]), name="y")
+    >>> sorted(g.output({}, y)["y"].tolist())
+    [1.0, 2.0, 3.0]
+    """
+    axis = normalize_axis(axis, x.rank)
+    with x.graph:
+        order = permutation(x.shape[axis])
+    y: Tensor = Gather(axis=axis)(x, order, name=name)
+    return y
+
+
+def categorical(
+    logits: Tensor,
+    n_samples: int | None = None,
+    *,
+    replace: bool = True,
+    dtype: DTypeLike = "int64",
+    name: str | None = None,
+) -> Tensor:
+    """Class numbers drawn with given logits, with or without replacement.
+
+    P(y = i) = softmax(logits)ᵢ over the last axis, for logits f32[…, C]: i64[…, n_samples], or
+    i64[…] for None. ``gw.log(p)`` are the logits of probabilities p.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.random.categorical(g.constant([[0.0, 1000.0]]), 3, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[1, 1, 1]]
+    """
+    graph = logits.graph
+    settings = {"n_samples": n_samples, "replace": replace, "dtype": dtype}
+    op = _op("categorical")(stream=graph.next_stream(), **settings)
+    y: Tensor = op(graph.rng, logits, name=name)
+    return y
+
+
+def uniform_like(
+    x: Tensor, low: float = 0.0, high: float = 1.0, *, name: str | None = None
+) -> Tensor:
+    """Uniform numbers in [low, high), as many as ``x`` has and of its dtype.
+
+    y ~ U[low, high)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> str(gw.random.uniform_like(g.placeholder("x", ("B", 3))).spec)
+    'f32[B, 3]'
+    """
+    with x.graph:
+        return uniform(x.shape, low, high, x.dtype, name=name)
+
+
+def normal_like(
+    x: Tensor, mean: float = 0.0, std: float = 1.0, *, name: str | None = None
+) -> Tensor:
+    """Gaussian numbers, as many as ``x`` has and of its dtype.
+
+    y ~ N(mean, std²)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> str(gw.random.normal_like(g.placeholder("x", ("B", 3))).spec)
+    'f32[B, 3]'
+    """
+    with x.graph:
+        return normal(x.shape, mean, std, x.dtype, name=name)
+
+
+def _op(name: str) -> type[Op]:
+    """Return an op of the catalogue, which is loaded when it is first drawn from."""
+    cls: type[Op] = namespace("random")[name].op  # type: ignore[attr-defined]
+    return cls
+
+
+def _moved(
+    op: str,
+    shape: AnyDim | Sequence[AnyDim],
+    loc: float | Tensor,
+    scale: float | Tensor,
+    dtype: DTypeLike,
+    name: str | None,
+) -> Tensor:
+    """Draw from a distribution with a place and a width; tensors move the standard one."""
+    if isinstance(loc, Tensor) or isinstance(scale, Tensor):
+        return _named(_draw(op, shape, dtype, None) * scale + loc, name)
+    return _draw(op, shape, dtype, name, loc=loc, scale=scale)
+
+
+def _named(y: Tensor, name: str | None) -> Tensor:
+    if name is None:
+        return y
+    named: Tensor = Identity()(y, name=name)
+    return named
+
+
 def _draw(
-    cls: type[Op],
+    cls: type[Op] | str,
     shape: AnyDim | Sequence[AnyDim],
     dtype: DTypeLike,
     name: str | None,
     **settings: float,
 ) -> Tensor:
+    cls = _op(cls) if isinstance(cls, str) else cls
     graph = active_graph()
     if graph is None:
         raise GraphError(
@@ -128,4 +420,4 @@ def _draw(
     return y
 
 
-__getattr__, __dir__ = surface(__name__, "random")
+__getattr__, __dir__ = surface(__name__, "random", also=("normal_like", "shuffle", "uniform_like"))

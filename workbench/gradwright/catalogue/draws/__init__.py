@@ -1,1 +1,5 @@
-"""Random numbers of more distributions."""
+"""Draws beyond those of the core."""
+
+from . import continuous, discrete
+
+__all__ = ["continuous", "discrete"]
