@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from tests.oracle.rows import Array, Case, Row, bools, ints, normal, uniform
-
-ELSEWHERE = {
-    "token_sample": "random: its frequencies are tested in test_sampling.py",
-    "top_k_sample": "random: its frequencies are tested in test_sampling.py",
-    "top_p_sample": "random: its frequencies are tested in test_sampling.py",
-    "xtc_filter": "random: held against its rule, row by row, in test_sampling.py",
-}
+from tests.oracle.rows import Array, Case, Row, bools, ints, normal
 
 
 def heads(b: int, n: int, m: int, t: int, s: int, e: int, d: int) -> tuple[Array, ...]:
@@ -171,12 +164,21 @@ def windowed(t: Any, q: Any, k: Any, v: Any, mask: Any = None, window_size: int 
     return y.flatten(2, 3)
 
 
-def jax_attention(jax: Any, q: Any, k: Any, v: Any, *rest: Any, **attrs: Any) -> Any:
-    return jax.nn.dot_product_attention(q, k, v, *rest, **attrs)
+def heads_last(
+    t: Any, q: Any, k: Any, v: Any, bias: Any = None, mask: Any = None,
+    local_window_size: Any = (-1, -1), **attrs: Any,
+) -> Any:  # fmt: skip
+    if bias is not None and mask is not None:
+        bias = bias.masked_fill(~mask, -math.inf)
+    sides = {"left_window_size": local_window_size[0], "right_window_size": local_window_size[1]}
+    y = general(t, *(x.transpose(1, 2) for x in (q, k, v)), bias, **attrs, **sides)[0]
+    return y.transpose(1, 2)
 
 
-def by_length(jax: Any, q: Any, k: Any, v: Any, n: Any, m: Any) -> Any:
-    return jax.nn.dot_product_attention(q, k, v, query_seq_lengths=n, key_value_seq_lengths=m)
+def by_length(t: Any, q: Any, k: Any, v: Any, n: Any, m: Any) -> Any:
+    rows = t.arange(q.shape[1])[:, None] < n[:, None, None, None]
+    both = rows & (t.arange(k.shape[1]) < m[:, None, None, None])
+    return heads_last(t, q, k, v, t.where(both, 0.0, -math.inf).to(q.dtype))
 
 
 def projected(
@@ -316,20 +318,18 @@ FORMS: dict[str, Row] = {
         ],
     ),
     "dot_product_attention": Row(
-        jax_attention,
+        heads_last,
         [
             TURNED,
             (*TURNED, {"is_causal": True, "scale": 0.3}),
             (*TURNED, normal(2, 4, 3, 5), {"local_window_size": (2, 1)}),
             (*TURNED, normal(1, 4, 3, 5), SOME_SEEN[None, None]),
         ],
-        library="jax",
     ),
     "dot_product_attention, by length": Row(
         by_length,
         [(*TURNED, np.array([2, 3], np.int32), np.array([5, 2], np.int32))],
         lambda q, k, v, n, m: gw.nn.dot_product_attention(q, k, v, None, None, n, m),
-        library="jax",
     ),
     "multi_head_dot_product_attention": Row(
         projected,
@@ -368,420 +368,4 @@ FORMS: dict[str, Row] = {
     "flex_attention": Row(flexed, [(*GROUPED, normal(5))], ours_flexed),
 }
 
-# -- positions -------------------------------------------------------------------------------------
-
-
-def turned(t: Any, x: Any, cos: Any, sin: Any, interleaved: bool = False) -> Any:
-    """Return products of complex numbers."""
-    first, second = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
-    y = t.view_as_real(t.complex(first, second) * t.complex(cos, sin))
-    return y.flatten(-2) if interleaved else y.transpose(-1, -2).flatten(-2)
-
-
-def onnx_rope(
-    t: Any, x: Any, cos: Any, sin: Any, at: Any = None, interleaved: bool = False,
-    num_heads: int = 0, rotary_embedding_dim: int = 0,
-) -> Any:  # fmt: skip
-    if at is not None:
-        cos, sin = cos[at], sin[at]
-    packed = x.ndim == 3
-    x = x.unflatten(2, (num_heads, -1)).transpose(1, 2) if packed else x
-    n = rotary_embedding_dim or x.shape[3]
-    y = t.cat([turned(t, x[..., :n], cos[:, None], sin[:, None], interleaved), x[..., n:]], 3)
-    return y.transpose(1, 2).flatten(2) if packed else y
-
-
-def speeds(dim: int, base: float, scaling: str, factor: float, length: int) -> list[float]:
-    """Return the angle per position of each pair, by the rules as Hugging Face documents them."""
-    if scaling == "ntk":
-        return speeds(dim, base * factor ** (dim / (dim - 2)), "none", 1.0, length)
-    plain = [1.0 / base ** (2 * k / dim) for k in range(dim // 2)]
-    if scaling == "llama3":
-        out = []
-        for w in plain:
-            wave = 2 * math.pi / w
-            if wave < length / 4.0:
-                out.append(w)
-            elif wave > length / 1.0:
-                out.append(w / factor)
-            else:
-                smooth = (length / wave - 1.0) / (4.0 - 1.0)
-                out.append((1 - smooth) * w / factor + smooth * w)
-        return out
-    if scaling == "yarn":
-        ends = [dim * math.log(length / (r * 2 * math.pi)) / (2 * math.log(base)) for r in (32, 1)]
-        low, high = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), dim - 1)
-        ramp = [min(max((k - low) / (high - low), 0.0), 1.0) for k in range(dim // 2)]
-        return [w / factor * r + w * (1 - r) for w, r in zip(plain, ramp, strict=True)]
-    return [w / factor if scaling == "linear" else w for w in plain]
-
-
-def angles(
-    t: Any, at: Any, dim: int, base: float = 1e4, scaling: str = "none", factor: float = 1.0,
-    original_length: int = 8192, dtype: str = "float32",
-) -> Any:  # fmt: skip
-    w = t.tensor(speeds(dim, base, scaling, factor, original_length), dtype=t.float64)
-    size = 0.1 * math.log(factor) + 1 if scaling == "yarn" else 1.0
-    z = t.polar(t.full((), size, dtype=t.float64), at[..., None] * w)
-    return z.real.to(getattr(t, dtype)), z.imag.to(getattr(t, dtype))
-
-
-def half_turned(t: Any, x: Any, z: tuple[Any, Any]) -> Any:
-    """Return x·cos + rotate_half(x)·sin, with cosines and sines for both halves."""
-    cos, sin = (t.cat([a, a], -1).to(x.dtype) for a in z)
-    if cos.ndim == 3:
-        cos, sin = cos[:, None], sin[:, None]
-    part, rest = x.split([cos.shape[-1], x.shape[-1] - cos.shape[-1]], -1)
-    first, second = part.chunk(2, -1)
-    return t.cat([part * cos + t.cat([-second, first], -1) * sin, rest], -1)
-
-
-def exact(t: Any, x: Any, at: Any, dim: int, **attrs: Any) -> Any:
-    kind = "float64" if x.dtype == t.float64 else "float32"
-    return angles(t, at, dim, dtype=kind, **attrs)
-
-
-def roped(t: Any, q: Any, k: Any, at: Any, rotary_dim: int = 0, **attrs: Any) -> Any:
-    z = exact(t, q, at, rotary_dim or q.shape[3], **attrs)
-    return half_turned(t, q, z), half_turned(t, k, z)
-
-
-def twice_roped(t: Any, x: Any, at: Any, global_base: float = 1e6, base: float = 1e4) -> Any:
-    return tuple(
-        half_turned(t, x, exact(t, x, at, x.shape[3], base=b)) for b in (base, global_base)
-    )
-
-
-def threefold(
-    t: Any, q: Any, k: Any, at: Any, sections: Any, sections_interleaved: bool = True
-) -> Any:
-    """Return Qwen's rule: copy the frequencies of height and width over those of time."""
-    parts = [exact(t, q, p, q.shape[3], base=5e6) for p in at]
-    z = []
-    for c in range(2):
-        if sections_interleaved:
-            mixed = parts[0][c].clone()
-            for axis in (1, 2):
-                own = slice(axis, sections[axis] * 3, 3)
-                mixed[..., own] = parts[axis][c][..., own]
-        else:
-            split = [p[c].split(list(sections), -1) for p in parts]
-            mixed = t.cat([split[i][i] for i in range(3)], -1)
-        z.append(mixed)
-    return half_turned(t, q, (z[0], z[1])), half_turned(t, k, (z[0], z[1]))
-
-
-def slopes_of(n: int) -> list[float]:
-    """Return ALiBi's slopes by the recursion of its authors."""
-    if math.log2(n).is_integer():
-        start = 2 ** (-(2 ** -(math.log2(n) - 3)))
-        return [start * start**i for i in range(n)]
-    near = 2 ** math.floor(math.log2(n))
-    return slopes_of(near) + slopes_of(2 * near)[0::2][: n - near]
-
-
-def alibi(t: Any, x: Any) -> Any:
-    away = (t.arange(x.shape[-2]) + x.shape[-1] - x.shape[-2])[:, None] - t.arange(x.shape[-1])
-    return x - t.tensor(slopes_of(x.shape[-3]), dtype=x.dtype)[:, None, None] * away.abs()
-
-
-def t5_bias(
-    t: Any, w: Any, scores: Any, bidirectional: bool = True, max_distance: int = 128
-) -> Any:
-    n_queries, n_keys = scores.shape[-2:]
-    relative = t.arange(n_keys)[None] - (t.arange(n_queries)[:, None] + n_keys - n_queries)
-    n, found = w.shape[0], t.zeros_like(relative)
-    if bidirectional:
-        n //= 2
-        found = found + (relative > 0).long() * n
-        relative = relative.abs()
-    else:
-        relative = -t.minimum(relative, t.zeros_like(relative))
-    near = n // 2
-    far = (
-        near
-        + (t.log(relative.float() / near) / math.log(max_distance / near) * (n - near))
-        .clamp(min=-1e6)
-        .long()
-    )
-    far = t.minimum(far, t.full_like(far, n - 1))
-    return w[found + t.where(relative < near, relative, far)].permute(2, 0, 1)
-
-
-SCALED = [
-    {"scaling": s, "factor": f, "original_length": 64}
-    for s, f in (("linear", 4.0), ("ntk", 4.0), ("yarn", 4.0), ("llama3", 8.0))
-]
-AT = ints(0, 500, 2, 3)
-Q, K = normal(2, 4, 3, 8), normal(2, 1, 3, 8)
-
-POSITIONS: dict[str, Row] = {
-    "rotate_pairs": Row(
-        turned,
-        [(normal(2, 3, 6), normal(3, 3), normal(3, 3), {"interleaved": i}) for i in (False, True)]
-        + [(normal(0, 4), normal(2), normal(2)), (normal(1, 1, 1, 2, 2), normal(1), normal(1))],
-    ),
-    "rope_cos_sin": Row(
-        angles,
-        [(AT, {"dim": 8, "dtype": "float64"}), (np.array(7), {"dim": 2}), (AT[:0], {"dim": 4})]
-        + [(AT, {"dim": 16, "dtype": "float64", **attrs}) for attrs in SCALED],
-    ),
-    "rope": Row(
-        onnx_rope,
-        [
-            (Q, normal(9, 4), normal(9, 4), ints(0, 9, 2, 3)),
-            (Q, normal(2, 3, 4), normal(2, 3, 4), {"interleaved": True}),
-            (Q, normal(2, 3, 2), normal(2, 3, 2), {"rotary_embedding_dim": 4}),
-            (normal(2, 3, 8), normal(9, 2), normal(9, 2), ints(0, 9, 2, 3), {"num_heads": 2}),
-        ],
-    ),
-    "fused_rope": Row(
-        roped,
-        [
-            (Q, K, AT),
-            (Q, K, np.arange(3), {"rotary_dim": 4}),
-            (Q[:0], K[:0], np.arange(3)),
-            *((Q, K, AT, attrs) for attrs in SCALED),
-        ],
-    ),
-    "dual_rope": Row(twice_roped, [(Q, AT), (K, np.arange(3), {"base": 500.0})]),
-    "fused_mrope": Row(
-        threefold,
-        [
-            (Q, K, ints(0, 90, 3, 2, 3), {"sections": (2, 1, 1)}),
-            (Q, K, ints(0, 90, 3, 3), {"sections": (1, 2, 1), "sections_interleaved": False}),
-        ],
-    ),
-    "apply_alibi": Row(
-        alibi, [(normal(2, n, 3, 5),) for n in (1, 2, 3, 6, 8, 12)] + [(normal(4, 0, 3),)]
-    ),
-    "relative_position_bias": Row(
-        t5_bias,
-        [(normal(32, 4), normal(1, 4, 150, 200), {"bidirectional": b}) for b in (True, False)]
-        + [(normal(8, 2), normal(3, 7), {"max_distance": 20})],
-    ),
-}
-
-# -- caches ----------------------------------------------------------------------------------------
-
-
-def scattered(
-    t: Any, cache: Any, new: Any, at: Any = None, axis: int = -2, mode: str = "linear"
-) -> Any:
-    y = cache.clone()
-    starts = np.broadcast_to(0 if at is None else at.numpy(), (len(cache),))
-    rows, values = y.movedim(axis, 1), new.movedim(axis, 1)
-    for b, start in enumerate(starts):
-        for i in range(values.shape[1]):
-            rows[b, (int(start) + i) % rows.shape[1]] = values[b, i]
-    return y
-
-
-def both_scattered(
-    t: Any, kc: Any, vc: Any, k: Any, v: Any, at: Any, circular: bool = False
-) -> Any:
-    return scattered(t, kc, k, at), scattered(t, vc, v, at)
-
-
-def quantised(t: Any, x: Any, bits: int = 8, group_size: int = 0) -> Any:
-    groups = x.detach().unflatten(-1, (-1, group_size or x.shape[-1]))
-    scale = groups.abs().amax(-1) / (2 ** (bits - 1) - 1)
-    codes = t.round(groups / t.where(scale == 0, 1.0, scale)[..., None])
-    return codes.flatten(-2).to(t.int8), scale
-
-
-LEVELS = {  # Max 1960, table I
-    1: (0.7979,),
-    2: (0.4528, 1.510),
-    3: (0.2451, 0.7560, 1.344, 2.152),
-    4: (0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733),
-}
-TURN = np.linalg.qr(normal(8, 8))[0]
-
-
-def nearest(t: Any, x: Any, turn: Any, bits: int = 4) -> Any:
-    level = t.tensor([*(-a for a in LEVELS[bits][::-1]), *LEVELS[bits]], dtype=x.dtype)
-    norm = x.detach().norm(dim=-1)
-    unit = (x.detach() / norm[..., None]) @ turn.detach().T * math.sqrt(x.shape[-1])
-    return (unit[..., None] - level).abs().argmin(-1).to(t.int8), norm
-
-
-CODES = ints(0, 16, 2, 2, 5, 8, dtype="int8"), ints(0, 16, 2, 2, 5, 8, dtype="int8")
-NORMS = uniform(0.5, 2, 2, 2, 5), uniform(0.5, 2, 2, 2, 5)
-TURBO = normal(2, 4, 3, 8), CODES[0], NORMS[0], CODES[1], NORMS[1], TURN
-
-
-def turbo(
-    t: Any, q: Any, kc: Any, kn: Any, vc: Any, vn: Any, turn: Any, is_causal: bool = False
-) -> Any:
-    from gradwright.catalogue.attention.turbo import _levels  # themselves held by turbo_quantize
-
-    level = t.tensor(_levels(4), dtype=q.dtype) / math.sqrt(q.shape[3])
-    k, v = ((level[c.long()] * n[..., None]) @ turn for c, n in ((kc, kn), (vc, vn)))
-    return attend(t, q, k, v, seen_by(t, q.shape[2], k.shape[2], latest(q, k), causal=is_causal))
-
-
-CACHES: dict[str, Row] = {
-    "kv_scatter": Row(
-        scattered,
-        [
-            (normal(2, 3, 5, 2), normal(2, 3, 2, 2)),
-            (normal(2, 3, 5, 2), normal(2, 3, 2, 2), np.array([3, 1])),
-            (normal(2, 5, 3), normal(2, 4, 3), np.array([7, 2]), {"mode": "circular"}),
-            (normal(2, 3, 5), normal(2, 3, 2), np.array(1), {"axis": -1}),
-            (normal(2, 5, 3), normal(2, 0, 3)),
-        ],
-    ),
-    "kv_cache_update": Row(
-        both_scattered,
-        [
-            (normal(2, 1, 5, 2), normal(2, 1, 5, 3), normal(2, 1, 2, 2), normal(2, 1, 2, 3), at, c)
-            for at, c in ((np.array(3), {}), (np.array([4, 0]), {"circular": True}))
-        ],
-    ),
-    "kv_cache_quantize": Row(
-        quantised,
-        [
-            (normal(2, 3, 8),),
-            (normal(2, 3, 8), {"bits": 4, "group_size": 4}),
-            (np.zeros((2, 4)), {"bits": 2}),
-        ],
-    ),
-    "kv_cache_dequantize": Row(
-        lambda t, c, s: (c.unflatten(-1, (s.shape[-1], -1)) * s[..., None]).flatten(-2),
-        [(ints(-8, 8, 2, 3, 8, dtype="int8"), normal(2, 3, n)) for n in (1, 4, 8)],
-    ),
-    "turbo_quantize": Row(nearest, [(normal(5, 8), TURN, {"bits": b}) for b in (1, 2, 3, 4)]),
-    "turbo_quant_attention": Row(turbo, [TURBO, (*TURBO, {"is_causal": True})]),
-}
-
-# -- states and choices ----------------------------------------------------------------------------
-
-
-def stepwise(
-    t: Any, q: Any, k: Any, v: Any, state: Any = None, decay: Any = None, beta: Any = None,
-    q_num_heads: int = 1, kv_num_heads: int = 1, update_rule: str = "", scale: Any = None,
-    chunk_size: int = 0,
-) -> Any:  # fmt: skip
-    """Return the recurrence, one position after the other."""
-    q = q.unflatten(2, (q_num_heads, -1))
-    k, v = (x.unflatten(2, (kv_num_heads, -1)) for x in (k, v))
-    share = q_num_heads // kv_num_heads
-    if state is None:
-        state = k.new_zeros(k.shape[0], kv_num_heads, k.shape[3], v.shape[3])
-    ys = []
-    for i in range(q.shape[1]):
-        if decay is not None:
-            rate = decay[:, i].unflatten(1, (kv_num_heads, -1))
-            state = state * rate.exp()[..., None]
-        write = v[:, i]
-        if beta is not None:
-            write = beta[:, i, :, None] * (write - t.einsum("bhe,bhed->bhd", k[:, i], state))
-        state = state + t.einsum("bhe,bhd->bhed", k[:, i], write)
-        read = state.repeat_interleave(share, 1)
-        ys.append(t.einsum("bhe,bhed->bhd", q[:, i], read).flatten(1))
-    return t.stack(ys, 1) * (scale or 1 / math.sqrt(q.shape[3])), state
-
-
-def one_step(
-    t: Any, q: Any, k: Any, v: Any, state: Any, decay: Any = None, beta: Any = None
-) -> Any:
-    rest = [None if x is None else x.flatten(1)[:, None] for x in (decay, beta)]
-    shape = {"q_num_heads": q.shape[1], "kv_num_heads": k.shape[1]}
-    y, state = stepwise(t, *(x.flatten(1)[:, None] for x in (q, k, v)), state, *rest, **shape)
-    return y[:, 0].unflatten(1, (q.shape[1], -1)), state
-
-
-def lightning(
-    t: Any, q: Any, k: Any, v: Any, rate: Any, state: Any = None, chunk_size: int = 0
-) -> Any:
-    n = q.shape[1]
-    packed = (x.transpose(1, 2).flatten(2) for x in (q, k, v))
-    decay = -rate.expand(q.shape[0], q.shape[2], n)
-    y, state = stepwise(t, *packed, state, decay, q_num_heads=n, kv_num_heads=n, scale=1.0)
-    return y.unflatten(2, (n, -1)).transpose(1, 2), state
-
-
-def typical(t: Any, logits: Any, p: float = 0.95) -> Any:
-    """Return Hugging Face's rule."""
-    log = logits.detach().double().log_softmax(-1)
-    away = ((-log) - -(log * log.exp()).nansum(-1, keepdim=True)).abs()
-    ranked, order = away.sort(descending=False, stable=True)
-    total = logits.detach().double().gather(-1, order)
-    total = log.exp().gather(-1, order).cumsum(-1) + 0 * total
-    last = (total < p).sum(-1, keepdim=True).clamp(max=log.shape[-1] - 1)
-    struck = (ranked > ranked.gather(-1, last)).scatter(-1, order, ranked > ranked.gather(-1, last))
-    return logits.masked_fill(struck, -math.inf)
-
-
-def greedy(t: Any, logits: Any, n: Any = None, blank: int = 0) -> Any:
-    t_max, b, _ = logits.shape
-    ends = [t_max] * b if n is None else n.tolist()
-    labels, counts, scores = t.full((b, t_max), -1), [], []
-    for i, end in enumerate(ends):
-        best, path = logits[:end, i].max(-1)
-        path = t.unique_consecutive(path)
-        path = path[path != blank]
-        labels[i, : len(path)] = path
-        counts.append(len(path))
-        scores.append(best.sum())
-    return labels, t.tensor(counts), t.stack(scores)
-
-
-def remembered(rule: str, by_feature: bool = False) -> Case:
-    q, k, v = normal(2, 7, 8), normal(2, 7, 6) / 3, normal(2, 7, 4)
-    q = normal(2, 7, 12)
-    more: list[Any] = [normal(2, 2, 3, 2)]
-    if rule != "linear":
-        more.append(-uniform(0, 1, 2, 7, 6 if by_feature else 2) if "gated" in rule else None)
-    if "delta" in rule:
-        more.append(uniform(0, 1, 2, 7, 2))
-    heads = {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": rule, "chunk_size": 3}
-    return q, k, v, *more, heads
-
-
-DELTA = remembered("delta")
-STEP = normal(2, 4, 3), normal(2, 2, 3), normal(2, 2, 5), normal(2, 2, 3, 5)
-LIGHT = normal(2, 3, 7, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 2), uniform(0, 0.5, 3)
-
-STATES: dict[str, Row] = {
-    "linear_attention": Row(
-        stepwise,
-        [
-            remembered("linear"),
-            remembered("gated"),
-            remembered("gated", by_feature=True),
-            remembered("gated_delta"),
-            remembered("gated_delta", by_feature=True),
-        ],
-    ),
-    "linear_attention, that corrects": Row(
-        lambda t, q, k, v, s, b, **attrs: stepwise(t, q, k, v, s, None, b, **attrs),
-        [(*DELTA[:4], *DELTA[5:])],
-        lambda q, k, v, s, b, **attrs: gw.nn.linear_attention(q, k, v, s, None, b, **attrs),
-    ),
-    "linear_attention_decode": Row(
-        one_step,
-        [
-            STEP,
-            (*STEP, -uniform(0, 1, 2, 2, 3)),
-            (*STEP, -uniform(0, 1, 2, 2), uniform(0, 1, 2, 2)),
-        ],
-    ),
-    "lightning_attention": Row(
-        lightning, [(*LIGHT, {"chunk_size": 3}), (*LIGHT, normal(2, 3, 4, 2))]
-    ),
-    "typical_p_filter": Row(
-        typical, [(normal(4, 9) * 2, {"p": p}) for p in (0.0, 0.2, 0.6, 0.95, 1.0)] + [(normal(1),)]
-    ),
-    "ctc_greedy_decoder": Row(
-        greedy,
-        [
-            (normal(9, 3, 3),),
-            (normal(9, 3, 3), np.array([9, 0, 4]), {"blank": 2}),
-            (normal(1, 2, 2),),
-        ],
-    ),
-}
-
-ROWS = {**FORMS, **POSITIONS, **CACHES, **STATES}
+ROWS = FORMS
