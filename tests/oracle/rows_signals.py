@@ -301,7 +301,8 @@ def pitch(
     )
     low, high = int(sample_rate / f_max), math.ceil(sample_rate / f_min)
     place = r[..., low : high + 1].argmax(-1, keepdim=True) + low
-    a, b, c = (r.gather(-1, place + k)[..., 0] for k in (-1, 0, 1))
+    mean = r * frame_length / t.arange(frame_length, 0, -1)
+    a, b, c = (mean.gather(-1, place + k)[..., 0] for k in (-1, 0, 1))
     square, linear = (a + c) / 2 - b, (c - a) / 2
     period = place[..., 0] - linear / (2 * square)
     return t.where(b > threshold * r[..., 0], sample_rate / period, t.zeros_like(b))
@@ -383,6 +384,10 @@ ROWS: dict[str, Row] = {
             (normal(1, 4, 3, 2), {"frame_step": 2, "frame_length": 5, "length": 14}),
             (normal(1, 4, 3, 2), {"frame_step": 2, "frame_length": 5, "length": 7}),
         ],
+    ),
+    "view_as_real": Row("view_as_real", [(complexes(2, 3),), (complexes(),)]),
+    "view_as_complex": Row(
+        lambda t, x: t.view_as_complex(x.contiguous()), [(normal(2, 3, 2),), (normal(2),)]
     ),
     "frame": Row(
         lambda t, x, frame_length, frame_step: x.unfold(-1, frame_length, frame_step),

@@ -73,12 +73,12 @@ class Adjugate(MatrixOp):
             inverse = np.linalg.inv(x)
         except np.linalg.LinAlgError:
             return _cofactors(x)
-        condition = np.abs(x).sum(-2).max(-1, initial=0) * np.abs(inverse).sum(-2).max(
-            -1, initial=0
-        )
-        if condition.max(initial=0) ** 2 * np.finfo(x.dtype).eps < 1:
-            return np.linalg.det(x)[..., None, None] * inverse
-        return _cofactors(x)
+        y = np.linalg.det(x)[..., None, None] * inverse
+        size = np.abs(x).sum(-2).max(-1, initial=0) * np.abs(inverse).sum(-2).max(-1, initial=0)
+        poor = size**2 * np.finfo(x.dtype).eps >= 1  # half the digits are lost
+        if poor.any():
+            y[poor] = _cofactors(x[poor])
+        return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs

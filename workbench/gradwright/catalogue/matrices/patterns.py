@@ -11,8 +11,8 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.creation import Arange
+from ...ops.elementwise import conj
 from ...ops.linalg import Matmul
-from ...ops.movement import Roll
 from ...spec import (
     AnyDim,
     TensorSpec,
@@ -131,9 +131,17 @@ class Cross(Op):
             raise ShapeError("the axis of tensors of two ranks is counted from the end")
         return TensorSpec(broadcast(a.shape, b.shape), joint)
 
-    def expand(self, a: Any, b: Any) -> Any:
-        once, twice = (Roll(shift=-k, axis=self.axis) for k in (1, 2))
-        return once(a) * twice(b) - twice(a) * once(b)
+    def forward(self, a: Any, b: Any) -> Any:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+        y = np.empty(shape, promote(a.dtype, b.dtype))
+        a, b, parts = (np.moveaxis(x, self.axis, 0) for x in (a, b, y))
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            parts[i] = a[j] * b[k] - a[k] * b[j]
+        return y
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (a, b) = gs, (conj(x) for x in xs)
+        return lambda: self(b, g), lambda: self(g, a)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -15,7 +15,7 @@ from ...ops.movement import Cast
 from ...spec import TensorSpec, broadcast, differ, promote
 from .common import Array, MatrixOp, adjoint
 
-BLOCK = 64
+BLOCK = 32
 """Rows that substitution solves at once."""
 
 
@@ -125,14 +125,16 @@ class Solve(_System):
 
 
 def substitute(a: Array, b: Array, lower: bool) -> Array:
-    """Solve triangular systems block by block: all but the diagonal blocks is multiplication."""
+    """Solve triangular systems block by block, by multiplication with inverse diagonal blocks."""
     n = a.shape[-1]
+    if n <= BLOCK:
+        return np.linalg.solve(a, b)
     y = np.empty((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
     for start in range(0, n, BLOCK) if lower else reversed(range(0, n, BLOCK)):
         rows = slice(start, start + BLOCK)
         known = slice(0, start) if lower else slice(start + BLOCK, n)
         rest = b[..., rows, :] - a[..., rows, known] @ y[..., known, :]
-        y[..., rows, :] = np.linalg.solve(a[..., rows, rows], rest)
+        np.matmul(np.linalg.inv(a[..., rows, rows]), rest, out=y[..., rows, :])
     return y
 
 

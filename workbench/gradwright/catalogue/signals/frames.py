@@ -28,6 +28,7 @@ class Frame(Op):
     """
 
     namespace = "signal"
+    views = True
     frame_length: AnyDim = attr(doc="Number of elements of a frame.")
     frame_step: int = attr(doc="Distance of the starts of two frames.")
 
@@ -45,7 +46,7 @@ class Frame(Op):
 
     def forward(self, x: Any) -> Any:
         length: Any = self.frame_length
-        return sliding_window_view(x, length, -1)[..., :: self.frame_step, :].copy()
+        return sliding_window_view(x, length, -1)[..., :: self.frame_step, :]
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (CutOrPadLike()(OverlapAdd(frame_step=self.frame_step)(gs[0]), xs[0]),)

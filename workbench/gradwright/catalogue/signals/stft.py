@@ -10,25 +10,18 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Where
-from ...ops.complex import Complex, Imag
 from ...ops.creation import Full
-from ...ops.elementwise import Real
-from ...ops.joining import Stack
 from ...ops.reshape import BroadcastTo
 from ...spec import AnyDim, TensorSpec, differ, kind, normalize_axis
 from .common import InFloat32
 from .fourier import CutOrPadLike, Fft, Ifft, Irfft, Rfft
 from .frames import Frame, OverlapAdd
-
-
-def parts(z: Any) -> Any:
-    """Return real and imaginary part of a tensor on a new last axis."""
-    return Stack(axis=-1)(Real()(z), Imag()(z))
+from .parts import ViewAsComplex, ViewAsReal
 
 
 def joined(x: Any) -> Any:
     """Return the numbers whose real part, and imaginary part if any, are on the last axis."""
-    return Complex()(x[..., 0], x[..., 1]) if x.shape[-1] == 2 else x[..., 0]
+    return ViewAsComplex()(x) if x.shape[-1] == 2 else x[..., 0]
 
 
 def check_parts(op: Op, x: TensorSpec, allowed: tuple[int, ...], rank: int) -> None:
@@ -78,7 +71,7 @@ class Dft(InFloat32):
         if self.onesided and self.inverse:
             return Irfft(n=n, axis=axis)(joined(x))[..., None]
         kind_of = Rfft if self.onesided else Ifft if self.inverse else Fft
-        return parts(kind_of(n=n, axis=axis)(joined(x)))
+        return ViewAsReal()(kind_of(n=n, axis=axis)(joined(x)))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -134,13 +127,10 @@ class Stft(InFloat32):
         if length is None:
             length = signal.shape[-2] if window is None else window.shape[0]
         cut = Frame(frame_length=length, frame_step=self.frame_step)
-        if signal.shape[-1] == 2:
-            frames = Complex()(cut(signal[..., 0]), cut(signal[..., 1]))
-        else:
-            frames = cut(signal[..., 0])
+        frames = cut(joined(signal))
         if window is not None:
             frames = frames * window
-        return parts((Rfft if self.onesided else Fft)()(frames))
+        return ViewAsReal()((Rfft if self.onesided else Fft)()(frames))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -211,7 +201,7 @@ class Istft(InFloat32):
         y = Where()(silent, 0.0, total / Where()(silent, 1.0, weight))
         if self.length is not None:
             y = CutOrPadLike()(y, Full(shape=(*y.shape[:-1], self.length))())
-        return y[..., None] if self.onesided else parts(y)
+        return y[..., None] if self.onesided else ViewAsReal()(y)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

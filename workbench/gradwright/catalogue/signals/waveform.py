@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...op import ErrorSample, Op, Sample, attr
 from ...ops.choice import Maximum, Where
+from ...ops.creation import Arange
 from ...ops.elementwise import Abs, Sqrt
 from ...ops.functions import Log10, Square
 from ...ops.movement import Cast
@@ -182,10 +183,10 @@ class PitchDetection(_OfFrames):
     y[…, f] = sample_rate / τ,  τ = argmax Σₜ x[t]·x[t + τ] over sample_rate/f_max ≤ τ ≤
     sample_rate/f_min
 
-    The place of the largest value is refined by a parabola through it and its neighbours, so that
-    pitch is a smooth function of the samples between jumps. A frame has none if that value is
-    below ``threshold`` times the frame's energy. ``f32[..., T]`` becomes
-    ``f32[..., ⌊T/hop_length⌋ + 1]``.
+    The place of the largest sum is refined by a parabola through it and its neighbours, each
+    divided by the part of the frame that it runs over, so that pitch is a smooth function of the
+    samples between jumps. A frame has none if that value is below ``threshold`` times its energy.
+    ``f32[..., T]`` becomes ``f32[..., ⌊T/hop_length⌋ + 1]``.
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph()
@@ -218,11 +219,13 @@ class PitchDetection(_OfFrames):
 
     def computed(self, x: Any) -> Any:
         frames, n = self.frames(x, "constant"), 2 * self.frame_length
-        r = Irfft(n=n)(Cast(dtype=self._wide(x))(energy(Rfft(n=n)(frames))))
+        r = Irfft(n=n)(energy(Rfft(n=n)(frames)))
         first, last = self.lags()
         place = Argmax(axis=-1, keepdims=True)(r[..., first : last + 1])
+        lag = Arange(start=last + 2, dtype=x.dtype)()
+        fair = r[..., : last + 2] * (self.frame_length / (self.frame_length - lag))
         before, at, after = (
-            TakeAlongAxis(axis=-1)(r[..., first + k : last + 1 + k], place)[..., 0]
+            TakeAlongAxis(axis=-1)(fair[..., first + k : last + 1 + k], place)[..., 0]
             for k in (-1, 0, 1)
         )
         bend = before - at * 2.0 + after
@@ -230,10 +233,6 @@ class PitchDetection(_OfFrames):
         period = Cast(dtype=x.dtype)(place[..., 0] + first) + shift
         voiced = at > r[..., 0] * float(self.threshold)
         return Where()(voiced, float(self.sample_rate) / period, 0.0)
-
-    @staticmethod
-    def _wide(x: Any) -> str:
-        return "complex128" if x.dtype.itemsize == 8 else "complex64"
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
