@@ -115,7 +115,7 @@ class CropAndResize(Op):
 
 
 class RoiTaps(Op):
-    """Numbers and weights of the elements that a region's results are made of, for ``roi_align``.
+    """Numbers and weights of the elements that regions are made of; regions have no gradient.
 
     index[r·P + p, k], weight[r·P + p, k] of the k-th element that result p of region r takes
 
@@ -188,8 +188,12 @@ class RoiTaps(Op):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         x, rois = np.zeros((2, 1, 5, 6)), np.array([[0.0, 0.5, 3.0, 4.0], [-2.0, 1.0, 9.0, 2.0]])
-        yield Sample((rois, np.array([1, 0]), x), {"size": (2, 1), "sampling_ratio": 2})
-        yield Sample((rois, np.array([1, 0]), x), {"size": (1, 2), "half_pixel": False})
+        yield Sample(
+            (rois, np.array([1, 0]), x), {"size": (2, 1), "sampling_ratio": 2}, smooth=False
+        )
+        yield Sample(
+            (rois, np.array([1, 0]), x), {"size": (1, 2), "half_pixel": False}, smooth=False
+        )
         yield Sample((rois[:0], np.zeros(0, np.int64), x), {"size": (1, 2)})
 
     @classmethod
@@ -204,7 +208,7 @@ class RoiAlign(Op):
         y[r, :, p, q] = mean of x[image[r], :] at points spread evenly over cell (p, q) of region r
 
         x: f32[N, C, H, W], rois: f32[R, 4] of (x₁, y₁, x₂, y₂) in units of 1/spatial_scale, image:
-        i64[R], y: f32[R, C, *size]. Mode "max" takes the largest weighted element, as ONNX does. Only
+        i64[R], y: f32[R, C, *size]. Mode "max" takes the largest weighted element, as in ONNX. Only
     the images have a gradient.
 
         >>> import gradwright as gw
