@@ -63,7 +63,7 @@ class ApplyAlibi(Op):
 
     def forward(self, scores: Any) -> Any:
         heads, n_queries, n_keys = scores.shape[-3:]
-        wide = np.float64 if scores.dtype == np.float64 else np.float32
+        wide: Any = np.float64 if scores.dtype == np.float64 else np.float32
         away = np.abs(distances(n_queries, n_keys)).astype(wide)
         bias = slopes(heads).astype(wide)[:, None, None] * away
         return (scores - bias).astype(scores.dtype, copy=False)
@@ -107,7 +107,8 @@ class RelativeBuckets(Op):
 
     def forward(self, scores: Any) -> Any:
         away = distances(*scores.shape[-2:])
-        n, start = self.num_buckets, 0
+        n: int = self.num_buckets
+        start: Any = 0
         if self.bidirectional:
             n //= 2
             start, away = np.where(away > 0, n, 0), np.abs(away)

@@ -226,7 +226,7 @@ class KvCacheQuantize(Op):
 
     def forward(self, x: Any) -> Any:
         n = _groups(TensorSpec(x.shape, x.dtype), self.group_size)
-        parts = widened(x).reshape(*x.shape[:-1], n, x.shape[-1] // max(n, 1))  # type: ignore[operator]
+        parts = widened(x).reshape(*x.shape[:-1], n, x.shape[-1] // max(n, 1))
         top = 2 ** (self.bits - 1) - 1
         scale = (np.abs(parts).max(-1, initial=0) / top).astype(x.dtype)
         divisor = np.where(scale == 0, 1, scale)[..., None]

@@ -109,7 +109,7 @@ class FlashAttention(_Tiled):
         b, heads, n_queries, features = query.shape
         n, n_keys, width = b * heads, key.shape[2], value.shape[3]
         scale, share = scale_of(self.scale, features), heads // max(key.shape[1], 1)
-        wide = np.float64 if query.dtype == np.float64 else np.float32
+        wide: Any = np.float64 if query.dtype == np.float64 else np.float32
         queries, keys, values = map(_flat, (query, key, value))
         y = np.zeros((n, n_queries, width), query.dtype)
         lse = np.full((n, n_queries), np.inf, wide)  # e to the score less this: 0 for no keys

@@ -1,0 +1,121 @@
+"""Generation token by token: one plan for the prompt, one for every token after it.
+
+The graph is built once, for ids of any length from a position on. Keys and values live in variables
+of fixed room, which each run updates, so the sizes never change from token to token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..errors import GraphError, ShapeError
+from ..graph import Graph, Tensor
+from ..op import find_op
+from ..session import Session
+
+Array = np.ndarray[Any, Any]
+
+
+class KvCache:
+    """Room for the keys and values of one attention layer, in two variables of the graph.
+
+    key: f32[batch, heads, capacity, features], value likewise; neither is trainable.
+
+    >>> import gradwright as gw
+    >>> from gradwright.models import KvCache
+    >>> g = gw.Graph()
+    >>> at, k = g.placeholder("at", (), "int64"), g.placeholder("k", (1, 2, "T", 4))
+    >>> cache = KvCache(g, "layer0", batch=1, heads=2, capacity=64, features=4)
+    >>> keys, values = cache.append(k, k, at)
+    >>> keys.shape, [t.name for t in cache.updates]
+    ((1, 2, 64, 4), ['layer0/key_cache', 'layer0/value_cache'])
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        *,
+        batch: int,
+        heads: int,
+        capacity: int,
+        features: int,
+        value_features: int | None = None,
+        dtype: DTypeLike = "float32",
+    ) -> None:
+        room = batch, heads, capacity
+        with graph.scope(name):
+            self.key, self.value = (
+                graph.variable(label, (*room, n), init=0.0, dtype=dtype, trainable=False)
+                for label, n in (
+                    ("key_cache", features),
+                    ("value_cache", features if value_features is None else value_features),
+                )
+            )
+        self.capacity = capacity
+        self.updates: dict[Tensor, Tensor] = {}
+        """What a run has to commit for the next one to find what was appended."""
+
+    def append(self, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the whole caches with new positions written from ``position`` (i64[]) on."""
+        if self.updates:
+            raise GraphError(
+                "this cache is written already", need="one layer each", hint="make another KvCache"
+            )
+        write = find_op("kv_cache_update")()
+        keys, values = write(self.key, self.value, key, value, position)
+        self.updates = {self.key: keys, self.value: values}
+        return keys, values
+
+
+def generate(
+    session: Session,
+    fetches: Tensor | Sequence[Tensor],
+    prompt: Any,
+    n: int,
+    *,
+    ids: Tensor,
+    position: Tensor,
+    caches: Sequence[KvCache],
+    training: bool = False,
+) -> Iterator[Any]:
+    """Run the prompt, then token after token, and yield what is fetched, ``n`` times.
+
+    ``fetches`` is the next token, i64[B], or a list that begins with it. ``ids`` is the placeholder
+    i64[B, T] for tokens, ``position``, i64[], says where the first of them stands; the prompt is
+    fed as i64[B, T] at 0. Two plans are compiled, however many tokens there are. Raises ShapeError
+    if prompt and tokens do not fit into the caches; nothing has run by then.
+
+    >>> import gradwright as gw, numpy as np
+    >>> from gradwright.models import generate
+    >>> g = gw.Graph()
+    >>> ids = g.placeholder("ids", (1, "T"), "int64")
+    >>> at = g.placeholder("at", (), "int64")
+    >>> token = ids[:, -1] * 2 + at
+    >>> with gw.Session(g) as session:
+    ...     run = generate(session, token, [[1, 2]], 3, ids=ids, position=at, caches=[])
+    ...     [int(t[0]) for t in run], len(session.plan_cache)
+    ([4, 10, 23], 2)
+    """
+    tokens = np.asarray(prompt)
+    if tokens.ndim != 2 or not tokens.shape[1]:
+        raise ShapeError("a prompt is a row of tokens per sample", need="i64[B, T], T >= 1")
+    room = min((cache.capacity for cache in caches), default=tokens.shape[1] + n)
+    if tokens.shape[1] + n - 1 > room:
+        raise ShapeError(
+            f"{tokens.shape[1]} tokens of prompt and {n} more do not fit into {room}",
+            hint="KvCache(..., capacity=...)",
+        )
+    updates = {k: v for cache in caches for k, v in cache.updates.items()}
+    at = 0
+    for _ in range(n):
+        feeds = {ids: tokens, position: at}
+        found = session.run(fetches, feeds, updates, training=training)
+        yield found
+        at += tokens.shape[1]
+        token = found if isinstance(fetches, Tensor) else found[0]
+        tokens = np.reshape(token, (-1, 1))
