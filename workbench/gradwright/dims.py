@@ -46,6 +46,11 @@ class Dim:
         """Return a dimension that no other is equal to, for a size known only when run."""
         return Dim.symbol(re.sub(r"\W", "_", f"{hint}__{next(_fresh)}"))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a size made by :meth:`fresh` is part of it."""
+        return any(re.search(r"__\d+$", symbol) for symbol in self.symbols)
+
     @staticmethod
     def parse(text: str) -> int | Dim:
         """Read what ``str(dim)`` wrote: symbols, ints, ``+ - * //`` and parentheses."""

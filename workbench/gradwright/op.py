@@ -192,6 +192,8 @@ class Op(Frozen):
     """Whether the outputs are a tuple even where there is only one, as the parts of a split."""
     shape_only: ClassVar[tuple[int, ...]] = ()
     """Inputs of which only the spec is read; they are not kept alive, nor even computed."""
+    places: ClassVar[tuple[int, ...]] = ()
+    """Inputs that are places or counts: a number there keeps its own dtype."""
     needs_values: ClassVar[tuple[int, ...]] = ()
     """Integer inputs whose values decide the output shape."""
     value_rule: ClassVar[bool] = False

@@ -15,7 +15,7 @@ from ..errors import DTypeError, ShapeError
 from ..graph import SubGraph, Tensor
 from ..graph.expand import infer_nodes
 from ..op import Cotangent, Op, attr
-from ..spec import AnyDim, TensorSpec, differ
+from ..spec import AnyDim, Dim, TensorSpec, differ
 
 NUMBER = TensorSpec((), "int64")
 
@@ -131,6 +131,7 @@ def bare(spec: TensorSpec) -> TensorSpec:
 
 def collected(spec: TensorSpec, length: AnyDim, listed: bool) -> TensorSpec:
     """Return the spec of one result of all steps."""
-    if listed:
-        return SequenceSpec(spec.shape, spec.dtype)
+    if listed:  # a size that one step makes up may be another in the next
+        dims = [None if isinstance(d, Dim) and d.is_open else d for d in spec.shape]
+        return SequenceSpec(dims, spec.dtype)
     return TensorSpec((length, *spec.shape), spec.dtype)

@@ -45,6 +45,63 @@ def scan(
     >>> g.output({"x": [1.0, 2.0, 3.0, 4.0]}, sums)[sums.name].tolist()
     [1.0, 3.0, 6.0, 10.0]
     """
+    return _scan(fn, init, xs, length, reverse, axis, False, name)
+
+
+def map_fn(fn: Callable[[Any], Any], xs: Any, *, axis: int = 0, name: str | None = None) -> Any:
+    """Return ``fn`` of every item of ``xs`` along an axis, stacked.
+
+    yₜ = fn(xₜ); a scan without carries. An op that broadcasts does the same at once, and faster.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2, 3))
+    >>> y = gw.map_fn(lambda row: row / row.sum(), x)
+    >>> g.output({"x": [[1.0, 1.0, 2.0], [2.0, 2.0, 4.0]]}, y)[y.name].tolist()
+    [[0.25, 0.25, 0.5], [0.25, 0.25, 0.5]]
+    """
+    _, ys = scan(lambda carry, x: (None, fn(x)), None, xs, axis=axis, name=name)
+    return ys
+
+
+def map_items(fn: Callable[..., Any], *items: Any, name: str | None = None) -> Any:
+    """Return the sequence of ``fn(x, ...)`` for the items of sequences, which may differ in size.
+
+    yᵢ = fn(xᵢ, ...)
+
+    Sequences are taken item by item together; tensors ``fn`` gets whole. Raises ShapeError, when
+    run, where sequences have different numbers of items. ONNX SequenceMap.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> items = gw.sequence.construct(g.constant([1.0, 2.0]), g.constant([3.0]))
+    >>> y = gw.sequence.map(lambda x: x * x, items)
+    >>> [item.tolist() for item in g.output({}, y)[y.name]]
+    [[1.0, 4.0], [9.0]]
+    """
+    scanned = [x for x in items if isinstance(x, Tensor) and isinstance(x.spec, SequenceSpec)]
+    if not scanned:
+        raise GraphError("map takes at least one sequence", hint="gw.map_fn goes along an axis")
+
+    chosen = set(scanned)
+
+    def step(carry: Any, xs: list[Tensor]) -> Any:
+        own = iter(xs)
+        return None, fn(*(next(own) if isinstance(x, Tensor) and x in chosen else x for x in items))
+
+    return _scan(step, None, scanned, None, False, 0, True, name)[1]
+
+
+def _scan(
+    fn: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any,
+    length: AnyDim | None,
+    reverse: bool,
+    axis: int,
+    listed: bool,
+    name: str | None,
+) -> tuple[Any, Any]:
     given: list[Any] = []
     rebuild_x = flatten(xs, given)
     traced = Traced("scan", init, given)
@@ -66,33 +123,19 @@ def scan(
         for t in scanned
     ]
     body, rebuild_y = traced.trace(items, step)
+    n = len(traced.carries)
     op = Scan(
         body=body.closed(list(body.graph.captures)),
-        n_carry=len(traced.carries),
+        n_carry=n,
         n_xs=len(scanned),
         reverse=reverse,
         length=length,
+        listed=(True,) * (len(body.outputs) - n) if listed else (),
     )
     outs = traced.add(op, [*traced.carries, *scanned], body, name)
-    n, q = len(traced.carries), op.n_public
-    ys = [_from_front(y, axis) for y in outs[n:q]]
+    ys = outs[n : op.n_public]
+    ys = ys if listed else [_from_front(y, axis) for y in ys]
     return traced.rebuild(iter(outs[:n])), rebuild_y(iter(ys))
-
-
-def map_fn(fn: Callable[[Any], Any], xs: Any, *, axis: int = 0, name: str | None = None) -> Any:
-    """Return ``fn`` of every item of ``xs`` along an axis, stacked.
-
-    yₜ = fn(xₜ); a scan without carries. An op that broadcasts does the same at once, and faster.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x = g.placeholder("x", (2, 3))
-    >>> y = gw.map_fn(lambda row: row / row.sum(), x)
-    >>> g.output({"x": [[1.0, 1.0, 2.0], [2.0, 2.0, 4.0]]}, y)[y.name].tolist()
-    [[0.25, 0.25, 0.5], [0.25, 0.25, 0.5]]
-    """
-    _, ys = scan(lambda carry, x: (None, fn(x)), None, xs, axis=axis, name=name)
-    return ys
 
 
 def _to_front(t: Tensor, axis: int) -> Tensor:

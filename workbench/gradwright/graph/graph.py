@@ -305,7 +305,8 @@ class Graph(NodeTable):
                     )
                 out.append(None)
             else:
-                out.append(self._literal_for(x, inputs))
+                alone = i in op.places or i in op.needs_values
+                out.append(self._literal_for(x, () if alone else inputs))
         return tuple(out)
 
     def _literal_for(self, value: Any, others: Sequence[Any]) -> Tensor:

@@ -103,23 +103,25 @@ class SpecReader:
     def _container(self, outer: str, inside: str, where: str) -> TensorSpec:
         if outer == "seq" and "[" not in inside:
             return SequenceSpec(None, dtype(inside))
-        if outer == "seq":
-            kind, shape = self._parse(inside, where, inside_sequence=True)
-            return SequenceSpec(shape, kind)
-        if outer == "opt" and not inside.startswith("opt("):
+        if outer == "opt" and inside.startswith("seq("):
             return OptionalSpec(self.read(inside, where))
-        raise ArchiveError(f"{outer[:60]}(...) is not a spec", where=where)
+        if outer not in ("seq", "opt"):
+            raise ArchiveError(f"{outer[:60]}(...) is not a spec", where=where)
+        kind, shape = self._parse(inside, where, open_sizes=True)
+        return (
+            SequenceSpec(shape, kind) if outer == "seq" else OptionalSpec(TensorSpec(shape, kind))
+        )
 
     @staticmethod
     def _parse(
-        text: str, where: str, *, inside_sequence: bool = False
+        text: str, where: str, *, open_sizes: bool = False
     ) -> tuple[np.dtype[Any], tuple[AnyDim, ...]]:
         name, bracket, rest = text.partition("[")
         if not bracket or not rest.endswith("]"):
             raise ArchiveError(f"{text[:60]!r} is not a spec", where=where, need="'float32[B, 64]'")
         try:
             sizes = rest[:-1].split(", ") if rest != "]" else ()
-            known = {"?": ANY} if inside_sequence else {}
+            known = {"?": ANY} if open_sizes else {}
             shape = tuple(known.get(size) or Dim.parse(size) for size in sizes)
             kind = dtype(name)
         except GraphError as error:

@@ -80,6 +80,7 @@ class Gather(Op):
 
     namespace = "base"
     by_reference = "s"
+    places = (1,)
     value_rule = True
     axis: int = attr(0, doc="Axis of x to take from.")
     onnx = OnnxRule("Gather", since=13)

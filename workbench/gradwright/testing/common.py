@@ -132,8 +132,9 @@ def same(a: Array | None, b: Array | None) -> bool:
 
 def close(a: Any, b: Any, tolerance: float) -> bool:
     """Compare relative to each element and to the largest one."""
-    if isinstance(a, list) or a is None:  # what a session makes of a container
-        b = to_python(b)
+    if isinstance(b, np.ndarray) and b.dtype == BOXED and getattr(a, "dtype", None) != BOXED:
+        b = to_python(b)  # as a session does
+    if isinstance(a, list) or isinstance(b, list) or a is None or b is None:
         if not isinstance(b, list) or not isinstance(a, list):
             return a is b
         return len(a) == len(b) and all(close(p, q, tolerance) for p, q in zip(a, b, strict=True))

@@ -1,1 +1,5 @@
-"""Lists of tensors."""
+"""Sequences and optionals: values that hold tensors."""
+
+from . import cutting, lists, optionals
+
+__all__ = ["cutting", "lists", "optionals"]
