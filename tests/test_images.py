@@ -1,0 +1,205 @@
+"""Images and windows: what no other library has, or tells otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.errors import ShapeError
+
+CNN, IMAGE = gw.cnn, gw.image
+
+
+def run(function: Any, *arrays: Any, **attrs: Any) -> Any:
+    g = gw.Graph()
+    y = function(*(g.constant(np.asarray(a)) for a in arrays), **attrs)
+    found = list(g.output({}, *(y if isinstance(y, tuple) else (y,))).values())
+    return found if isinstance(y, tuple) else found[0]
+
+
+def slope(function: Any, x: Any, **attrs: Any) -> Any:
+    g = gw.Graph()
+    v = g.constant(np.asarray(x))
+    (dx,) = gw.gradients(function(v, **attrs).sum(), [v])
+    return g.output({}, dx)[dx.name]
+
+
+# -- random crops ------------------------------------------------------------------------------
+
+
+def test_random_crops_are_parts_and_reach_all_places() -> None:
+    x = np.arange(20.0).reshape(4, 5)
+    g = gw.Graph()
+    y = IMAGE.random_crop(g.constant(x), (3, 2))
+    seen = {(r, c): 0 for r in range(2) for c in range(4)}
+    with gw.Session(g, seed=5) as session:
+        for step in range(400):
+            part = session.run(y, step=step)
+            row, column = divmod(int(part[0, 0]), 5)
+            np.testing.assert_array_equal(part, x[row : row + 3, column : column + 2])
+            seen[row, column] += 1
+    expected, deviation = 400 / 8, (400 / 8 * 7 / 8) ** 0.5
+    assert all(abs(n - expected) < 5 * deviation for n in seen.values())
+
+
+def test_random_crops_of_one_step_and_their_gradient_agree() -> None:
+    g = gw.Graph()
+    x = g.variable("x", (6,), init=2.0)
+    y = IMAGE.random_crop(x, (2,))
+    (dx,) = gw.gradients((y * y).sum(), [x])
+    other = IMAGE.random_crop(g.constant(np.arange(600)), (2,))
+    first = IMAGE.random_crop(g.constant(np.arange(600)), (2,))
+    with gw.Session(g, seed=1) as session:
+        assert sorted(session.run(dx, step=3).tolist()) == [0, 0, 0, 0, 4, 4]
+        assert session.run(other, step=3).tolist() != session.run(first, step=3).tolist()
+
+
+# -- windows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 4])
+@pytest.mark.parametrize("after", [0, 1])
+def test_ceil_mode_has_no_window_that_starts_behind_the_image(
+    n: int, kernel: int, stride: int, after: int
+) -> None:
+    before = int(kernel > 1)
+    if kernel > n + before + after or after >= kernel:
+        return
+    attrs = {"stride": stride, "padding": ((before, after),), "ceil_mode": True}
+    found = run(CNN.avg_pool1d, np.ones((1, 1, n)), kernel_size=kernel, **attrs)[0, 0]
+    starts = list(range(-before, n, stride))
+    full = [s for s in starts if s + kernel <= n + after]
+    rest = full[-1] + kernel < n + after  # then one more window, if it starts in the image
+    reach = starts[: len(full) + rest]
+    wanted = [
+        sum(0 <= i < n for i in range(s, s + kernel))
+        / sum(i < n + after for i in range(s, s + kernel))
+        for s in reach
+    ]
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_a_window_of_padding_only_is_refused_once_sizes_are_known() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", (1, 1, "L"))
+    y = CNN.max_pool1d(x, 2, stride=1, dilation=3, padding=2)
+    assert g.output({"x": np.zeros((1, 1, 4), np.float32)}, y)[y.name].shape == (1, 1, 5)
+    with pytest.raises(ShapeError, match="padding only"):
+        g.output({"x": np.zeros((1, 1, 1), np.float32)}, y)
+
+
+def test_pooling_of_integers() -> None:
+    x = np.array([[[-5, -7, -128, -128]]], np.int8)
+    assert run(CNN.max_pool1d, x, kernel_size=2, padding=1).tolist() == [[[-5, -7, -128]]]
+
+
+def test_nan_is_the_largest_and_gets_the_gradient() -> None:
+    x = np.array([[[1.0, np.nan, 3.0]]])
+    assert slope(CNN.max_pool1d, x, kernel_size=3).tolist() == [[[0, 1, 0]]]
+
+
+def test_unpooling_undoes_pooling_with_overlaps() -> None:
+    x = np.array([[[1.0, 9.0, 3.0, 4.0]]])
+    y, at = run(CNN.max_pool_with_argmax, x, kernel_size=2, stride=1)
+    back = run(CNN.max_unpool, y, at, kernel_size=2, stride=1)
+    assert back.tolist() == [[[0, 9, 0, 4]]]
+
+
+def test_transposed_convolution_of_a_stated_size() -> None:
+    """The size need not be one that the stride gives; it is a linear map and its transpose."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 2, 3)), rng.standard_normal((2, 1, 4))
+    for size in (8, 9, 10, 11):
+        y = run(CNN.conv_transpose1d, x, w, stride=3, output_shape=(size,))
+        full = run(CNN.conv_transpose1d, x, w, stride=3)
+        total = 10 - size
+        before = total - total // 2
+        padded = np.pad(full, ((0, 0), (0, 0), (3, 3)))[:, :, 3 + before :][:, :, :size]
+        np.testing.assert_allclose(y, padded)
+
+
+def test_norms_of_windows_of_zeros_have_no_slope() -> None:
+    assert slope(CNN.lp_pool1d, np.zeros((1, 1, 4)), kernel_size=2).tolist() == [[[0, 0, 0, 0]]]
+
+
+# -- resizing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic", "lanczos3", "mitchell", "gaussian", "area"])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_constants_stay_constant(mode: str, antialias: bool) -> None:
+    x = np.full((1, 1, 7, 90), 3.0)
+    y = run(IMAGE.resize, x, sizes=(90, 7), mode=mode, antialias=antialias)
+    np.testing.assert_allclose(y, 3.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(200, 33), (31, 150)])
+def test_the_gradient_of_resizing_is_its_transpose(sizes: Any) -> None:
+    """Sizes that need several blocks of rows."""
+    rng = np.random.default_rng(3)
+    x, h = rng.standard_normal((2, 1, 70, 91))
+    g = gw.Graph()
+    v = g.constant(x[None])
+    y = IMAGE.resize(v, sizes=sizes, mode="cubic", antialias=True)
+    seed = rng.standard_normal((1, 1, *sizes))
+    (dx,) = gw.gradients([y], [v], [g.constant(seed)])
+    found = g.output({}, dx)[dx.name]
+    moved = run(IMAGE.resize, h[None], sizes=sizes, mode="cubic", antialias=True)
+    np.testing.assert_allclose((found * h).sum(), (seed * moved).sum(), rtol=1e-12)
+
+
+def test_resizing_of_symbolic_images() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", ("N", 3, "H", "W"))
+    whole = IMAGE.resize(x, scales=(2.0, 3.0))
+    assert gw.spec.substitute(whole.shape, {"N": 1, "H": 4, "W": 5}) == (1, 3, 8, 15)
+    part = IMAGE.resize(x, scales=(1.5, 0.5))
+    fed = np.zeros((2, 3, 5, 7), np.float32)
+    assert g.output({"x": fed}, part)[part.name].shape == (2, 3, 7, 3)
+
+
+@pytest.mark.parametrize(("policy", "wanted"), [("not_larger", (4, 6)), ("not_smaller", (6, 9))])
+def test_aspect_ratio(policy: str, wanted: tuple[int, int]) -> None:
+    x = np.zeros((1, 1, 2, 3))
+    y = run(IMAGE.resize, x, sizes=(4, 9), keep_aspect_ratio_policy=policy)
+    assert y.shape[2:] == wanted
+
+
+# -- regions and colours -----------------------------------------------------------------------
+
+
+def test_roi_align_takes_the_largest_weighted_element() -> None:
+    x = np.arange(16.0).reshape(1, 1, 4, 4)
+    roi = np.array([[0.5, 0.5, 2.5, 2.5]])
+    attrs = {"size": (1, 1), "sampling_ratio": 1, "mode": "max"}
+    # The one point is (1, 1): all its weight is on the element 5.
+    assert run(IMAGE.roi_align, x, roi, np.array([0]), **attrs).item() == 5.0
+
+
+def test_roi_align_gives_regions_no_gradient() -> None:
+    g = gw.Graph()
+    x, rois = g.constant(np.ones((1, 1, 4, 4))), g.constant(np.array([[0.0, 0.0, 2.0, 2.0]]))
+    y = IMAGE.roi_align(x, rois, g.constant([0]), (2, 2))
+    (d,) = gw.gradients(y.sum(), [rois], unreachable="zero")
+    assert not g.output({}, d)[d.name].any()
+
+
+@pytest.mark.parametrize(
+    "there, back", [("rgb_to_hsv", "hsv_to_rgb"), ("rgb_to_yiq", "yiq_to_rgb")]
+)
+def test_colours_come_back(there: str, back: str) -> None:
+    x = np.random.default_rng(1).uniform(0, 1, (5, 3, 4, 4))
+    y = run(getattr(IMAGE, back), run(getattr(IMAGE, there), x))
+    np.testing.assert_allclose(y, x, atol=1e-12)
+
+
+def test_grey_has_no_hue_and_a_finite_gradient() -> None:
+    x = np.repeat([[0.0, 0.5, 1.0]], 3, 0).reshape(3, 1, 3)
+    assert run(IMAGE.rgb_to_hsv, x)[:2].tolist() == [[[0, 0, 0]], [[0, 0, 0]]]
+    assert np.isfinite(slope(IMAGE.rgb_to_hsv, x)).all()
+    assert np.isfinite(slope(IMAGE.adjust_saturation, x, factor=2.0)).all()
