@@ -206,7 +206,7 @@ def test_a_cache_that_is_too_small_is_told_before_anything_runs() -> None:
 
 
 def test_quantised_caches_stay_near() -> None:
-    """8 bits: within half a step; TurboQuant: the least error that so many bits allow (Max 1960)."""
+    """8 bits: within half a step; TurboQuant: the least error that few bits allow (Max 1960)."""
     rng = np.random.default_rng(7)
     q, k, v = heads(rng, 2, 2, 16, 64, 64)
     turn = np.linalg.qr(rng.standard_normal((64, 64)))[0].astype("f4")
