@@ -11,13 +11,12 @@ import numpy as np
 
 import gradwright as gw
 from gradwright.ops import namespace
-from gradwright.ops.stubs import NAMESPACES as PUBLIC
+from gradwright.ops.stubs import NAMESPACES
 
 Array = np.ndarray[Any, Any]
 Case = tuple[Any, ...]
 """Arrays, and at the end perhaps a dict of attributes."""
 
-NAMESPACES = (*PUBLIC, "optim")
 TOLERANCE = {"f8": 1e-10, "c16": 1e-10, "f4": 1e-5, "c8": 1e-5}
 RNG = np.random.default_rng(0)
 

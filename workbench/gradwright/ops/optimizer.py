@@ -36,7 +36,7 @@ def _to(dtype: Any, x: Any) -> Any:
 class _Update(Op):
     """An update: the first input is the parameter, then its gradient, then ``n_state`` states."""
 
-    namespace = "optim"
+    namespace = "training"
     n_state: ClassVar[int] = 0
     accepts: ClassVar[str] = "fc"
 
@@ -243,7 +243,7 @@ class GlobalNorm(Op):
     y = √(Σₖ Σᵢ |xₖᵢ|²)
     """
 
-    namespace = "optim"
+    namespace = "training"
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
         if not xs or any(kind(x.dtype) not in "fc" for x in xs):
@@ -292,7 +292,7 @@ class ClipByGlobalNorm(Op):
     arXiv:1211.5063).
     """
 
-    namespace = "optim"
+    namespace = "training"
 
     def infer(self, clip_norm: TensorSpec, *xs: TensorSpec) -> Any:
         if clip_norm.rank:
@@ -324,7 +324,7 @@ class AllFinite(Op):
     y = ∧ₖ ∧ᵢ |xₖᵢ| < ∞ : bool[]
     """
 
-    namespace = "optim"
+    namespace = "training"
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
         return TensorSpec((), "bool")

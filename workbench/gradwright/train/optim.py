@@ -14,8 +14,8 @@ from .schedules import Schedule
 
 
 def __getattr__(name: str) -> Any:
-    """Return an op of this namespace as a function: adam_update, clip_by_global_norm ..."""
-    return member(__name__, name, "optim")
+    """Return what an optimizer does as a function: adam_update, clip_by_global_norm ..."""
+    return member(__name__, name, "training")
 
 
 @dataclass

@@ -1,0 +1,239 @@
+"""Updates with two moments, as Adam has them: adamax, amsgrad, nadam, adabelief, radam, lamb.
+
+``step`` is t, the number of this update counted from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...op import Sample
+from ...ops.choice import Maximum, Where
+from ...ops.elementwise import Abs, Sqrt
+from ...ops.optimizer import _to, _Update
+from ...ops.statistics import Norm
+from .scaled import prepared, times
+
+
+class _Moments(_Update):
+    """An update of Adam's kind: the scalars are step, learning rate, betas, ε and decay."""
+
+    accepts = "f"
+    n_state = 2
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return np.int64(3), 0.1, 0.9, 0.99, 1e-8, 0.01
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for shape, differentiate in (((2,), None), ((0, 2), (0, 1))):
+            tensors = [rng.standard_normal(shape) for _ in range(2)]
+            states = [rng.uniform(0.5, 1.5, shape) for _ in range(cls.n_state)]
+            inputs = (*tensors, *states, *map(np.asarray, cls.scalars()))
+            yield Sample(inputs, differentiate=differentiate)
+
+
+class AdamaxUpdate(_Moments):
+    """Adam with the largest gradient in place of the mean square (Kingma and Ba 2015, §7.1).
+
+    m ← β₁·m + (1 − β₁)·g        u ← max(β₂·u, |g| + ε)
+    p ← p − lr/(1 − β₁ᵗ)·m/u, with λ·p added to g
+    """
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        u: Any,
+        step: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, m1, u1, t, lr, b1, b2, eps, decay = prepared(
+            (param, grad, m, u), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
+        )
+        g = g + times(decay, p)
+        m1 = times(b1, m1) + times(1 - b1, g)
+        u1 = Maximum()(times(b2, u1), Abs()(g) + _to(p.dtype, eps))
+        return self.cast([p - times(lr / (1 - b1**t), m1 / u1), m1, u1], [param, m, u])
+
+
+class AmsgradUpdate(_Moments):
+    """Adam whose steps never grow again (Reddi, Kale and Kumar 2018).
+
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        h ← max(h, v)
+    p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√h/√(1 − β₂ᵗ) + ε)
+    """
+
+    n_state = 3
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        v: Any,
+        h: Any,
+        step: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, m1, v1, h1, t, lr, b1, b2, eps, decay = prepared(
+            (param, grad, m, v, h), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
+        )
+        m1 = times(b1, m1) + times(1 - b1, g)
+        v1 = times(b2, v1) + times(1 - b2, g * g)
+        h1 = Maximum()(h1, v1)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(h1)) + _to(p.dtype, eps)
+        p = times(1 - lr * decay, p) - times(lr / (1 - b1**t), m1 / scale)
+        return self.cast([p, m1, v1, h1], [param, m, v, h])
+
+
+class NadamUpdate(_Moments):
+    """Adam with Nesterov's momentum (Dozat 2016), β₁ constant.
+
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
+    n = β₁·m/(1 − β₁ᵗ⁺¹) + (1 − β₁)·g/(1 − β₁ᵗ)
+    p ← p·(1 − lr·λ) − lr·n/(√(v/(1 − β₂ᵗ)) + ε)
+    """
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        v: Any,
+        step: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, m1, v1, t, lr, b1, b2, eps, decay = prepared(
+            (param, grad, m, v), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
+        )
+        m1 = times(b1, m1) + times(1 - b1, g)
+        v1 = times(b2, v1) + times(1 - b2, g * g)
+        ahead = times(b1 / (1 - b1 ** (t + 1)), m1) + times((1 - b1) / (1 - b1**t), g)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v1)) + _to(p.dtype, eps)
+        p = times(1 - lr * decay, p) - times(lr, ahead / scale)
+        return self.cast([p, m1, v1], [param, m, v])
+
+
+class AdabeliefUpdate(_Moments):
+    """Adam with the variance of gradients in place of their square (Zhuang et al. 2020).
+
+    m ← β₁·m + (1 − β₁)·g        s ← β₂·s + (1 − β₂)·(g − m)² + ε
+    p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(s/(1 − β₂ᵗ)) + ε)
+    """
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        s: Any,
+        step: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, m1, s1, t, lr, b1, b2, eps, decay = prepared(
+            (param, grad, m, s), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
+        )
+        small = _to(p.dtype, eps)
+        m1 = times(b1, m1) + times(1 - b1, g)
+        s1 = times(b2, s1) + times(1 - b2, (g - m1) * (g - m1)) + small
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(s1)) + small
+        p = times(1 - lr * decay, p) - times(lr / (1 - b1**t), m1 / scale)
+        return self.cast([p, m1, s1], [param, m, s])
+
+
+class RadamUpdate(_Moments):
+    """Adam that waits for its variance to be known (Liu et al. 2020, arXiv:1908.03265).
+
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
+    p ← p − lr·m/(1 − β₁ᵗ)·r·√(1 − β₂ᵗ)/(√v + ε) for ρ > 5, else p − lr·m/(1 − β₁ᵗ),
+    ρ = c − 2t·β₂ᵗ/(1 − β₂ᵗ), c = 2/(1 − β₂) − 1, r² = (ρ−4)(ρ−2)c/((c−4)(c−2)ρ);
+    λ·p is added to g
+    """
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        v: Any,
+        step: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, m1, v1, t, lr, b1, b2, eps, decay = prepared(
+            (param, grad, m, v), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
+        )
+        g = g + times(decay, p)
+        m1 = times(b1, m1) + times(1 - b1, g)
+        v1 = times(b2, v1) + times(1 - b2, g * g)
+        c, faded = 2 / (1 - b2) - 1, 1 - b2**t
+        rho = c - t * 2 * (b2**t) / faded
+        known = rho > 5
+        safe = Where()(known, rho, 6.0)
+        square = (safe - 4) * (safe - 2) * c / ((c - 4) * (c - 2) * safe)
+        rectified = times(Sqrt()(square) * Sqrt()(faded), 1 / (Sqrt()(v1) + _to(p.dtype, eps)))
+        move = times(lr / (1 - b1**t), m1)
+        return self.cast([p - move * Where()(known, rectified, 1.0), m1, v1], [param, m, v])
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return np.int64(9), 0.1, 0.9, 0.99, 1e-8, 0.01
+
+
+class LambUpdate(_Moments):
+    """Adam whose step has the parameter's length, for large batches (You et al. 2020).
+
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
+    r = m/(1 − β₁ᵗ)/(√(v/(1 − β₂ᵗ)) + ε) + λ·p
+    p ← p − lr·‖p‖/‖r‖·r, or p − lr·r where either length is 0
+    """
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        v: Any,
+        step: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, m1, v1, t, lr, b1, b2, eps, decay = prepared(
+            (param, grad, m, v), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
+        )
+        m1 = times(b1, m1) + times(1 - b1, g)
+        v1 = times(b2, v1) + times(1 - b2, g * g)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v1)) + _to(p.dtype, eps)
+        r = times(1 / (1 - b1**t), m1 / scale) + times(decay, p)
+        of_p, of_r = Norm()(p), Norm()(r)
+        known = (of_p > 0) & (of_r > 0)
+        trust = Where()(known, of_p / Where()(known, of_r, 1.0), 1.0)
+        return self.cast([p - times(lr, r * trust), m1, v1], [param, m, v])

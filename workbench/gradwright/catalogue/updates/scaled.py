@@ -1,0 +1,178 @@
+"""Updates that scale each element by the gradients it has had: adagrad, adadelta, rmsprop, lion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ops.comparison import Sign
+from ...ops.elementwise import Sqrt
+from ...ops.optimizer import _F64, _to, _Update, _work
+
+
+def prepared(tensors: tuple[Any, ...], scalars: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return tensors in the dtype that an update computes in, and scalars in float64."""
+    work = _work(*tensors)
+    return (*(_to(work, x) for x in tensors), *(_to(_F64, x) for x in scalars))
+
+
+def times(scalar: Any, x: Any) -> Any:
+    """Return a product in the tensor's dtype, whatever the scalar's."""
+    return _to(x.dtype, scalar) * x
+
+
+class NesterovUpdate(_Update):
+    """Gradient descent with Nesterov's momentum, its learning rate in the velocity.
+
+    v ← μ·v − lr·(g + λ·p)        p ← p + μ·v − lr·(g + λ·p)
+
+    As in Sutskever et al. 2013; ``momentum_update(nesterov=True)`` is torch's form, whose velocity
+    has no learning rate in it. They agree while that does not change.
+    """
+
+    n_state = 1
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        velocity: Any,
+        learning_rate: Any,
+        momentum: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, v, lr, mu, decay = prepared(
+            (param, grad, velocity), (learning_rate, momentum, weight_decay)
+        )
+        move = times(lr, g + times(decay, p))
+        v = times(mu, v) - move
+        return self.cast([p + times(mu, v) - move, v], [param, velocity])
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return 0.1, 0.9, 0.01
+
+
+class AdagradUpdate(_Update):
+    """Adagrad (Duchi, Hazan and Singer 2011).
+
+    h ← h + g²        p ← p − lr·g/(√h + ε), with λ·p added to g
+    """
+
+    n_state = 1
+    accepts = "f"
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        h: Any,
+        learning_rate: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, s, lr, eps, decay = prepared((param, grad, h), (learning_rate, epsilon, weight_decay))
+        g = g + times(decay, p)
+        s = s + g * g
+        return self.cast([p - times(lr, g / (Sqrt()(s) + _to(p.dtype, eps))), s], [param, h])
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return 0.1, 1e-6, 0.01
+
+
+class AdadeltaUpdate(_Update):
+    """Adadelta, whose step has the parameter's unit (Zeiler 2012, arXiv:1212.5701).
+
+    s ← ρ·s + (1 − ρ)·g²        u = √(d + ε)/√(s + ε)·g
+    d ← ρ·d + (1 − ρ)·u²        p ← p − lr·u, with λ·p added to g
+    """
+
+    n_state = 2
+    accepts = "f"
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        s: Any,
+        d: Any,
+        learning_rate: Any,
+        rho: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, s1, d1, lr, keep, eps, decay = prepared(
+            (param, grad, s, d), (learning_rate, rho, epsilon, weight_decay)
+        )
+        small = _to(p.dtype, eps)
+        g = g + times(decay, p)
+        s1 = times(keep, s1) + times(1 - keep, g * g)
+        u = Sqrt()(d1 + small) / Sqrt()(s1 + small) * g
+        d1 = times(keep, d1) + times(1 - keep, u * u)
+        return self.cast([p - times(lr, u), s1, d1], [param, s, d])
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return 1.0, 0.95, 1e-6, 0.01
+
+
+class RmspropUpdate(_Update):
+    """Gradient over the root of its mean square (Tieleman and Hinton 2012).
+
+    v ← ρ·v + (1 − ρ)·g²        p ← p − lr·g/(√v + ε), with λ·p added to g
+    """
+
+    n_state = 1
+    accepts = "f"
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        v: Any,
+        learning_rate: Any,
+        rho: Any,
+        epsilon: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, v1, lr, keep, eps, decay = prepared(
+            (param, grad, v), (learning_rate, rho, epsilon, weight_decay)
+        )
+        g = g + times(decay, p)
+        v1 = times(keep, v1) + times(1 - keep, g * g)
+        return self.cast([p - times(lr, g / (Sqrt()(v1) + _to(p.dtype, eps))), v1], [param, v])
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return 0.1, 0.95, 1e-8, 0.01
+
+
+class LionUpdate(_Update):
+    """Sign of a momentum, with decoupled decay (Chen et al. 2023, arXiv:2302.06675).
+
+    p ← p·(1 − lr·λ) − lr·sign(β₁·m + (1 − β₁)·g)        m ← β₂·m + (1 − β₂)·g
+    """
+
+    n_state = 1
+    accepts = "f"
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, m1, lr, b1, b2, decay = prepared(
+            (param, grad, m), (learning_rate, beta1, beta2, weight_decay)
+        )
+        way = Sign()(times(b1, m1) + times(1 - b1, g))
+        m1 = times(b2, m1) + times(1 - b2, g)
+        return self.cast([times(1 - lr * decay, p) - times(lr, way), m1], [param, m])
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return 0.1, 0.9, 0.99, 0.01
