@@ -38,7 +38,7 @@ ORDER = [
     "listeners",
     *("ops", "init", "math", "linalg", "bitwise", "random", "nn", "cnn", "rnn", "loss"),
     *("image", "audio", "signal", "training", "quant", "strings"),
-    *("gradient", "control", "sequence", "catalogue"),
+    *("define", "gradient", "control", "sequence", "catalogue"),
     *("rewrite", "lowering", "device", "plan", "session", "tracing"),
     *("debug", "io", "data", "train", "peft", "align", "models"),
     "testing",

@@ -19,11 +19,13 @@ from . import (
     sequence,
     signal,
     strings,
+    testing,
     training,
 )
 from .containers import OptionalSpec, SequenceSpec
 from .control import cond, function, loop, map_fn, scan, while_loop
 from .debug import Stepper, gradient_check
+from .define import define_op
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
 from .io import inspect, load, load_state, onnx, save
@@ -91,6 +93,7 @@ __all__ = [
     "clone",
     "cnn",
     "cond",
+    "define_op",
     "function",
     "gradient_check",
     "gradients",
@@ -120,6 +123,7 @@ __all__ = [
     "sequence",
     "signal",
     "strings",
+    "testing",
     "training",
     "while_loop",
 ]

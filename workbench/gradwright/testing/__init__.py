@@ -67,15 +67,18 @@ SAMPLE_CHECKS: Mapping[str, Callable[[type[Op], Sample], None]] = {
 }
 
 
-def check_op(op: Op | type[Op], *, skip: Collection[str] = ()) -> None:
+def check_op(op: Op | type[Op] | Any, *, skip: Collection[str] = ()) -> None:
     """Check an op on its own samples: inference, gradients, devices, errors, documentation.
 
-    Given an op rather than its class, only samples with its attributes are used. ``skip`` leaves
+    ``op`` is an op's class, what ``gw.define_op`` returned, or one op: then only samples with its
+    attributes are used. ``skip`` leaves
     out checks by name, such as ``complex`` for an op that will only ever see real numbers; the
     names are those of ``CLASS_CHECKS`` and ``SAMPLE_CHECKS``.
 
     Raises OpCheckError with all that is wrong, one finding a line.
     """
+    if not isinstance(op, (type, Op)):  # what gw.define_op returned
+        op = op.op
     cls = op if isinstance(op, type) else type(op)
     unknown = sorted(set(skip) - {*CLASS_CHECKS, *SAMPLE_CHECKS})
     if unknown:
