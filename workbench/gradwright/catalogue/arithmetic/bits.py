@@ -143,7 +143,7 @@ class LeftShift(_Shift):
     12
     """
 
-    onnx = OnnxRule("BitShift", since=11)
+    onnx = OnnxRule("BitShift", since=11, fixed={"direction": "LEFT"})
 
     def forward(self, x: Any, n: Any) -> Any:
         width = 8 * x.dtype.itemsize
@@ -163,7 +163,7 @@ class RightShift(_Shift):
     [3, -3]
     """
 
-    onnx = OnnxRule("BitShift", since=11)
+    onnx = OnnxRule("BitShift", since=11, fixed={"direction": "RIGHT"})
 
     def forward(self, x: Any, n: Any) -> Any:
         width = 8 * x.dtype.itemsize
@@ -181,7 +181,7 @@ class _Rotation(_Shift):
         width = 8 * x.dtype.itemsize
         unsigned = np.dtype(f"uint{width}")
         bits, up = x.astype(unsigned), n % width
-        up = (up if self.left else -up % width).astype(unsigned)
+        up = (up if self.left else (width - up) % width).astype(unsigned)
         down = ((width - up) % width).astype(unsigned)
         return np.asarray((bits << up) | (bits >> down)).astype(x.dtype)
 

@@ -49,10 +49,12 @@ def import_model(source: Any, trainable: bool = False) -> Graph:
     scope = Scope(model, graph, trainable=trainable)
     with graph:
         scope.enter(proto.graph)
+        outputs = {info.name for info in proto.graph.output}
+        scope.reserved = set(map(clean_name, outputs - {i.name for i in proto.graph.input}))
         for info in proto.graph.input:
             if info.name not in scope.values:
                 scope.values[info.name] = _placeholder(scope, info)
-        scope.build(proto.graph.node, {info.name for info in proto.graph.output})
+        scope.build(proto.graph.node, outputs)
         for info in proto.graph.output:
             scope.name_output(info.name)
     return graph
@@ -85,6 +87,8 @@ class Scope:
         self.model, self.graph, self.parent, self.trainable = model, graph, parent, trainable
         self.versions = model.opsets if versions is None else versions
         self.attributes = {} if attributes is None else attributes
+        self.reserved: set[str] = set()
+        """Names of the model's outputs, which no other node takes."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.values: dict[str, Value] = {}
         if self.depth > MAX_DEPTH:
@@ -134,9 +138,12 @@ class Scope:
 
     def free_name(self, name: str) -> str:
         """Return a clean name that nothing in the scope has that is being built."""
-        graph = self.graph
+        graph, base = self.graph, clean_name(name) or "value"
         inside = len(graph._full_name("x")) - 1
-        return graph._free_name(clean_name(name) or "value")[inside:]
+        free = graph._free_name(base)[inside:]
+        while free in self.reserved:
+            free = graph._free_name(base)[inside:]
+        return free
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -162,7 +169,7 @@ class Scope:
         if proto.op_type == "Constant" and not domain:
             self.define(proto.output[0], _constant(attributes))
             return
-        name = proto.output[0] if proto.output and proto.output[0] in outputs else proto.name
+        name = proto.name
         node = OnnxNode(
             proto.op_type,
             self.versions.get(domain, 0),
@@ -254,7 +261,8 @@ class Scope:
             return
         if wanted in self.graph:
             wanted = self.free_name(name)
-        if tensor.index == 0 and not tensor.node.named:
+        node = tensor.node
+        if node.kind == "array" and tensor.index == 0 and node.name not in self.reserved:
             self.graph.rename(tensor, wanted)
         else:
             Identity()(tensor, name=wanted)

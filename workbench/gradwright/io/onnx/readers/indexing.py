@@ -55,3 +55,12 @@ def scatter_nd(node: OnnxNode, x: Any, indices: Any, updates: Any) -> Any:
     if reduction not in names:
         raise UnsupportedOpError(f"ScatterND with reduction {reduction!r}")
     return op(names[reduction])(x, indices, updates)
+
+
+@reads("Unique", since=11)
+def unique(node: OnnxNode, x: Any) -> Any:
+    attrs = {"sorted": node.flag("sorted", True), "axis": node.get("axis")}
+    values, first, inverse, counts = op("unique", **attrs)(x)
+    if inverse.rank != 1:
+        inverse = op("reshape", shape=(-1,))(inverse)
+    return values, first, inverse, counts

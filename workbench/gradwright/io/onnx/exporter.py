@@ -1,0 +1,181 @@
+"""Writing a graph as an ONNX model: by writer, by rule, or as what an op expands to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ...containers import ContainerSpec
+from ...errors import GraphError, UnsupportedOpError
+from ...graph import Constant, Graph, Node, Source, SubGraph, Tensor, Variable, ancestors
+from ...graph.expand import expansion
+from ...op import Op
+from ...spec import TensorSpec
+from .by_rule import write_by_rule
+from .output import Call, CannotExport, Output
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Write = Callable[[Call], Any]
+WriteT = TypeVar("WriteT", bound=Write)
+WRITERS: dict[str, Write] = {}
+"""Op -> what writes it; returns the name of the output, or a list of names."""
+
+
+def writes(*ops: str) -> Callable[[WriteT], WriteT]:
+    """Enter a function of a :class:`Call` as what writes some ops."""
+
+    def enter(write: WriteT) -> WriteT:
+        WRITERS.update(dict.fromkeys(ops, write))
+        return write
+
+    return enter
+
+
+def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> ModelProto:
+    """Return the model that computes some tensors of a graph."""
+    from onnx import helper
+
+    from . import writers  # noqa: F401  # enters them
+
+    if not 18 <= opset <= 25:
+        raise GraphError(f"opset {opset} is not written", need="18 to 25")
+    graph.settle()
+    chosen = _chosen(graph, outputs)
+    nodes = ancestors(chosen)
+    if any(isinstance(t.spec, ContainerSpec) for n in nodes for t in n.outputs):
+        raise UnsupportedOpError("graphs with sequences or optionals are not written as ONNX")
+    out = Output(opset)
+    inputs = [n for n in nodes if n.kind == "placeholder"]
+    names: dict[Tensor, str] = {}
+    for t in [*(n.outputs[0] for n in inputs), *chosen]:
+        names.setdefault(t, out.fresh(t.name))
+    wanted = {t: name for t, name in names.items() if t.node.kind == "array"}
+    known = {t: name for t, name in names.items() if t not in wanted}
+    for t, name in known.items():
+        out.see(name, t.spec)
+    write_nodes(out, nodes, known)
+    if out.missing:
+        raise UnsupportedOpError(
+            "the graph uses ops that ONNX cannot express",
+            facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
+        )
+    results = [(name_output(out, known[t], wanted.get(t, t.name)), t.spec) for t in chosen]
+    made = out.graph(graph.name, [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs], results)
+    imports = [helper.make_opsetid("", opset)]
+    imports += [helper.make_opsetid(d, DOMAINS[d]) for d in sorted(out.domains) if d in DOMAINS]
+    return helper.make_model(
+        made, opset_imports=imports, producer_name="gradwright",
+        ir_version=helper.find_min_ir_version_for(imports),
+    )  # fmt: skip
+
+
+DOMAINS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1}
+
+
+def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor]:
+    if outputs is None:
+        nodes = [n for n in graph.nodes if n.kind == "array" and not n.derived]
+        found = [t for n in nodes for t in n.public if not t.uses]
+    else:
+        found = [graph[t] if isinstance(t, str) else graph.check_member(t) for t in outputs]
+    if not found:
+        raise GraphError(f"graph {graph.name!r} has no output to write")
+    return list(dict.fromkeys(found))
+
+
+def name_output(out: Output, name: str, wanted: str) -> str:
+    """Let a result be called ``wanted``; a tensor that is no node's is copied."""
+    if name == wanted:
+        return name
+    if name in out.root.stored or not any(name in n.output for n in out.nodes):
+        return _renamed(out, out.add("Identity", [name])[0], wanted)
+    return _renamed(out, name, wanted)
+
+
+def _renamed(out: Output, name: str, wanted: str) -> str:
+    """Give a tensor another name wherever it occurs."""
+    for node in out.nodes:
+        for field in (node.input, node.output):
+            for i, held in enumerate(field):
+                if held == name:
+                    field[i] = wanted
+        for attribute in node.attribute:
+            for inner in attribute.g.node:
+                for i, held in enumerate(inner.input):
+                    if held == name:
+                        inner.input[i] = wanted
+    return wanted
+
+
+def write_nodes(
+    out: Output, nodes: Iterable[Node], names: dict[Tensor, str], path: str = ""
+) -> None:
+    """Write nodes in order; ``names`` gets their outputs."""
+    for node in nodes:
+        if all(t in names for t in node.outputs):
+            continue
+        t = node.outputs[0]
+        label = f"{path}/{node.name}" if path else node.name
+        if isinstance(node.op, Constant | Variable):
+            names[t] = out.store(np.asarray(node.graph.values.array(node.name)), label)
+            out.see(names[t], t.spec)
+            continue
+        if isinstance(node.op, Source):
+            out.missing["a random key"] += 1
+            names[t] = out.fresh(label)
+            continue
+        xs = [None if x is None else names.get(x, "") for x in node.inputs]
+        if any(x == "" for x in xs):  # a residual, which only gradients use in ONNX's eyes
+            raise CannotExport
+        made = write(
+            out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
+            [y.spec for y in node.outputs], label,
+        )  # fmt: skip
+        for y, name in zip(node.outputs, made, strict=False):
+            names[y] = name
+            out.see(name, y.spec)
+
+
+def write(
+    out: Output,
+    op: Op,
+    xs: Sequence[str | None],
+    specs: Sequence[TensorSpec | None],
+    results: Sequence[TensorSpec],
+    name: str,
+) -> list[str]:
+    """Write an op in the first way that works, and return the names of its outputs."""
+    op = op.for_mode(False)
+    call = Call(out, op, [x or "" for x in xs], list(specs), list(results), name)
+    at = len(out.nodes)
+    for way in (WRITERS.get(op.name, write_by_rule), _write_expansion):
+        try:
+            made = way(call)
+        except CannotExport:
+            del out.nodes[at:]
+            continue
+        return list(made) if isinstance(made, (list, tuple)) else [made]
+    out.root.missing[op.name] += 1
+    return [out.fresh(name) for _ in results]
+
+
+def _write_expansion(call: Call) -> list[str]:
+    """Write a composite as what it stands for."""
+    op = call.op
+    if not op.is_composite():
+        raise CannotExport
+    sub = expansion(op, call.specs)
+    return write_subgraph(call.out, sub, [x for x in call.xs if x], call.name)
+
+
+def write_subgraph(out: Output, sub: SubGraph, xs: Sequence[str], path: str) -> list[str]:
+    """Write the nodes of a sub-graph on inputs; return the names of its outputs."""
+    names = dict(zip(sub.inputs, xs, strict=True))
+    for t, name in names.items():
+        out.see(name, t.spec)
+    write_nodes(out, sub.nodes, names, path)
+    return [names[t] for t in sub.outputs]

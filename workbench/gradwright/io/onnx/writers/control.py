@@ -1,0 +1,113 @@
+"""Control flow: sub-graphs as attributes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....graph import SubGraph
+from ....spec import TensorSpec
+from ..exporter import name_output, write_subgraph, writes
+from ..output import Call, CannotExport, Output
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
+
+
+def _body(
+    call: Call,
+    sub: SubGraph,
+    xs: list[str],
+    inputs: list[tuple[str, TensorSpec]],
+    label: str,
+    n_outputs: int | None = None,
+    first: list[tuple[str, TensorSpec]] | None = None,
+) -> GraphProto:
+    """Return a sub-graph on names of the outer graph and on inputs of its own."""
+    inner = Output(call.out.opset, call.out)
+    path = f"{call.name}/{label}"
+    made = write_subgraph(inner, sub, xs, path)[:n_outputs]
+    outputs = [
+        (_own(inner, name, f"{path}/y{i}"), t.spec)
+        for i, (name, t) in enumerate(zip(made, sub.outputs, strict=False))
+    ]
+    return inner.graph(path, inputs, [*(first or []), *outputs])
+
+
+def _own(inner: Output, name: str, wanted: str) -> str:
+    """Return a result as a tensor of the sub-graph itself, each of its own name."""
+    made = inner.add("Identity", [name], base=wanted)
+    return name_output(inner, made[0], made[0])
+
+
+@writes("cond")
+def cond(call: Call) -> list[str]:
+    xs = call.xs[1:]
+    branches = {
+        name: _body(call, getattr(call.op, name), xs, [], name)
+        for name in ("then_branch", "else_branch")
+    }
+    return call.out.add("If", [call.xs[0]], n=len(call.results), base=call.name, **branches)
+
+
+@writes("scan")
+def scan(call: Call) -> list[str]:
+    """Write a scan: carries, then what is scanned; the step's number is one more carry."""
+    sub, n, n_xs = call.body, call.n_carry, call.n_xs
+    if call.reverse or not n_xs or any(call.listed):
+        raise CannotExport
+    n_sub = len(sub.inputs)
+    own = [(call.out.fresh(f"{call.name}/{t.name}"), t.spec) for t in sub.inputs[: 1 + n + n_xs]]
+    captured = call.xs[n + n_xs :]
+    if len(captured) != n_sub - 1 - n - n_xs:
+        raise CannotExport
+    names = [*(name for name, _ in own), *captured]
+    n_y = (call.op.n_public or len(call.results)) - n
+    inner = Output(call.out.opset, call.out)
+    path = f"{call.name}/body"
+    made = write_subgraph(inner, sub, names, path)
+    number_spec = sub.inputs[0].spec
+    number = inner.add(
+        "Add", [own[0][0], inner.constant(np.ones((), number_spec.dtype))], base=f"{path}/step"
+    )[0]
+    outputs = [(number, number_spec)]
+    for i in range(n + n_y):
+        outputs.append((_own(inner, made[i], f"{path}/y{i}"), sub.outputs[i].spec))
+    body = inner.graph(path, own, outputs)
+    start = call.out.constant(np.zeros((), number_spec.dtype))
+    made = call.out.add(
+        "Scan", [start, *call.xs[: n + n_xs]], n=1 + n + n_y, base=call.name,
+        body=body, num_scan_inputs=n_xs,
+    )  # fmt: skip
+    return made[1:]
+
+
+@writes("while")
+def while_(call: Call) -> list[str]:
+    """Write a loop: ``go`` and the number of steps, then the carries."""
+    sub, n = call.body, call.n_carry
+    if any(call.listed):
+        raise CannotExport
+    own = [(call.out.fresh(f"{call.name}/{t.name}"), t.spec) for t in sub.inputs[: 1 + n]]
+    captured = call.xs[2 + n :]
+    if len(captured) != len(sub.inputs) - 1 - n:
+        raise CannotExport
+    n_y = (call.op.n_public or len(call.results)) - n
+    flag = (call.out.fresh(f"{call.name}/go"), TensorSpec((), "bool"))
+    inner = Output(call.out.opset, call.out)
+    path = f"{call.name}/body"
+    made = write_subgraph(inner, sub, [*(name for name, _ in own), *captured], path)
+    outputs = [
+        (_own(inner, made[i], f"{path}/y{i}"), sub.outputs[i].spec) for i in range(1 + n + n_y)
+    ]
+    body = inner.graph(path, [own[0], flag, *own[1:]], outputs)
+    limit = call.xs[1]
+    spec = call.specs[1]
+    if limit and spec is not None:
+        limit = call.cast(limit, spec.dtype, np.dtype("int64"))
+    if call.max_steps is not None:
+        most = call.out.constant(np.int64(call.max_steps))
+        limit = call.add("Min", limit, most) if limit else most
+    xs = [limit, call.xs[0], *call.xs[2 : 2 + n]]
+    return call.out.add("Loop", xs, n=n + n_y, base=call.name, body=body)

@@ -1,0 +1,154 @@
+"""Gathering, scattering and masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....spec import Dim, normalize_axis
+from ..by_rule import write_by_rule
+from ..exporter import writes
+from ..output import Call, CannotExport
+
+INT64 = np.dtype("int64")
+_PLACES = (np.dtype("int32"), INT64)
+
+
+def _places(call: Call, i: int = 1) -> str:
+    """Return the indices among the inputs as integers that ONNX takes."""
+    spec = call.specs[i]
+    assert spec is not None
+    return call.xs[i] if spec.dtype in _PLACES else call.cast(call.xs[i], spec.dtype, INT64)
+
+
+def _far_places(call: Call, i: int = 1) -> str:
+    spec = call.specs[i]
+    assert spec is not None
+    return call.cast(call.xs[i], spec.dtype, INT64)
+
+
+@writes("gather")
+def gather(call: Call) -> str:
+    return call.add("Gather", call.xs[0], _places(call), axis=call.axis)
+
+
+@writes("embedding")
+def embedding(call: Call) -> str:
+    spec = call.specs[0]
+    assert spec is not None
+    return call.add("Gather", call.xs[1], call.cast(call.xs[0], spec.dtype, INT64), axis=0)
+
+
+@writes("take_along_axis")
+def take_along_axis(call: Call) -> str:
+    x, places = call.x, call.specs[1]
+    axis = normalize_axis(call.axis, x.rank)
+    if places is None or places.rank != x.rank:
+        raise CannotExport
+    if any(i != axis and a != b for i, (a, b) in enumerate(zip(x.shape, places.shape, strict=True))):
+        raise CannotExport
+    return call.add("GatherElements", call.xs[0], _places(call), axis=axis)
+
+
+@writes("gather_nd")
+def gather_nd(call: Call) -> str:
+    return call.add("GatherND", call.xs[0], _far_places(call))
+
+
+_REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@writes(*(f"scatter_{name}" for name in _REDUCTIONS))
+def scatter(call: Call) -> str:
+    x, updates, axis = call.x, call.specs[2], normalize_axis(call.axis, call.x.rank)
+    places = call.specs[1]
+    if updates is None or places is None or not x.rank == updates.rank == places.rank:
+        raise CannotExport
+    if updates.shape != places.shape or updates.dtype != x.dtype or x.dtype == np.dtype(bool):
+        raise CannotExport
+    reduction = _REDUCTIONS[call.op.name.removeprefix("scatter_")]
+    return call.add(
+        "ScatterElements", call.xs[0], _places(call), call.xs[2], axis=axis, reduction=reduction
+    )
+
+
+@writes(*(f"scatter_nd_{name}" for name in _REDUCTIONS))
+def scatter_nd(call: Call) -> str:
+    updates = call.specs[2]
+    if updates is None or updates.dtype != call.x.dtype:
+        raise CannotExport
+    reduction = _REDUCTIONS[call.op.name.removeprefix("scatter_nd_")]
+    return call.add("ScatterND", call.xs[0], _far_places(call), call.xs[2], reduction=reduction)
+
+
+@writes("boolean_mask")
+def boolean_mask(call: Call) -> str:
+    mask = call.specs[1]
+    assert mask is not None
+    axis = normalize_axis(call.axis, call.x.rank)
+    x, chosen = call.xs[0], call.xs[1]
+    if mask.rank != 1:
+        if not call.x.is_concrete:
+            raise CannotExport
+        shape: list[Any] = [*call.x.shape[:axis], -1, *call.x.shape[axis + mask.rank :]]
+        if 0 in call.x.shape:
+            raise CannotExport
+        x = call.add("Reshape", x, call.out.ints(shape))
+        chosen = call.add("Reshape", chosen, call.out.ints([-1]))
+    return call.add("Compress", x, chosen, axis=axis)
+
+
+@writes("nonzero")
+def nonzero(call: Call) -> list[str]:
+    rows = call.add("NonZero", call.xs[0])
+    n = len(call.results)
+    parts = call.out.add("Split", [rows], n=n, base=f"{call.name}/split", axis=0, num_outputs=n)
+    return [call.add("Squeeze", part, call.out.ints([0])) for part in parts]
+
+
+@writes("one_hot")
+def one_hot(call: Call) -> str:
+    """Compare with all classes: unlike ONNX's OneHot, a negative index is none."""
+    axis = normalize_axis(call.axis, call.y.rank)
+    ids = call.add("Unsqueeze", _far_places(call, 0), call.out.ints([axis]))
+    depth = call.add("Squeeze", call.out.dim(call.depth))
+    zero, one = call.out.constant(np.int64(0)), call.out.constant(np.int64(1))
+    classes = call.add("Range", zero, depth, one)
+    after = call.y.rank - axis - 1
+    if after:
+        classes = call.add("Unsqueeze", classes, call.out.ints(range(1, after + 1)))
+    return call.cast(call.add("Equal", ids, classes), np.dtype(bool), call.y.dtype)
+
+
+@writes("einsum")
+def einsum(call: Call) -> list[str]:
+    """Write by rule, unless ellipses stand for axes of different number."""
+    if "..." in call.equation:
+        raise CannotExport
+    return write_by_rule(call)
+
+
+@writes("resize")
+def resize(call: Call) -> str:
+    """Write scales or sizes for the axes that change, which ONNX also takes by number."""
+    op = call.op.attributes()
+    axes = call.op.resized_axes(call.x.rank)  # type: ignore[attr-defined]
+    if op["roi"] is not None or any(isinstance(v, Dim) for v in op["sizes"] or ()):
+        raise CannotExport
+    scales = "" if op["scales"] is None else call.out.constant(np.array(op["scales"], np.float32))
+    sizes = "" if op["sizes"] is None else call.out.ints(op["sizes"])
+    left_out = ("sizes", "scales", "roi", "axes")
+    attrs = {k: int(v) if isinstance(v, bool) else v for k, v in op.items() if k not in left_out}
+    if op["keep_aspect_ratio_policy"] == "stretch":
+        del attrs["keep_aspect_ratio_policy"]
+    return call.add("Resize", call.xs[0], "", scales, sizes, axes=list(axes), **attrs)
+
+
+
+@writes("unique")
+def unique(call: Call) -> list[str]:
+    """Write by rule where ONNX's inverse, a vector, is ours, in the shape of the input."""
+    if call.axis is None and call.x.rank != 1:
+        raise CannotExport
+    return write_by_rule(call)

@@ -1,0 +1,140 @@
+"""Layers: windows that slide, normalisations, recurrence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....spec import Dim
+from ..by_rule import write_by_rule
+from ..exporter import writes
+from ..output import Call, CannotExport
+
+
+@writes(
+    *(f"{kind}_pool{n}d" for kind in ("max", "avg", "lp") for n in (1, 2, 3)),
+    "max_pool_with_argmax",
+)
+def pool(call: Call) -> list[str]:
+    """Write by rule, with the step that ``None`` stands for."""
+    if call.stride is None:
+        call = call.with_op(call.op.replace(stride=call.kernel_size))
+    if call.op.name != "max_pool_with_argmax":
+        return write_by_rule(call)
+    if call.x.shape[0] != 1 or call.x.shape[1] != 1:  # places count from each channel's start
+        raise CannotExport
+    return write_by_rule(call)
+
+
+@writes("layer_norm")
+def layer_norm(call: Call) -> str:
+    _same_dtypes(call)
+    scale = call.xs[1] if len(call.xs) > 1 and call.xs[1] else _ones(call)
+    bias = call.xs[2] if len(call.xs) > 2 else ""
+    return call.add(
+        "LayerNormalization", call.xs[0], scale, bias, axis=call.axis, epsilon=call.eps
+    )
+
+
+@writes("rms_norm")
+def rms_norm(call: Call) -> str:
+    _same_dtypes(call)
+    if call.out.opset < 23:
+        raise CannotExport
+    scale = call.xs[1] if len(call.xs) > 1 and call.xs[1] else _ones(call)
+    return call.add("RMSNormalization", call.xs[0], scale, axis=call.axis, epsilon=call.eps)
+
+
+def _same_dtypes(call: Call) -> None:
+    if len({s.dtype for s in call.specs if s is not None}) > 1:
+        raise CannotExport
+
+
+def _ones(call: Call) -> str:
+    shape = call.x.shape[call.axis % call.x.rank :]
+    if any(isinstance(d, Dim) for d in shape):
+        raise CannotExport
+    return call.out.constant(np.ones(shape, call.x.dtype))
+
+
+@writes("fused_layer_norm", "mean_variance_normalization", "standardize")
+def only_float32(call: Call) -> list[str]:
+    """Write by rule in float32 alone: ONNX's definitions mix it into other dtypes."""
+    if call.x.dtype != np.dtype("float32"):
+        raise CannotExport
+    return write_by_rule(call)
+
+
+@writes("space_to_depth", "depth_to_space")
+def blocks(call: Call) -> str:
+    op_type = "SpaceToDepth" if call.op.name == "space_to_depth" else "DepthToSpace"
+    if call.x.rank != 4 or (call.mode != "dcr" and op_type == "SpaceToDepth"):
+        raise CannotExport
+    mode = call.mode.upper() if op_type == "DepthToSpace" else None
+    return call.add(op_type, call.xs[0], blocksize=call.block_size, mode=mode)
+
+
+@writes("masked_softmax")
+def masked_softmax(call: Call) -> str:
+    """Write a softmax that is 0 where all scores are −∞."""
+    if len(call.xs) > 1 or call.op.attributes().get("rounded"):
+        raise CannotExport
+    top = call.add("ReduceMax", call.xs[0], call.out.ints([-1]), keepdims=1)
+    hidden = call.add("Equal", top, call.number(-np.inf))
+    return call.add("Where", hidden, call.number(0), call.add("Softmax", call.xs[0], axis=-1))
+
+
+@writes("causal_mask")
+def causal_mask(call: Call) -> str:
+    """Write −∞ above the diagonal, where keys end with the last query."""
+    rows, columns = call.x.shape[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise CannotExport
+    return call.out.store(np.asarray(call.op.forward(np.zeros((rows, columns), call.x.dtype))), call.name)
+
+
+@writes("batch_norm")
+def batch_norm(call: Call) -> list[str]:
+    if call.axis % call.x.rank != 1 or call.x.rank < 2:
+        raise CannotExport
+    _same_dtypes(call)
+    y = call.add("BatchNormalization", *call.xs[:5], epsilon=call.eps)
+    return [y, *call.xs[3:5]][: max(1, len(call.results))]
+
+
+@writes("dropout")
+def dropout(call: Call) -> list[str]:
+    """Write what dropout is outside training: nothing."""
+    if call.training:
+        raise CannotExport
+    y = call.add("Identity", call.xs[1])
+    return [y] + [""] * (len(call.results) - 1)
+
+
+@writes("rnn", "gru", "lstm")
+def recurrent(call: Call) -> list[str]:
+    attrs = {k: v for k, v in call.op.attributes().items() if v not in (None, ())}
+    weight = call.specs[2]
+    assert weight is not None
+    for key, value in attrs.items():
+        if isinstance(value, bool):
+            attrs[key] = int(value)
+        elif isinstance(value, tuple):
+            attrs[key] = list(value)
+    if "activations" in attrs:
+        attrs["activations"] = [_ACTIVATIONS.get(a, a.capitalize()) for a in attrs["activations"]]
+    attrs["hidden_size"] = int(weight.shape[-1])
+    xs = list(call.xs)
+    if len(xs) > 4 and xs[4]:
+        lengths = call.specs[4]
+        assert lengths is not None
+        xs[4] = call.cast(xs[4], lengths.dtype, np.dtype("int32"))
+    n = call.op.n_public or 2
+    return call.out.add(call.op.name.upper(), xs, n=n, base=call.name, **attrs)
+
+
+_ACTIVATIONS = {
+    "hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu",
+    "scaledtanh": "ScaledTanh",
+}  # fmt: skip
