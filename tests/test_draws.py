@@ -154,18 +154,18 @@ def test_all_orders_are_equally_likely() -> None:
     assert abs(((counts - 200) ** 2 / 200).sum() - 23) < 4 * math.sqrt(46)
 
 
-@pytest.mark.parametrize("replace", [True, False])
-def test_classes(replace: bool) -> None:
+@pytest.mark.parametrize("replacement", [True, False])
+def test_classes(replacement: bool) -> None:
     """The first of several draws follows softmax either way; without replacement they differ."""
     logits = np.log([[0.5, 0.3, 0.2, 0.0], [0.05, 0.05, 0.9, 0.0]], where=[[1, 1, 1, 0]] * 2,
                     out=np.full((2, 4), -np.inf))  # fmt: skip
     cls = namespace("random")["categorical"].op  # type: ignore[attr-defined]
     many = np.repeat(logits, N, 0)
-    drawn = cls(n_samples=2, replace=replace, stream=5).forward(KEY, many).reshape(2, N, 2)
+    drawn = cls(n_samples=2, replacement=replacement, stream=5).forward(KEY, many).reshape(2, N, 2)
     for row, p in zip(drawn, np.exp(logits), strict=True):
         assert abs(chi_square(row[:, 0], N * p)) < 4
         assert (row < 3).all()
-        if replace:
+        if replacement:
             assert abs(np.corrcoef(row.T)[0, 1]) < 4.5 / math.sqrt(N)
         else:
             assert (row[:, 0] != row[:, 1]).all()

@@ -319,7 +319,7 @@ def categorical(
     logits: Tensor,
     n_samples: int | None = None,
     *,
-    replace: bool = True,
+    replacement: bool = True,
     dtype: DTypeLike = "int64",
     name: str | None = None,
 ) -> Tensor:
@@ -335,7 +335,7 @@ def categorical(
     [[1, 1, 1]]
     """
     graph = logits.graph
-    settings = {"n_samples": n_samples, "replace": replace, "dtype": dtype}
+    settings = {"n_samples": n_samples, "replacement": replacement, "dtype": dtype}
     op = _op("categorical")(stream=graph.next_stream(), **settings)
     y: Tensor = op(graph.rng, logits, name=name)
     return y

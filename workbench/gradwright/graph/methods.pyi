@@ -13,6 +13,12 @@ class TensorMethods:
         """Absolute value; its gradient at 0 is 0. Of a complex tensor, the real modulus.
 
         y = |x|
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.abs(g.constant([-2.0, 0.5]))
+        >>> g.output({}, y)["abs"].tolist()
+        [2.0, 0.5]
         """
 
     def add(self, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -38,6 +44,12 @@ class TensorMethods:
 
         y = ∀ x
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.all(g.constant([True, False]))
+        >>> g.output({}, y)["all"].tolist()
+        False
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -54,6 +66,12 @@ class TensorMethods:
 
         y = ∃ x
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.any(g.constant([True, False]))
+        >>> g.output({}, y)["any"].tolist()
+        True
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -63,60 +81,120 @@ class TensorMethods:
         """Inverse cosine.
 
         y = arccos x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.arccos(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["arccos"].round(3))
+        [1.571 0.   ]
         """
 
     def arccosh(self, *, name: str | None = None) -> Tensor:
         """Inverse hyperbolic cosine.
 
         y = arcosh x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.arccosh(g.constant([1.0, 2.0]))
+        >>> print(g.output({}, y)["arccosh"].round(3))
+        [0.    1.317]
         """
 
     def arcsin(self, *, name: str | None = None) -> Tensor:
         """Inverse sine.
 
         y = arcsin x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.arcsin(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["arcsin"].round(3))
+        [0.    1.571]
         """
 
     def arcsinh(self, *, name: str | None = None) -> Tensor:
         """Inverse hyperbolic sine.
 
         y = arsinh x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.arcsinh(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["arcsinh"].round(3))
+        [0.    0.881]
         """
 
     def arctan(self, *, name: str | None = None) -> Tensor:
         """Inverse tangent.
 
         y = arctan x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.arctan(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["arctan"].round(3))
+        [0.    0.785]
         """
 
     def arctanh(self, *, name: str | None = None) -> Tensor:
         """Inverse hyperbolic tangent.
 
         y = artanh x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.arctanh(g.constant([0.0, 0.5]))
+        >>> print(g.output({}, y)["arctanh"].round(3))
+        [0.    0.549]
         """
 
     def argmax(
-        self, axis: int | None = None, keepdims: bool = False, *, name: str | None = None
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        last: bool = False,
+        *,
+        name: str | None = None,
     ) -> Tensor:
-        """Place of the largest element; the first of equal ones.
+        """Place of the largest element; the first of equal ones, unless the last is asked for.
 
         y = argmax x : i64
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.argmax(g.constant([3, 9, 5]))
+        >>> g.output({}, y)["argmax"].tolist()
+        1
+
         Attributes:
             axis: Axis to search; None searches the flattened tensor.
             keepdims: Keep reduced axes with size 1.
+            last: Take the last of equal ones, not the first.
         """
 
     def argmin(
-        self, axis: int | None = None, keepdims: bool = False, *, name: str | None = None
+        self,
+        axis: int | None = None,
+        keepdims: bool = False,
+        last: bool = False,
+        *,
+        name: str | None = None,
     ) -> Tensor:
-        """Place of the smallest element; the first of equal ones.
+        """Place of the smallest element; the first of equal ones, unless the last is asked for.
 
         y = argmin x : i64
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.argmin(g.constant([3, 9, 5]))
+        >>> g.output({}, y)["argmin"].tolist()
+        0
 
         Attributes:
             axis: Axis to search; None searches the flattened tensor.
             keepdims: Keep reduced axes with size 1.
+            last: Take the last of equal ones, not the first.
         """
 
     def argsort(
@@ -155,24 +233,44 @@ class TensorMethods:
             shape: New shape, unless it is given as a tensor.
         """
 
-    def cast(self, dtype: DTypeLike, *, name: str | None = None) -> Tensor:
-        """Convert the elements to another dtype; float to int rounds toward zero.
+    def cast(
+        self,
+        dtype: DTypeLike,
+        saturate: bool = True,
+        round_mode: str = "up",
+        *,
+        name: str | None = None,
+    ) -> Tensor:
+        """Convert the elements to another dtype; float to int rounds toward zero, to float to nearest.
 
-        y = dtype(x)
+        y = dtype(x). An integer that does not fit loses its higher bits, a float becomes infinite; to
+        float8, ``saturate`` (ONNX Cast-25) gives the largest number instead, also for infinities.
+        float8_e8m0fnu holds powers of two: ``round_mode`` says which one is taken.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
-        >>> g.output({}, gw.cast(g.constant([-1.5, 2.5]), "int32"))["cast"].tolist()
-        [-1, 2]
+        >>> x = g.constant([-1.5, 2.5, 1000.0])
+        >>> g.output({}, gw.cast(x, "int32", name="y"))["y"].tolist()
+        [-1, 2, 1000]
+        >>> g.output({}, gw.cast(x, "float8_e4m3fn", name="z"))["z"].tolist()
+        [-1.5, 2.5, 448.0]
 
         Attributes:
             dtype: Dtype of the result.
+            saturate: Whether float8 takes its largest number for larger ones.
+            round_mode: Power of two for float8_e8m0fnu.
         """
 
     def ceil(self, *, name: str | None = None) -> Tensor:
         """Smallest whole number that is not below.
 
         y = ⌈x⌉
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.ceil(g.constant([-2.0, 0.5]))
+        >>> g.output({}, y)["ceil"].tolist()
+        [-2.0, 1.0]
         """
 
     def clip(
@@ -197,18 +295,36 @@ class TensorMethods:
         """Complex conjugate.
 
         y = Re x − i·Im x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.conj(gw.complex(g.constant([1.0]), g.constant([2.0])))
+        >>> g.output({}, y)["conj"].tolist()
+        [(1-2j)]
         """
 
     def cos(self, *, name: str | None = None) -> Tensor:
         """Cosine.
 
         y = cos x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.cos(g.constant([0.0, 3.14159]))
+        >>> g.output({}, y)["cos"].tolist()
+        [1.0, -1.0]
         """
 
     def cosh(self, *, name: str | None = None) -> Tensor:
         """Hyperbolic cosine.
 
         y = cosh x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.cosh(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["cosh"].round(3))
+        [1.    1.543]
         """
 
     def count_nonzero(
@@ -221,6 +337,12 @@ class TensorMethods:
         """Number of elements that are not 0.
 
         y = Σ [x ≠ 0] : i64
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.count_nonzero(g.constant([0, 5, 7]))
+        >>> g.output({}, y)["count_nonzero"].tolist()
+        2
 
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
@@ -249,6 +371,12 @@ class TensorMethods:
         """True quotient of two tensors; integers are divided as float32.
 
         y = a / b
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.div(g.constant([1.0, 3.0]), 2.0)
+        >>> g.output({}, y)["div"].tolist()
+        [0.5, 1.5]
         """
 
     def erf(self, *, name: str | None = None) -> Tensor:
@@ -277,12 +405,24 @@ class TensorMethods:
         """Exponential.
 
         y = eˣ
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.exp(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["exp"].round(3))
+        [1.    2.718]
         """
 
     def expand_dims(self, axis: int | Sequence[int], *, name: str | None = None) -> Tensor:
         """Insert axes of size 1.
 
         y[…, 0, …] = x[…]
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.expand_dims(g.constant([1, 2]), 0)
+        >>> g.output({}, y)["expand_dims"].tolist()
+        [[1, 2]]
 
         Attributes:
             axis: Positions of the new axes in the result.
@@ -292,6 +432,12 @@ class TensorMethods:
         """Exponential less one, precise near 0.
 
         y = eˣ − 1
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.expm1(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["expm1"].round(3))
+        [0.    1.718]
         """
 
     def flatten(
@@ -300,6 +446,12 @@ class TensorMethods:
         """Join neighbouring axes into one.
 
         y[…, i·n + j, …] = x[…, i, j, …]
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.flatten(g.constant([[1, 2], [3, 4]]))
+        >>> g.output({}, y)["flatten"].tolist()
+        [1, 2, 3, 4]
 
         Attributes:
             start_axis: First axis to join.
@@ -311,6 +463,12 @@ class TensorMethods:
 
         y[…, i, …] = x[…, n − 1 − i, …]
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.flip(g.constant([1, 2, 3]))
+        >>> g.output({}, y)["flip"].tolist()
+        [3, 2, 1]
+
         Attributes:
             axis: Axes to reverse; None reverses all.
         """
@@ -319,54 +477,108 @@ class TensorMethods:
         """Largest whole number that is not above.
 
         y = ⌊x⌋
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.floor(g.constant([-2.0, 0.5]))
+        >>> g.output({}, y)["floor"].tolist()
+        [-2.0, 0.0]
         """
 
     def imag(self, *, name: str | None = None) -> Tensor:
         """Imaginary part of a complex tensor.
 
         y = Im x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.imag(gw.complex(g.constant([1.0]), g.constant([2.0])))
+        >>> g.output({}, y)["imag"].tolist()
+        [2.0]
         """
 
     def is_finite(self, *, name: str | None = None) -> Tensor:
         """Whether an element is neither infinite nor NaN.
 
         y = |x| < ∞
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.is_finite(g.constant([1.0, float('inf')]))
+        >>> g.output({}, y)["is_finite"].tolist()
+        [True, False]
         """
 
     def is_inf(self, *, name: str | None = None) -> Tensor:
         """Whether an element is infinite.
 
         y = |x| = ∞
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.is_inf(g.constant([1.0, float('inf')]))
+        >>> g.output({}, y)["is_inf"].tolist()
+        [False, True]
         """
 
     def is_nan(self, *, name: str | None = None) -> Tensor:
         """Whether an element is not a number.
 
         y = x ≠ x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.is_nan(g.constant([1.0, float('nan')]))
+        >>> g.output({}, y)["is_nan"].tolist()
+        [False, True]
         """
 
     def log(self, *, name: str | None = None) -> Tensor:
         """Natural logarithm.
 
         y = ln x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.log(g.constant([1.0, 10.0]))
+        >>> print(g.output({}, y)["log"].round(3))
+        [0.    2.303]
         """
 
     def log10(self, *, name: str | None = None) -> Tensor:
         """Logarithm to base 10.
 
         y = log₁₀ x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.log10(g.constant([1.0, 100.0]))
+        >>> print(g.output({}, y)["log10"].round(3))
+        [0. 2.]
         """
 
     def log1p(self, *, name: str | None = None) -> Tensor:
         """Logarithm of one more, precise near 0.
 
         y = ln(1 + x)
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.log1p(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["log1p"].round(3))
+        [0.    0.693]
         """
 
     def log2(self, *, name: str | None = None) -> Tensor:
         """Logarithm to base 2.
 
         y = log₂ x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.log2(g.constant([1.0, 8.0]))
+        >>> g.output({}, y)["log2"].tolist()
+        [0.0, 3.0]
         """
 
     def log_softmax(self, axis: int = -1, *, name: str | None = None) -> Tensor:
@@ -472,6 +684,12 @@ class TensorMethods:
 
         y = min x
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.min(g.constant([3, 9, 5]))
+        >>> g.output({}, y)["min"].tolist()
+        3
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -481,12 +699,24 @@ class TensorMethods:
         """Product of two tensors, element by element.
 
         y = a·b
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.mul(g.constant([1.0, 2.0]), 10.0)
+        >>> g.output({}, y)["mul"].tolist()
+        [10.0, 20.0]
         """
 
     def neg(self, *, name: str | None = None) -> Tensor:
         """Negative.
 
         y = −x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.neg(g.constant([-2.0, 0.5]))
+        >>> g.output({}, y)["neg"].tolist()
+        [2.0, -0.5]
         """
 
     def norm(
@@ -562,6 +792,12 @@ class TensorMethods:
         Halves of the axis are multiplied with each other until one element is left, so that
         gradients of every order follow without a division.
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.prod(g.constant([2.0, 3.0]))
+        >>> g.output({}, y)["prod"].tolist()
+        6.0
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -571,12 +807,24 @@ class TensorMethods:
         """Real part of a complex tensor.
 
         y = Re x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.real(gw.complex(g.constant([1.0]), g.constant([2.0])))
+        >>> g.output({}, y)["real"].tolist()
+        [1.0]
         """
 
     def reciprocal(self, *, name: str | None = None) -> Tensor:
         """Reciprocal.
 
         y = 1 / x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.reciprocal(g.constant([2.0, 4.0]))
+        >>> g.output({}, y)["reciprocal"].tolist()
+        [0.5, 0.25]
         """
 
     def relu(self, *, name: str | None = None) -> Tensor:
@@ -627,6 +875,12 @@ class TensorMethods:
         """Reciprocal of the square root.
 
         y = 1 / √x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.rsqrt(g.constant([4.0, 16.0]))
+        >>> g.output({}, y)["rsqrt"].tolist()
+        [0.5, 0.25]
         """
 
     def sigmoid(self, *, name: str | None = None) -> Tensor:
@@ -644,18 +898,36 @@ class TensorMethods:
         """Sign: −1, 0 or 1; of a complex tensor, the number of modulus 1 in its direction, or 0.
 
         y = x / |x|
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.sign(g.constant([-2.0, 0.0, 3.0]))
+        >>> g.output({}, y)["sign"].tolist()
+        [-1.0, 0.0, 1.0]
         """
 
     def sin(self, *, name: str | None = None) -> Tensor:
         """Sine.
 
         y = sin x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.sin(g.constant([0.0, 1.5708]))
+        >>> g.output({}, y)["sin"].tolist()
+        [0.0, 1.0]
         """
 
     def sinh(self, *, name: str | None = None) -> Tensor:
         """Hyperbolic sine.
 
         y = sinh x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.sinh(g.constant([0.0, 1.0]))
+        >>> print(g.output({}, y)["sinh"].round(3))
+        [0.    1.175]
         """
 
     def softmax(self, axis: int = -1, *, name: str | None = None) -> Tensor:
@@ -677,6 +949,12 @@ class TensorMethods:
 
         y₀ ≤ y₁ ≤ …, or ≥ if descending
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.sort(g.constant([3, 9, 5]))
+        >>> g.output({}, y)["sort"].tolist()
+        [3, 5, 9]
+
         Attributes:
             axis: Axis to sort along.
             descending: Largest first.
@@ -686,12 +964,24 @@ class TensorMethods:
         """Square root.
 
         y = √x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.sqrt(g.constant([4.0, 9.0]))
+        >>> g.output({}, y)["sqrt"].tolist()
+        [2.0, 3.0]
         """
 
     def square(self, *, name: str | None = None) -> Tensor:
         """Square.
 
         y = x²
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.square(g.constant([-2.0, 3.0]))
+        >>> g.output({}, y)["square"].tolist()
+        [4.0, 9.0]
         """
 
     def squeeze(
@@ -700,6 +990,12 @@ class TensorMethods:
         """Drop axes of size 1.
 
         y[…] = x[…, 0, …]
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.squeeze(g.constant([[1, 2]]))
+        >>> g.output({}, y)["squeeze"].tolist()
+        [1, 2]
 
         Attributes:
             axis: Axes to drop; None drops all of size 1.
@@ -717,6 +1013,12 @@ class TensorMethods:
 
         y = √(Σ (x − mean x)² / (n − ddof))
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.std(g.constant([1.0, 3.0]))
+        >>> g.output({}, y)["std"].tolist()
+        1.0
+
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
@@ -727,6 +1029,12 @@ class TensorMethods:
         """Difference of two tensors.
 
         y = a − b
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.sub(g.constant([1.0, 2.0]), 10.0)
+        >>> g.output({}, y)["sub"].tolist()
+        [-9.0, -8.0]
         """
 
     def sum(
@@ -756,6 +1064,12 @@ class TensorMethods:
 
         y[…, j, …, i, …] = x[…, i, …, j, …]
 
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.swapaxes(g.constant([[1, 2], [3, 4]]), 0, 1)
+        >>> g.output({}, y)["swapaxes"].tolist()
+        [[1, 3], [2, 4]]
+
         Attributes:
             axis1: One axis.
             axis2: The other axis.
@@ -765,6 +1079,12 @@ class TensorMethods:
         """Tangent.
 
         y = tan x
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.tan(g.constant([0.0, 0.7854]))
+        >>> print(g.output({}, y)["tan"].round(3))
+        [0. 1.]
         """
 
     def tanh(self, *, name: str | None = None) -> Tensor:
@@ -829,6 +1149,12 @@ class TensorMethods:
         """Upper triangle of the last two axes, zeros below.
 
         y[…, i, j] = x[…, i, j] if j − i ≥ k, else 0
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.triu(g.constant([[1, 2], [3, 4]]))
+        >>> g.output({}, y)["triu"].tolist()
+        [[1, 2], [0, 4]]
 
         Attributes:
             k: Diagonal up to which elements stay: 0 the main one, above it positive.

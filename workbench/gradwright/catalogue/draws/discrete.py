@@ -227,7 +227,7 @@ class Categorical(Op):
 
     namespace = "random"
     n_samples: int | None = attr(None, doc="Draws per row; None: one, without an axis for it.")
-    replace: bool = attr(True, doc="Whether a class may be drawn twice.")
+    replacement: bool = attr(True, doc="Whether a class may be drawn twice.")
     stream: int = attr(0, doc="Random stream, given by the graph.")
     dtype: np.dtype[Any] = attr(dtype("int64"), doc="Dtype of the result.")
     onnx = OnnxRule("Multinomial", since=7, rename={"n_samples": "sample_size"})
@@ -245,8 +245,8 @@ class Categorical(Op):
         n, n_classes = self.n_samples, logits.shape[-1]
         if n is not None and n < 0:
             raise GraphError(f"n_samples={n} is negative", need="n_samples >= 0")
-        if not self.replace and not isinstance(n_classes, Dim) and (n or 1) > n_classes:
-            raise GraphError(f"{n} classes of {n_classes} cannot differ", hint="replace=True")
+        if not self.replacement and not isinstance(n_classes, Dim) and (n or 1) > n_classes:
+            raise GraphError(f"{n} classes of {n_classes} cannot differ", hint="replacement=True")
         shape = logits.shape[:-1] if n is None else (*logits.shape[:-1], n)
         return TensorSpec(shape, self.dtype)
 
@@ -258,7 +258,9 @@ class Categorical(Op):
             raise GraphError(
                 f"the logits of row {list(at)} leave no class possible", need="a finite maximum"
             )
-        found = self.repeated(rng, wide - top, n) if self.replace else self.distinct(rng, wide, n)
+        found = (
+            self.repeated(rng, wide - top, n) if self.replacement else self.distinct(rng, wide, n)
+        )
         return (found[..., 0] if self.n_samples is None else found).astype(self.dtype)
 
     def repeated(self, rng: Any, logits: Any, n: int) -> Any:
@@ -283,7 +285,7 @@ class Categorical(Op):
         logits = rng.standard_normal((2, 3))
         yield Sample((_SAMPLE_KEY, logits), {"n_samples": 4}, smooth=False)
         yield Sample((_SAMPLE_KEY, logits), {"dtype": "int32"}, smooth=False)
-        attrs = {"n_samples": 2, "replace": False}
+        attrs = {"n_samples": 2, "replacement": False}
         yield Sample((_SAMPLE_KEY, logits[0]), attrs, smooth=False)
         yield Sample((_SAMPLE_KEY, np.zeros((0, 3))), {"n_samples": 2}, smooth=False)
 
@@ -291,7 +293,7 @@ class Categorical(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         x = TensorSpec((2, 3))
         yield ErrorSample((x, x), {}, "needs a random key")
-        yield ErrorSample((_KEY, x), {"n_samples": 4, "replace": False}, "cannot differ")
+        yield ErrorSample((_KEY, x), {"n_samples": 4, "replacement": False}, "cannot differ")
         yield ErrorSample((_KEY, x.with_dtype("int64")), {}, "floating logits")
         yield ErrorSample((_KEY, TensorSpec((2, 0))), {}, "no classes")
         yield ErrorSample((_KEY, x), {"n_samples": -1}, "is negative")

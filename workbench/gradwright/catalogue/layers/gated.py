@@ -161,7 +161,7 @@ class FusedElementwiseChain(Op):
 
     def ops(self) -> list[Op]:
         """Return the ops of the chain; refuse those that are not elementwise."""
-        found = []
+        found: list[Op] = []
         for name in self.chain:
             cls = find_op(name)
             if not issubclass(cls, (_Unary, _Binary)):

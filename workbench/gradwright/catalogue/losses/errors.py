@@ -166,7 +166,7 @@ class GaussianNll(_Loss):
     full: bool = attr(False, doc="Add the constant ½·log 2π.")
     epsilon: float = attr(1e-6, doc="Smallest variance.")
 
-    def infer(
+    def infer(  # type: ignore[override]
         self,
         labels: TensorSpec,
         predictions: TensorSpec,
@@ -179,7 +179,9 @@ class GaussianNll(_Loss):
             raise ShapeError("variance does not fit", need=f"broadcastable to {predictions.shape}")
         return y.with_dtype(promote(y.dtype, variance.dtype))
 
-    def expand(self, labels: Any, predictions: Any, variance: Any, weights: Any = None) -> Any:
+    def expand(  # type: ignore[override]
+        self, labels: Any, predictions: Any, variance: Any, weights: Any = None
+    ) -> Any:
         v = Where()(variance > self.epsilon, variance, self.epsilon)
         each = (Log()(v) + Square()(predictions - labels) / v) * 0.5
         return self.reduced(each + 0.5 * math.log(2 * math.pi) if self.full else each, weights)

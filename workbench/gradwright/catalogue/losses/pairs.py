@@ -105,7 +105,7 @@ class TripletMargin(_Loss):
     p: float = attr(2.0, doc="Order of the norm.")
     swap: bool = attr(False, doc="Whether the positive may stand for the anchor.")
 
-    def infer(
+    def infer(  # type: ignore[override]
         self,
         labels: TensorSpec,
         predictions: TensorSpec,
@@ -128,7 +128,9 @@ class TripletMargin(_Loss):
         """Return the distance of rows."""
         return Norm(ord=float(self.p), axis=-1)(a - b + 1e-6)  # torch's ε: no kink at 0
 
-    def expand(self, labels: Any, predictions: Any, negatives: Any, weights: Any = None) -> Any:
+    def expand(  # type: ignore[override]
+        self, labels: Any, predictions: Any, negatives: Any, weights: Any = None
+    ) -> Any:
         near, far = self.distance(labels, predictions), self.distance(labels, negatives)
         if self.swap:
             far = Minimum()(far, self.distance(predictions, negatives))
@@ -156,7 +158,7 @@ class _OfTwo(_Loss):
 
     margin: float = attr(0.0, doc="How far the two have to be apart.")
 
-    def infer(
+    def infer(  # type: ignore[override]
         self,
         labels: TensorSpec,
         a: TensorSpec,
@@ -171,7 +173,9 @@ class _OfTwo(_Loss):
         y = super().infer(labels, a, weights)
         return y.with_dtype(promote(y.dtype, b.dtype))
 
-    def expand(self, labels: Any, a: Any, b: Any, weights: Any = None) -> Any:
+    def expand(  # type: ignore[override]
+        self, labels: Any, a: Any, b: Any, weights: Any = None
+    ) -> Any:
         return self.reduced(self.of_two(labels, a, b), weights)
 
     def of_two(self, labels: Any, a: Any, b: Any) -> Any:
