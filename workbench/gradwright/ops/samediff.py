@@ -27,22 +27,23 @@ SAMEDIFF: Mapping[str, Mapping[str, str]] = {
         create=full createView=strided_slice cumprod cumsum dot dynamicPartition dynamicStitch
         eq=equal expandDims fill=full flatten gather gatherNd gt=greater gte=greater_equal identity
         invertPermutation isNumericTensor linspace lt=less lte=less_equal matchCondition
-        matchConditionCount max mean merge min minMax mmul=matmul neq=not_equal norm1 norm2
+        matchConditionCount max mean merge min minMax mmul=matmul neq=not_equal norm1 norm2=norm
         normmax=norm_max oneHot onesLike permute=transpose prod range=arange rank repeat
         replaceWhere reshape reverse=flip reverseSequence scalarFloorMod=mod scalarMax=maximum
         scalarMin=minimum scalarSet=full_like scatterAdd scatterDiv scatterMax scatterMin scatterMul
         scatterNdAdd scatterNdSub scatterNdUpdate scatterSub scatterUpdate segmentMax segmentMean
-        segmentMin segmentProd segmentSum sequenceMask setShape shape=shape_of size=size_of sizeAt
-        slice sparseToDense split splitV squaredNorm squeeze stack standardDeviation=std
-        stridedSlice sum switchOp=switch tensorMmul=tensordot tile transpose unsortedSegmentMax
-        unsortedSegmentMean unsortedSegmentMin unsortedSegmentProd unsortedSegmentSqrtN
-        unsortedSegmentSum unstack variance=var where whereNumpy=nonzero zerosLike
+        segmentMin segmentProd segmentSum sequenceMask setShape=reshape shape=shape_of size=size_of
+        sizeAt slice sparseToDense split splitV=split squaredNorm squeeze stack
+        standardDeviation=std stridedSlice sum switchOp=switch tensorMmul=tensordot tile transpose
+        unsortedSegmentMax unsortedSegmentMean unsortedSegmentMin unsortedSegmentProd
+        unsortedSegmentSqrtN unsortedSegmentSum unstack variance=var where whereNumpy=nonzero
+        zerosLike
         """
     ),
     "math": _named(
         """
-        abs acos=arccos acosh=arccosh add and=logical_and asin=arcsin asinh=arcsinh asum atan=arctan
-        atan2=arctan2 atanh=arctanh bitShift=left_shift bitShiftRight=right_shift
+        abs acos=arccos acosh=arccosh add and=logical_and asin=arcsin asinh=arcsinh asum=norm1
+        atan=arctan atan2=arctan2 atanh=arctanh bitShift=left_shift bitShiftRight=right_shift
         bitShiftRotl=rotate_left bitShiftRotr=rotate_right ceil clipByAvgNorm clipByNorm
         clipByValue=clip confusionMatrix cos cosh cosineDistance=cosine_separation cosineSimilarity
         countNonZero=count_nonzero countZero cross cube diag diagPart div divNoNan
@@ -51,11 +52,11 @@ SAMEDIFF: Mapping[str, Mapping[str, str]] = {
         isInfinite=is_inf isMax isNaN=is_nan isNonDecreasing isStrictlyIncreasing jaccardDistance
         lastIndex lgamma listDiff log log1p logEntropy logSumExp=logsumexp manhattanDistance
         matrixDeterminant=det matrixInverse=inv max=maximum mean mergeAdd=add_n mergeAvg mergeMax
-        mergeMaxIndex meshgrid min=minimum mod moments mul neg norm1 norm2 normMax
+        mergeMaxIndex meshgrid min=minimum mod moments mul neg norm1 norm2=norm normMax
         normalizeMoments or=logical_or pow prod rationalTanh rdiv reciprocal rectifiedTanh
-        reduceAMax=abs_max reduceAmean=abs_mean reduceAmin=abs_min reduceMax=max reduceMin=min round
-        rsqrt rsub setDiag shannonEntropy sign sin sinh sqrt square squaredDifference squaredNorm
-        standardize step sub sum tan tanh trace xor=logical_xor zeroFraction
+        reduceAMax=norm_max reduceAmean=abs_mean reduceAmin=abs_min reduceMax=max reduceMin=min
+        round rsqrt rsub setDiag shannonEntropy sign sin sinh sqrt square squaredDifference
+        squaredNorm standardize step sub sum tan tanh trace xor=logical_xor zeroFraction
         """
     ),
     "nn": _named(

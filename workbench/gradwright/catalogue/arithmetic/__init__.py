@@ -1,6 +1,17 @@
 """Elementwise functions, distances and entropies, and the bits of integers."""
 
-from . import bits, distances, elementary, entropies, gamma, merging, norms, pairs
+from . import (
+    bits,
+    distances,
+    elementary,
+    entropies,
+    gamma,
+    matrices,
+    merging,
+    moments,
+    norms,
+    pairs,
+)
 
 __all__ = [
     "bits",
@@ -8,7 +19,9 @@ __all__ = [
     "elementary",
     "entropies",
     "gamma",
+    "matrices",
     "merging",
+    "moments",
     "norms",
     "pairs",
 ]

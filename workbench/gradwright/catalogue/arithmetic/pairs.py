@@ -9,9 +9,10 @@ import numpy as np
 
 from ...errors import DTypeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.activation import Sigmoid
 from ...ops.choice import Where
-from ...ops.comparison import IsFinite, Sign, _Comparison
-from ...ops.elementwise import Div, Exp, Log, Sub, _Binary, promoted
+from ...ops.comparison import Sign, _Comparison
+from ...ops.elementwise import Div, Log, Sub, _Binary, promoted
 from ...spec import TensorSpec, broadcast, kind, promote_all
 from .elementary import Trunc
 
@@ -166,9 +167,9 @@ class Logaddexp(_Binary):
     accepts = "f"
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), (y,), (a, b) = gs, ys, xs
-        level = Where()(IsFinite()(y), y, 0.0)
-        return lambda: g * Exp()(a - level), lambda: g * Exp()(b - level)
+        (g,), (a, b) = gs, xs
+        lead = Where()(a == b, 0.0, a - b)  # ∞ − ∞ is NaN
+        return lambda: g * Sigmoid()(lead), lambda: g * Sigmoid()(-lead)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

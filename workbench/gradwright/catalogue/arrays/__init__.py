@@ -1,6 +1,16 @@
 """Ops on arrays of any kind: segments, partitions, sparse writes, matching."""
 
-from . import cumulative, lengths, matching, partition, recurrence, scatter, segments, shapes
+from . import (
+    cumulative,
+    lengths,
+    matching,
+    partition,
+    recurrence,
+    scatter,
+    segments,
+    sets,
+    shapes,
+)
 
 __all__ = [
     "cumulative",
@@ -10,5 +20,6 @@ __all__ = [
     "recurrence",
     "scatter",
     "segments",
+    "sets",
     "shapes",
 ]

@@ -35,6 +35,7 @@ class _Segments(Op):
     awkward: ClassVar[tuple[tuple[float, ...], tuple[int, ...]] | None] = None
     """Elements, and their segments among the first two, that a sample is made of besides."""
     smooth: ClassVar[bool] = True
+    """Whether finite differences are taken there, and where a segment is empty."""
 
     def n_segments(self) -> AnyDim:
         """Return the number of segments for infer."""
@@ -96,8 +97,10 @@ class _Sorted(_Segments):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield Sample((rng.uniform(0.5, 2.0, (5, 2)), np.array([0, 0, 2, 2, 2])))
-        yield Sample((rng.uniform(0.5, 2.0, 3), np.array([1, 1, 1], np.int32)))
+        x = rng.uniform(0.5, 2.0, (5, 2))
+        yield Sample((x, np.array([0, 0, 1, 1, 1])))
+        yield Sample((x, np.array([1, 1, 1, 3, 3])), smooth=cls.smooth)
+        yield Sample((rng.uniform(0.5, 2.0, 3), np.array([0, 0, 0], np.int32)))
         yield Sample((rng.standard_normal((0, 2)), np.zeros(0, np.int64)))
         if cls.awkward:
             yield Sample(tuple(map(np.array, cls.awkward)), smooth=cls.smooth)
@@ -130,9 +133,10 @@ class _Unsorted(_Segments):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.uniform(0.5, 2.0, (4, 2))
-        yield Sample((x, np.array([2, 0, -1, 2])), {"num_segments": 4})
+        yield Sample((x, np.array([1, 0, -1, 1])), {"num_segments": 2})
+        yield Sample((x, np.array([2, 0, -1, 2])), {"num_segments": 4}, smooth=cls.smooth)
         yield Sample((x, np.array([[1, 0], [1, 1], [0, -1], [0, 1]])), {"num_segments": 2})
-        yield Sample((x[:0], np.zeros(0, np.int32)), {"num_segments": 1})
+        yield Sample((x[:0], np.zeros(0, np.int32)), {"num_segments": 1}, smooth=cls.smooth)
         if cls.awkward:
             some = tuple(map(np.array, cls.awkward))
             yield Sample(some, {"num_segments": 2}, smooth=cls.smooth)

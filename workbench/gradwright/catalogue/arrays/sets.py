@@ -1,0 +1,408 @@
+"""Distinct elements, differences of lists, places in a sorted list, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import DTypeError, ShapeError
+from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...ops.index import Gather, GatherGrad, check_indices
+from ...ops.joining import Stack
+from ...ops.masking import Nonzero
+from ...ops.reshape import Flatten
+from ...ops.scatter import GatherNd
+from ...ops.special import widened
+from ...spec import AnyDim, Dim, TensorSpec, differ, kind, normalize_axis
+
+
+class Unique(Op):
+    """Distinct elements, or distinct slices along an axis, with their places and counts.
+
+    values = the distinct elements;  values = x[indices],  x = values[inverse],  counts[k] = how
+    often; indices are those of the first of equal ones. The gradient goes to these.
+
+    Without ``axis``, x counts as flat, and ``inverse`` has its shape. NaN equals NaN.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> found = gw.unique(g.constant([3, 1, 3]), sorted=False)
+    >>> [y.tolist() for y in g.output({}, *found).values()]
+    [[3, 1], [0, 1], [0, 1, 0], [2, 1]]
+    """
+
+    namespace = "base"
+    sorted: bool = attr(True, doc="In order; otherwise as they first appear.")
+    axis: int | None = attr(None, doc="Axis whose slices are compared; None: single elements.")
+    onnx = OnnxRule("Unique", since=11)
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
+        if self.axis is not None:
+            axis = normalize_axis(self.axis, x.rank)
+        if kind(x.dtype) == "c":
+            raise DTypeError(f"complex numbers have no order, so unique does not take {x}")
+        n = Dim.fresh("unique")
+        places = TensorSpec((n,), "int64")
+        if self.axis is None:
+            return x.with_shape((n,)), places, TensorSpec(x.shape, "int64"), places
+        values = x.with_shape((*x.shape[:axis], n, *x.shape[axis + 1 :]))
+        return values, places, TensorSpec((x.shape[axis],), "int64"), places
+
+    def forward(self, x: Any) -> Any:
+        wide = widened(x) if kind(x.dtype) == "f" else x
+        _, first, inverse, counts = np.unique(wide, True, True, True, self.axis)
+        inverse = inverse.reshape(x.shape if self.axis is None else -1)
+        if not self.sorted:
+            order = np.argsort(first)
+            first, counts = first[order], counts[order]
+            rank = np.empty_like(order)
+            rank[order] = np.arange(len(order))
+            inverse = rank[inverse]
+        values = x.reshape(-1)[first] if self.axis is None else np.take(x, first, self.axis)
+        return values, first, inverse, counts
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        if gs[0] is ZERO:
+            return (ZERO,)
+        if self.axis is not None:
+            return (GatherGrad(axis=self.axis)(gs[0], ys[1], xs[0]),)
+        flat = GatherGrad()(gs[0], ys[1], Flatten()(xs[0]))
+        return (flat.reshape(xs[0].shape),)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3)),))
+        yield Sample((np.array([3, 1, 3, 2, 1]),), {"sorted": False})
+        yield Sample((np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]),), {"axis": 0}, smooth=False)
+        yield Sample((np.array([np.nan, 1.0, np.nan]),), smooth=False)
+        yield Sample((np.zeros((0,), np.uint8),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {"axis": 1}, "out of range")
+        yield ErrorSample((TensorSpec((2,), "complex64"),), {}, "have no order")
+
+
+class ListDiff(Op):
+    """Elements of one vector that are not in another, and their places; in order of appearance.
+
+    y = x[indices], all xᵢ ∉ other
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> found = gw.list_diff(g.constant([1, 2, 3, 2]), g.constant([1, 4]))
+    >>> [y.tolist() for y in g.output({}, *found).values()]
+    [[2, 3, 2], [1, 2, 3]]
+    """
+
+    namespace = "math"
+
+    def infer(self, x: TensorSpec, other: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        for s in (x, other):
+            if s.rank != 1:
+                raise ShapeError("list_diff takes vectors", need=f"rank 1, got {s}")
+        n = Dim.fresh("list_diff")
+        return x.with_shape((n,)), TensorSpec((n,), "int64")
+
+    def forward(self, x: Any, other: Any) -> Any:
+        places = np.flatnonzero(~np.isin(x, other))
+        return x[places], places
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return ZERO if gs[0] is ZERO else GatherGrad()(gs[0], ys[1], xs[0]), ZERO
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((np.array([1, 2, 3, 2]), np.array([1, 4])))
+        yield Sample((rng.standard_normal(3), np.array([5.0, 6.0])), differentiate=(0,))
+        yield Sample((np.zeros(0, np.uint8), np.array([1], np.uint8)))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 2)), TensorSpec((2,))), {}, "takes vectors")
+
+
+class Compress(Op):
+    """Slices along an axis at which a condition holds; what lies beyond it is left out.
+
+    y = x[…, {i: conditionᵢ}, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.compress(g.constant([1, 2, 3]), [True, False], axis=0, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [1]
+    """
+
+    namespace = "base"
+    axis: int | None = attr(None, doc="Axis to go along; None flattens x.")
+    onnx = OnnxRule("Compress", since=11)
+
+    def infer(self, x: TensorSpec, condition: TensorSpec) -> TensorSpec:
+        if kind(condition.dtype) != "b" or condition.rank != 1:
+            raise DTypeError("the condition is no bool vector", need=f"bool[n], got {condition}")
+        if self.axis is None:
+            x = Flatten().infer(x)
+        axis = normalize_axis(self.axis or 0, x.rank)
+        n, d = condition.shape[0], x.shape[axis]
+        if isinstance(n, int) and isinstance(d, int) and n > d:
+            raise ShapeError(f"a condition of {n}", need=f"at most {d}")
+        return x.with_shape((*x.shape[:axis], Dim.fresh("compress"), *x.shape[axis + 1 :]))
+
+    def expand(self, x: Any, condition: Any) -> Any:
+        rows = Flatten()(x) if self.axis is None else x
+        return Gather(axis=self.axis or 0)(rows, Nonzero()(condition)[0])
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((3, 2))
+        yield Sample((x, np.array([False, True])), {"axis": 0})
+        yield Sample((x, np.array([True, False])), {"axis": -1})
+        yield Sample((x, np.array([True, False, True, True])))
+        yield Sample((x, np.zeros(0, bool)), {"axis": 0})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((2,))), {}, "no bool vector")
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((3,), "bool")), {}, "a condition of 3")
+
+
+class Searchsorted(Op):
+    """Places at which values could be put into a sorted vector so that it stays sorted.
+
+    side "left": a[y − 1] < v ≤ a[y];  side "right": a[y − 1] ≤ v < a[y]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.searchsorted(g.constant([1, 3, 5]), g.constant([3, 6]), name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [1, 3]
+    """
+
+    namespace = "base"
+    side: str = attr("left", doc="Before or after equal elements.", choices=("left", "right"))
+
+    def infer(self, a: TensorSpec, values: TensorSpec) -> TensorSpec:
+        if a.rank != 1:
+            raise ShapeError("searchsorted takes a sorted vector", need=f"rank 1, got {a}")
+        for s in (a, values):
+            if kind(s.dtype) not in "uif":
+                raise DTypeError(f"searchsorted does not take {s.dtype}")
+        return TensorSpec(values.shape, "int64")
+
+    def forward(self, a: Any, values: Any) -> Any:
+        side: Any = self.side
+        return np.asarray(np.searchsorted(widened(a), widened(values), side), np.int64)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        a = np.array([-1.0, 0.5, 0.5, 2.0])
+        yield Sample((a, np.array([[0.5, 3.0], [-2.0, 0.0]])))
+        yield Sample((a, np.array(0.5)), {"side": "right"})
+        yield Sample((a[:0], np.array([1.0])))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 2)), TensorSpec((2,))), {}, "a sorted vector")
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((2,), "bool")), {}, "does not take bool")
+
+
+class Bincount(Op):
+    """How often each number ≥ 0 occurs, or the sum of its weights.
+
+    y[k] = Σᵢ [xᵢ = k]·weightsᵢ for k < max(max x + 1, minlength)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.bincount(g.constant([1, 3, 1]), minlength=5, name="y"))["y"].tolist()
+    [0, 2, 0, 1, 0]
+    """
+
+    namespace = "base"
+    minlength: int = attr(0, doc="Least number of counts.")
+
+    def infer(self, x: TensorSpec, weights: TensorSpec | None = None) -> TensorSpec:
+        check_indices(x)
+        if x.rank != 1:
+            raise ShapeError("bincount takes a vector", need=f"rank 1, got {x}")
+        if weights is not None and (weights.rank != 1 or differ(weights.shape[0], x.shape[0])):
+            raise ShapeError("weights do not fit", need=f"one per element: {x.shape[0]}")
+        if weights is not None and kind(weights.dtype) not in "uif":
+            raise DTypeError(f"bincount does not take weights of {weights.dtype}")
+        counted = "int64" if weights is None else weights.dtype
+        return TensorSpec((Dim.fresh("bincount"),), counted)
+
+    def forward(self, x: Any, weights: Any = None) -> Any:
+        if x.size and x.min() < 0:
+            raise IndexError(f"bincount takes numbers >= 0, got {x.min()}")
+        y = np.bincount(x.astype(np.intp), weights, self.minlength)
+        return y.astype(np.int64 if weights is None else weights.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return [ZERO, lambda: Gather()(gs[0], xs[0])][: len(xs)]
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((np.array([1, 3, 1]),), {"minlength": 5})
+        yield Sample((np.array([1, 3, 1], np.uint8), rng.standard_normal(3)))
+        yield Sample((np.zeros(0, np.int64),), {"minlength": 2})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 2), "int64"),), {}, "takes a vector")
+        whole = TensorSpec((2,), "int64")
+        yield ErrorSample((whole, TensorSpec((3,))), {}, "weights do not fit")
+        yield ErrorSample((TensorSpec((2,)),), {}, "not integers")
+
+
+class Histogram(Op):
+    """How many elements fall into bins of equal width, and the edges of the bins.
+
+    counts[k] = |{i: edges[k] ≤ xᵢ < edges[k + 1]}|; the last bin holds its upper edge, too
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> counts, edges = gw.histogram(g.constant([0.0, 0.2, 1.0]), bins=2)
+    >>> [y.tolist() for y in g.output({}, counts, edges).values()]
+    [[2, 1], [0.0, 0.5, 1.0]]
+    """
+
+    namespace = "base"
+    bins: int = attr(10, doc="Number of bins.")
+    range: tuple[float, ...] | None = attr(
+        None, doc="Lowest and highest edge; None: those of the elements."
+    )
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        if kind(x.dtype) != "f":
+            raise DTypeError(f"histogram does not take {x.dtype}")
+        ends = self.range
+        if self.bins < 1 or (ends is not None and (len(ends) != 2 or not ends[0] < ends[1])):
+            raise ShapeError(
+                f"{self.bins} bins over {ends}", need="bins >= 1 and range=(low, high), low < high"
+            )
+        return TensorSpec((self.bins,), "int64"), TensorSpec((self.bins + 1,), x.dtype)
+
+    def forward(self, x: Any) -> Any:
+        counts, edges = np.histogram(x.astype(np.float64), self.bins, self.range)  # type: ignore[arg-type]
+        return counts.astype(np.int64), edges.astype(x.dtype)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (ZERO,)
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = np.array([[0.0, 0.2], [1.0, 0.7]])
+        yield Sample((x,), {"bins": 2}, smooth=False)
+        yield Sample((x[:0],), {"bins": 3, "range": (0.0, 1.0)}, smooth=False)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {"bins": 0}, "bins >= 1")
+        yield ErrorSample((TensorSpec((2,)),), {"range": (1.0, 0.0)}, "low < high")
+        yield ErrorSample((TensorSpec((2,), "int64"),), {}, "does not take int64")
+
+
+class ConfusionMatrix(Op):
+    """How often each class was taken for each class: rows are labels, columns predictions.
+
+    y[a, b] = Σᵢ [labelsᵢ = a]·[predictionsᵢ = b]·weightsᵢ
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.confusion_matrix(g.constant([0, 1, 1]), g.constant([0, 0, 1]), name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[1, 0], [1, 1]]
+    """
+
+    namespace = "math"
+    num_classes: AnyDim | None = attr(
+        None, doc="Number of classes; None: the largest label or prediction and one."
+    )
+    dtype: np.dtype[Any] | None = attr(
+        None, doc="Dtype of the result; None: that of the weights, int64 without."
+    )
+
+    def infer(
+        self, labels: TensorSpec, predictions: TensorSpec, weights: TensorSpec | None = None
+    ) -> TensorSpec:
+        for s in (labels, predictions):
+            check_indices(s)
+        if weights is not None and kind(weights.dtype) not in "uif":
+            raise DTypeError(f"confusion_matrix does not take weights of {weights.dtype}")
+        given = [s for s in (labels, predictions, weights) if s is not None]
+        if any(s.rank != 1 or differ(s.shape[0], labels.shape[0]) for s in given):
+            raise ShapeError(
+                "labels, predictions and weights differ in shape",
+                need=f"vectors of one length, got {', '.join(map(str, given))}",
+            )
+        n = Dim.fresh("classes") if self.num_classes is None else self.num_classes
+        counted = "int64" if weights is None else weights.dtype
+        return TensorSpec((n, n), self.dtype or counted)
+
+    def forward(self, labels: Any, predictions: Any, weights: Any = None) -> Any:
+        both = np.stack([labels, predictions]).astype(np.int64)
+        n = int(both.max(initial=-1)) + 1 if self.num_classes is None else int(self.num_classes)
+        if both.size and not 0 <= both.min() <= both.max() < n:
+            raise IndexError(f"classes of confusion_matrix are not all in 0..{n - 1}")
+        y = np.bincount(both[0] * n + both[1], weights, n * n).reshape(n, n)
+        return y.astype(self.dtype or (np.int64 if weights is None else weights.dtype))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        def of_weights() -> Any:
+            return GatherNd()(gs[0], Stack(axis=-1)(*xs[:2]))
+
+        return [ZERO, ZERO, of_weights][: len(xs)]
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        labels, found = np.array([0, 1, 2, 2]), np.array([0, 0, 2, 2])
+        yield Sample((labels, found))
+        yield Sample((labels, found, rng.standard_normal(4)), {"num_classes": 4})
+        yield Sample((labels[:0], found[:0]), {"num_classes": 2, "dtype": "float32"})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        whole = TensorSpec((2,), "int64")
+        yield ErrorSample((whole, TensorSpec((3,), "int64")), {}, "differ")
+        yield ErrorSample((whole, TensorSpec((2,))), {}, "not integers")
+
+
+class UnravelIndex(Op):
+    """Coordinates of elements of a shape, from their row-major numbers; one tensor per axis.
+
+    i = ((y₀·d₁ + y₁)·d₂ + …)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> rows, columns = gw.unravel_index(g.constant([0, 5]), (2, 3))
+    >>> [y.tolist() for y in g.output({}, rows, columns).values()]
+    [[0, 1], [0, 2]]
+    """
+
+    namespace = "base"
+    many = True
+    shape: tuple[AnyDim, ...] = attr(doc="The shape.")
+
+    def infer(self, indices: TensorSpec) -> tuple[TensorSpec, ...]:
+        check_indices(indices)
+        if not self.shape:
+            raise ShapeError("a scalar has no coordinates", need="a shape of rank 1 or more")
+        return tuple(TensorSpec(indices.shape, "int64") for _ in self.shape)
+
+    def forward(self, indices: Any) -> Any:
+        shape: Any = self.shape
+        return tuple(np.asarray(i, np.int64) for i in np.unravel_index(indices, shape))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((np.array([[0, 5], [3, 1]]),), {"shape": (2, 3)})
+        yield Sample((np.array(7, np.int32),), {"shape": (2, 2, 2)})
+        yield Sample((np.zeros(0, np.int64),), {"shape": (3,)})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)),), {"shape": (2,)}, "not integers")
+        yield ErrorSample((TensorSpec((2,), "int64"),), {"shape": ()}, "no coordinates")
