@@ -214,7 +214,7 @@ def dropped(op: Op, gs: list[Any], ys: list[Any], xs: list[Any]) -> list[Any]:
     for g in gs:
         if isinstance(g, gw.Tensor) and g.shape:
             mask = np.ones(g.shape)
-            mask[-1] = 0.0
+            mask[-1:] = 0.0
             weighted.append(g * mask)
         else:
             weighted.append(g * 0.0 if isinstance(g, gw.Tensor) else g)
