@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradwright.errors import DTypeError, GraphError
-from gradwright.spec import TensorSpec, dtype_name
+from gradwright.spec import dtype_name, spec_of
 
 from ._reduction import FIELDS, KINDS, Real, reduce_planes
 from ._slicing import Index
@@ -66,8 +66,8 @@ def spec_text(array: Array) -> str:
     'f32[2, 3]'
     """
     try:
-        return str(TensorSpec(array.shape, array.dtype))
-    except DTypeError:
+        return str(spec_of(array))
+    except (DTypeError, AttributeError):  # of a dtype, or an object, that graphs do not have
         return f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
 
 

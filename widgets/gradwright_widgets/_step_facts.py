@@ -36,7 +36,7 @@ def ranges(array: Array) -> list[Any]:
     [-2.0, 1.0, 1, 0]
     """
     values = plain(array)
-    if not values.size:
+    if not values.size or values.dtype.kind in "TO":  # text, and what holds other values
         return [None, None, 0, 0]
     with np.errstate(invalid="ignore"):
         low, high = values.min(), values.max()  # NaN if there is one: two passes for most tensors
@@ -73,7 +73,7 @@ def thumbnail(array: Array) -> tuple[bytes, int, int]:
     One byte each: 127 is 0, 0 and 254 are ∓ the greatest modulus, 255 is NaN or Inf.
     """
     values = plain(array)
-    if not values.size:
+    if not values.size or values.dtype.kind in "TO":
         return b"", 0, 0
     grid = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(1, -1)
     picks = [
@@ -137,7 +137,7 @@ def node_facts(node: Node, index: int, path: str) -> dict[str, Any]:
         "op": call if len(call) <= 200 else call[:199] + "…",
         "where": node.where,
         "of": "" if node.origin is None else node.origin.name,
-        "inside": node.op.is_composite() or node.op.name == "cond",
+        "inside": node.op.is_composite() or node.op.name in ("cond", "scan", "while"),
     }
 
 

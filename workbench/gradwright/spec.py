@@ -101,7 +101,7 @@ def dtype(name: DTypeLike) -> np.dtype[Any]:
 
 def dtype_name(d: np.dtype[Any]) -> str:
     """Return the name that :func:`dtype` reads back."""
-    return _NAMES.get(d, "container")
+    return _NAMES[d]
 
 
 def kind(d: np.dtype[Any]) -> str:
@@ -136,7 +136,8 @@ def promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
         return a
     ka, kb = kind(a), kind(b)
     if ka in "so" or kb in "so":
-        raise DTypeError(f"{dtype_name(a)} and {dtype_name(b)} have no common dtype")
+        names = [_NAMES.get(d, "a container") for d in (a, b)]
+        raise DTypeError(f"{names[0]} and {names[1]} have no common dtype")
     order = "buifc"
     if ka == "b" or kb == "b":
         return b if ka == "b" else a

@@ -143,11 +143,11 @@ def _to_front(t: Tensor, axis: int) -> Tensor:
         return t
     at = normalize_axis(axis, t.rank)
     order = (at, *(i for i in range(t.rank) if i != at))
-    return Transpose(axes=order)(t) if at else t  # type: ignore[no-any-return]
+    return Transpose(axes=order)(t) if at else t
 
 
 def _from_front(t: Tensor, axis: int) -> Tensor:
     at = normalize_axis(axis, t.rank)
     order = [*range(1, t.rank)]
     order.insert(at, 0)
-    return Transpose(axes=tuple(order))(t) if at else t  # type: ignore[no-any-return]
+    return Transpose(axes=tuple(order))(t) if at else t

@@ -85,10 +85,10 @@ class Scan(LoopOp):
         given, scanned, captured = self.split(xs)
         start = now = list(given)
         sources = [items_of(x) for x in scanned]
-        counts = {len(s) for s in sources} or {self.length}
-        if len(counts) != 1:
-            raise ShapeError(f"scan got sequences of {sorted(counts)} items", need="equally many")  # type: ignore[type-var]
-        (count,) = counts
+        counts = sorted({len(s) for s in sources})
+        if len(counts) > 1:
+            raise ShapeError(f"scan got sequences of {counts} items", need="equally many")
+        count = counts[0] if counts else self.length
         assert isinstance(count, int)
         listed = any(x.dtype.kind == "O" for x in scanned)
         n, order = self.n_carry, range(count)[:: -1 if self.reverse else 1]

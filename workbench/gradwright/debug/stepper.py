@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..control import Cond
+from ..containers import to_python
+from ..control import Cond, LoopOp, unrolled
 from ..errors import GraphError
 from ..graph import Graph, Node, SubGraph, Tensor, Values, ancestors, coerce, expansion, read_only
 from ..op import OPS
 from ..session import as_feed
-from ..spec import TensorSpec, known_spec
+from ..spec import BOXED, known_spec, spec_of
 from .breakpoints import Breakpoint, fits_within, make_breakpoint
 from .expression import Expression
 from .frame import Frame
@@ -162,7 +163,8 @@ class Stepper(Turns):
 
     def results(self) -> list[Array]:
         """Return the fetched values, once everything has run."""
-        return [self.value(t) for t in self.fetches]
+        found = [self.value(t) for t in self.fetches]
+        return [to_python(a) if a.dtype == BOXED else a for a in found]
 
     # -- moving ----------------------------------------------------------------------------------
 
@@ -243,9 +245,11 @@ class Stepper(Turns):
         if isinstance(op, Cond):
             pred, *captured = self.frame.inputs(node)
             return op.chosen(pred), [x for x in captured if x is not None]
+        xs = self.frame.inputs(node)
+        if isinstance(op, LoopOp):
+            return unrolled(op, xs), [x for x in xs if x is not None]
         if not op.is_composite():
             return None
-        xs = self.frame.inputs(node)
         inner = expansion(op, [None if x is None else known_spec(x) for x in xs])
         return inner, [x for x in xs if x is not None]
 
@@ -491,7 +495,7 @@ class Stepper(Turns):
         """
         frame, t = self._find(name)
         held = frame.value(t)
-        array = coerce(value, TensorSpec(held.shape, held.dtype), f"{t.kind} {t.name!r}").copy()
+        array = coerce(value, spec_of(held), f"{t.kind} {t.name!r}").copy()
         while self.frame is not frame:
             self._leave()
         self._pending[t] = frame.override(t, array)

@@ -207,7 +207,8 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
             if isinstance(node.op, Constant):
                 mapping[node.outputs[0]] = graph.constant(node.graph.values.array(node.name))
                 continue
-            name = node.name if node.named and node.name not in graph else None
+            free = node.named and graph._full_name(node.name) not in graph
+            name = node.name if free else None
             graph.add(node.op, [None if t is None else mapping[t] for t in node.inputs], name)
             mapping.update(zip(node.outputs, graph.latest.outputs, strict=True))
     return [mapping[t] for t in sub.outputs]

@@ -165,8 +165,7 @@ class Segment:
                 ys: Sequence[Array] = [device.empty(s) for s in specs]
                 launch(xs, ys)
             else:
-                returning = launch is not None
-                ys = launch.run(xs) if returning else run_forward(op, xs, training=training)
+                ys = launch.run(xs) if launch else run_forward(op, xs, training=training)
                 for s, y in zip(specs, ys, strict=True):
                     if y.dtype != s.dtype or (y.shape != s.shape and s.is_concrete):
                         raise LoweringError(

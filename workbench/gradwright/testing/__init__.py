@@ -79,7 +79,7 @@ def check_op(op: Op | type[Op] | Any, *, skip: Collection[str] = ()) -> None:
     """
     if not isinstance(op, (type, Op)):  # what gw.define_op returned
         op = op.op
-    cls = op if isinstance(op, type) else type(op)
+    cls: type[Op] = op if isinstance(op, type) else type(op)
     unknown = sorted(set(skip) - {*CLASS_CHECKS, *SAMPLE_CHECKS})
     if unknown:
         raise GraphError(f"no check is called {unknown[0]!r}", need=", ".join(SAMPLE_CHECKS))

@@ -63,7 +63,7 @@ class SplitToSequence(SequenceOp):
                     f"split_to_sequence cannot cut {n} rows into {np.asarray(split).tolist()}",
                     need="sizes that add up",
                 )
-            ends = np.cumsum(sizes)[:-1] if sizes else []
+            ends = np.cumsum(sizes, dtype=np.int64)[:-1]
             items = [p.copy() for p in np.split(x, ends, at)] if sizes else []
         shape = [*x.shape]
         shape[at : at + 1] = [] if split is None and not self.keepdims else [1]

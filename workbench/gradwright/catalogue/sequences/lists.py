@@ -78,7 +78,8 @@ class Construct(SequenceOp):
             raise GraphError("construct takes at least one tensor", hint="gw.sequence.empty()")
         if wrong := [x for x in xs if x.dtype.kind == "O" or x.dtype != xs[0].dtype]:
             raise DTypeError(f"{xs[0]} and {wrong[0]} cannot be items of one sequence")
-        return functools.reduce(join, [SequenceSpec(x.shape, x.dtype) for x in xs])
+        specs: list[TensorSpec] = [SequenceSpec(x.shape, x.dtype) for x in xs]
+        return functools.reduce(join, specs)
 
     def forward(self, *xs: Any) -> Any:
         return box_sequence([x.copy() for x in xs])
@@ -285,7 +286,10 @@ class Erase(SequenceOp):
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Sequence[Any]) -> Sequence[Cotangent]:
         g, items = gs[0], xs[0]
         index = xs[1] if len(xs) > 1 else None
-        gone = lambda: ZerosLike()(At()(items, -1 if index is None else index))  # noqa: E731
+
+        def gone() -> Any:
+            return ZerosLike()(At()(items, -1 if index is None else index))
+
         if index is None:
             return (lambda: Insert()(g, gone()),)
         return lambda: Insert()(g, gone(), from_front(index, items)), ZERO
