@@ -411,13 +411,16 @@ class Cumsum(Op):
         return x.with_dtype(_counted(x.dtype))
 
     def forward(self, x: Any) -> Any:
-        work = np.moveaxis(x.astype(_summed(x.dtype), copy=False), self.axis, 0)
-        work = work[::-1] if self.reverse else work
-        y = np.zeros((len(work) + 1, *work.shape[1:]), work.dtype)
-        np.cumsum(work, 0, out=y[1:])
-        y = y[:-1] if self.exclusive else y[1:]
-        y = y[::-1] if self.reverse else y
-        return np.moveaxis(y, 0, self.axis).astype(_counted(x.dtype))
+        work = x.astype(_summed(x.dtype), copy=False)
+        y = np.empty(x.shape, work.dtype)
+        line = (slice(None),) * normalize_axis(self.axis, x.ndim)
+        way = slice(None, None, -1 if self.reverse else None)
+        source, target = work[(*line, way)], y[(*line, way)]
+        if self.exclusive:
+            target[(*line, slice(1))] = 0
+            source, target = source[(*line, slice(-1))], target[(*line, slice(1, None))]
+        np.cumsum(source, self.axis, out=target)
+        return y.astype(_counted(x.dtype), copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (self.replace(reverse=not self.reverse)(gs[0]),)
