@@ -61,6 +61,8 @@ def write_by_rule(call: Call) -> list[str]:
         name = rule.rename.get(key, key)
         if key in rule.inputs or value is None or value == ():
             continue
+        if name == "pads" and "auto_pad" not in schema.attributes and isinstance(value, str):
+            raise CannotExport
         if name in schema.attributes:
             attrs.update(_attribute(call, name, value, str(schema.attributes[name].type)))
         elif value != type(call.op).attrs[key].default:

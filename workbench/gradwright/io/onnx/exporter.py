@@ -73,7 +73,7 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
     )  # fmt: skip
 
 
-DOMAINS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1}
+DOMAINS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
 
 
 def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor]:

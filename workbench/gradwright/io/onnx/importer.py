@@ -284,22 +284,23 @@ def named(graph: Graph, name: str) -> Iterator[None]:
 def _placeholder(scope: Scope, info: ValueInfoProto) -> Tensor:
     """Declare an input of the model."""
     label = scope.free_name(info.name)
-    spec = _spec(info.type, info.name)
+    spec = spec_of_type(info.type, info.name)
     if isinstance(spec, ContainerSpec):
         return scope.graph.placeholder(label, spec)
     return scope.graph.placeholder(label, spec.shape, spec.dtype)
 
 
-def _spec(proto: TypeProto, name: str) -> TensorSpec:
+def spec_of_type(proto: TypeProto, name: str) -> TensorSpec:
     """Return the spec of a type: a tensor, a sequence of tensors, or an optional of these."""
     if proto.HasField("sequence_type"):
         item = proto.sequence_type.elem_type
-        if not item.tensor_type.HasField("shape"):
+        shape = item.tensor_type.shape
+        if not item.tensor_type.HasField("shape") or not shape.dim:  # models state [] for any
             return SequenceSpec(None, from_element_type(item.tensor_type.elem_type))
-        inner = _spec(item, name)
+        inner = spec_of_type(item, name)
         return SequenceSpec(inner.shape, inner.dtype)
     if proto.HasField("optional_type"):
-        return OptionalSpec(_spec(proto.optional_type.elem_type, name))
+        return OptionalSpec(spec_of_type(proto.optional_type.elem_type, name))
     if not proto.HasField("tensor_type"):
         raise ArchiveError(f"the input {name[:60]!r} is no tensor", need="tensors and sequences")
     tensor = proto.tensor_type

@@ -92,6 +92,9 @@ def _attributes(
     for name, value in {**rule.defaults, **node.attributes}.items():
         if name in rule.fixed:
             continue
+        if name in rule.inputs:  # left out
+            attrs.setdefault(name, value)
+            continue
         if name not in ours:
             raise ArchiveError(f"{node.op_type} has no attribute {name!r}, or none that is known")
         attrs[ours[name]] = _converted(cls, ours[name], value)

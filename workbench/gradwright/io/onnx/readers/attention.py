@@ -20,3 +20,20 @@ def attention(node: OnnxNode, *xs: Any) -> Any:
     attrs = {**node.attributes, "is_causal": node.flag("is_causal")}
     attrs["softmax_precision"] = precision(node)
     return op("attention", **attrs)(*xs)
+
+
+@reads("CausalConvWithState", since=26)
+def causal_conv_with_state(
+    node: OnnxNode, x: Any, weight: Any, bias: Any = None, past: Any = None
+) -> Any:
+    """Convolve each channel with its past, and hand on the last positions."""
+    before = weight.shape[2] - 1
+    if past is None:
+        padded = op("pad", pad_width=((0, 0), (0, 0), (before, 0)))(x)
+    else:
+        padded = op("concat", axis=2)(past, x)
+    y = op("conv1d", groups=weight.shape[0])(padded, weight, *([] if bias is None else [bias]))
+    if node.get("activation", "none") in ("silu", "swish"):
+        y = op("silu")(y)
+    last = slice(-before, None) if before else slice(0, 0)
+    return y, op("strided_slice", index=(slice(None), slice(None), last))(padded)

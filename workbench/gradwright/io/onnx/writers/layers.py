@@ -106,7 +106,7 @@ def batch_norm(call: Call) -> list[str]:
 @writes("dropout")
 def dropout(call: Call) -> list[str]:
     """Write what dropout is outside training: nothing."""
-    if call.training:
+    if call.training or not call.inverted:
         raise CannotExport
     y = call.add("Identity", call.xs[1])
     return [y] + [""] * (len(call.results) - 1)
