@@ -11,6 +11,7 @@ import numpy as np
 
 from .errors import LoweringError
 from .op import Op
+from .ops.nn import softmax_into
 from .spec import TensorSpec
 
 Launch = Callable[[Sequence[Any], Sequence[Any]], None]
@@ -182,8 +183,23 @@ def _where(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec])
     return launch
 
 
+@lowering("softmax")
+@lowering("masked_softmax")
+def _softmax(
+    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+) -> Launch | None:
+    x, *rest = ins
+    masked = op.name == "masked_softmax"
+    if x is None or x.dtype.char not in "fd" or (not masked and op.axis not in (-1, x.rank - 1)):
+        return None
+    n = 2 if rest and rest[0] is not None else 1
+    return lambda xs, ys: softmax_into(xs[0], ys[0], *xs[1:n], rows_may_be_empty=masked)
+
+
 for _name in (
     "matmul",
+    "softmax",
+    "masked_softmax",
     "sum",
     "sum_like",
     "add_n",

@@ -109,6 +109,11 @@ class ScaledDotProductAttention(Op):
     def expand(self, query: Any, key: Any, value: Any, attn_mask: Any = None) -> Any:
         scale = 1 / math.sqrt(int(query.shape[-1])) if self.scale is None else self.scale
         scores = (query * scale) @ key.mT
+        # Very low instead of −∞: a row of those would give NaN where zeros are meant.
+        hidden = -3e4 if scores.dtype == np.float16 else -1e38
+        if self.is_causal and attn_mask is None:  # every query sees the first key
+            zero = query.graph.constant(np.zeros((), scores.dtype))
+            return Softmax()(scores + Where()(CausalMask()(scores), zero, zero + hidden)) @ value
         seen = None
         if attn_mask is not None and kind(attn_mask.dtype) == "b":
             seen = attn_mask
@@ -119,8 +124,6 @@ class ScaledDotProductAttention(Op):
             seen = causal if seen is None else seen & causal
         if seen is None:
             return Softmax()(scores) @ value
-        # Very low instead of −∞: a row of those would give NaN where zeros are meant.
-        hidden = -3e4 if scores.dtype == np.float16 else -1e38
         weights = Softmax()(Where()(seen, scores, hidden))
         return Where()(seen, weights, 0) @ value
 

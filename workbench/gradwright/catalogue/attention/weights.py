@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.nn import softmax_into
 from ...ops.special import widened
 from ...spec import AnyDim, Dim, TensorSpec, broadcast, differ, kind, promote_all
 
@@ -116,16 +117,9 @@ class MaskedSoftmax(Op):
         return scores.with_shape(scores.shape)
 
     def forward(self, scores: Any, seen: Any = None) -> Any:
-        y = np.array(scores if self.rounded else widened(scores))
-        if seen is not None:
-            np.copyto(y, -np.inf, where=~seen)
-        top = y.max(-1, keepdims=True, initial=-np.inf)
-        np.copyto(top, 0, where=np.isneginf(top))
-        y -= top
-        np.exp(y, out=y)
-        total = y.sum(-1, keepdims=True)
-        np.copyto(total, 1, where=total == 0)
-        y /= total
+        x = scores if self.rounded else widened(scores)
+        y = np.empty(x.shape, x.dtype)
+        softmax_into(x, y, seen, rows_may_be_empty=True)
         return y.astype(scores.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
