@@ -125,5 +125,3 @@ def chosen(patterns: Sequence[str]) -> dict[str, Any]:
         for name, case in cases().items()
         if not patterns or any(p in name for p in patterns)
     }
-
-

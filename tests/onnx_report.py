@@ -1,4 +1,4 @@
-"""Which cases of the ONNX suite pass, by operator: ``python -m tests.onnx_report [part of name]``."""
+"""Which ONNX cases pass, by operator: ``python -m tests.onnx_report [part of a name]``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ def main(patterns: list[str]) -> None:
             print(f"{key[1]:32} {passed[key]:4} of {total[key]:4}")
     for expanded in (False, True):
         good = sum(n for (e, _), n in passed.items() if e == expanded)
-        print("expanded:" if expanded else "written:", good, "of",
-              sum(n for (e, _), n in total.items() if e == expanded))
+        print(
+            "expanded:" if expanded else "written:",
+            good,
+            "of",
+            sum(n for (e, _), n in total.items() if e == expanded),
+        )
 
 
 if __name__ == "__main__":

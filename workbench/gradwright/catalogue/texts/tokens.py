@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
+from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...spec import TensorSpec, dtype, kind
 
 Array = np.ndarray[Any, Any]
@@ -148,7 +149,7 @@ class TfIdfVectorizer(Op):
         if self.weights is not None:
             weights[columns] = self.weights
         starts = [*self.grams(), (0, len(self.pool), len(self.ngram_indexes))]
-        for (n, begin, first), (_, end, after) in zip(starts, starts[1:], strict=False):
+        for (n, begin, first), (_, end, after) in itertools.pairwise(starts):
             if not self.min_gram_length <= n <= self.max_gram_length or begin == end:
                 continue
             known = numbers[begin:end].reshape(-1, n)

@@ -34,9 +34,7 @@ def _need_onnx() -> None:
         ) from None
 
 
-def load(
-    model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool = False
-) -> Graph:
+def load(model: str | os.PathLike[str] | bytes | ModelProto, *, trainable: bool = False) -> Graph:
     """Return an ONNX model as a graph; inputs and outputs keep their names.
 
     ``model`` is a path, the bytes of a file, or a ``ModelProto``. Initializers become constants;

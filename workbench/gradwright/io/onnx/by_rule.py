@@ -19,13 +19,12 @@ _ONNX_NAMES = {
     "float8_e5m2": "float8e5m2", "float8_e5m2fnuz": "float8e5m2fnuz",
     "float8_e8m0fnu": "float8e8m0",
 }  # fmt: skip
-PROMOTING = frozenset(
-    """
-    add sub mul div maximum minimum less less_equal greater greater_equal equal matmul concat
-    add_n conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d bitwise_and
-    bitwise_or bitwise_xor
-    """.split()
-)
+PROMOTING = {
+    *("add", "sub", "mul", "div", "maximum", "minimum", "add_n", "matmul", "concat"),
+    *("less", "less_equal", "greater", "greater_equal", "equal"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor"),
+    *(f"{kind}{n}d" for kind in ("conv", "conv_transpose") for n in (1, 2, 3)),
+}
 """Ops that bring their inputs to one dtype, which ONNX leaves to casts."""
 _WINDOWS = ("strides", "dilations", "kernel_shape", "output_padding", "output_shape")
 

@@ -71,11 +71,7 @@ def to_array(tensor: TensorProto, folder: Path | None) -> Array:
         return np.array(
             [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in array.flat], d
         ).reshape(array.shape)
-    return array if array.dtype == d else array.view(d) if _same_size(array, d) else array.astype(d)
-
-
-def _same_size(array: Array, d: np.dtype[Any]) -> bool:
-    return array.dtype.itemsize == d.itemsize and array.dtype.kind == "V"
+    return array.astype(d, copy=False)
 
 
 def _with_external_data(tensor: TensorProto, folder: Path | None) -> TensorProto:

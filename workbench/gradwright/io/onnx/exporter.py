@@ -64,7 +64,9 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
             facts=[f"{op}: {n} nodes" for op, n in sorted(out.missing.items())],
         )
     results = [(name_output(out, known[t], wanted.get(t, t.name)), t.spec) for t in chosen]
-    made = out.graph(graph.name, [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs], results)
+    made = out.graph(
+        graph.name, [(known[n.outputs[0]], n.outputs[0].spec) for n in inputs], results
+    )
     imports = [helper.make_opsetid("", opset)]
     imports += [helper.make_opsetid(d, DOMAINS[d]) for d in sorted(out.domains) if d in DOMAINS]
     return helper.make_model(

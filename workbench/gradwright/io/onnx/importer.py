@@ -182,13 +182,15 @@ class Scope:
         function = self.model.function(proto)
         reader = None if function else find_reader(domain, node.op_type, node.version)
         needed = reader.values if reader is not None else ()
-        xs = [self.find(n)[1] if n and i in needed else self.tensor(n) for i, n in enumerate(proto.input)]
+        xs = [
+            self.find(n)[1] if n and i in needed else self.tensor(n)
+            for i, n in enumerate(proto.input)
+        ]
         with named(self.graph, self.free_name(node.name)):
             if reader is not None:
                 ys = self.apply(reader, node, xs)
             else:
-                body, defaults = schema_body(node.domain, node.op_type, node.version) or (function, {})
-                ys = self.call(body, xs, {**defaults, **attributes})
+                ys = self.call(*self._body(node, function), xs, attributes)
         ys = ys if isinstance(ys, (tuple, list)) else (ys,)
         if len(ys) < len(node.wanted) and any(node.wanted[len(ys) :]):
             raise ArchiveError(f"{len(node.wanted)} outputs are read", need=f"{len(ys)} at most")
@@ -218,8 +220,23 @@ class Scope:
 
     # -- functions and sub-graphs ----------------------------------------------------------------
 
+    def _body(
+        self, node: OnnxNode, function: FunctionProto | None
+    ) -> tuple[FunctionProto, Mapping[str, Any]]:
+        """Return what a node is made of: a function of the model, or the body in its schema."""
+        if function is not None:
+            return function, {}
+        known = schema_body(node.domain, node.op_type, node.version)
+        if known is None:
+            raise ArchiveError(f"{node.op_type} is not known")
+        return known
+
     def call(
-        self, function: FunctionProto, xs: Sequence[Value], attributes: Mapping[str, Any]
+        self,
+        function: FunctionProto,
+        preset: Mapping[str, Any],
+        xs: Sequence[Value],
+        attributes: Mapping[str, Any],
     ) -> list[Value]:
         """Build the body of a function on inputs."""
         defaults = {
@@ -228,7 +245,11 @@ class Scope:
         }
         versions = opsets(function.opset_import) or self.versions
         inner = Scope(
-            self.model, active_graph() or self.graph, None, versions, {**defaults, **attributes}
+            self.model,
+            active_graph() or self.graph,
+            None,
+            versions,
+            {**preset, **defaults, **attributes},
         )
         inner.depth = self.depth + 1
         if inner.depth > MAX_DEPTH:
@@ -337,7 +358,7 @@ def _constant(attributes: Mapping[str, Any]) -> Array:
     """Return the array of a Constant node, whatever attribute holds it."""
     if len(attributes) != 1:
         raise ArchiveError("a Constant has one attribute", need=f"one, got {len(attributes)}")
-    (key, value), = attributes.items()
+    ((key, value),) = attributes.items()
     dtypes = {
         "value_float": "float32", "value_floats": "float32", "value_int": "int64",
         "value_ints": "int64", "value_string": "str", "value_strings": "str",

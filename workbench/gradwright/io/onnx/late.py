@@ -11,7 +11,7 @@ from ...errors import ShapeError, UnsupportedOpError
 from ...graph.expand import expansion
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
-from .node import OnnxNode, Reader, known_value, like_first
+from .node import OnnxNode, Outputs, Reader, known_value, like_first
 
 Array = np.ndarray[Any, Any]
 
@@ -35,9 +35,7 @@ class OnnxOp(Op):
     @property
     def node(self) -> OnnxNode:
         """The node as its reader wants it."""
-        return OnnxNode(
-            self.op_type, self.opset, dict(self.attributes_), self.wanted, self.domain
-        )
+        return OnnxNode(self.op_type, self.opset, dict(self.attributes_), self.wanted, self.domain)
 
     @property
     def reader(self) -> Reader:
@@ -65,12 +63,14 @@ class OnnxOp(Op):
         return out
 
     def infer(self, *xs: TensorSpec | None) -> tuple[TensorSpec, ...]:
+        """Return the specs of what it becomes, or as much as is known of them."""
         if self._settled(xs) is not None:
             return tuple(TensorSpec(t.shape, t.dtype) for t in expansion(self, xs).outputs)
-        outputs = self.reader.outputs or like_first
+        outputs: Outputs = self.reader.outputs or like_first
         return tuple(outputs(self.node, *xs))
 
     def expand(self, *xs: Any) -> Any:
+        """Return what it becomes, now that the values are known."""
         settled = self._settled(xs)
         if settled is None:
             raise ShapeError(f"what {self.op_type} does depends on values that are not known yet")
@@ -78,6 +78,7 @@ class OnnxOp(Op):
         return tuple(found)[: len(self.wanted)] if isinstance(found, (tuple, list)) else found
 
     def forward(self, *xs: Any) -> Any:
+        """Compute what the values make it."""
         needed = self.needs_values
         specs = [
             None if x is None else TensorSpec(x.shape, x.dtype, x if i in needed else None)
@@ -87,6 +88,7 @@ class OnnxOp(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        """Yield operators whose axes and bounds are inputs."""
         x = rng.standard_normal((2, 3))
         yield Sample((x, np.array([1])), {"op_type": "ReduceSum", "opset": 13})
         yield Sample(
@@ -95,4 +97,5 @@ class OnnxOp(Op):
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
+        """Yield an operator that does not exist."""
         yield ErrorSample((TensorSpec((2,)),), {"op_type": "Nothing", "opset": 13}, "no reader")

@@ -21,7 +21,7 @@ MAX_DEPTH = 64
 
 def read_model(model: Any) -> tuple[ModelProto, Path | None]:
     """Return a model, and the folder that its external data may come from."""
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from onnx import ModelProto
 
     if isinstance(model, ModelProto):
@@ -140,7 +140,7 @@ def schema_body(
     import onnx
 
     try:
-        schema = onnx.defs.get_schema(op_type, version, domain)
+        schema: Any = onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
     if not schema.has_function:

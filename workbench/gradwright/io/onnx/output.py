@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from ...op import Op
@@ -74,7 +73,13 @@ class Output:
         return self.constant(np.array(values, np.int64).reshape(-1))
 
     def add(
-        self, op_type: str, xs: Sequence[str], n: int = 1, base: str = "", domain: str = "", **attrs: Any
+        self,
+        op_type: str,
+        xs: Sequence[str],
+        n: int = 1,
+        base: str = "",
+        domain: str = "",
+        **attrs: Any,
     ) -> list[str]:
         """Add a node and return the names of its outputs."""
         from onnx import helper
@@ -85,7 +90,9 @@ class Output:
         while inputs and not inputs[-1]:
             inputs.pop()
         kept = {k: v for k, v in attrs.items() if v is not None}
-        node = helper.make_node(op_type, inputs, outs, name=outs[0] if outs else base, domain=domain, **kept)
+        node = helper.make_node(
+            op_type, inputs, outs, name=outs[0] if outs else base, domain=domain, **kept
+        )
         self.nodes.append(node)
         self.root.domains.add(domain)
         return outs
@@ -101,7 +108,7 @@ class Output:
     def shape(self, dims: Sequence[AnyDim]) -> str:
         """Return the name of a shape, computed where sizes are symbols."""
         if all(isinstance(d, int) for d in dims):
-            return self.ints([int(d) for d in dims])  # type: ignore[arg-type]
+            return self.ints([int(d) for d in dims])
         return self.add("Concat", [self.dim(d) for d in dims], base="shape", axis=0)[0]
 
     def dim(self, d: AnyDim) -> str:
@@ -129,14 +136,21 @@ class Output:
     # -- the whole -------------------------------------------------------------------------------
 
     def graph(
-        self, name: str, inputs: Sequence[tuple[str, TensorSpec]], outputs: Sequence[tuple[str, TensorSpec]]
+        self,
+        name: str,
+        inputs: Sequence[tuple[str, TensorSpec]],
+        outputs: Sequence[tuple[str, TensorSpec]],
     ) -> GraphProto:
         """Return the graph."""
         from onnx import helper
 
         stored = list(self.stored.values()) if self.outer is None else []
         return helper.make_graph(
-            self.nodes, name, [value_info(*i) for i in inputs], [value_info(*o) for o in outputs], stored
+            self.nodes,
+            name,
+            [value_info(*i) for i in inputs],
+            [value_info(*o) for o in outputs],
+            stored,
         )
 
 
@@ -194,12 +208,10 @@ class Call:
 
 def to_tensor(array: Array, name: str) -> TensorProto:
     """Return an array as a stored tensor."""
-    from onnx import helper, numpy_helper
+    from onnx import numpy_helper
 
     if array.dtype.kind in "TOU":
-        return helper.make_tensor(name, 8, array.shape, [str(v).encode() for v in array.ravel()])
-    if array.dtype.isbuiltin == 2 and array.dtype != np.dtype(ml_dtypes.bfloat16):
-        return numpy_helper.from_array(array, name)
+        return numpy_helper.from_array(array.astype(object), name)
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from .... import control
 from ....errors import ArchiveError
+from ....op import find_op
 from ..folding import fold
 from ..importer import Scope
-from ..node import OnnxNode, find_op, one, op, reads
+from ..node import OnnxNode, one, op, reads
 
 
 def scope_of(node: OnnxNode) -> Scope:

@@ -69,4 +69,3 @@ def multinomial(node: OnnxNode, x: Any) -> Any:
     draw = _drawn("uniform", (x.shape[0], n, x.shape[1]), x.dtype, low=1e-20)
     noise = -op("log")(-op("log")(draw))
     return cast(op("argmax", axis=-1)(op("expand_dims", axis=1)(x) + noise), dtype)
-

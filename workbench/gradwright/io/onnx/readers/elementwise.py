@@ -59,7 +59,9 @@ def power(node: OnnxNode, a: Any, b: Any) -> Any:
 
 @reads("Clip", since=6)
 def clip_to_attributes(node: OnnxNode, x: Any) -> Any:
-    low, high = (None if v is None else np.asarray(v, x.dtype) for v in (node.get("min"), node.get("max")))
+    low, high = (
+        None if v is None else np.asarray(v, x.dtype) for v in (node.get("min"), node.get("max"))
+    )
     return clip(node, x, low, high)
 
 

@@ -137,7 +137,12 @@ def max_unpool(node: OnnxNode, x: Any, places: Any, shape: Any = None) -> Any:
     return op("pad", pad_width=widths)(y)
 
 
-@reads("Col2Im", since=18, values=(1, 2), outputs=lambda node, x, size, block: [open_dims(2 + size.size, x.dtype)])
+@reads(
+    "Col2Im",
+    since=18,
+    values=(1, 2),
+    outputs=lambda node, x, size, block: [open_dims(2 + size.size, x.dtype)],
+)
 def col2im(node: OnnxNode, x: Any, size: Any, block: Any) -> Any:
     n = int(np.size(size))
     return op("col2im", image_size=ints(size), kernel_size=ints(block), **geometry(node, n))(x)

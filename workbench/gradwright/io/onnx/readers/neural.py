@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-
 from ..folding import fold
 from ..node import OnnxNode, cast, op, reads
 
@@ -98,7 +97,9 @@ def instance_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
 def group_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
     n, c, *size = x.shape
     groups = node["num_groups"]
-    wide = cast(op("reshape", shape=(n, groups, -1))(x), "float32" if x.dtype.itemsize < 4 else x.dtype)
+    wide = cast(
+        op("reshape", shape=(n, groups, -1))(x), "float32" if x.dtype.itemsize < 4 else x.dtype
+    )
     centred = wide - op("mean", axis=2, keepdims=True)(wide)
     spread = op("var", axis=2, keepdims=True)(wide)
     y = centred / op("sqrt")(spread + node.get("epsilon", 1e-5))

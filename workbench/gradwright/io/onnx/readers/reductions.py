@@ -21,8 +21,12 @@ def _extreme(name: str, lowest: bool) -> Callable[[Any, Any, bool], Any]:
     def reduce(x: Any, axes: Any, keepdims: bool) -> Any:
         over = range(x.rank) if axes is None else [a % x.rank for a in axes]
         if any(x.shape[a] == 0 for a in over):
-            shape = [1 if i in over else d for i, d in enumerate(x.shape) if keepdims or i not in over]
-            return op("full", shape=tuple(shape), fill_value=_limit(x.dtype, lowest), dtype=x.dtype)()
+            shape = [
+                1 if i in over else d for i, d in enumerate(x.shape) if keepdims or i not in over
+            ]
+            return op(
+                "full", shape=tuple(shape), fill_value=_limit(x.dtype, lowest), dtype=x.dtype
+            )()
         if kind(x.dtype) == "b":
             return op("any" if lowest else "all", axis=axes, keepdims=keepdims)(x)
         return op(name, axis=axes, keepdims=keepdims)(x)
@@ -65,7 +69,13 @@ _EXACT = ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "Redu
 def _reduce(node: OnnxNode, x: Any, axes: Any, noop: bool) -> Any:
     found = ints(axes)
     if not found:
-        if noop and node.op_type in ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin"):
+        if noop and node.op_type in (
+            "ReduceSum",
+            "ReduceMean",
+            "ReduceProd",
+            "ReduceMax",
+            "ReduceMin",
+        ):
             return op("identity")(x)
         found = () if noop else None
     wide = x
@@ -80,7 +90,9 @@ def reduce_attributes(node: OnnxNode, x: Any) -> Any:
 
 
 @reads("ReduceSum", since=13, values=(1,), outputs=reduced)
-@reads(*(name for name in REDUCTIONS if name != "ReduceSum"), since=18, values=(1,), outputs=reduced)
+@reads(
+    *(name for name in REDUCTIONS if name != "ReduceSum"), since=18, values=(1,), outputs=reduced
+)
 def reduce(node: OnnxNode, x: Any, axes: Any = None) -> Any:
     return _reduce(node, x, axes, node.flag("noop_with_empty_axes"))
 

@@ -17,9 +17,7 @@ def _numbers(value: Any) -> tuple[Any, ...] | None:
 
 
 @reads("Resize", since=11, values=(1, 2, 3))
-def resize(
-    node: OnnxNode, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None
-) -> Any:
+def resize(node: OnnxNode, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
     attrs = dict(node.attributes)
     for flag in ("antialias", "exclude_outside"):
         if flag in attrs:

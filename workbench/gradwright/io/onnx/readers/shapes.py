@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import ArchiveError
-from ....spec import Dim, TensorSpec, normalize_axis
+from ....spec import TensorSpec, normalize_axis
 from ..node import OnnxNode, cast, ints, like_first, one, op, open_dims, reads
 
 
@@ -57,13 +57,20 @@ def transpose(node: OnnxNode, x: Any) -> Any:
     return op("transpose", axes=node.get("perm"))(x)
 
 
-@reads("Expand", since=8, values=(1,), takes_dims=True,
-       outputs=_of_rank(lambda n, x, s: max(x.rank, s.size)))
+@reads(
+    "Expand",
+    since=8,
+    values=(1,),
+    takes_dims=True,
+    outputs=_of_rank(lambda n, x, s: max(x.rank, s.size)),
+)
 def expand(node: OnnxNode, x: Any, shape: Any) -> Any:
     want = list(ints(shape) or ())
     have = [1] * (len(want) - x.rank) + list(x.shape)
     want = [1] * (len(have) - len(want)) + want
-    return op("broadcast_to", shape=tuple(h if w == 1 else w for h, w in zip(have, want, strict=True)))(x)
+    return op(
+        "broadcast_to", shape=tuple(h if w == 1 else w for h, w in zip(have, want, strict=True))
+    )(x)
 
 
 @reads("Tile", since=6, values=(1,))
@@ -105,7 +112,9 @@ def slice_attributes(node: OnnxNode, x: Any) -> Any:
 
 
 @reads("Slice", since=10, values=(1, 2, 3, 4), takes_dims=True)
-def slice_(node: OnnxNode, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+def slice_(
+    node: OnnxNode, x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None
+) -> Any:
     first, last = ints(starts) or (), ints(ends) or ()
     along = ints(axes) or range(len(first))
     strides = ints(steps) or (1,) * len(first)
@@ -126,7 +135,9 @@ def _part(d: Any, start: Any, end: Any, step: int) -> slice:
         if end is not None and d == end:
             end = None
     else:
-        if isinstance(end, int) and end <= -far or (isinstance(d, int) and isinstance(end, int) and end < -d):
+        if (isinstance(end, int) and end <= -far) or (
+            isinstance(d, int) and isinstance(end, int) and end < -d
+        ):
             end = None
         if isinstance(start, int) and start >= far - 1:
             start = None
@@ -142,7 +153,13 @@ def pad_attributes(node: OnnxNode, x: Any) -> Any:
 
 @reads("Pad", since=11, values=(1, 2, 3))
 def pad(node: OnnxNode, x: Any, pads: Any, value: Any = None, axes: Any = None) -> Any:
-    return _pad(node, x, ints(pads) or (), 0 if value is None or not np.size(value) else one(value), ints(axes))
+    return _pad(
+        node,
+        x,
+        ints(pads) or (),
+        0 if value is None or not np.size(value) else one(value),
+        ints(axes),
+    )
 
 
 def _pad(node: OnnxNode, x: Any, pads: Any, value: Any, axes: Any) -> Any:
@@ -196,8 +213,13 @@ def constant_of_shape(node: OnnxNode, shape: Any) -> Any:
     return op("full", fill_value=fill.reshape(-1)[0].item(), dtype=fill.dtype)(shape)
 
 
-@reads("Range", since=11, values=(0, 1, 2), takes_dims=True,
-       outputs=lambda node, x, *rest: [open_dims(1, x.dtype)])
+@reads(
+    "Range",
+    since=11,
+    values=(0, 1, 2),
+    takes_dims=True,
+    outputs=lambda node, x, *rest: [open_dims(1, x.dtype)],
+)
 def range_(node: OnnxNode, start: Any, limit: Any, delta: Any) -> Any:
     arrays = [np.asarray(v) for v in (start, limit, delta)]
     d = next((a.dtype for a in arrays if a.dtype != object), np.dtype("int64"))
@@ -221,7 +243,9 @@ def trilu(node: OnnxNode, x: Any, k: Any = None) -> Any:
     return op("triu" if node.flag("upper", True) else "tril", k=0 if k is None else one(k))(x)
 
 
-@reads("OneHot", since=9, values=(1,), outputs=lambda node, x, d, v: [open_dims(x.rank + 1, v.dtype)])
+@reads(
+    "OneHot", since=9, values=(1,), outputs=lambda node, x, d, v: [open_dims(x.rank + 1, v.dtype)]
+)
 def one_hot(node: OnnxNode, indices: Any, depth: Any, values: Any) -> Any:
     n = int(one(depth))
     ids = cast(indices, "int64")
@@ -257,7 +281,9 @@ def _two(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
 
 @reads("TopK", since=10, values=(1,), outputs=_two)
 def top_k(node: OnnxNode, x: Any, k: Any) -> Any:
-    return op("top_k", k=int(one(k)), axis=node.get("axis", -1), largest=node.flag("largest", True))(x)
+    return op(
+        "top_k", k=int(one(k)), axis=node.get("axis", -1), largest=node.flag("largest", True)
+    )(x)
 
 
 @reads("TopK", since=1)

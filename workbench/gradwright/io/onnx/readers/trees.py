@@ -59,7 +59,9 @@ def tree_ensemble(node: OnnxNode, x: Any) -> Any:
             )
             goes = fits if goes is None else op("where")(mode == code, fits, goes)
         if tracks.any():
-            goes = op("logical_or")(goes, op("logical_and")(op("is_nan")(value), take(missing_of, at)))
+            goes = op("logical_or")(
+                goes, op("logical_and")(op("is_nan")(value), take(missing_of, at))
+            )
         at = op("where")(goes, take(yes_of, at), take(no_of, at))
     return _aggregate(node, x, at - n, targets)
 
@@ -93,7 +95,9 @@ def _members(node: OnnxNode, modes: Array, d: Any) -> Array:
     ends = np.flatnonzero(np.isnan(values))
     sets = np.split(values, ends)
     parts = [part[~np.isnan(part)] for part in sets][: int((modes == MEMBER).sum())]
-    table = np.full((len(modes) + len(node["leaf_targetids"]), max(map(len, parts), default=1)), np.nan)
+    table = np.full(
+        (len(modes) + len(node["leaf_targetids"]), max(map(len, parts), default=1)), np.nan
+    )
     for row, part in zip(np.flatnonzero(modes == MEMBER), parts, strict=True):
         table[row, : len(part)] = part
     return table.astype(d)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from ....spec import kind
 from ..by_rule import schema_of, takes
 from ..exporter import writes
 from ..output import Call, CannotExport
+
 
 @writes("div")
 def div(call: Call) -> str:
@@ -186,7 +188,9 @@ def hypot(call: Call) -> str:
     zero = call.out.constant(np.zeros((), call.y.dtype))
     one = call.out.constant(np.ones((), call.y.dtype))
     ratio = call.add("Div", short, call.add("Where", call.add("Equal", long, zero), one, long))
-    return call.add("Mul", long, call.add("Sqrt", call.add("Add", call.add("Mul", ratio, ratio), one)))
+    return call.add(
+        "Mul", long, call.add("Sqrt", call.add("Add", call.add("Mul", ratio, ratio), one))
+    )
 
 
 @writes("relu6", "squared_relu", "hard_tanh")
@@ -203,4 +207,3 @@ def rectified(call: Call) -> str:
 @writes("log_sigmoid")
 def log_sigmoid(call: Call) -> str:
     return call.add("Neg", call.add("Softplus", call.add("Neg", _float(call))))
-

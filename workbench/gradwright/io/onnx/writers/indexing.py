@@ -46,7 +46,9 @@ def take_along_axis(call: Call) -> str:
     axis = normalize_axis(call.axis, x.rank)
     if places is None or places.rank != x.rank:
         raise CannotExport
-    if any(i != axis and a != b for i, (a, b) in enumerate(zip(x.shape, places.shape, strict=True))):
+    if any(
+        i != axis and a != b for i, (a, b) in enumerate(zip(x.shape, places.shape, strict=True))
+    ):
         raise CannotExport
     return call.add("GatherElements", call.xs[0], _places(call), axis=axis)
 
@@ -143,7 +145,6 @@ def resize(call: Call) -> str:
     if op["keep_aspect_ratio_policy"] == "stretch":
         del attrs["keep_aspect_ratio_policy"]
     return call.add("Resize", call.xs[0], "", scales, sizes, axes=list(axes), **attrs)
-
 
 
 @writes("unique")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....spec import Dim
@@ -32,9 +30,7 @@ def layer_norm(call: Call) -> str:
     _same_dtypes(call)
     scale = call.xs[1] if len(call.xs) > 1 and call.xs[1] else _ones(call)
     bias = call.xs[2] if len(call.xs) > 2 else ""
-    return call.add(
-        "LayerNormalization", call.xs[0], scale, bias, axis=call.axis, epsilon=call.eps
-    )
+    return call.add("LayerNormalization", call.xs[0], scale, bias, axis=call.axis, epsilon=call.eps)
 
 
 @writes("rms_norm")
@@ -91,7 +87,9 @@ def causal_mask(call: Call) -> str:
     rows, columns = call.x.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise CannotExport
-    return call.out.store(np.asarray(call.op.forward(np.zeros((rows, columns), call.x.dtype))), call.name)
+    return call.out.store(
+        np.asarray(call.op.forward(np.zeros((rows, columns), call.x.dtype))), call.name
+    )
 
 
 @writes("batch_norm")

@@ -85,9 +85,7 @@ def swapaxes(call: Call) -> str:
 @writes("transpose")
 def transpose(call: Call) -> str:
     axes = call.axes
-    return call.add(
-        "Transpose", call.xs[0], perm=[a % call.x.rank for a in axes] if axes else None
-    )
+    return call.add("Transpose", call.xs[0], perm=[a % call.x.rank for a in axes] if axes else None)
 
 
 @writes("shape_of")
@@ -110,13 +108,21 @@ def size_of(call: Call) -> str:
 @writes("flip")
 def flip(call: Call) -> str:
     rank = call.x.rank
-    axes = range(rank) if call.axis is None else [call.axis] if isinstance(call.axis, int) else call.axis
+    axes = (
+        range(rank)
+        if call.axis is None
+        else [call.axis]
+        if isinstance(call.axis, int)
+        else call.axis
+    )
     axes = [a % rank for a in axes]
     if not axes:
         return call.add("Identity", call.xs[0])
     n = len(axes)
     ints = call.out.ints
-    return call.add("Slice", call.xs[0], ints([-1] * n), ints([-FAR] * n), ints(axes), ints([-1] * n))
+    return call.add(
+        "Slice", call.xs[0], ints([-1] * n), ints([-FAR] * n), ints(axes), ints([-1] * n)
+    )
 
 
 @writes("strided_slice")
@@ -182,7 +188,13 @@ def split(call: Call) -> list[str]:
     sizes = [1] * n if alone else [r.shape[axis] for r in call.results]
     if n == 0:
         return []
-    names = call.out.add("Split", [call.xs[0], call.out.shape(sizes)], n=n, base=f"{call.name}/split" if alone else call.name, axis=axis)
+    names = call.out.add(
+        "Split",
+        [call.xs[0], call.out.shape(sizes)],
+        n=n,
+        base=f"{call.name}/split" if alone else call.name,
+        axis=axis,
+    )
     if alone:
         return [call.add("Squeeze", name, call.out.ints([axis])) for name in names]
     return names
@@ -239,8 +251,16 @@ def full(call: Call) -> str:
     return call.add("Expand", call.out.constant(fill), shape)
 
 
-@writes("arange", "linspace", "eye", "tri", "hann_window", "hamming_window", "blackman_window",
-        "mel_weight_matrix")
+@writes(
+    "arange",
+    "linspace",
+    "eye",
+    "tri",
+    "hann_window",
+    "hamming_window",
+    "blackman_window",
+    "mel_weight_matrix",
+)
 def constant(call: Call) -> str:
     """Store what depends on nothing; a range up to a symbol is counted when run."""
     if call.y.is_concrete and math.prod(map(int, call.y.shape)) <= 1 << 20:
