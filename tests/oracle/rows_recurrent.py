@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from tests.oracle.rows import Case, Row, normal
+from tests.oracle.rows import Case, Row, normal, uniform
 
 LSTM = (0, 2, 3, 1)  # torch's blocks i, f, g, o out of ours, i, o, f, g
 GRU = (1, 0, 2)  # torch's r, z, n out of ours, z, r, n
@@ -175,6 +175,103 @@ def linear_scan(t: Any, a: Any, b: Any, h: Any, **attrs: Any) -> Any:
     return y.movedim(0, attrs.get("axis", 0))
 
 
+# -- state-space models: step by step --------------------------------------------------------------
+
+
+def causal_conv(t: Any, x: Any, w: Any, b: Any, past: Any, activation: str = "none") -> Any:
+    whole = t.cat([past, x], 2)
+    y = t.conv1d(whole, w, b, groups=w.shape[0])
+    return (t.nn.functional.silu(y) if activation == "silu" else y), whole[:, :, x.shape[2] :]
+
+
+def selective(
+    t: Any,
+    x: Any,
+    delta: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    z: Any,
+    shift: Any,
+    h: Any,
+    **attrs: Any,
+) -> Any:
+    step = delta + shift
+    if attrs.get("delta_softplus"):
+        step = t.nn.functional.softplus(step)
+    ys = []
+    for i in range(x.shape[1]):
+        h = t.exp(t.einsum("bd,dn->bdn", step[:, i], a)) * h
+        h = h + t.einsum("bd,bd,bn->bdn", step[:, i], x[:, i], b[:, i])
+        ys.append(t.einsum("bdn,bn->bd", h, c[:, i]) + d * x[:, i])
+    return t.stack(ys, 1) * t.nn.functional.silu(z), h
+
+
+def mamba2(
+    t: Any, x: Any, delta: Any, a: Any, b: Any, c: Any, d: Any, h: Any, chunk_size: int = 64
+) -> Any:
+    times = x.shape[2] // b.shape[2]
+    b, c = (v.repeat_interleave(times, 2) for v in (b, c))
+    ys = []
+    for i in range(x.shape[1]):
+        h = t.exp(delta[:, i] * a)[..., None, None] * h
+        h = h + t.einsum("bh,bhn,bhp->bhnp", delta[:, i], b[:, i], x[:, i])
+        ys.append(t.einsum("bhnp,bhn->bhp", h, c[:, i]) + d[:, None] * x[:, i])
+    return t.stack(ys, 1), h
+
+
+def delta_rule(
+    t: Any, q: Any, k: Any, v: Any, g: Any, beta: Any, s: Any, chunk_size: int = 32, **attrs: Any
+) -> Any:
+    if attrs.get("normalize"):
+        q, k = (x / t.sqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (q, k))
+    scale = attrs.get("scale") or q.shape[-1] ** -0.5
+    ys = []
+    for i in range(q.shape[1]):
+        s = s * t.exp(g[:, i])[..., None, None]
+        wrong = v[:, i] - t.einsum("bhkv,bhk->bhv", s, k[:, i])
+        s = s + t.einsum("bhk,bh,bhv->bhkv", k[:, i], beta[:, i], wrong)
+        ys.append(t.einsum("bhkv,bhk->bhv", s, q[:, i]) * scale)
+    return t.stack(ys, 1), s
+
+
+def delta_net(
+    t: Any, x: Any, wq: Any, wk: Any, wv: Any, wz: Any, wb: Any, wa: Any, conv: Any, *more: Any
+) -> Any:
+    a_log, bias, norm, wo = more
+    f = t.nn.functional
+    mixed = t.cat([x @ wq, x @ wk, x @ wv], -1).mT
+    mixed = f.silu(t.conv1d(f.pad(mixed, (conv.shape[2] - 1, 0)), conv, groups=len(conv))).mT
+    heads = [
+        p.unflatten(-1, (len(a_log), -1))
+        for p in mixed.split([w.shape[1] for w in (wq, wk, wv)], -1)
+    ]
+    gate = -a_log.exp() * f.softplus(x @ wa + bias)
+    start = x.new_zeros(len(x), len(a_log), heads[0].shape[-1], len(norm))
+    y, _ = delta_rule(t, *heads, gate, t.sigmoid(x @ wb), start, normalize=True)
+    y = f.rms_norm(y, norm.shape, norm, 1e-6) * f.silu((x @ wz).unflatten(-1, y.shape[2:]))
+    return y.flatten(2) @ wo
+
+
+def spaces(batch: int, steps: int, heads: int, groups: int, n: int, p: int, **attrs: Any) -> Case:
+    state = normal(batch, heads, n, p)
+    both = (normal(batch, steps, groups, n) for _ in range(2))
+    x, delta = normal(batch, steps, heads, p), uniform(0, 1, batch, steps, heads)
+    return (x, delta, uniform(-1, 0, heads), *both, normal(heads), state, attrs)
+
+
+def memories(batch: int, steps: int, heads: int, k: int, v: int, **attrs: Any) -> Case:
+    shape = batch, steps, heads
+    qk = (normal(*shape, k) / 2 for _ in range(2))
+    gates = uniform(-1, 0, *shape), uniform(0, 1, *shape)
+    return (*qk, normal(*shape, v), *gates, normal(batch, heads, k, v), attrs)
+
+
+BLOCK = (
+    *((2, 5, 6), (6, 8), (6, 8), (6, 4), (6, 4), (6, 2), (6, 2)),
+    *((20, 1, 3), (2,), (2,), (2,), (4, 6)),
+)
 ROWS: dict[str, Row] = {
     "rnn": Row(layer("rnn_tanh", RNN), cases(1, 1), ours("rnn")),
     "rnn, relu": Row(layer("rnn_relu", RNN), cases(1, 1, activations=("Relu",))[:1], ours("rnn")),
@@ -204,4 +301,40 @@ ROWS: dict[str, Row] = {
             (normal(2, 4, 1), normal(2, 4, 3), normal(2, 3), {"axis": 1, "reverse": True}),
         ],
     ),
+    "causal_conv1d": Row(
+        causal_conv,
+        [
+            (normal(2, 3, 6), normal(3, 1, 4), normal(3), normal(2, 3, 3)),
+            (normal(1, 2, 2), normal(2, 1, 4), normal(2), normal(1, 2, 3), {"activation": "silu"}),
+            (normal(2, 2, 3), normal(2, 1, 1), normal(2), normal(2, 2, 0)),
+        ],
+    ),
+    "selective_scan": Row(
+        selective,
+        [
+            (
+                *(normal(2, 5, 3), uniform(-1, 1, 2, 5, 3), uniform(-1, 0, 3, 4)),
+                *(normal(2, 5, 4), normal(2, 5, 4), normal(3), normal(2, 5, 3), normal(3)),
+                *(normal(2, 3, 4), {"delta_softplus": softplus}),
+            )
+            for softplus in (True, False)
+        ],
+    ),
+    "mamba2_ssm": Row(
+        mamba2,
+        [
+            spaces(2, 7, 4, 2, 3, 5, chunk_size=3),
+            spaces(1, 6, 2, 1, 2, 3, chunk_size=2),
+            spaces(2, 1, 2, 2, 1, 1),
+        ],
+    ),
+    "gated_delta_rule": Row(
+        delta_rule,
+        [
+            memories(2, 7, 2, 3, 4, chunk_size=3),
+            memories(1, 6, 1, 4, 2, normalize=True, scale=1.0, chunk_size=2),
+            memories(1, 40, 1, 3, 2, normalize=True),
+        ],
+    ),
+    "gated_delta_net_block": Row(delta_net, [tuple(normal(*s) / 2 for s in BLOCK)]),
 }

@@ -41,7 +41,8 @@ class Format:
 
 def _half(x: Array) -> Array:
     """Return numbers as the two bytes of a float16."""
-    return x.astype("<f2").view(np.uint8).reshape(len(x), -1)
+    found: Array = x.astype("<f2").view(np.uint8).reshape(len(x), -1)
+    return found
 
 
 def _floats(raw: Array) -> Array:
@@ -63,7 +64,8 @@ def _nibbles(raw: Array) -> Array:
 def _paired(q: Array) -> Array:
     """Return numbers of 4 bits as bytes: the first half low, the second high."""
     low, high = np.split(q & 15, 2, axis=1)
-    return (low | high << 4).astype(np.uint8)
+    found: Array = (low | high << 4).astype(np.uint8)
+    return found
 
 
 def _fifth(q: Array) -> Array:

@@ -11,9 +11,9 @@ from ...errors import DTypeError, ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.joining import Concat
 from ...ops.like import ZerosLike
-from ...ops.movement import Roll
+from ...ops.movement import Cast, Roll
 from ...ops.special import widened
-from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote
+from ...spec import TensorSpec, broadcast, differ, dtype, kind, normalize_axis, promote
 
 
 class LinearScan(Op):
@@ -121,3 +121,15 @@ def shifted(states: Any, initial: Any, axis: int, *, reverse: bool = False) -> A
     first = _nothing(states, axis) if initial is None else initial.expand_dims(axis)
     joined = Concat(axis=axis)(*((states, first) if reverse else (first, states)))
     return joined[(*(slice(None),) * axis, slice(1, None) if reverse else slice(None, -1))]
+
+
+def wide(*xs: Any) -> list[Any]:
+    """Return halves as float32, in which states are computed; None and others as they are."""
+    return [
+        x if x is None or x.dtype.itemsize >= 4 else Cast(dtype=dtype("float32"))(x) for x in xs
+    ]
+
+
+def narrowed(like: Any, *ys: Any) -> tuple[Any, ...]:
+    """Return results in the dtype of a tensor."""
+    return tuple(y if y.dtype == like.dtype else Cast(dtype=like.dtype)(y) for y in ys)
