@@ -7,12 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracle.rows import Array, Case, Row, complexes, normal
+import gradwright as gw
+from tests.oracle.rows import Array, Case, Row
+
+RNG = np.random.default_rng(0)  # of its own: how near to singular a matrix is decides what is close
+
+
+def normal(*shape: int) -> Array:
+    return np.asarray(RNG.standard_normal(shape))
+
+
+def complexes(*shape: int) -> Array:
+    return normal(*shape) + 1j * normal(*shape)
 
 
 def regular(*shape: int) -> Array:
-    """Return matrices that are far from singular."""
-    return normal(*shape) + 3 * np.eye(*shape[-2:])
+    """Return matrices whose singular values lie around 2, most between 1 and 3."""
+    return 0.5 * normal(*shape) / np.sqrt(shape[-1]) + 2 * np.eye(shape[-1])
+
+
+def separated(x: Array) -> Array:
+    """Return matrices whose eigenvalues are about 2 apart."""
+    return 0.3 * x + np.diag(2.0 * np.arange(x.shape[-1]))
 
 
 def definite(*shape: int) -> Array:
@@ -20,12 +36,13 @@ def definite(*shape: int) -> Array:
     return x @ x.swapaxes(-1, -2) + np.eye(shape[-1])
 
 
-COMPLEX = complexes(2, 3, 3) + 3 * np.eye(3)
+COMPLEX = 0.3 * complexes(2, 3, 3) + 2 * np.eye(3)
+PAIR = np.array([[0.0, -2.0, 0.3], [2.0, 0.1, 0.2], [0.1, 0.2, 3.0]])  # two are conjugate
 SQUARE: list[Case] = [
     (regular(3, 3),), (regular(2, 1, 4, 4),), (regular(1, 1),), (normal(0, 2, 2),), (COMPLEX,),
 ]  # fmt: skip
 EMPTY: list[Case] = [(np.zeros((2, 0, 0)),)]
-LARGE: list[Case] = [(regular(70, 70) / 9,)]
+LARGE: list[Case] = [(regular(70, 70),)]
 
 
 def hermitian(x: Any) -> Any:
@@ -42,6 +59,32 @@ def phases(t: Any, v: Any) -> Any:
 
 def turned(t: Any, w: Any, v: Any) -> tuple[Any, Any]:
     return w, v * phases(t, v).conj()
+
+
+# LAPACK's libraries disagree on the order of general eigenvalues, so both sides are sorted.
+
+
+def their_eig(t: Any, x: Any) -> tuple[Any, Any]:
+    w, v = t.linalg.eig(x)
+    order = (w.real + 0.3 * w.imag).argsort(-1)
+    v = v.gather(-1, order[..., None, :].expand(v.shape))
+    return turned(t, w.gather(-1, order), v)
+
+
+def in_order(w: Any) -> Any:
+    return gw.argsort(gw.real(w) + gw.imag(w) * 0.3, axis=-1)
+
+
+def our_eig(x: Any) -> tuple[Any, Any]:
+    w, v = gw.linalg.eig(x)
+    order = in_order(w)
+    columns = gw.broadcast_like(order[..., None, :], v)
+    return gw.take_along_axis(w, order, axis=-1), gw.take_along_axis(v, columns, axis=-1)
+
+
+def our_eigvals(x: Any) -> Any:
+    w = gw.linalg.eigvals(x)
+    return gw.take_along_axis(w, in_order(w), axis=-1)
 
 
 def reduced(t: Any, x: Any, full_matrices: bool = True) -> tuple[Any, Any, Any]:
@@ -114,12 +157,16 @@ RIGHT: list[Case] = [
     (regular(2, 2), normal(3, 2, 0)),
     (normal(0, 2, 2), normal(2, 2)),
     (COMPLEX, complexes(3, 1)),
-    (regular(70, 70) / 9, normal(70, 2)),
+    (regular(70, 70), normal(70, 2)),
 ]
+EIGEN: list[Case] = [
+    (separated(normal(2, 3, 3)),), (PAIR,), (separated(complexes(2, 4, 4)),), (normal(0, 2, 2),),
+]  # fmt: skip
 TALL, WIDE = normal(2, 4, 3), normal(3, 5)
 ANY: list[Case] = [(TALL,), (WIDE,), (normal(3, 3),), (complexes(4, 2),), (complexes(2, 3),)]
 HERMITIAN: list[Case] = [
-    (normal(3, 3),), (normal(2, 1, 4, 4),), (np.array([[2.0]]),), (complexes(2, 3, 3),),
+    (separated(normal(3, 3)),), (separated(normal(2, 1, 4, 4)),), (np.array([[2.0]]),),
+    (separated(complexes(2, 3, 3)),),
 ]  # fmt: skip
 
 ROWS: dict[str, Row] = {
@@ -133,8 +180,8 @@ ROWS: dict[str, Row] = {
             (regular(2, 3, 3), normal(3), {"adjoint": True}),
             (COMPLEX, complexes(2, 3, 1), {"adjoint": True, "lower": False}),
             (COMPLEX, complexes(2, 3, 1), {"unit_diagonal": True}),
-            (regular(150, 150) / 12, normal(150, 1)),
-            (regular(150, 150) / 12, normal(150, 1), {"lower": False}),
+            (regular(150, 150), normal(150, 1)),
+            (regular(150, 150), normal(150, 1), {"lower": False}),
         ],
     ),
     "pinv": Row("linalg.pinv", [(TALL,), (WIDE,), (COMPLEX,), (complexes(2, 4, 2),)]),
@@ -165,8 +212,8 @@ ROWS: dict[str, Row] = {
     "lu": Row("linalg.lu", [*ANY, *LARGE, (normal(80, 40),), (normal(40, 80),)]),
     "eigh": Row(lambda t, x: turned(t, *t.linalg.eigh(hermitian(x))), HERMITIAN),
     "eigvalsh": Row(lambda t, x: t.linalg.eigvalsh(hermitian(x)), [*HERMITIAN, *EMPTY]),
-    "eig": Row(lambda t, x: turned(t, *t.linalg.eig(x)), [(normal(3, 3),), (COMPLEX,)]),
-    "eigvals": Row(lambda t, x: t.linalg.eig(x)[0], [(normal(2, 3, 3),), (COMPLEX,)]),
+    "eig": Row(their_eig, EIGEN, ours=our_eig),
+    "eigvals": Row(lambda t, x: their_eig(t, x)[0], EIGEN, ours=our_eigvals),
     "svd": Row(reduced, [(x, {"full_matrices": False}) for (x,) in ANY] + [(normal(3, 3),)]),
     "svdvals": Row("linalg.svdvals", [*ANY, (np.zeros((2, 0)),)]),
     "matrix_rank": Row(
