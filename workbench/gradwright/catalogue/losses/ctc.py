@@ -1,13 +1,13 @@
 """Connectionist temporal classification (Graves et al. 2006): loss, gradient, second derivative.
 
 With l′ the labels between blanks, 2S + 1 states, the probability of a labelling is a sum over paths
-through states; α is what leads up to a state at a time, β what leads on from it:
+through states, which α gathers, in logarithms and float64:
 
-    α[t, s] = log(exp α[t−1, s] + exp α[t−1, s−1] + [may skip] exp α[t−1, s−2]) + x[t, l′ₛ]
-    β[t, s] = the same backwards, without x[t, l′ₛ]
+    α[t, s] = x[t, l′ₛ] + log(exp α[t−1, s] + exp α[t−1, s−1] + [may skip] exp α[t−1, s−2])
     log p   = log(exp α[T−1, 2S] + exp α[T−1, 2S−1])
 
-Each is one loop over time on arrays of all examples and states, in float64.
+β, which gathers what leads on from a state, is α of states and times in reverse, so that both take
+one loop over time on arrays of all examples and states.
 """
 
 from __future__ import annotations
@@ -40,96 +40,110 @@ class Lattice:
         refuse_outside(labels, fits, "label", x.shape[2], f"blank={blank} is no label")
         self.states = np.full((n, 2 * longest + 1), blank, np.int64)
         self.states[:, 1::2] = np.where(counted, labels, blank)
-        self.skips = np.zeros(self.states.shape, bool)
-        self.skips[:, 3::2] = self.states[:, 3::2] != self.states[:, 1:-2:2]
-        self.x, self.times, self.rows = x, times, np.arange(n)[:, None]
-        at = np.arange(self.states.shape[1])
-        last = 2 * sizes[:, None]
-        self.ends = np.where((at == last) | (at == last - 1), 0.0, -np.inf)
+        self.x, self.sizes, self.times = x, sizes, times
+        at, t = np.arange(2 * longest + 1), np.arange(x.shape[1])[:, None]
+        self.backwards = 2 * sizes[:, None] - at  # where each state stands in reverse
+        self.inside = (t < times)[..., None] & (self.backwards >= 0)
+        # State and time in reverse, for arrays of times, examples and states.
+        self.reverse = (
+            np.maximum(times - 1 - t, 0)[..., None],
+            np.arange(n)[:, None],
+            np.maximum(self.backwards, 0),
+        )
+        self.emitted = self.on_states(x)
 
-    def emitted(self, x: Array, t: int) -> Array:
-        """Return ``x[t]`` of the symbol of each state, f64[B, 2S + 1]."""
-        found: Array = x[self.rows, t, self.states]
-        return found.astype(np.float64, copy=False)
+    def on_states(self, x: Array) -> Array:
+        """Return what the symbol of each state has at each time: f64[T, B, 2S + 1]."""
+        found = np.take_along_axis(x, self.states[:, None, :], 2)
+        return found.transpose(1, 0, 2).astype(np.float64)
 
-    def steps(self, v: Array, t: int, forward: bool, fill: float) -> Array:
-        """Return what the three ways into each state, or out of it, bring: f64[3, B, 2S + 1]."""
-        ways = np.full((3, *v.shape), fill)
-        ways[0] = v
-        if forward:
-            ways[1, :, 1:] = v[:, :-1]
-            ways[2, :, 2:] = np.where(self.skips[:, 2:], v[:, :-2], fill)
-        else:
-            ways[1, :, :-1] = v[:, 1:]
-            ways[2, :, :-2] = np.where(self.skips[:, 2:], v[:, 2:], fill)
-        return ways
+    def reached(self) -> tuple[Array, Array]:
+        """Return α and log p."""
+        alpha, _ = _gathered(self.emitted, _skips(self.states), None)
+        n = np.arange(len(self.sizes))
+        last = np.full((2, len(n)), -np.inf)
+        if len(alpha):
+            ended = alpha[np.maximum(self.times - 1, 0), n]
+            last[0] = ended[n, 2 * self.sizes]
+            last[1] = np.where(self.sizes > 0, ended[n, np.maximum(2 * self.sizes - 1, 0)], -np.inf)
+        nothing = np.where(self.sizes == 0, 0.0, -np.inf)  # heard: certain for no label
+        return alpha, np.where(self.times > 0, np.logaddexp(*last), nothing)
 
-    def run(self, u: Array | None) -> tuple[Array, ...]:
-        """Return log p and the log share of each state at each time; with u also their slopes.
+    def shares(self, u: Array | None = None) -> tuple[Array, Array]:
+        """Return p(state at a time | labels), and its slope where x moves along u."""
+        emitted = np.concatenate([self.emitted, self.emitted[self.reverse]], 1)
+        turned = np.take_along_axis(self.states, self.reverse[2], 1)
+        skips = np.concatenate([_skips(self.states), _skips(turned)])
+        moved = None if u is None else self.on_states(u)
+        both = None if moved is None else np.concatenate([moved, moved[self.reverse]], 1)
+        found, slopes = _gathered(emitted, skips, both)
+        inside = self.inside & np.isfinite(self.emitted)
+        share = self.joined(found) - np.where(inside, self.emitted, np.inf)
+        share -= np.maximum(share.max(2, keepdims=True, initial=-np.inf), -1e300)
+        np.exp(share, out=share)
+        share /= np.maximum(share.sum(2, keepdims=True), 1)  # 0 where the labels do not fit
+        if moved is None:
+            return share, share
+        slope = self.joined(slopes) - moved
+        mean = (share * slope).sum(2, keepdims=True)  # at every time that of log p
+        return share, share * (slope - mean)
 
-        Slopes are derivatives along u, a direction in the space of x.
-        """
-        n, n_times = self.x.shape[:2]
-        n_states = self.states.shape[1]
-        alpha = np.full((n_times, n, n_states), -np.inf)
-        beta = np.full((n_times, n, n_states), -np.inf)
-        slope = np.zeros((2, *alpha.shape)) if u is not None else np.zeros((2, n_times, 0, 0))
-        for t in range(n_times):
-            emitted = self.emitted(self.x, t)
-            if t:
-                ways = self.steps(alpha[t - 1], t, True, -np.inf)
-                alpha[t], shares = _logsum(ways)
-                alpha[t] += emitted
-            else:
-                alpha[0, :, :2] = emitted[:, :2]
-            if u is not None:
-                if t:
-                    slope[0, t] = (shares * self.steps(slope[0, t - 1], t, True, 0.0)).sum(0)
-                slope[0, t] += self.emitted(u, t)
-        for t in reversed(range(n_times)):
-            beta[t] = self.ends
-            if t + 1 < n_times:
-                onward = beta[t + 1] + self.emitted(self.x, t + 1)
-                reached, shares = _logsum(self.steps(onward, t, False, -np.inf))
-                inside = (t + 1 < self.times)[:, None]
-                beta[t] = np.where(inside, reached, self.ends)
-                if u is not None:
-                    moved = slope[1, t + 1] + self.emitted(u, t + 1)
-                    moved = (shares * self.steps(moved, t, False, 0.0)).sum(0)
-                    slope[1, t] = np.where(inside, moved, 0.0)
-        both = alpha + beta
-        if n_times:
-            total, shares = _logsum(np.moveaxis(both[0], 1, 0))
-        else:
-            total, shares = np.full(n, -np.inf), np.zeros((n_states, n))
-        none = self.times == 0  # nothing was heard: certain for no label, impossible for others
-        total = np.where(none, np.where(self.ends[:, 0] == 0, 0.0, -np.inf), total)
-        inside = np.arange(n_times)[:, None, None] < self.times[:, None]
-        usable = np.where(np.isfinite(total), total, np.inf)[:, None]
-        both = np.where(inside, both - usable, -np.inf)
-        if u is None:
-            return total, both
-        rate = slope.sum(0)
-        mean = (shares.T * rate[0]).sum(1) if n_times else np.zeros(n)
-        return total, both, rate - mean[:, None]
+    def joined(self, found: Array) -> Array:
+        """Return the sum of what was gathered forwards and in reverse, each at its own place."""
+        n = len(self.sizes)
+        total: Array = found[:, :n] + found[:, n:][self.reverse]
+        return total
 
     def spread(self, of_states: Array) -> Array:
         """Add what lies on states up on their symbols: f64[T, B, 2S + 1] to f64[B, T, C]."""
         n, n_times, n_classes = self.x.shape
-        cell = self.rows * n_times + np.arange(n_times)[:, None, None]
+        cell = np.arange(n)[:, None] * n_times + np.arange(n_times)[:, None, None]
         at = (cell * n_classes + self.states).reshape(-1)
         flat = np.bincount(at, of_states.reshape(-1), n * n_times * n_classes)
         return flat.reshape(n, n_times, n_classes)
 
 
-def _logsum(ways: Array) -> tuple[Array, Array]:
-    """Return log Σ exp over the first axis, and the share of each in it; 0 where nothing is."""
-    top = ways.max(0)
-    base = np.where(np.isfinite(top), top, 0.0)
-    parts = np.exp(ways - base)
-    total = parts.sum(0)
-    with np.errstate(divide="ignore"):
-        return np.log(total) + base, parts / np.where(total > 0, total, 1.0)
+def _skips(states: Array) -> Array:
+    """Return 0 where a state may be reached from the one before the last, else −∞: f64[B, 2S + 1].
+
+    Those are labels that differ from the label before them.
+    """
+    skips = np.full(states.shape, -np.inf)
+    skips[:, 3::2] = np.where(states[:, 3::2] != states[:, 1:-2:2], 0.0, -np.inf)
+    return skips
+
+
+def _gathered(emitted: Array, skips: Array, moved: Array | None) -> tuple[Array, Array]:
+    """Return α, and its slopes where ``emitted`` moves along ``moved``."""
+    n_times, n, n_states = emitted.shape
+    alpha = np.full((n_times, n, n_states + 2), -np.inf)  # two states before the first
+    slope = np.zeros_like(alpha) if moved is not None else alpha
+    ways, top = np.empty((3, n, n_states)), np.empty((n, n_states))
+    if n_times:
+        alpha[0, :, 2:4] = emitted[0, :, :2]
+        if moved is not None:
+            slope[0, :, 2:4] = moved[0, :, :2]
+    for t in range(1, n_times):
+        before = alpha[t - 1]
+        for k in range(3):
+            ways[k] = before[:, 2 - k : n_states + 2 - k]
+        ways[2] += skips
+        np.max(ways, 0, out=top)
+        np.maximum(top, -1e300, out=top)  # −∞ − (−∞) is not a number
+        ways -= top
+        np.exp(ways, out=ways)
+        total = ways.sum(0)
+        if moved is not None:
+            ways /= np.where(total > 0, total, 1.0)
+            before = slope[t - 1]
+            for k in range(3):
+                ways[k] *= before[:, 2 - k : n_states + 2 - k]
+            slope[t, :, 2:] = ways.sum(0) + moved[t]
+        with np.errstate(divide="ignore"):
+            np.log(total, out=total)
+        total += top
+        np.add(total, emitted[t], out=alpha[t, :, 2:])
+    return alpha[..., 2:], slope[..., 2:]
 
 
 class CtcOfLogs(Op):
@@ -177,7 +191,7 @@ class CtcOfLogs(Op):
         return Lattice(labels, x, sizes.astype(np.int64), times.astype(np.int64), self.blank)
 
     def forward(self, labels: Any, x: Any, sizes: Any, times: Any) -> Any:
-        return -self.lattice(labels, x, sizes, times).run(None)[0].astype(x.dtype)
+        return -self.lattice(labels, x, sizes, times).reached()[1].astype(x.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         labels, x, sizes, times = xs
@@ -221,8 +235,7 @@ class CtcGrad(CtcOfLogs):
 
     def forward(self, g: Any, labels: Any, x: Any, sizes: Any, times: Any) -> Any:  # type: ignore[override]
         lattice = self.lattice(labels, x, sizes, times)
-        shares = np.exp(lattice.run(None)[1])
-        return (-g[:, None, None] * lattice.spread(shares)).astype(x.dtype)
+        return (-g[:, None, None] * lattice.spread(lattice.shares()[0])).astype(x.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         u, (g, *rest) = gs[0], xs
@@ -255,7 +268,7 @@ class CtcGrad(CtcOfLogs):
 class CtcCurvature(CtcOfLogs):
     """Second derivative of the loss along a direction u.
 
-    y = −g·d p(symbol c at t | labels)(x + ε·u)/dε at ε = 0, by slopes of α and β along u
+    y = −g·d p(symbol c at t | labels)(x + ε·u)/dε at ε = 0, by slopes of α and β
     """
 
     namespace = "gradient"
@@ -276,8 +289,7 @@ class CtcCurvature(CtcOfLogs):
         self, u: Any, g: Any, labels: Any, x: Any, sizes: Any, times: Any
     ) -> Any:
         lattice = self.lattice(labels, x, sizes, times)
-        _, shares, rates = lattice.run(u)
-        return (-g[:, None, None] * lattice.spread(np.exp(shares) * rates)).astype(x.dtype)
+        return (-g[:, None, None] * lattice.spread(lattice.shares(u)[1])).astype(x.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         reason = NotDifferentiable("ctc_loss has gradients of orders 1 and 2 only")
