@@ -143,7 +143,7 @@ class Qr(MatrixOp):
 
 
 def _qr_back(gq: Any, gr: Any, q: Any, r: Any) -> Any:
-    """Return the cotangent of a square or tall x = q·r (Walter and Lehmann 2018)."""
+    """Return the cotangent of a square or tall x = q·r (Walter et al. 2012)."""
     inner = halved(Triu, gr @ adjoint(r) - adjoint(q) @ gq)
     return right_solve(gq + q @ (inner + adjoint(inner)), r, lower=False, adjoint_too=True)
 
