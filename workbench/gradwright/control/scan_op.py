@@ -44,7 +44,7 @@ class Scan(LoopOp):
     onnx = OnnxRule("Scan", since=9)
     n_xs: int = attr(doc="How many inputs are taken item by item.")
     reverse: bool = attr(False, doc="Whether the last item comes first.")
-    length: int | Dim | None = attr(None, doc="Number of steps, needed where nothing is scanned.")
+    length: AnyDim | None = attr(None, doc="Number of steps, needed where nothing is scanned.")
 
     def split(self, xs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Return carries, what is scanned, and what is captured."""
