@@ -224,7 +224,7 @@ def both_scattered(
 
 
 def quantised(t: Any, x: Any, bits: int = 8, group_size: int = 0) -> Any:
-    groups = x.detach().unflatten(-1, (-1, group_size or x.shape[-1]))
+    groups = x.unflatten(-1, (-1, group_size or x.shape[-1]))
     scale = groups.abs().amax(-1) / (2 ** (bits - 1) - 1)
     codes = t.round(groups / t.where(scale == 0, 1.0, scale)[..., None])
     return codes.flatten(-2).to(t.int8), scale
@@ -241,8 +241,8 @@ TURN = np.linalg.qr(normal(8, 8))[0]
 
 def nearest(t: Any, x: Any, turn: Any, bits: int = 4) -> Any:
     level = t.tensor([*(-a for a in LEVELS[bits][::-1]), *LEVELS[bits]], dtype=x.dtype)
-    norm = x.detach().norm(dim=-1)
-    unit = (x.detach() / norm[..., None]) @ turn.detach().T * math.sqrt(x.shape[-1])
+    norm = x.norm(dim=-1)
+    unit = (x / norm[..., None]) @ turn.T * math.sqrt(x.shape[-1])
     return (unit[..., None] - level).abs().argmin(-1).to(t.int8), norm
 
 
@@ -284,7 +284,7 @@ CACHES: dict[str, Row] = {
         [
             (normal(2, 3, 8),),
             (normal(2, 3, 8), {"bits": 4, "group_size": 4}),
-            (np.zeros((2, 4)), {"bits": 2}),
+            (np.array([[0.5, 1.0, -0.25, 0.75]]), {"bits": 2}),
         ],
     ),
     "kv_cache_dequantize": Row(

@@ -261,7 +261,9 @@ class TypicalPFilter(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield Sample((np.array([[3.0, 1.0, -2.0, 0.0], [0.0, 4.0, 1.0, -1.0]]),), {"p": 0.6})
+        yield Sample(
+            (np.array([[3.0, 1.0, -2.0, 0.0], [0.0, 4.0, 1.0, -1.0]]),), {"p": 0.6}, smooth=False
+        )
         yield Sample((np.zeros((0, 3)),))
 
     @classmethod
@@ -317,7 +319,7 @@ class XtcFilter(Op):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         key = np.array([7, 3], np.uint64)
         logits = np.array([[3.0, 2.0, 1.0, -4.0], [5.0, -4.0, -3.0, -2.0]])
-        yield Sample((key, logits), {"probability": 1.0, "threshold": 0.05})
+        yield Sample((key, logits), {"probability": 1.0, "threshold": 0.05}, smooth=False)
         yield Sample((key, logits[0]), {"probability": 0.0})
         yield Sample((key, logits[:0]))
 

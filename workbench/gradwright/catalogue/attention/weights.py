@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -215,4 +216,4 @@ def scale_of(scale: float | None, features: AnyDim) -> float:
         return scale
     if isinstance(features, Dim):
         raise ShapeError("the default scale needs the number of features", need="scale=...")
-    return 1 / float(max(features, 1)) ** 0.5
+    return 1 / math.sqrt(max(features, 1))
