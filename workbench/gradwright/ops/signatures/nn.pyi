@@ -119,6 +119,35 @@ def bias_add(
         axis: Axis along which the bias lies.
     """
 
+def causal_conv1d(
+    x: Tensor | ArrayLike,
+    weight: Tensor | ArrayLike,
+    bias: Tensor | ArrayLike | None = None,
+    past_state: Tensor | ArrayLike | None = None,
+    *,
+    activation: str = "none",
+    name: str | None = None,
+) -> Tensor:
+    """Convolution of each channel along time, over this element and those before it.
+
+    y[b, c, t] = f(bias[c] + Σ_j weight[c, 0, j]·x[b, c, t + j − k + 1]), with past_state before x
+
+    x: f32[B, C, T], weight: f32[C, 1, k], bias: f32[C], past_state: f32[B, C, k − 1], else 0
+    -> y: f32[B, C, T] and the state to go on with: f32[B, C, k − 1], the last elements of the past
+    and x. f is SiLU or nothing. Raises ShapeError where these differ (ONNX
+    CausalConvWithState-27; Gu and Dao 2023).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, w = g.constant([[[1.0, 2.0, 3.0]]]), g.constant([[[10.0, 1.0]]])
+    >>> y, state = gw.nn.causal_conv1d(x, w, name="conv")
+    >>> [a.tolist() for a in g.output({}, y, state).values()]
+    [[[[1.0, 12.0, 23.0]]], [[[3.0]]]]
+
+    Attributes:
+        activation: The function f.
+    """
+
 def causal_mask(scores: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """Which keys each query may see: those at its own position and before.
 
@@ -755,6 +784,82 @@ def fused_rope(
         rotary_dim: How many features are rotated; 0 is all.
     """
 
+def gated_delta_net_block(
+    x: Tensor | ArrayLike,
+    w_q: Tensor | ArrayLike,
+    w_k: Tensor | ArrayLike,
+    w_v: Tensor | ArrayLike,
+    w_z: Tensor | ArrayLike,
+    w_b: Tensor | ArrayLike,
+    w_a: Tensor | ArrayLike,
+    conv: Tensor | ArrayLike,
+    a_log: Tensor | ArrayLike,
+    dt_bias: Tensor | ArrayLike,
+    norm: Tensor | ArrayLike,
+    w_o: Tensor | ArrayLike,
+    eps: float = 1e-06,
+    chunk_size: int = 32,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Block of a gated delta network: projections, short convolutions, memory, gated norm.
+
+    q, k, v = silu(conv(x w_q)), silu(conv(x w_k)), silu(conv(x w_v)), q and k of length 1 per head;
+    β = σ(x w_b), g = −exp(a_log)·softplus(x w_a + dt_bias);
+    y = (rms_norm(gated_delta_rule(q, k, v, g, β))·norm⊙silu(x w_z)) w_o (Yang et al. 2025)
+
+    x: f32[B, T, D], w_q, w_k: f32[D, H·K], w_v, w_z: f32[D, H·V], w_b, w_a: f32[D, H],
+    conv: f32[H·(2·K + V), 1, k] for q, k and v one after the other, a_log, dt_bias: f32[H],
+    norm: f32[V], w_o: f32[H·V, D] -> f32[B, T, D]. Raises ShapeError where these differ.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> shapes = dict(x=(1, 5, 8), w_q=(8, 6), w_k=(8, 6), w_v=(8, 4), w_z=(8, 4), w_b=(8, 2),
+    ...     w_a=(8, 2), conv=(16, 1, 3), a_log=(2,), dt_bias=(2,), norm=(2,), w_o=(4, 8))
+    >>> gw.nn.gated_delta_net_block(*(g.placeholder(k, s) for k, s in shapes.items())).shape
+    (1, 5, 8)
+
+    Attributes:
+        eps: Added to the mean square in the norm.
+        chunk_size: Steps of a chunk.
+    """
+
+def gated_delta_rule(
+    q: Tensor | ArrayLike,
+    k: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
+    g: Tensor | ArrayLike,
+    beta: Tensor | ArrayLike,
+    initial: Tensor | ArrayLike | None = None,
+    *,
+    scale: float | None = None,
+    normalize: bool = False,
+    chunk_size: int = 32,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Memory S of values by keys, which decays and is corrected at each step (Yang et al. 2025).
+
+    S ← exp(g_t)·S, S ← S + k_t ⊗ β_t·(v_t − Sᵀk_t), y_t = scale·Sᵀq_t
+
+    q, k: f32[B, T, H, K], v: f32[B, T, H, V], g: f32[B, T, H] (at most 0), beta: f32[B, T, H],
+    initial: f32[B, H, K, V] -> y: f32[B, T, H, V], last S: f32[B, H, K, V]. Within a chunk the
+    corrections are a triangular system (Yang et al. 2024); only from chunk to chunk there is a
+    loop. Keys are normalised first with ``normalize``. Raises ShapeError where these differ.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> k, v = g.constant([[[[1.0]], [[1.0]]]]), g.constant([[[[4.0]], [[8.0]]]])
+    >>> gate, half = g.constant([[[0.0], [0.0]]]), g.constant([[[0.5], [0.5]]])
+    >>> y, s = gw.nn.gated_delta_rule(k, k, v, gate, half, scale=1.0, name="delta")
+    >>> g.output({}, y)[y.name].ravel().tolist()
+    [2.0, 5.0]
+
+    Attributes:
+        scale: Factor of the queries; None is 1/√K.
+        normalize: Bring queries and keys to length 1 first.
+        chunk_size: Steps of a chunk.
+    """
+
 def geglu(
     gate: Tensor | ArrayLike,
     x: Tensor | ArrayLike,
@@ -1068,7 +1173,7 @@ def kv_cache_quantize(
     code = round(x/scale), scale = max |x| / (2ᵇⁱᵗˢ⁻¹ − 1) over each group of the last axis
 
     x: f32[…, D] gives codes: i8[…, D] and scale: f32[…, D/group_size] (one group by default). A
-    group of zeros has scale 0. Rounding has no gradient.
+    group of zeros has scale 0. Gradients flow through the scale; codes are integers.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -1478,6 +1583,38 @@ def lp_normalize(
         p: Order of the norm, at least 1.
         axis: Axis of the vectors.
         eps: Smallest number to divide by; torch takes 1e-12.
+    """
+
+def mamba2_ssm(
+    x: Tensor | ArrayLike,
+    delta: Tensor | ArrayLike,
+    a: Tensor | ArrayLike,
+    b: Tensor | ArrayLike,
+    c: Tensor | ArrayLike,
+    d: Tensor | ArrayLike | None = None,
+    initial: Tensor | ArrayLike | None = None,
+    *,
+    chunk_size: int = 64,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """State-space model with one decay per head, in chunks of matrix products (Dao and Gu 2024).
+
+    h_t = exp(Δ_t·A)·h_{t-1} + Δ_t·B_t ⊗ x_t, y_t = C_t·h_t + D·x_t
+
+    x: f32[B, T, H, P], delta: f32[B, T, H], A: f32[H] (below 0), B, C: f32[B, T, G, N] with H a
+    multiple of G, D: f32[H], initial: f32[B, H, N, P] -> y: f32[B, T, H, P], last h:
+    f32[B, H, N, P]. Within a chunk y is a product with a matrix of decays; only from chunk to chunk
+    there is a loop. Raises ShapeError where these differ.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, one = g.constant([[[[1.0]], [[0.0]]]]), g.constant([[[[1.0]], [[1.0]]]])
+    >>> y, h = gw.nn.mamba2_ssm(x, one[..., 0], g.constant([-0.6931472]), one, one, name="ssd")
+    >>> g.output({}, y)[y.name].round(4).ravel().tolist()
+    [1.0, 0.5]
+
+    Attributes:
+        chunk_size: Steps of a chunk.
     """
 
 def masked_softmax(
@@ -2202,6 +2339,40 @@ def scaled_dot_product_attention(
         scale: Factor of the scores; None is 1/√E.
     """
 
+def selective_scan(
+    x: Tensor | ArrayLike,
+    delta: Tensor | ArrayLike,
+    a: Tensor | ArrayLike,
+    b: Tensor | ArrayLike,
+    c: Tensor | ArrayLike,
+    d: Tensor | ArrayLike | None = None,
+    z: Tensor | ArrayLike | None = None,
+    delta_bias: Tensor | ArrayLike | None = None,
+    initial: Tensor | ArrayLike | None = None,
+    *,
+    delta_softplus: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """State-space model whose steps depend on the input (Gu and Dao 2023): Mamba's core.
+
+    Δ = delta + delta_bias, through softplus with ``delta_softplus``;
+    h_t = exp(Δ_t·A)⊙h_{t-1} + Δ_t·x_t·B_t, y_t = h_t·C_t + D⊙x_t, times silu(z) if z is given
+
+    x, delta, z: f32[B, T, D], A: f32[D, N] (below 0), B, C: f32[B, T, N], D, delta_bias: f32[D],
+    initial: f32[B, D, N] -> y: f32[B, T, D], last h: f32[B, D, N]. Holds all states,
+    f32[B, T, D, N], for the gradient. Raises ShapeError where these differ.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, one = g.constant([[[1.0], [0.0]]]), g.constant([[[1.0], [1.0]]])
+    >>> y, h = gw.nn.selective_scan(x, one, g.constant([[-0.6931472]]), one, one, name="ssm")
+    >>> g.output({}, y)[y.name].round(4).tolist()
+    [[[1.0], [0.5]]]
+
+    Attributes:
+        delta_softplus: Send Δ through softplus.
+    """
+
 def selu(
     x: Tensor | ArrayLike,
     alpha: float = 1.6732632423543772,
@@ -2585,7 +2756,7 @@ def turbo_quantize(
 
     x: f32[…, D], rotation: f32[D, D] orthogonal and random, so that the features of any direction
     are nearly normal; levels are the best for that. Returns codes: i8[…, D] and norm: f32[…].
-    Rounding has no gradient.
+    Gradients flow through the norm; codes are integers.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
