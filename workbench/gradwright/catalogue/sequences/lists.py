@@ -42,11 +42,11 @@ def check_index(name: str, index: TensorSpec | None) -> None:
         raise DTypeError(f"{name} takes a place as i64[], got {index}", need="a whole number")
 
 
-def place(index: Any, count: int, name: str) -> int:
+def place(index: Any, count: int) -> int:
     """Return a place counted from the front; ``count`` is how many there are."""
     at = int(index)
     if not -count <= at < count:
-        raise ShapeError(f"{name}: there is no place {at}", need=f"-{count} <= place < {count}")
+        raise ShapeError(f"there is no place {at}", need=f"-{count} <= place < {count}")
     return at % count
 
 
@@ -147,15 +147,17 @@ class At(SequenceOp):
     [3.0]
     """
 
+    places = (1,)
     onnx = OnnxRule("SequenceAt", since=11)
 
     def infer(self, items: TensorSpec, index: TensorSpec) -> TensorSpec:
+        held = sequence_spec("at", items)
         check_index("at", index)
-        return sequence_spec("at", items).item
+        return held.item
 
     def forward(self, items: Any, index: Any) -> Any:
         held = contents(items).items
-        return held[place(index, len(held), "at")].copy()
+        return held[place(index, len(held))].copy()
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Sequence[Any]) -> Sequence[Cotangent]:
         return lambda: PlaceItem()(xs[0], xs[1], gs[0]), ZERO
@@ -189,7 +191,7 @@ class PlaceItem(SequenceOp):
     def forward(self, items: Any, index: Any, x: Any) -> Any:
         held = contents(items).items
         made = [np.zeros_like(item) for item in held]
-        made[place(index, len(held), "place_item")] = x.copy()
+        made[place(index, len(held))] = x.copy()
         return box_sequence(made)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Sequence[Any]) -> Sequence[Cotangent]:
@@ -234,7 +236,7 @@ class Insert(SequenceOp):
     def forward(self, items: Any, item: Any, index: Any = None) -> Any:
         held = contents(items)
         n = len(held.items)
-        at = n if index is None or int(index) == n else place(index, n, "insert")
+        at = n if index is None or int(index) == n else place(index, n)
         return box_sequence([*held.items[:at], item.copy(), *held.items[at:]])
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Sequence[Any]) -> Sequence[Cotangent]:
@@ -272,6 +274,7 @@ class Erase(SequenceOp):
     [array([2.], dtype=float32)]
     """
 
+    places = (1,)
     onnx = OnnxRule("SequenceErase", since=11)
 
     def infer(self, items: TensorSpec, index: TensorSpec | None = None) -> TensorSpec:
@@ -280,7 +283,7 @@ class Erase(SequenceOp):
 
     def forward(self, items: Any, index: Any = None) -> Any:
         held = contents(items)
-        at = place(-1 if index is None else index, len(held.items), "erase")
+        at = place(-1 if index is None else index, len(held.items))
         return box_sequence([*held.items[:at], *held.items[at + 1 :]], held.spec)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Sequence[Any]) -> Sequence[Cotangent]:
