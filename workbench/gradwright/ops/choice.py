@@ -17,6 +17,7 @@ from ..spec import (
     promote_all,
 )
 from .elementwise import _Binary, promoted
+from .standard import cast, library
 
 
 class Maximum(_Binary):
@@ -93,7 +94,8 @@ class Where(Op):
 
     namespace = "math"
     by_reference = "s"
-    onnx = OnnxRule("Where", since=16)
+    array_api = True
+    onnx = OnnxRule("Where", since=9)
 
     def infer(self, condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         if kind(condition.dtype) != "b":
@@ -104,7 +106,7 @@ class Where(Op):
 
     def forward(self, condition: Any, a: Any, b: Any) -> Any:
         joint = promoted(a, b)
-        return np.where(condition, a.astype(joint, copy=False), b.astype(joint, copy=False))
+        return library(a).where(condition, cast(a, joint), cast(b, joint))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), condition = gs, xs[0]
@@ -138,6 +140,7 @@ class Clip(Op):
 
     namespace = "math"
     is_method = True
+    array_api = True
     onnx = OnnxRule("Clip", since=13)
 
     def infer(
@@ -151,10 +154,11 @@ class Clip(Op):
 
     def forward(self, x: Any, min: Any = None, max: Any = None) -> Any:
         joint = promoted(*(a for a in (x, min, max) if a is not None))
-        y = x.astype(joint)
+        xp = library(x)
+        y = x.astype(joint) if isinstance(x, np.ndarray) else cast(x, joint)
         if min is not None:
-            y = np.maximum(y, min.astype(joint, copy=False))
-        return y if max is None else np.minimum(y, max.astype(joint, copy=False))
+            y = xp.maximum(y, cast(min, joint))
+        return y if max is None else xp.minimum(y, cast(max, joint))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), x = gs, xs[0]

@@ -10,7 +10,8 @@ import numpy as np
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample
 from ..spec import TensorSpec, kind
 from .choice import Where
-from .elementwise import Abs, Conj, Real, _Binary, _Unary, promoted
+from .elementwise import Abs, Conj, Real, _Binary, _Unary, by_ufunc, promoted
+from .standard import cast
 
 
 class _Comparison(_Binary):
@@ -21,10 +22,10 @@ class _Comparison(_Binary):
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         return super().infer(a, b).with_dtype("bool")
 
+    @by_ufunc
     def forward(self, a: Any, b: Any) -> Any:
-        assert self.ufunc is not None
         joint = promoted(a, b)
-        return self.ufunc(a.astype(joint, copy=False), b.astype(joint, copy=False))
+        return self.computed(cast(a, joint), cast(b, joint))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -46,7 +47,7 @@ class Less(_Comparison):
     """
 
     ufunc = np.less
-    onnx = OnnxRule("Less", since=13)
+    onnx = OnnxRule("Less", since=7)
 
 
 class LessEqual(_Comparison):
@@ -62,7 +63,7 @@ class LessEqual(_Comparison):
     """
 
     ufunc = np.less_equal
-    onnx = OnnxRule("LessOrEqual", since=16)
+    onnx = OnnxRule("LessOrEqual", since=12)
 
 
 class Greater(_Comparison):
@@ -78,7 +79,7 @@ class Greater(_Comparison):
     """
 
     ufunc = np.greater
-    onnx = OnnxRule("Greater", since=13)
+    onnx = OnnxRule("Greater", since=7)
 
 
 class GreaterEqual(_Comparison):
@@ -94,7 +95,7 @@ class GreaterEqual(_Comparison):
     """
 
     ufunc = np.greater_equal
-    onnx = OnnxRule("GreaterOrEqual", since=16)
+    onnx = OnnxRule("GreaterOrEqual", since=12)
 
 
 class Equal(_Comparison):
@@ -112,7 +113,7 @@ class Equal(_Comparison):
     ufunc = np.equal
     accepts = "buifcs"
     by_reference = "s"
-    onnx = OnnxRule("Equal", since=13)
+    onnx = OnnxRule("Equal", since=7)
 
 
 class NotEqual(_Comparison):
@@ -246,7 +247,7 @@ class IsNan(_Test):
     """
 
     ufunc = np.isnan
-    onnx = OnnxRule("IsNaN", since=13)
+    onnx = OnnxRule("IsNaN", since=9)
 
 
 class IsInf(_Test):
@@ -302,7 +303,7 @@ class Floor(_Step):
     """
 
     ufunc = np.floor
-    onnx = OnnxRule("Floor", since=13)
+    onnx = OnnxRule("Floor", since=6)
 
 
 class Ceil(_Step):
@@ -318,7 +319,7 @@ class Ceil(_Step):
     """
 
     ufunc = np.ceil
-    onnx = OnnxRule("Ceil", since=13)
+    onnx = OnnxRule("Ceil", since=6)
 
 
 class Round(_Step):
@@ -392,7 +393,7 @@ class Sign(_Step):
 
     ufunc = np.sign
     accepts = "uifc"
-    onnx = OnnxRule("Sign", since=13)
+    onnx = OnnxRule("Sign", since=9)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         if kind(xs[0].dtype) != "c":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +11,35 @@ from ..errors import DTypeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
 from ..spec import TensorSpec, broadcast, dtype, kind, promote, promote_all
 from .movement import Cast
+from .standard import STANDARD, cast, dtype_of, library
 
 # Shapes every binary op is tried on: broadcast both ways, scalar, empty.
 _PAIRS = (((3, 4), (3, 4)), ((3, 1), (1, 4)), ((2, 3), ()), ((0, 3), (3,)))
 
 
-class _Unary(Op):
+class _Elementwise(Op):
+    """An op on each element; one that is a ufunc of the Array API runs on all its libraries."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        standard = cls.ufunc in STANDARD and getattr(cls.forward, "by_ufunc", False)
+        cls.array_api = vars(cls).get("array_api", standard)
+
+    def computed(self, *xs: Any) -> Any:
+        """Return what the ufunc makes of arrays of one dtype and library."""
+        assert self.ufunc is not None
+        if library(xs[0]) is np:
+            return self.ufunc(*xs)
+        return getattr(library(xs[0]), STANDARD[self.ufunc])(*xs)
+
+
+def by_ufunc(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a forward that does what the op's ufunc does, by the name it has in the standard."""
+    forward.by_ufunc = True  # type: ignore[attr-defined]
+    return forward
+
+
+class _Unary(_Elementwise):
     """An op on one tensor that keeps shape and dtype."""
 
     namespace = "math"
@@ -29,9 +52,9 @@ class _Unary(Op):
             raise DTypeError(f"{self.name} does not take {x.dtype}", hint="gw.cast(x, 'float32')")
         return x
 
+    @by_ufunc
     def forward(self, x: Any) -> Any:
-        assert self.ufunc is not None
-        return self.ufunc(x)
+        return self.computed(x)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -54,7 +77,7 @@ class Function(_Unary, abstract=True):
         return (gs[0] * conj(self.slope(xs[0], ys[0])),)
 
 
-class _Binary(Op):
+class _Binary(_Elementwise):
     """An op on two tensors that broadcasts and promotes."""
 
     namespace = "math"
@@ -67,9 +90,10 @@ class _Binary(Op):
             raise DTypeError(f"{self.name} does not take {joint}")
         return TensorSpec(broadcast(a.shape, b.shape), joint)
 
+    @by_ufunc
     def forward(self, a: Any, b: Any) -> Any:
-        assert self.ufunc is not None
-        return self.ufunc(a, b, dtype=promoted(a, b))
+        joint = promoted(a, b)
+        return self.computed(cast(a, joint), cast(b, joint))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -86,10 +110,10 @@ class _Binary(Op):
 
 def promoted(*xs: Any) -> np.dtype[Any]:
     """Return the common dtype of arrays; object where one holds dims."""
-    joint: np.dtype[Any] = xs[0].dtype
+    joint = dtype_of(xs[0])
     for x in xs[1:]:
         both = object in (joint, x.dtype)
-        joint = np.dtype(object) if both else promote(joint, x.dtype)
+        joint = np.dtype(object) if both else promote(joint, dtype_of(x))
     return joint
 
 
@@ -113,7 +137,7 @@ class Add(_Binary):
     ufunc = np.add
     value_rule = True
     is_method = True
-    onnx = OnnxRule("Add", since=14)
+    onnx = OnnxRule("Add", since=7)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return gs[0], gs[0]
@@ -135,7 +159,7 @@ class Sub(_Binary):
     accepts = "uifc"
     value_rule = True
     is_method = True
-    onnx = OnnxRule("Sub", since=14)
+    onnx = OnnxRule("Sub", since=7)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return gs[0], lambda: -gs[0]
@@ -156,7 +180,7 @@ class Mul(_Binary):
     ufunc = np.multiply
     value_rule = True
     is_method = True
-    onnx = OnnxRule("Mul", since=14)
+    onnx = OnnxRule("Mul", since=7)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         a, b = xs
@@ -178,16 +202,17 @@ class Div(_Binary):
     ufunc = np.true_divide
     is_method = True
     domain = (0.5, 2.0)
-    onnx = OnnxRule("Div", since=14)
+    onnx = OnnxRule("Div", since=7)
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         spec = super().infer(a, b)
         return spec if kind(spec.dtype) in "fc" else spec.with_dtype("float32")
 
+    @by_ufunc
     def forward(self, a: Any, b: Any) -> Any:
-        joint = promote(a.dtype, b.dtype)
+        joint = promoted(a, b)
         target = joint if kind(joint) in "fc" else dtype("float32")
-        return np.true_divide(a.astype(target, copy=False), b.astype(target, copy=False))
+        return self.computed(cast(a, target), cast(b, target))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         b = conj(xs[1])
@@ -209,7 +234,7 @@ class Neg(_Unary):
     ufunc = np.negative
     value_rule = True
     accepts = "ifc"
-    onnx = OnnxRule("Neg", since=13)
+    onnx = OnnxRule("Neg", since=6)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (-gs[0],)
@@ -292,7 +317,7 @@ class Abs(_Unary):
 
     ufunc = np.absolute
     accepts = "uifc"
-    onnx = OnnxRule("Abs", since=13)
+    onnx = OnnxRule("Abs", since=6)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return real_part(self, x) if kind(x.dtype) == "c" else super().infer(x)
@@ -320,7 +345,7 @@ class Exp(Function):
     """
 
     ufunc = np.exp
-    onnx = OnnxRule("Exp", since=13)
+    onnx = OnnxRule("Exp", since=6)
 
     def slope(self, x: Any, y: Any) -> Any:
         return y
@@ -340,7 +365,7 @@ class Log(Function):
 
     ufunc = np.log
     domain = (0.2, 3.0)
-    onnx = OnnxRule("Log", since=13)
+    onnx = OnnxRule("Log", since=6)
 
     def slope(self, x: Any, y: Any) -> Any:
         return 1.0 / x
@@ -360,7 +385,7 @@ class Sqrt(Function):
 
     ufunc = np.sqrt
     domain = (0.2, 3.0)
-    onnx = OnnxRule("Sqrt", since=13)
+    onnx = OnnxRule("Sqrt", since=6)
 
     def slope(self, x: Any, y: Any) -> Any:
         return 0.5 / y
@@ -433,7 +458,7 @@ class Identity(_Same):
     [1, 2]
     """
 
-    onnx = OnnxRule("Identity", since=16)
+    onnx = OnnxRule("Identity", since=1)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (gs[0],)

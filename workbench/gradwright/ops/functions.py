@@ -12,6 +12,7 @@ from ..op import ZERO, Cotangent, OnnxRule, Sample
 from ..spec import TensorSpec, kind
 from .choice import Where
 from .elementwise import Function, Log, _Binary, conj, promoted
+from .standard import cast, library
 
 
 class Pow(_Binary):
@@ -29,14 +30,16 @@ class Pow(_Binary):
 
     accepts = "uifc"
     is_method = True
+    array_api = True
     domain = (0.5, 2.0)
     onnx = OnnxRule("Pow", since=15)
 
     def forward(self, a: Any, b: Any) -> Any:
         joint = promoted(a, b)
+        base, xp = cast(a, joint), library(a)
         if b.ndim == 0 and b == 2:  # ten times faster than the general power
-            return np.square(a.astype(joint, copy=False))
-        return np.power(a, b, dtype=joint)
+            return xp.square(base)
+        return xp.pow(base, cast(b, joint))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (y,), (a, b) = gs, ys, xs
@@ -127,7 +130,7 @@ class Reciprocal(Function):
 
     ufunc = np.reciprocal
     domain = (0.5, 2.0)
-    onnx = OnnxRule("Reciprocal", since=13)
+    onnx = OnnxRule("Reciprocal", since=6)
 
     def slope(self, x: Any, y: Any) -> Any:
         return -(y * y)

@@ -12,6 +12,7 @@ from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import AnyDim, Dim, TensorSpec, differ, normalize_axis, promote_all, same_dim
 from .elementwise import promoted
 from .like import ReshapeLike, ZerosLike
+from .standard import cast, library
 
 
 def filled(gs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
@@ -34,6 +35,7 @@ class Concat(Op):
     by_reference = "s"
     value_rule = True
     axis: int = attr(0, doc="Axis to join along.")
+    array_api = True
     onnx = OnnxRule("Concat", since=13)
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
@@ -50,7 +52,8 @@ class Concat(Op):
         return TensorSpec(shape, promote_all(*xs))
 
     def forward(self, *xs: Any) -> Any:
-        return np.concatenate([x.astype(promoted(*xs), copy=False) for x in xs], self.axis)
+        joint = promoted(*xs)
+        return library(xs[0]).concat([cast(x, joint) for x in xs], axis=self.axis)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         parts: Sequence[Cotangent] = SplitLike(axis=self.axis, n=len(xs))(gs[0], *xs)
@@ -198,6 +201,7 @@ class Stack(Op):
     namespace = "base"
     by_reference = "s"
     value_rule = True
+    array_api = True
     axis: int = attr(0, doc="Position of the new axis in the result.")
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
@@ -213,7 +217,8 @@ class Stack(Op):
         return TensorSpec(shape, promote_all(*xs))
 
     def forward(self, *xs: Any) -> Any:
-        return np.stack([x.astype(promoted(*xs), copy=False) for x in xs], self.axis)
+        joint = promoted(*xs)
+        return library(xs[0]).stack([cast(x, joint) for x in xs], axis=self.axis)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         parts: Sequence[Cotangent] = Unstack(axis=self.axis)(gs[0])

@@ -9,9 +9,10 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
-from ..spec import TensorSpec, broadcast, differ, promote
-from .elementwise import conj
+from ..spec import TensorSpec, broadcast, differ, dtype, kind, promote
+from .elementwise import conj, promoted
 from .reshape import Flatten
+from .standard import cast, library
 
 
 class Matmul(Op):
@@ -49,10 +50,10 @@ class Matmul(Op):
         return TensorSpec((*lead, *tail), promote(a.dtype, b.dtype))
 
     def forward(self, a: Any, b: Any) -> Any:
-        joint = promote(a.dtype, b.dtype)
-        if joint.itemsize < 4 and joint.kind in "fV":  # halves accumulate in float32
-            return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(joint)
-        return np.matmul(a.astype(joint, copy=False), b.astype(joint, copy=False))
+        joint = promoted(a, b)
+        half = joint.itemsize < 4 and kind(joint) == "f"
+        wide = dtype("float32") if half else joint  # halves accumulate in float32
+        return cast(library(a).matmul(cast(a, wide), cast(b, wide)), joint)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (a, b) = gs, (conj(x) for x in xs)

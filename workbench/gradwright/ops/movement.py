@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, differ, dtype, is_floating, normalize_axes, normalize_axis
+from .standard import library
 
 _POWERS = dtype("float8_e8m0fnu")
 _SATURATED = frozenset(
@@ -103,6 +104,7 @@ class Transpose(Op):
     by_reference = "s"
     views = True
     axes: tuple[int, ...] | None = attr(None, doc="New order of the axes; None reverses them.")
+    array_api = True
     onnx = OnnxRule("Transpose", since=13, rename={"axes": "perm"})
 
     def order(self, rank: int) -> tuple[int, ...]:
@@ -120,7 +122,7 @@ class Transpose(Op):
         return x.with_shape([x.shape[a] for a in order])
 
     def forward(self, x: Any) -> Any:
-        return x.transpose(self.order(x.ndim))
+        return library(x).permute_dims(x, self.order(x.ndim))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         inverse = np.argsort(self.order(xs[0].rank)).tolist()
@@ -246,6 +248,7 @@ class Squeeze(Op):
     is_method = True
     value_rule = True
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes to drop; None drops all of size 1.")
+    array_api = True
     onnx = OnnxRule("Squeeze", since=13, rename={"axis": "axes"})
 
     def axes(self, shape: Sequence[Any]) -> tuple[int, ...]:
@@ -262,7 +265,7 @@ class Squeeze(Op):
         return x.with_shape([d for i, d in enumerate(x.shape) if i not in axes])
 
     def forward(self, x: Any) -> Any:
-        return np.squeeze(x, self.axes(x.shape))
+        return library(x).squeeze(x, axis=self.axes(x.shape))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         axes = self.axes(xs[0].shape)
@@ -295,6 +298,7 @@ class Flip(Op):
     by_reference = "s"
     views = True
     is_method = True
+    array_api = True
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes to reverse; None reverses all.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -302,7 +306,7 @@ class Flip(Op):
         return x
 
     def forward(self, x: Any) -> Any:
-        return np.flip(x, self.axis)
+        return library(x).flip(x, axis=self.axis)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (self(gs[0]),)
@@ -332,6 +336,7 @@ class Roll(Op):
     namespace = "base"
     by_reference = "s"
     is_method = True
+    array_api = True
     shift: int | tuple[int, ...] = attr(doc="Places to shift by, per axis.")
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes; None rolls the flattened tensor.")
 
@@ -344,7 +349,7 @@ class Roll(Op):
         return x
 
     def forward(self, x: Any) -> Any:
-        return np.roll(x, self.shift, self.axis)
+        return library(x).roll(x, self.shift, axis=self.axis)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         back = -self.shift if isinstance(self.shift, int) else tuple(-s for s in self.shift)

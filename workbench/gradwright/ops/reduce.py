@@ -15,6 +15,7 @@ from .joining import Concat
 from .like import BroadcastLike, OnesLike, SizeOf
 from .movement import Cast, ExpandDims, Transpose
 from .reshape import Reshape
+from .standard import cast, dtype_of, library
 
 Axis = int | tuple[int, ...] | None
 """One axis, several, or None for all."""
@@ -96,6 +97,7 @@ class Sum(_Reduction):
 
     accepts = "buifc"
     value_rule = True
+    array_api = True
     onnx = OnnxRule("ReduceSum", since=13)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -105,8 +107,9 @@ class Sum(_Reduction):
         axes, keep = self.axes(x.ndim), self.keepdims
         if x.dtype == object:
             return x.sum(axes, keepdims=keep)
-        y = x.astype(_summed(x.dtype), copy=False).sum(axes, keepdims=keep)
-        return y.astype(_counted(x.dtype), copy=False)
+        found = dtype_of(x)
+        y = library(x).sum(cast(x, _summed(found)), axis=axes, keepdims=keep)
+        return cast(y, _counted(found))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (BroadcastLike()(self.kept(gs[0], xs[0].rank), xs[0]),)
@@ -131,6 +134,7 @@ class Mean(_Reduction):
     """
 
     accepts = "buifc"
+    array_api = True
     onnx = OnnxRule("ReduceMean", since=18)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -138,12 +142,14 @@ class Mean(_Reduction):
         return y if kind(x.dtype) in "fc" else y.with_dtype("float32")
 
     def forward(self, x: Any) -> Any:
-        work = x.astype(_summed(x.dtype) if kind(x.dtype) in "fc" else np.float64, copy=False)
+        found = dtype_of(x)
+        work = cast(x, _summed(found) if kind(found) in "fc" else dtype("float64"))
         axes = self.axes(x.ndim)
         n = math.prod(x.shape[a] for a in axes)
+        y = library(x).sum(work, axis=axes, keepdims=self.keepdims)
         with np.errstate(invalid="ignore"):  # the mean of nothing is NaN
-            y = work.sum(axes, keepdims=self.keepdims) / work.dtype.type(n)
-        return y.astype(x.dtype if kind(x.dtype) in "fc" else np.float32)
+            y = y / n if n else y * math.nan
+        return cast(y, found if kind(found) in "fc" else dtype("float32"))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
@@ -208,10 +214,10 @@ class _Extreme(_Reduction):
 
     accepts = "buif"
     needs_elements = True
-    chosen: ClassVar[Any]  # the ufunc of two elements
 
     def forward(self, x: Any) -> Any:
-        return self.chosen.reduce(x, self.axes(x.ndim), keepdims=self.keepdims)
+        chosen = getattr(library(x), self.name)
+        return chosen(x, axis=self.axes(x.ndim), keepdims=self.keepdims)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
@@ -237,7 +243,7 @@ class Max(_Extreme):
     [0.0, 0.5, 0.5]
     """
 
-    chosen = np.maximum
+    array_api = True
     onnx = OnnxRule("ReduceMax", since=18)
 
 
@@ -253,7 +259,7 @@ class Min(_Extreme):
     3
     """
 
-    chosen = np.minimum
+    array_api = True
     onnx = OnnxRule("ReduceMin", since=18)
 
 
@@ -264,13 +270,15 @@ class _Place(_Reduction):
     needs_elements = True
     axis: int | None = attr(None, doc="Axis to search; None searches the flattened tensor.")
     last: bool = attr(False, doc="Take the last of equal ones, not the first.")
-    chosen: ClassVar[Any]  # the numpy function that finds the first
 
     def forward(self, x: Any) -> Any:
+        xp = library(x)
+        place = getattr(xp, self.name)
         if not self.last:
-            return self.chosen(x, self.axis, keepdims=self.keepdims)
+            return place(x, axis=self.axis, keepdims=self.keepdims)
         n = x.size if self.axis is None else x.shape[self.axis]
-        return n - 1 - self.chosen(np.flip(x, self.axis), self.axis, keepdims=self.keepdims)
+        flipped = xp.flip(x, axis=self.axis)
+        return n - 1 - place(flipped, axis=self.axis, keepdims=self.keepdims)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return super().infer(x).with_dtype("int64")
@@ -295,7 +303,7 @@ class Argmax(_Place):
     1
     """
 
-    chosen = staticmethod(np.argmax)
+    array_api = True
     onnx = OnnxRule("ArgMax", since=13, rename={"last": "select_last_index"})
 
 
@@ -311,7 +319,7 @@ class Argmin(_Place):
     0
     """
 
-    chosen = staticmethod(np.argmin)
+    array_api = True
     onnx = OnnxRule("ArgMin", since=13, rename={"last": "select_last_index"})
 
 
@@ -319,6 +327,7 @@ class _Quantifier(_Reduction):
     """A statement about several bools."""
 
     accepts = "b"
+    array_api = True
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -342,7 +351,7 @@ class AnyTrue(_Quantifier):
     name = "any"
 
     def forward(self, x: Any) -> Any:
-        return np.any(x, self.axes(x.ndim), keepdims=self.keepdims)
+        return library(x).any(x, axis=self.axes(x.ndim), keepdims=self.keepdims)
 
 
 class All(_Quantifier):
@@ -358,7 +367,7 @@ class All(_Quantifier):
     """
 
     def forward(self, x: Any) -> Any:
-        return np.all(x, self.axes(x.ndim), keepdims=self.keepdims)
+        return library(x).all(x, axis=self.axes(x.ndim), keepdims=self.keepdims)
 
 
 class CountNonzero(_Reduction):

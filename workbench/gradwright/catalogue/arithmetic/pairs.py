@@ -100,7 +100,6 @@ class Fmod(_Binary):
     [-1, 1]
     """
 
-    ufunc = np.fmod
     accepts = "uif"
     domain = (0.5, 2.0)
 
@@ -213,7 +212,6 @@ class Heaviside(_Binary):
     [0.0, 0.5, 1.0]
     """
 
-    ufunc = np.heaviside
     accepts = "f"
 
     def infer(self, x: TensorSpec, values: TensorSpec) -> TensorSpec:
