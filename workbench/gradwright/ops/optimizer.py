@@ -93,6 +93,13 @@ class SgdUpdate(_Update):
     """Gradient descent with L2 decay.
 
     p ← p − lr·(g + λ·p)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp = g.constant([1.0, -1.0]), g.constant([0.5, 2.0])
+    >>> p = gw.training.sgd_update(p, dp, 0.1, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
     """
 
     def forward(self, param: Any, grad: Any, learning_rate: Any, weight_decay: Any) -> Any:
@@ -116,6 +123,13 @@ class MomentumUpdate(_Update):
     """Gradient descent with momentum (Polyak 1964), or Nesterov's (Sutskever et al. 2013).
 
     u ← μ·u + g + λ·p        p ← p − lr·u;        Nesterov: p ← p − lr·(g + λ·p + μ·u)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.momentum_update(p, dp, zero, 0.1, 0.9, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
     """
 
     n_state = 1
@@ -176,6 +190,15 @@ class AdamUpdate(_Update):
 
     ``step`` is t, the number of this update counted from 1. The decay λ is decoupled: it moves the
     parameter and not the moments (arXiv:1711.05101).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adam_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     n_state = 2
@@ -241,6 +264,12 @@ class GlobalNorm(Op):
     """Euclidean norm over all elements of all tensors; overflows only if the result does.
 
     y = √(Σₖ Σᵢ |xₖᵢ|²)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> n = gw.training.global_norm([g.constant([3.0]), g.constant(4.0)], name="n")
+    >>> float(g.output({}, n)["n"])
+    5.0
     """
 
     namespace = "training"
@@ -290,6 +319,12 @@ class ClipByGlobalNorm(Op):
 
     Outputs n and then y₀, y₁, …: the direction of the step stays as it is (Pascanu et al. 2013,
     arXiv:1211.5063).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> norm, y = gw.training.clip_by_global_norm(1.0, g.constant([3.0, 4.0]), name="y")
+    >>> g.output({}, y)["y:1"].round(2)
+    array([0.6, 0.8], dtype=float32)
     """
 
     namespace = "training"
@@ -322,6 +357,12 @@ class AllFinite(Op):
     """Whether no element of any tensor is NaN or infinite.
 
     y = ∧ₖ ∧ᵢ |xₖᵢ| < ∞ : bool[]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.training.all_finite([g.constant([1.0]), g.constant(float("nan"))], name="y")
+    >>> bool(g.output({}, y)["y"])
+    False
     """
 
     namespace = "training"

@@ -81,6 +81,13 @@ class AdagradStep(_Joint):
 
     r = rate/(1 + count·decay_factor)        g ← norm_coefficient·x + g
     h ← h + g²        x ← x − r·g/(√h + ε), for all x, then all g, then all h
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, dx, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> x, *states = gw.training.adagrad_step(0.1, 1, x, dx, zero, name="x")
+    >>> g.output({}, x)["x"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     kinds = ("x", "g", "h")
@@ -103,6 +110,13 @@ class AdamStep(_Joint):
     g ← norm_coefficient·x + g        v ← α·v + (1 − α)·g        h ← β·h + (1 − β)·g²
     r = rate·√(1 − βᵗ)/(1 − αᵗ) for t = count > 0, else rate
     x ← (1 − norm_coefficient_post)·(x − r·v/(√h + ε)), for all x, then all g, all v, all h
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, dx, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> x, *states = gw.training.adam_step(0.1, 1, x, dx, zero, zero, name="x")
+    >>> g.output({}, x)["x"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     kinds = ("x", "g", "v", "h")
@@ -130,6 +144,13 @@ class MomentumStep(_Joint):
 
     g ← norm_coefficient·x + g        v ← α·v + b·g, b = β for count > 0, else 1
     x ← x − rate·v, or x − rate·(g + α·v) for mode "nesterov", for all x, then all g, all v
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, dx, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> x, *states = gw.training.momentum_step(0.1, 1, x, dx, zero, name="x")
+    >>> g.output({}, x)["x"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
     """
 
     kinds = ("x", "g", "v")

@@ -41,6 +41,15 @@ class AdamaxUpdate(_Moments):
 
     m ← β₁·m + (1 − β₁)·g        u ← max(β₂·u, |g| + ε)
     p ← p − lr/(1 − β₁ᵗ)·m/u, with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adamax_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     def expand(
@@ -70,6 +79,15 @@ class AmsgradUpdate(_Moments):
 
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        h ← max(h, v)
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√h/√(1 − β₂ᵗ) + ε)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.amsgrad_update(
+    ...     p, dp, zero, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     n_state = 3
@@ -105,6 +123,15 @@ class NadamUpdate(_Moments):
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
     n = β₁·m/(1 − β₁ᵗ⁺¹) + (1 − β₁)·g/(1 − β₁ᵗ)
     p ← p·(1 − lr·λ) − lr·n/(√(v/(1 − β₂ᵗ)) + ε)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.nadam_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.853, -1.147], dtype=float32)
     """
 
     def expand(
@@ -136,6 +163,15 @@ class AdabeliefUpdate(_Moments):
 
     m ← β₁·m + (1 − β₁)·g        s ← β₂·s + (1 − β₂)·(g − m)² + ε
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(s/(1 − β₂ᵗ)) + ε)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adabelief_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.889, -1.111], dtype=float32)
     """
 
     def expand(
@@ -169,6 +205,15 @@ class RadamUpdate(_Moments):
     p ← p − lr·m/(1 − β₁ᵗ)·r·√(1 − β₂ᵗ)/(√v + ε) for ρ > 5, else p − lr·m/(1 − β₁ᵗ),
     ρ = c − 2t·β₂ᵗ/(1 − β₂ᵗ), c = 2/(1 − β₂) − 1, r² = (ρ−4)(ρ−2)c/((c−4)(c−2)ρ);
     λ·p is added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.radam_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
     """
 
     def expand(
@@ -210,6 +255,15 @@ class LambUpdate(_Moments):
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
     r = m/(1 − β₁ᵗ)/(√(v/(1 − β₂ᵗ)) + ε) + λ·p
     p ← p − lr·‖p‖/‖r‖·r, or p − lr·r where either length is 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.lamb_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     def expand(

@@ -27,6 +27,13 @@ class NesterovUpdate(_Update):
 
     As in Sutskever et al. 2013; ``momentum_update(nesterov=True)`` is torch's form, whose velocity
     has no learning rate in it. They agree while that does not change.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.nesterov_update(p, dp, zero, 0.1, 0.9, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.905, -1.38 ], dtype=float32)
     """
 
     n_state = 1
@@ -56,6 +63,13 @@ class AdagradUpdate(_Update):
     """Adagrad (Duchi, Hazan and Singer 2011).
 
     h ← h + g²        p ← p − lr·g/(√h + ε), with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adagrad_update(p, dp, zero, 0.1, 1e-8, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     n_state = 1
@@ -85,6 +99,15 @@ class AdadeltaUpdate(_Update):
 
     s ← ρ·s + (1 − ρ)·g²        u = √(d + ε)/√(s + ε)·g
     d ← ρ·d + (1 − ρ)·u²        p ← p − lr·u, with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adadelta_update(
+    ...     p, dp, zero, zero, 1.0, 0.9, 1e-6, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.997, -1.003], dtype=float32)
     """
 
     n_state = 2
@@ -120,6 +143,13 @@ class RmspropUpdate(_Update):
     """Gradient over the root of its mean square (Tieleman and Hinton 2012).
 
     v ← ρ·v + (1 − ρ)·g²        p ← p − lr·g/(√v + ε), with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.rmsprop_update(p, dp, zero, 0.1, 0.9, 1e-8, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.684, -1.316], dtype=float32)
     """
 
     n_state = 1
@@ -151,6 +181,13 @@ class LionUpdate(_Update):
     """Sign of a momentum, with decoupled decay (Chen et al. 2023, arXiv:2302.06675).
 
     p ← p·(1 − lr·λ) − lr·sign(β₁·m + (1 − β₁)·g)        m ← β₂·m + (1 − β₂)·g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.lion_update(p, dp, zero, 0.1, 0.9, 0.999, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
     n_state = 1
