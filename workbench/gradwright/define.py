@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .declare import freeze
 from .errors import DTypeError, GradwrightError, GraphError
 from .op import ZERO, Cotangent, NotDifferentiable, Op, Sample, attr, function, register
 from .ops.like import ZerosLike
@@ -211,7 +212,7 @@ def _parameters(name: str, fn: Any) -> tuple[list[str], dict[str, Any]]:
         if p.default is p.empty:
             inputs.append(p.name)
         else:
-            attributes[p.name] = p.default
+            attributes[p.name] = freeze(p.default, f"{p.name} of {name}")
     if not inputs:
         raise GraphError(f"{name} takes no input", need="a function of at least one array")
     return inputs, attributes

@@ -48,6 +48,11 @@ def fold_constants(program: Program) -> int:
             except Exception:  # it fails again when run, and is explained there
                 kept.append(instr)
                 continue
+            if any(
+                y.shape != s.shape or y.dtype != s.dtype for y, s in zip(ys, specs, strict=True)
+            ):
+                kept.append(instr)  # the same
+                continue
             program.constants.update(zip(instr.outs, ys, strict=True))
             folded += 1
     program.instrs = kept
