@@ -12,7 +12,7 @@ from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Minimum
 from ...ops.creation import Tril
 from ...ops.elementwise import Exp
-from ...ops.joining import Concat
+from ...ops.joining import Concat, Split
 from ...ops.movement import Cast, ExpandDims
 from ...ops.reduce import Cumsum
 from ...spec import TensorSpec, differ, dtype, promote_all
@@ -42,16 +42,23 @@ def remember(
     by_feature = decay is not None and decay.shape[3] != 1
     size = min(chunk, CLOSE) if by_feature else chunk
     length: int = key.shape[2]
+    wide = ExpandDims(axis=2)
+    if not length:
+        return query @ wide(state), state
+    sizes = [min(size, length - start) for start in range(0, length, size)]
     outputs = []
-    for start in range(0, length, size):
-        at = slice(start, min(start + size, length))
-        q, k, u = query[:, :, :, at], key[:, :, at], value[:, :, at]
+
+    def chunks(x: Any, axis: int = 2) -> Any:  # cut at once: the gradient joins at once, too
+        return [None] * len(sizes) if x is None else Split(parts=tuple(sizes), axis=axis)(x)
+
+    cut = [chunks(query, 3), *map(chunks, (key, value, decay, beta))]
+    for q, k, u, rate, b in zip(*cut, strict=True):
         from_key, from_query, kept, late = k, q, state, k
-        if decay is None:
-            own = k @ k.mT if beta is not None else None
+        if rate is None:
+            own = k @ k.mT if b is not None else None
             shown = q @ k.mT[:, :, None]
         else:
-            c = Cumsum(axis=2)(decay[:, :, at])
+            c = Cumsum(axis=2)(rate)
             last = c[:, :, -1:]
             from_key, from_query = k * Exp()(c), q * Exp()(c)[:, :, None]
             kept, late = state * Exp()(last).mT, k * Exp()(last - c)
@@ -59,21 +66,17 @@ def remember(
                 # The upper triangle would grow; it is dropped below, and must not overflow before.
                 apart = Exp()(Minimum()(c[:, :, :, None] - c[:, :, None], 0.0))
                 pairs = k[:, :, None] * apart
-                own = (k[:, :, :, None] * pairs).sum(-1) if beta is not None else None
+                own = (k[:, :, :, None] * pairs).sum(-1) if b is not None else None
                 shown = (q[:, :, :, :, None] * pairs[:, :, None]).sum(-1)
             else:
                 apart = Exp()(Minimum()(c - c.mT, 0.0))
-                own = (k @ k.mT) * apart if beta is not None else None
+                own = (k @ k.mT) * apart if b is not None else None
                 shown = (q @ k.mT[:, :, None]) * apart[:, :, None]
-        if beta is not None:
-            b = beta[:, :, at]
+        if b is not None:
             solve = TriangularSolve(unit_diagonal=True)
             u = solve(Tril(k=-1)(own * b), (u - from_key @ state) * b)
-        wide = ExpandDims(axis=2)
         outputs.append(from_query @ wide(state) + Tril()(shown) @ wide(u))
         state = kept + late.mT @ u
-    if not outputs:
-        return query @ ExpandDims(axis=2)(state), state
     return outputs[0] if len(outputs) == 1 else Concat(axis=3)(*outputs), state
 
 
@@ -181,12 +184,13 @@ class LinearAttention(Op):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         draw = rng.standard_normal
         q, k, v = draw((1, 3, 4)), draw((1, 3, 2)) / 2, draw((1, 3, 1))
-        heads = {"q_num_heads": 2, "kv_num_heads": 1, "chunk_size": 2}
-        yield Sample((q, k, v), {**heads, "update_rule": "linear"})
+        heads = {"q_num_heads": 2, "kv_num_heads": 1}
         decay, beta, state = -rng.random((1, 3, 2)), rng.random((1, 3, 1)), draw((1, 1, 2, 1))
+        none = (x[:, :0] for x in (q, k, v))
+        yield Sample((*none, state, decay[:, :0]), {**heads, "update_rule": "gated"})
         yield Sample((q, k, v, state, decay), {**heads, "update_rule": "gated", "scale": 0.3})
         yield Sample((q, k, v, state, None, beta), {**heads, "update_rule": "delta"})
-        yield Sample((q, k, v, None, decay[..., :1], beta), heads)
+        yield Sample((q, k, v, None, decay[..., :1], beta), {**heads, "chunk_size": 2})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
