@@ -293,17 +293,21 @@ def largest(windows: Windows, x: Array) -> tuple[Array, Array]:
     y = np.empty((len(padded), *n_out), padded.dtype)
     tap = np.empty(y.shape, tap_dtype(windows))
     first = first_inside(windows, x.shape[2:]).astype(tap.dtype)
+    number_of = tap.dtype.type
     for some in chunks(len(padded), 2 * padded[:1].nbytes):
         best, winner = y[some], tap[some]
         slices = windows.slices(padded[some], n_out)
         best[...] = next(slices)
         winner[...] = first  # padding would win where all is −∞
-        for number, seen in enumerate(slices, 1):
-            np.copyto(winner, winner.dtype.type(number), where=seen > best)
+        seen, wins = np.empty_like(best), np.empty_like(winner)
+        for number, view in enumerate(slices, 1):
+            seen[...] = view  # once, for the steps are wide
+            np.multiply(seen > best, number_of(number), out=wins)
+            np.maximum(winner, wins, out=winner)  # numbers grow, so the latest is the largest
             np.maximum(best, seen, out=best)
         if best.dtype.kind == "f" and np.isnan(best).any():
-            for number, seen in enumerate(windows.slices(padded[some], n_out)):
-                np.copyto(winner, winner.dtype.type(number), where=np.isnan(seen))
+            for number, view in enumerate(windows.slices(padded[some], n_out)):
+                np.copyto(winner, number_of(number), where=np.isnan(view))
     shape = (*x.shape[:2], *n_out)
     return y.reshape(shape).astype(x.dtype, copy=False), tap.reshape(shape)
 
