@@ -14,6 +14,8 @@ from gradwright.catalogue.matrices.factors import PANEL
 from gradwright.catalogue.matrices.patterns import cheapest
 from gradwright.catalogue.matrices.solutions import BLOCK
 from gradwright.errors import GradwrightError, ShapeError
+from gradwright.op import find_op
+from gradwright.testing import SAMPLE_CHECKS, samples
 
 Array = np.ndarray[Any, Any]
 
@@ -162,6 +164,21 @@ def test_pinv_leaves_out_small_singular_values(rng: np.random.Generator) -> None
     x = np.diag([1.0, 1e-3])
     (y,) = run(lambda x: gw.linalg.pinv(x, rcond=1e-2), x)
     np.testing.assert_allclose(y, np.diag([1.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("inv", "solve", "triangular_solve", "pinv", "lstsq", "det", "slogdet", "logdet"),
+        *("cholesky", "qr", "lu", "eigh", "eigvalsh", "eig", "eigvals", "svd", "svdvals"),
+        *("matrix_exp", "matrix_power", "condition_number", "cross", "multi_dot"),
+    ],
+)
+def test_second_gradients_of_complex_matrices(rng: np.random.Generator, name: str) -> None:
+    cls = find_op(name)
+    for sample in filter(lambda s: s.smooth, samples(cls)):
+        xs = tuple(x + 0.3j * rng.standard_normal(x.shape) for x in sample.inputs)
+        SAMPLE_CHECKS["second"](cls, gw.Sample(xs, sample.attrs))
 
 
 def test_multi_dot_takes_the_cheapest_order() -> None:

@@ -61,7 +61,9 @@ def adjoint(x: Any) -> Any:
 
 def hermitian(x: Array) -> Array:
     """Return the Hermitian part of arrays, (x + xᴴ)/2."""
-    part: Array = (x + x.conj().swapaxes(-1, -2)) / 2
+    turned = x.swapaxes(-1, -2)
+    part: Array = x + (turned if x.dtype.kind == "f" else turned.conj())
+    part *= 0.5
     return part
 
 

@@ -130,8 +130,8 @@ class AWeighting(OfSound):
 class _OfFrames(OfSound):
     """A feature of frames that are centred at every hop."""
 
-    frame_length: int = attr(2048, doc="Number of samples of a frame.")
-    hop_length: int = attr(512, doc="Distance of two frames in samples.")
+    frame_length: int
+    hop_length: int
 
     def check(self, x: TensorSpec) -> None:
         super().check(x)
@@ -166,6 +166,9 @@ class ZeroCrossingRate(_OfFrames):
     [0.25, 0.5]
     """
 
+    frame_length: int = attr(2048, doc="Number of samples of a frame.")
+    hop_length: int = attr(512, doc="Distance of two frames in samples.")
+
     def computed(self, x: Any) -> Any:
         below = self.frames(x, "edge") < 0.0
         changes = Sum(axis=-1)(below[..., 1:] != below[..., :-1])
@@ -198,6 +201,8 @@ class PitchDetection(_OfFrames):
     sample_rate: int = attr(22050, doc="Samples per second.")
     f_min: float = attr(80.0, doc="Lowest pitch in Hertz.")
     f_max: float = attr(1000.0, doc="Highest pitch in Hertz.")
+    frame_length: int = attr(2048, doc="Number of samples of a frame.")
+    hop_length: int = attr(512, doc="Distance of two frames in samples.")
     threshold: float = attr(0.1, doc="Part of a frame's energy that a pitch must explain.")
 
     def lags(self) -> tuple[int, int]:

@@ -310,11 +310,11 @@ def mfcc(
 
 def pitch_detection(
     x: Tensor | ArrayLike,
-    frame_length: int = 2048,
-    hop_length: int = 512,
     sample_rate: int = 22050,
     f_min: float = 80.0,
     f_max: float = 1000.0,
+    frame_length: int = 2048,
+    hop_length: int = 512,
     threshold: float = 0.1,
     *,
     name: str | None = None,
@@ -336,11 +336,11 @@ def pitch_detection(
     440
 
     Attributes:
-        frame_length: Number of samples of a frame.
-        hop_length: Distance of two frames in samples.
         sample_rate: Samples per second.
         f_min: Lowest pitch in Hertz.
         f_max: Highest pitch in Hertz.
+        frame_length: Number of samples of a frame.
+        hop_length: Distance of two frames in samples.
         threshold: Part of a frame's energy that a pitch must explain.
     """
 

@@ -48,6 +48,15 @@ def adabelief_update(
 
     m ← β₁·m + (1 − β₁)·g        s ← β₂·s + (1 − β₂)·(g − m)² + ε
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(s/(1 − β₂ᵗ)) + ε)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adabelief_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.889, -1.111], dtype=float32)
     """
 
 def adadelta_update(
@@ -66,6 +75,15 @@ def adadelta_update(
 
     s ← ρ·s + (1 − ρ)·g²        u = √(d + ε)/√(s + ε)·g
     d ← ρ·d + (1 − ρ)·u²        p ← p − lr·u, with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adadelta_update(
+    ...     p, dp, zero, zero, 1.0, 0.9, 1e-6, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.997, -1.003], dtype=float32)
     """
 
 def adagrad_step(
@@ -81,6 +99,13 @@ def adagrad_step(
 
     r = rate/(1 + count·decay_factor)        g ← norm_coefficient·x + g
     h ← h + g²        x ← x − r·g/(√h + ε), for all x, then all g, then all h
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, dx, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> x, *states = gw.training.adagrad_step(0.1, 1, x, dx, zero, name="x")
+    >>> g.output({}, x)["x"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
 
     Attributes:
         epsilon: Added to the root.
@@ -101,6 +126,13 @@ def adagrad_update(
     """Adagrad (Duchi, Hazan and Singer 2011).
 
     h ← h + g²        p ← p − lr·g/(√h + ε), with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adagrad_update(p, dp, zero, 0.1, 1e-8, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
 def adam_step(
@@ -119,6 +151,13 @@ def adam_step(
     g ← norm_coefficient·x + g        v ← α·v + (1 − α)·g        h ← β·h + (1 − β)·g²
     r = rate·√(1 − βᵗ)/(1 − αᵗ) for t = count > 0, else rate
     x ← (1 − norm_coefficient_post)·(x − r·v/(√h + ε)), for all x, then all g, all v, all h
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, dx, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> x, *states = gw.training.adam_step(0.1, 1, x, dx, zero, zero, name="x")
+    >>> g.output({}, x)["x"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
 
     Attributes:
         alpha: Decay of the first moment.
@@ -149,6 +188,15 @@ def adam_update(
 
     ``step`` is t, the number of this update counted from 1. The decay λ is decoupled: it moves the
     parameter and not the moments (arXiv:1711.05101).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adam_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
 def adamax_update(
@@ -169,12 +217,27 @@ def adamax_update(
 
     m ← β₁·m + (1 − β₁)·g        u ← max(β₂·u, |g| + ε)
     p ← p − lr/(1 − β₁ᵗ)·m/u, with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adamax_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
 def all_finite(*xs: Tensor | ArrayLike | Sequence[Tensor], name: str | None = None) -> Tensor:
     """Whether no element of any tensor is NaN or infinite.
 
     y = ∧ₖ ∧ᵢ |xₖᵢ| < ∞ : bool[]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.training.all_finite([g.constant([1.0]), g.constant(float("nan"))], name="y")
+    >>> bool(g.output({}, y)["y"])
+    False
     """
 
 def amsgrad_update(
@@ -196,6 +259,15 @@ def amsgrad_update(
 
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        h ← max(h, v)
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√h/√(1 − β₂ᵗ) + ε)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.amsgrad_update(
+    ...     p, dp, zero, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
 def clip_by_global_norm(
@@ -209,6 +281,12 @@ def clip_by_global_norm(
 
     Outputs n and then y₀, y₁, …: the direction of the step stays as it is (Pascanu et al. 2013,
     arXiv:1211.5063).
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> norm, y = gw.training.clip_by_global_norm(1.0, g.constant([3.0, 4.0]), name="y")
+    >>> g.output({}, y)["y:1"].round(2)
+    array([0.6, 0.8], dtype=float32)
     """
 
 def ema_update(
@@ -235,6 +313,12 @@ def global_norm(*xs: Tensor | ArrayLike | Sequence[Tensor], name: str | None = N
     """Euclidean norm over all elements of all tensors; overflows only if the result does.
 
     y = √(Σₖ Σᵢ |xₖᵢ|²)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> n = gw.training.global_norm([g.constant([3.0]), g.constant(4.0)], name="n")
+    >>> float(g.output({}, n)["n"])
+    5.0
     """
 
 def lamb_update(
@@ -256,6 +340,15 @@ def lamb_update(
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
     r = m/(1 − β₁ᵗ)/(√(v/(1 − β₂ᵗ)) + ε) + λ·p
     p ← p − lr·‖p‖/‖r‖·r, or p − lr·r where either length is 0
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.lamb_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
 def lion_update(
@@ -272,6 +365,13 @@ def lion_update(
     """Sign of a momentum, with decoupled decay (Chen et al. 2023, arXiv:2302.06675).
 
     p ← p·(1 − lr·λ) − lr·sign(β₁·m + (1 − β₁)·g)        m ← β₂·m + (1 − β₂)·g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.lion_update(p, dp, zero, 0.1, 0.9, 0.999, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
     """
 
 def momentum_step(
@@ -288,6 +388,13 @@ def momentum_step(
 
     g ← norm_coefficient·x + g        v ← α·v + b·g, b = β for count > 0, else 1
     x ← x − rate·v, or x − rate·(g + α·v) for mode "nesterov", for all x, then all g, all v
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, dx, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> x, *states = gw.training.momentum_step(0.1, 1, x, dx, zero, name="x")
+    >>> g.output({}, x)["x"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
 
     Attributes:
         alpha: Decay of the velocity.
@@ -310,6 +417,13 @@ def momentum_update(
     """Gradient descent with momentum (Polyak 1964), or Nesterov's (Sutskever et al. 2013).
 
     u ← μ·u + g + λ·p        p ← p − lr·u;        Nesterov: p ← p − lr·(g + λ·p + μ·u)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.momentum_update(p, dp, zero, 0.1, 0.9, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
 
     Attributes:
         nesterov: Look ahead along the velocity.
@@ -334,6 +448,15 @@ def nadam_update(
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
     n = β₁·m/(1 − β₁ᵗ⁺¹) + (1 − β₁)·g/(1 − β₁ᵗ)
     p ← p·(1 − lr·λ) − lr·n/(√(v/(1 − β₂ᵗ)) + ε)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.nadam_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.853, -1.147], dtype=float32)
     """
 
 def nesterov_update(
@@ -352,6 +475,13 @@ def nesterov_update(
 
     As in Sutskever et al. 2013; ``momentum_update(nesterov=True)`` is torch's form, whose velocity
     has no learning rate in it. They agree while that does not change.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.nesterov_update(p, dp, zero, 0.1, 0.9, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.905, -1.38 ], dtype=float32)
     """
 
 def radam_update(
@@ -374,6 +504,15 @@ def radam_update(
     p ← p − lr·m/(1 − β₁ᵗ)·r·√(1 − β₂ᵗ)/(√v + ε) for ρ > 5, else p − lr·m/(1 − β₁ᵗ),
     ρ = c − 2t·β₂ᵗ/(1 − β₂ᵗ), c = 2/(1 − β₂) − 1, r² = (ρ−4)(ρ−2)c/((c−4)(c−2)ρ);
     λ·p is added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.radam_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
     """
 
 def rmsprop_update(
@@ -390,6 +529,13 @@ def rmsprop_update(
     """Gradient over the root of its mean square (Tieleman and Hinton 2012).
 
     v ← ρ·v + (1 − ρ)·g²        p ← p − lr·g/(√v + ε), with λ·p added to g
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.rmsprop_update(p, dp, zero, 0.1, 0.9, 1e-8, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.684, -1.316], dtype=float32)
     """
 
 def scale_loss(
@@ -416,6 +562,13 @@ def sgd_update(
     """Gradient descent with L2 decay.
 
     p ← p − lr·(g + λ·p)
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp = g.constant([1.0, -1.0]), g.constant([0.5, 2.0])
+    >>> p = gw.training.sgd_update(p, dp, 0.1, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.95, -1.2 ], dtype=float32)
     """
 
 def unscale_gradients(
