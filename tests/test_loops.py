@@ -611,3 +611,15 @@ def test_a_step_infers_nothing_while_it_runs(monkeypatch):
         assert len(inferred) == before
         session.run(last, {"x": np.ones(500)})
         assert len(inferred) < before + 10
+
+
+def test_the_key_of_a_step_is_a_block_of_philox():
+    from gradwright.ops import philox
+
+    key = np.array([2**40 + 17, 2**35 + 5], np.uint64)
+    g = gw.Graph()
+    made = gw.random.fold_in(g.constant(key), 9)
+    counter = np.array([[9, philox.FOLD, 5, 2**3]], np.uint32)
+    words = philox.philox((17, 2**8), counter)[0].astype(np.uint64)
+    expected = [words[0] | words[1] << np.uint64(32), words[2] | words[3] << np.uint64(32)]
+    assert g.output({}, made)["fold_in"].tolist() == [int(k) for k in expected]

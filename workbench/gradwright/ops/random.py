@@ -84,6 +84,7 @@ class FoldIn(Op):
     """
 
     namespace = "random"
+    places = (1,)
 
     def infer(self, rng: TensorSpec, number: TensorSpec) -> TensorSpec:
         if rng.dtype != _KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
