@@ -9,9 +9,10 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import AnyDim, Dim, TensorSpec, differ, normalize_axis, promote_all, same_dim
+from ..spec import AnyDim, Dim, TensorSpec, differ, kind, normalize_axis, promote_all, same_dim
 from .elementwise import promoted
 from .like import ReshapeLike, ZerosLike
+from .special import widened
 from .standard import cast, library
 
 
@@ -343,7 +344,9 @@ class TileGrad(Op):
     def forward(self, g: Any, x: Any) -> Any:
         sizes = (1,) * (g.ndim - x.ndim) + x.shape
         pairs = [n for pair in zip(self.reps, sizes, strict=True) for n in pair]
-        return g.reshape(pairs).sum(tuple(range(0, 2 * g.ndim, 2)), dtype=g.dtype).reshape(x.shape)
+        wide = widened(g) if kind(g.dtype) == "f" else g
+        y = wide.reshape(pairs).sum(tuple(range(0, 2 * g.ndim, 2)), dtype=wide.dtype)
+        return y.reshape(x.shape).astype(g.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return ReshapeLike()(Tile(reps=self.reps)(gs[0]), xs[0]), ZERO

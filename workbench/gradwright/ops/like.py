@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
-from ..spec import TensorSpec, differ, dtype, normalize_axes
+from ..spec import TensorSpec, differ, dtype, kind, normalize_axes
+from .special import widened
 
 
 class _Like(Op):
@@ -111,8 +112,10 @@ class SumLike(Op):
         axes = tuple(range(lead)) + tuple(
             lead + i for i, d in enumerate(like.shape) if d == 1 and x.shape[lead + i] != 1
         )
-        y = x.sum(axes, dtype=x.dtype, keepdims=True) if axes else x.copy()
-        return y.reshape(like.shape)
+        if not axes:
+            return x.reshape(like.shape).copy()
+        wide = widened(x) if kind(x.dtype) == "f" else x
+        return wide.sum(axes, dtype=wide.dtype).reshape(like.shape).astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return BroadcastLike()(gs[0], xs[0]), ZERO
