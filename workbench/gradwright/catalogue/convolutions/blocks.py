@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.padding import Pad
-from ...ops.reshape import BroadcastTo
+from ...ops.pooling import AvgPool1d, AvgPool2d, AvgPool3d
 from ...ops.windows import check_images, per_axis
 from ...spec import AnyDim, TensorSpec
 
@@ -258,17 +258,20 @@ class _Upsampling(Op):
     scale: int | tuple[int, ...] = attr(2, doc="How often elements repeat, for all axes or each.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        check_images(self, x, self.n_axes, KINDS)
+        check_images(self, x, self.n_axes, "fbiu")
         scale = per_axis(self.scale, self.n_axes, "scale", 1)
         size = (d * s for d, s in zip(x.shape[2:], scale, strict=True))
         return x.with_shape((*x.shape[:2], *size))
 
-    def expand(self, x: Any) -> Any:
+    def forward(self, x: Any) -> Any:
+        for axis, s in enumerate(per_axis(self.scale, self.n_axes, "scale", 1), 2):
+            x = np.repeat(x, s, axis)
+        return x
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         scale = per_axis(self.scale, self.n_axes, "scale", 1)
-        ones = [part for d in x.shape[2:] for part in (d, 1)]
-        full = [part for pair in zip(x.shape[2:], scale, strict=True) for part in pair]
-        spread = BroadcastTo(shape=(*x.shape[:2], *full))(x.reshape(*x.shape[:2], *ones))
-        return spread.reshape(self.infer(x.spec).shape)
+        pool = {1: AvgPool1d, 2: AvgPool2d, 3: AvgPool3d}[self.n_axes]
+        return (pool(kernel_size=scale)(gs[0]) * float(math.prod(scale)),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

