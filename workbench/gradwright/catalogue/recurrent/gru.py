@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
-from ...ops.joining import Concat
+from ...ops.joining import Stack
 from ...spec import TensorSpec
 from .activations import Activation, activations
-from .layer import Array, RecurrentLayer, _Arrays, _Cotangents
+from .layer import Array, RecurrentLayer, _Arrays, _Cotangents, gates_of
 from .rnn import clipped, of_weights
 
 
@@ -31,7 +31,7 @@ def step(
         part = part + b[5 * size :]
     n = f[1].build(clipped(zx[:, 2 * size :] + (reset * part if after else part), clip))
     saved = [z, reset, n, *([part] if after else [])]
-    return (1.0 - z) * n + z * h, Concat(axis=1)(*saved)
+    return (1.0 - z) * n + z * h, Stack(axis=0)(*saved)
 
 
 class GruCell(Op):
@@ -98,106 +98,106 @@ class Gru(RecurrentLayer):
     linear_before_reset: bool = attr(False, doc="Apply r to the product with h, not to h.")
     onnx = OnnxRule("GRU", since=14)
 
-    def saved(self, size: Any) -> tuple[Any, ...]:
-        """Return the width of the gates, and of h's part of n."""
-        return (size * (4 if self.linear_before_reset else 3),)
+    def saved(self) -> tuple[tuple[int, ...], ...]:
+        """Return what stands before [T, B, H]: gates, and h's part of n."""
+        return ((4 if self.linear_before_reset else 3,),)
 
     def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
         gate, squash = self.chosen()[d]
         h, after, clip = layer.initial[0][d], self.linear_before_reset, self.clip
         n = h.shape[1]
-        z, r, gates = layer.projected(d, apart=n if after else 0), layer.r[d].T.copy(), saved[0]
-        of_gates, of_n = r if after else r[:, : 2 * n].copy(), r[:, 2 * n :].copy()
+        # Gates lie one after the other, not side by side: a step's are whole blocks of memory.
+        z = layer.projected(d, saved[0][:3], apart=int(after))
+        r = gates_of(layer.r[d], 3).swapaxes(1, 2).copy()
         bias = layer.b[d, 5 * n :] if after and layer.b is not None else None
+        product = np.empty((2, *h.shape), h.dtype)
         for t in self.orders(layer.n_steps)[d]:
-            new, product = z[t], h @ of_gates
-            both, fresh = new[:, : 2 * n], new[:, 2 * n :]
-            both += product[:, : 2 * n]
+            new, fresh = z[:2, t], z[2, t]
+            new += np.matmul(h, r[:2], out=product)
             if clip is not None:
-                np.clip(both, -clip, clip, out=both)
-            gate.apply(both)
+                np.clip(new, -clip, clip, out=new)
+            gate.apply(new)
             if after:
-                part = product[:, 2 * n :]
+                part = np.matmul(h, r[2], out=saved[0][3, t])
                 if bias is not None:
                     part += bias
-                gates[t, :, 3 * n :] = part
-                fresh += both[:, n:] * part
+                fresh += new[1] * part
             else:
-                fresh += (both[:, n:] * h) @ of_n
+                fresh += (new[1] * h) @ r[2]
             if clip is not None:
                 np.clip(fresh, -clip, clip, out=fresh)
             squash.apply(fresh)
             hidden = h - fresh
-            hidden *= both[:, :n]
+            hidden *= new[0]
             hidden += fresh
-            gates[t, :, : 3 * n] = new
             if layer.valid is None:
                 h = y[t] = hidden
             else:
-                gates[t] *= layer.valid[t]
-                y[t] = hidden * layer.valid[t]
                 h = np.where(layer.valid[t], hidden, h)
+                saved[0][:, t] *= layer.valid[t]
+                y[t] = hidden * layer.valid[t]
         return (h,)
 
     def unsweep(
         self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
     ) -> dict[str, Array]:
         gate, squash = self.chosen()[d]
-        order, r, after = self.orders(layer.n_steps)[d], layer.r[d], self.linear_before_reset
-        gates = saved[0]
-        n = r.shape[1]
-        z, reset, fresh = (gates[..., k * n : (k + 1) * n] for k in range(3))
-        before = layer.before(d, order, y.astype(layer.dtype, copy=False), layer.initial[0][d])
-        slopes = np.concatenate(
-            [gate.slope(gates[..., : 2 * n]), squash.slope(fresh) * np.ones_like(fresh)], axis=-1
-        )
-        part = gates[..., 3 * n :]
-        if self.clip is not None:
-            raw = layer.projected(d, apart=n if after else 0)
-            raw[..., : 2 * n] += before @ r[: 2 * n].T
-            raw[..., 2 * n :] += reset * part if after else (reset * before) @ r[2 * n :].T
-            slopes *= np.abs(raw) <= self.clip
-        if layer.valid is not None:
-            slopes *= layer.valid
-        of_z = (before - fresh) * slopes[..., :n]  # what a change of h does to z's input, ...
-        of_n = (1 - z) * slopes[..., 2 * n :]
-        of_r = (part if after else before) * slopes[..., n : 2 * n]
-        keep = z if layer.valid is None else np.where(layer.valid, z, 1)
-        extra, of_part = None, None
-        if g.saved[0] is not None:
-            extra = g.saved[0][..., : 3 * n] * slopes
-            of_part = g.saved[0][..., 3 * n :]
-            if layer.valid is not None:
-                of_part = of_part * layer.valid
-        dz = np.empty_like(slopes)
-        dr = np.empty_like(slopes) if after else dz
-        r_gates, r_n = r[: 2 * n].copy(), r[2 * n :].copy()
+        order, r = self.orders(layer.n_steps)[d], gates_of(layer.r[d], 3)
+        after = self.linear_before_reset
+        gates, valid, of_gates = saved[0], layer.valid, g.saved[0]
+        y = y.astype(layer.dtype, copy=False)
+        before = layer.before(d, order, y, layer.initial[0][d])
+        unclipped = None if self.clip is None else self._unclipped(layer, d, before, gates)
+        dz = np.empty_like(gates[:3])
+        dr = np.empty_like(dz) if after else dz
         dh = g.last[0]
         for t in reversed(order):
-            of_h, into = dh + g.y[t], dz[t]
-            new = np.multiply(of_h, of_n[t], out=into[:, 2 * n :])
-            if extra is not None:
-                new += extra[t, :, 2 * n :]
-            through = new if after else new @ r_n  # the cotangent of what r is applied to
-            np.multiply(of_h, of_z[t], out=into[:, :n])
-            np.multiply(through, of_r[t], out=into[:, n : 2 * n])
-            if extra is not None:
-                into[:, : 2 * n] += extra[t, :, : 2 * n]
-            dh = of_h * keep[t]
+            of_h, into, last = dh + g.y[t], dz[:, t], before[t]
+            z, reset, fresh = gates[:3, t]
+            rest = squash.slope(fresh)
+
+            def finish(k: int, slope: Array, t: int = t, into: Array = into) -> Array:
+                """Go from a gate to what goes into it."""
+                if of_gates is not None:
+                    into[k] += of_gates[k, t]
+                into[k] *= slope
+                if unclipped is not None:
+                    into[k] *= unclipped[k, t]
+                if valid is not None:
+                    into[k] *= valid[t]
+                return into[k]  # type: ignore[no-any-return]
+
+            np.multiply(of_h, 1 - z, out=into[2])
+            new = finish(2, rest)
+            np.multiply(of_h, last - fresh, out=into[0])
+            finish(0, gate.slope(z))
+            through = new if after else new @ r[2]  # the cotangent of what r is applied to
+            np.multiply(through, gates[3, t] if after else last, out=into[1])
+            finish(1, gate.slope(reset))
+            dh = of_h * (z if valid is None else np.where(valid[t], z, 1))
             if after:
-                dr[t, :, : 2 * n] = into[:, : 2 * n]
-                dr[t, :, 2 * n :] = new * reset[t]
-                if of_part is not None:
-                    dr[t, :, 2 * n :] += of_part[t]
-                dh += dr[t] @ r
+                dr[:2, t] = into[:2]
+                of_part = np.multiply(new, reset, out=dr[2, t])
+                if of_gates is not None:
+                    of_part += of_gates[3, t] if valid is None else of_gates[3, t] * valid[t]
+                dh += np.matmul(dr[:, t], r).sum(0)
             else:
-                dh += through * reset[t]
-                dh += into[:, : 2 * n] @ r_gates
+                dh += through * reset
+                dh += np.matmul(into[:2], r[:2]).sum(0)
         found = of_weights(layer, d, dz, dr, before)
         if not after:
-            flat = dz[..., 2 * n :].reshape(-1, n)
-            found["r"][2 * n :] = flat.T @ (reset * before).reshape(-1, n)
+            n = r.shape[2]
+            found["r"][2 * n :] = dz[2].reshape(-1, n).T @ (gates[1] * before).reshape(-1, n)
         return {**found, "initial_h": dh}
+
+    def _unclipped(self, layer: _Arrays, d: int, before: Array, gates: Array) -> Array:
+        """Return which numbers went into the gates as they were."""
+        after, r = self.linear_before_reset, gates_of(layer.r[d], 3).swapaxes(1, 2)
+        raw = layer.projected(d, np.empty_like(gates[:3]), apart=int(after))
+        raw[:2] += before @ r[:2, None]
+        raw[2] += gates[1] * gates[3] if after else (gates[1] * before) @ r[2]
+        found: Array = np.abs(raw) <= self.clip
+        return found
 
     def cell(
         self, x: Any, states: Sequence[Any], weights: Sequence[Any], more: Sequence[Any], d: int

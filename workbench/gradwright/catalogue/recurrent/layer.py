@@ -121,16 +121,16 @@ class RecurrentLayer(Op, abstract=True):
             raise DTypeError(f"{self.name} does not take {joint}", hint="gw.cast(x, 'float32')")
         seq = (lead, n, batch, size) if self.layout == 0 else (batch, lead, n, size)
         wide = joint if joint.itemsize >= 4 else dtype("float32")
-        saved = ((n, lead, batch, width) for width in self.saved(size))
+        saved = ((n, *blocks, lead, batch, size) for blocks in self.saved())
         return (
             TensorSpec(seq, joint),
             *(TensorSpec(state, joint) for _ in self.states),
             *(TensorSpec(shape, wide) for shape in saved),
         )
 
-    def saved(self, size: Any) -> tuple[Any, ...]:
-        """Return the widths of what each step saves for the gradient."""
-        return (size * self.n_gates,)
+    def saved(self) -> tuple[tuple[int, ...], ...]:
+        """Return what stands before [T, B, H] in the shapes of what is saved for the gradient."""
+        return ((self.n_gates,),)
 
     # -- numbers ----------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class RecurrentLayer(Op, abstract=True):
         y = np.zeros((shape[0], self.n_directions, *shape[1:]), layer.dtype)
         last = [np.empty((self.n_directions, *shape[1:]), layer.dtype) for _ in self.states]
         n = self.n_directions
-        saved = [np.zeros((n, *shape[:2], k), layer.dtype) for k in self.saved(size)]
+        saved = [np.empty((n, *blocks, *shape), layer.dtype) for blocks in self.saved()]
         for d in range(n):
             final = self.sweep(layer, d, y[:, d], [s[d] for s in saved])
             for whole, part in zip(last, final, strict=True):
@@ -195,7 +195,7 @@ class RecurrentLayer(Op, abstract=True):
                 states = list(new)
                 taken[t] = (y, *saved, *states[1:])
             columns = zip(*(taken[t] for t in range(x.shape[0])), strict=True)
-            parts.append([Stack(axis=0)(*c) for c in columns] + states)
+            parts.append([Stack(axis=c[0].rank - 2)(*c) for c in columns] + states)
         n = len(self.states)
         y, *more = (Stack(axis=0)(*part) for part in zip(*parts, strict=True))
         saved, last = more[: len(more) - n], more[len(more) - n :]
@@ -281,16 +281,19 @@ class _Arrays:
         if lengths is not None:
             self.valid = np.arange(self.n_steps)[:, None, None] < lengths[:, None]
 
-    def projected(self, d: int, *, apart: int = 0) -> Array:
-        """Return the input's part of all gates, with biases; ``apart`` rows lack that of r."""
+    def projected(self, d: int, out: Array, *, apart: int = 0) -> Array:
+        """Fill [G, T, B, H] with the input's part of all gates, with biases; return it.
+
+        The last ``apart`` gates lack the bias of r.
+        """
         rows = self.x.reshape(self.n_steps * self.n_batch, self.x.shape[2])
-        z: Array = rows @ self.w[d].T
+        for k, w in enumerate(gates_of(self.w[d], len(out))):
+            np.matmul(rows, w.T, out=out[k].reshape(len(rows), len(w)))
         if self.b is not None:
-            of_w, of_r = self.b[d].reshape(2, -1)
-            z += of_w
-            kept = of_r.size - apart
-            z[:, :kept] += of_r[:kept]
-        return z.reshape(self.n_steps, self.n_batch, z.shape[1])
+            of_w, of_r = self.b[d].reshape(2, len(out), 1, 1, -1)
+            out += of_w
+            out[: len(out) - apart] += of_r[: len(out) - apart]
+        return out
 
     def before(self, d: int, order: range, states: Array, initial: Array) -> Array:
         """Return the states before each step: those after the step taken before it."""
@@ -308,6 +311,11 @@ class _Arrays:
         if self.layout:
             y = y.transpose(2, 0, 1, 3) if y.ndim == 4 else y.swapaxes(0, 1)
         return y.astype(self.out, copy=False)
+
+
+def gates_of(w: Array, n: int) -> Array:
+    """Return a direction's weight [G·H, I] as one per gate, [G, H, I]."""
+    return w.reshape(n, -1, w.shape[1])
 
 
 class _Cotangents:

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
-from ...ops.joining import Concat
+from ...ops.joining import Concat, Stack
 from ...ops.like import ZerosLike
 from ...spec import TensorSpec
 from .activations import Activation, activations
-from .layer import Array, RecurrentLayer, _Arrays, _Cotangents
+from .layer import Array, RecurrentLayer, _Arrays, _Cotangents, gates_of
 from .rnn import clipped, joined, of_weights
 
 
 def step(
     f: Sequence[Activation], clip: float | None, coupled: bool, z: Any, c: Any, p: Any
 ) -> tuple[Any, Any, Any]:
-    """Return h, c and the gates i, o, f, g side by side, as graph, from what goes into these."""
+    """Return h, c and the gates i, o, f, g, as graph, from what goes into these."""
     n = z.shape[-1] // 4
     i, o, forget, g = (z[:, k * n : (k + 1) * n] for k in range(4))
     if p is not None:
@@ -31,7 +31,7 @@ def step(
     if p is not None:
         o = o + p[n : 2 * n] * c
     o = f[0].build(clipped(o, clip))
-    return o * f[2].build(clipped(c, clip)), c, Concat(axis=1)(i, o, forget, g)
+    return o * f[2].build(clipped(c, clip)), c, Stack(axis=0)(i, o, forget, g)
 
 
 class LstmCell(Op):
@@ -113,29 +113,29 @@ class Lstm(RecurrentLayer):
     ) -> tuple[TensorSpec, ...]:
         return self.specs(x, w, r, b, sequence_lens, initial_h, initial_c, p)
 
-    def saved(self, size: Any) -> tuple[Any, ...]:
-        """Return the widths of gates and cells."""
-        return 4 * size, size
+    def saved(self) -> tuple[tuple[int, ...], ...]:
+        """Return what stands before [T, B, H]: four gates, and cells."""
+        return (4,), ()
 
     def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
         gate, squash, out = self.chosen()[d]
-        z, r = layer.projected(d), layer.r[d].T.copy()
+        # Gates lie one after the other, not side by side: a step's are whole blocks of memory.
+        z, r = layer.projected(d, saved[0]), gates_of(layer.r[d], 4).swapaxes(1, 2).copy()
         h, c = (s[d] for s in layer.initial)
-        n, clip, gates = h.shape[1], self.clip, saved[0]
-        p = None if layer.p is None else layer.p[d]
-        product = np.empty_like(z[0]) if layer.n_steps else z
+        n, clip = h.shape[1], self.clip
+        p = None if layer.p is None else layer.p[d].reshape(3, n)
+        product = np.empty((4, *h.shape), h.dtype)
         for t in self.orders(layer.n_steps)[d]:
-            new = z[t]
+            new = z[:, t]
             new += np.matmul(h, r, out=product)
-            i, o, f, g = (new[:, k * n : (k + 1) * n] for k in range(4))
+            i, o, f, g = new
             if p is not None:
-                i += p[:n] * c
-                f += p[2 * n :] * c
+                i += p[0] * c
+                f += p[2] * c
             if clip is not None:
-                np.clip(new, -clip, clip, out=new) if p is None else [
-                    np.clip(a, -clip, clip, out=a) for a in (i, f, g)
-                ]
-            for part in (new[:, : 3 * n],) if p is None else (i, f):
+                for part in (new,) if p is None else (i, f, g):
+                    np.clip(part, -clip, clip, out=part)
+            for part in (new[:3],) if p is None else (i, f):
                 gate.apply(part)
             squash.apply(g)
             if self.input_forget:
@@ -143,7 +143,7 @@ class Lstm(RecurrentLayer):
             cell = f * c
             cell += i * g
             if p is not None:
-                o += p[n : 2 * n] * cell
+                o += p[1] * cell
                 if clip is not None:
                     np.clip(o, -clip, clip, out=o)
                 gate.apply(o)
@@ -151,10 +151,11 @@ class Lstm(RecurrentLayer):
             out.apply(hidden)
             hidden *= o
             if layer.valid is None:
-                h, c, gates[t] = hidden, cell, new
+                h, c = hidden, cell
             else:
                 h, c = (np.where(layer.valid[t], *s) for s in ((hidden, h), (cell, c)))
-                hidden, gates[t] = hidden * layer.valid[t], new * layer.valid[t]
+                hidden *= layer.valid[t]
+                new *= layer.valid[t]
             y[t], saved[1][t] = hidden, c
         return h, c
 
@@ -162,75 +163,77 @@ class Lstm(RecurrentLayer):
         self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
     ) -> dict[str, Array]:
         gate, squash, out = self.chosen()[d]
-        order, r, valid = self.orders(layer.n_steps)[d], layer.r[d], layer.valid
+        order, r, valid = self.orders(layer.n_steps)[d], gates_of(layer.r[d], 4), layer.valid
         gates, cells = saved
-        n = cells.shape[2]
-        i, o, f, new = (gates[..., k * n : (k + 1) * n] for k in range(4))
+        n, clip = cells.shape[2], self.clip
         h0, c0 = (s[d] for s in layer.initial)
-        h_before = layer.before(d, order, y.astype(layer.dtype, copy=False), h0)
-        c_before = layer.before(d, order, cells, c0)
-        p = None if layer.p is None else layer.p[d]
-        # All that does not depend on cotangents, for all steps at once: the slopes of the gates,
-        # and what a change of c (of h for o) does to what goes into them.
-        slopes = np.empty_like(gates)
-        slopes[..., : 3 * n] = gate.slope(gates[..., : 3 * n])
-        slopes[..., 3 * n :] = squash.slope(new)
-        shown = cells.copy() if self.clip is None else np.clip(cells, -self.clip, self.clip)
-        out.apply(shown)
-        through = out.slope(shown) * o
-        if self.clip is not None:
-            raw = layer.projected(d) + h_before @ r.T
-            if p is not None:
-                raw[..., :n] += p[:n] * c_before
-                raw[..., n : 2 * n] += p[n : 2 * n] * cells
-                raw[..., 2 * n : 3 * n] += p[2 * n :] * c_before
-            slopes *= np.abs(raw) <= self.clip
-            through *= np.abs(cells) <= self.clip
-        keep = f
-        if valid is not None:
-            slopes *= valid
-            through *= valid
-            keep = np.where(valid, f, 1)
-        effect = np.concatenate([new, shown, c_before, i], axis=-1)
-        of_gates = g.saved[0]
-        if self.input_forget:
-            effect[..., :n] -= c_before
-            slopes[..., 2 * n : 3 * n] = 0
-            if of_gates is not None:
-                of_gates = of_gates.copy()
-                of_gates[..., :n] -= of_gates[..., 2 * n : 3 * n]
-        effect *= slopes
-        extra = None if of_gates is None else of_gates * slopes
-        dz = np.empty_like(gates)
+        before = layer.before(d, order, y.astype(layer.dtype, copy=False), h0)
+        p = None if layer.p is None else layer.p[d].reshape(3, n)
+        unclipped = None if clip is None else self._unclipped(layer, d, before, cells, c0)
+        of_gates, of_cells = g.saved
+        dz, products = np.empty_like(gates), np.empty_like(gates[:, 0]) if len(cells) else gates
         dh, dc = g.last
+        of_p = None if p is None else np.zeros_like(p)
         for t in reversed(order):
-            of_h, into, k = dh + g.y[t], dz[t], effect[t]
-            of_o = np.multiply(of_h, k[:, n : 2 * n], out=into[:, n : 2 * n])
-            if extra is not None:
-                of_o += extra[t, :, n : 2 * n]
-            of_c = of_h * through[t] + dc
+            i, o, f, new = gates[:, t]
+            cell, last = cells[t], cells[t - order.step] if t != order[0] else c0
+            of_h, into = dh + g.y[t], dz[:, t]
+            shown = cell.copy() if clip is None else np.clip(cell, -clip, clip)
+            out.apply(shown)
+            through = out.slope(shown)
+            if clip is not None:
+                through = through * (np.abs(cell) <= clip)
+            # First the cotangents of the gates themselves, then of what goes into them.
+            np.multiply(of_h, shown, out=into[1])
+            if of_gates is not None:
+                into[1] += of_gates[1, t]
+            into[1] *= gate.slope(o)
+            if unclipped is not None:
+                into[1] *= unclipped[1, t]
+            if valid is not None:
+                into[1] *= valid[t]
+                through = through * valid[t]
+            of_c = of_h * o
+            of_c *= through
+            of_c += dc
             if p is not None:
-                of_c += of_o * p[n : 2 * n]
-            if g.saved[1] is not None:
-                of_c += g.saved[1][t]
-            np.multiply(of_c, k[:, :n], out=into[:, :n])
-            np.multiply(of_c, k[:, 2 * n : 3 * n], out=into[:, 2 * n : 3 * n])
-            np.multiply(of_c, k[:, 3 * n :], out=into[:, 3 * n :])
-            if extra is not None:
-                into[:, :n] += extra[t, :, :n]
-                into[:, 2 * n :] += extra[t, :, 2 * n :]
-            dc = of_c * keep[t]
+                of_c += into[1] * p[1]
+            if of_cells is not None:
+                of_c += of_cells[t]
+            for k, factor in ((0, new), (2, last), (3, i)):
+                np.multiply(of_c, factor, out=into[k])
+                if of_gates is not None:
+                    into[k] += of_gates[k, t]
+            if self.input_forget:
+                into[0] -= into[2]
+                into[2] = 0
+            for k, slope in ((0, gate.slope(i)), (2, gate.slope(f)), (3, squash.slope(new))):
+                into[k] *= slope
+                if unclipped is not None:
+                    into[k] *= unclipped[k, t]
+                if valid is not None:
+                    into[k] *= valid[t]
+            dc = of_c * (f if valid is None else np.where(valid[t], f, 1))
+            dh = np.matmul(into, r, out=products).sum(0)
             if p is not None:
-                dc += into[:, :n] * p[:n] + into[:, 2 * n : 3 * n] * p[2 * n :]
-            passed = None if valid is None else of_h * ~valid[t]
-            dh = into @ r
-            if passed is not None:
-                dh += passed
-        found = {**of_weights(layer, d, dz, dz, h_before), "initial_h": dh, "initial_c": dc}
-        if p is not None:
-            sources = (c_before, cells, c_before)
-            parts = (dz[..., k * n : (k + 1) * n] * s for k, s in enumerate(sources))
-            found["p"] = np.concatenate([part.sum((0, 1)) for part in parts])
+                dc += into[0] * p[0] + into[2] * p[2]
+                of_p += np.stack([into[0] * last, into[1] * cell, into[2] * last]).sum(1)
+            if valid is not None:
+                dh += of_h * ~valid[t]
+        found = {**of_weights(layer, d, dz, dz, before), "initial_h": dh, "initial_c": dc}
+        return found if of_p is None else {**found, "p": of_p.ravel()}
+
+    def _unclipped(self, layer: _Arrays, d: int, before: Array, cells: Array, c0: Array) -> Array:
+        """Return which numbers went into the gates as they were."""
+        raw = layer.projected(d, np.empty((4, *cells.shape), cells.dtype))
+        raw += before @ gates_of(layer.r[d], 4).swapaxes(1, 2)[:, None]
+        if layer.p is not None:
+            p = layer.p[d].reshape(3, -1)
+            last = layer.before(d, self.orders(layer.n_steps)[d], cells, c0)
+            raw[0] += p[0] * last
+            raw[1] += p[1] * cells
+            raw[2] += p[2] * last
+        found: Array = np.abs(raw) <= self.clip
         return found
 
     def cell(
@@ -281,7 +284,7 @@ class LstmBlock(Op):
         node = Lstm()(x, *given)[0].node
         y, _, _, gates, cells = node.outputs
         gates, c = gates[0].cast(x.dtype), cells[0].cast(x.dtype)
-        i, o, f, g = (gates[..., k * n : (k + 1) * n] for k in range(4))
+        i, o, f, g = (gates[k] for k in range(4))
         return i, c, f, o, g, activations(["tanh"], (), ())[0].build(c), y[:, 0]
 
     @classmethod

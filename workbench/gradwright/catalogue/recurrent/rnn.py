@@ -10,7 +10,7 @@ import numpy as np
 from ...op import OnnxRule, Op, Sample, attr
 from ...ops.choice import Clip
 from .activations import activations
-from .layer import Array, RecurrentLayer, _Arrays, _Cotangents
+from .layer import Array, RecurrentLayer, _Arrays, _Cotangents, gates_of
 
 
 class RnnCell(Op):
@@ -84,7 +84,7 @@ class Rnn(RecurrentLayer):
 
     def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
         [f] = self.chosen()[d]
-        z, r, h = layer.projected(d), layer.r[d].T.copy(), layer.initial[0][d]
+        [z], r, h = layer.projected(d, saved[0]), layer.r[d].T.copy(), layer.initial[0][d]
         for t in self.orders(layer.n_steps)[d]:
             new = z[t]
             new += h @ r
@@ -92,36 +92,39 @@ class Rnn(RecurrentLayer):
                 np.clip(new, -self.clip, self.clip, out=new)
             f.apply(new)
             if layer.valid is None:
-                h = y[t] = saved[0][t] = new
+                h = y[t] = new
             else:
-                y[t] = saved[0][t] = new * layer.valid[t]
                 h = np.where(layer.valid[t], new, h)
+                new *= layer.valid[t]
+                y[t] = new
         return (h,)
 
     def unsweep(
         self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
     ) -> dict[str, Array]:
         [f], order, r = self.chosen()[d], self.orders(layer.n_steps)[d], layer.r[d]
-        before = layer.before(d, order, saved[0], layer.initial[0][d])
-        slopes = f.slope(saved[0]) * np.ones((), layer.dtype)
+        hidden = saved[0][0]
+        before = layer.before(d, order, hidden, layer.initial[0][d])
+        slopes = f.slope(hidden) * np.ones((), layer.dtype)
         if self.clip is not None:
-            slopes *= np.abs(layer.projected(d) + before @ r.T) <= self.clip
+            raw = layer.projected(d, np.empty_like(saved[0]))[0] + before @ r.T
+            slopes *= np.abs(raw) <= self.clip
         if layer.valid is not None:
             slopes *= layer.valid
-        dz = slopes * (g.y if g.saved[0] is None else g.y + g.saved[0])
+        dz = slopes * (g.y if g.saved[0] is None else g.y + g.saved[0][0])
         dh = g.last[0]
         for t in reversed(order):
             dz[t] += slopes[t] * dh
             passed = 0 if layer.valid is None else dh * ~layer.valid[t]
             dh = dz[t] @ r + passed
-        return {**of_weights(layer, d, dz, dz, before), "initial_h": dh}
+        return {**of_weights(layer, d, dz[None], dz[None], before), "initial_h": dh}
 
     def cell(
         self, x: Any, states: Sequence[Any], weights: Sequence[Any], more: Sequence[Any], d: int
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         w, r, b = weights
         h = self.chosen()[d][0].build(clipped(joined(x, states[0], w, r, b), self.clip))
-        return [h], [h]
+        return [h], [h.expand_dims(0)]
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -132,15 +135,19 @@ class Rnn(RecurrentLayer):
 
 
 def of_weights(layer: _Arrays, d: int, dz: Array, dr: Array, before: Array) -> dict[str, Array]:
-    """Return cotangents of x, w, r, b from those of what went into the gates.
+    """Return cotangents of x, w, r, b from those of what went into the gates, [G, T, B, H].
 
     ``dr`` is what went into the products with r, where that is not ``dz``.
     """
-    n = layer.n_steps * layer.n_batch
-    flat, of_r = dz.reshape(n, dz.shape[2]), dr.reshape(n, dr.shape[2])
+    n, size = layer.n_steps * layer.n_batch, before.shape[2]
+    x, h = layer.x.reshape(n, layer.x.shape[2]), before.reshape(n, size)
+    flat, of_r = (v.reshape(len(v), n, size) for v in (dz, dr))
+    dx = np.zeros_like(x)
+    for part, w in zip(flat, gates_of(layer.w[d], len(flat)), strict=True):
+        dx += part @ w
     return {
-        "x": (flat @ layer.w[d]).reshape(layer.x.shape),
-        "w": flat.T @ layer.x.reshape(n, layer.x.shape[2]),
-        "r": of_r.T @ before.reshape(n, before.shape[2]),
-        "b": np.concatenate([flat.sum(0), of_r.sum(0)]),
+        "x": dx.reshape(layer.x.shape),
+        "w": np.concatenate([part.T @ x for part in flat]),
+        "r": np.concatenate([part.T @ h for part in of_r]),
+        "b": np.concatenate([v.sum(1).ravel() for v in (flat, of_r)]),
     }
