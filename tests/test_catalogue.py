@@ -100,7 +100,7 @@ def test_schema_is_neutral_json(tmp_path: Path) -> None:
     path = tmp_path / "ops.json"
     found = gw.ops.schema(path)
     assert json.loads(path.read_text("utf-8")) == found
-    kinds = {"int", "float", "bool", "string", "null", "dim", "list", "dtype", "op", "graph"}
+    kinds = {"int", "float", "bool", "string", "null", "dim", "list", "dtype", "op", "graph", "any"}
     for op in found["ops"]:
         assert op["summary"].endswith("."), op["name"]
         assert op["kind"] in ("primitive", "composite")

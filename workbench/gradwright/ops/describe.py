@@ -157,8 +157,8 @@ def table(namespace: str = "") -> Entries:
     """Return all public ops, or those of a namespace.
 
     >>> import gradwright as gw
-    >>> print(gw.ops.table("bitwise")[0].call)
-    gw.bitwise.bitwise_and
+    >>> [entry.call for entry in gw.ops.table("signal")][:2]
+    ['gw.signal.blackman_window', 'gw.signal.dft']
     """
     from ..catalogue import load
 
@@ -174,8 +174,8 @@ def table(namespace: str = "") -> Entries:
 def find(name: str) -> Entry:
     """Return an op by any name it goes by: ours, SameDiff's, or ONNX's.
 
-    A namespace may stand before it, ``gw.nn.relu`` or ``math.max``; where SameDiff means different
-    ops by one name in two namespaces, it has to. Raises UnsupportedOpError for a name that is none.
+    A namespace may stand before it: ``gw.nn.gelu`` is ours, ``nn.gelu`` and ``math.max`` are
+    SameDiff's, if it has that name. Raises UnsupportedOpError for a name that is none.
 
     >>> import gradwright as gw
     >>> gw.ops.find("maxPooling2d").call, gw.ops.find("math.max").call, gw.ops.find("MatMul").call
@@ -187,11 +187,10 @@ def find(name: str) -> Entry:
     if name in OPS:
         return Entry(OPS[name])
     space, _, short = name.removeprefix("gw.").rpartition(".")
+    ours = [short] if short in OPS and space in ("", OPS[short].namespace) else []
     theirs = [t[short] for s, t in SAMEDIFF.items() if short in t and space in ("", s)]
-    if short in OPS and space in ("", OPS[short].namespace):
-        theirs.insert(0, short)
     theirs += [c.name for c in OPS.values() if c.onnx and c.onnx.op_type == name]
-    for found in theirs:
+    for found in theirs + ours if space and not name.startswith("gw.") else ours + theirs:
         if found in OPS:
             return Entry(OPS[found])
     close = called(short)
