@@ -68,6 +68,12 @@ class StridedSlice(Op):
     """Elements at regular places along axes: ``x[1:, ::-2, 0, None]``.
 
     y[i, …] = x[start + i·step, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[1, 2, 3], [4, 5, 6]])
+    >>> g.output({}, gw.strided_slice(x, (0, slice(None, None, -1)), name="y"))["y"].tolist()
+    [3, 2, 1]
     """
 
     namespace = "base"
