@@ -11,7 +11,7 @@ from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.joining import Stack
 from ...spec import TensorSpec
 from .activations import Activation, activations
-from .layer import Array, RecurrentLayer, _Arrays, _Cotangents, gates_of
+from .layer import Array, RecurrentLayer, Arrays, Cotangents, gates_of
 from .rnn import clipped, of_weights
 
 
@@ -102,7 +102,7 @@ class Gru(RecurrentLayer):
         """Return what stands before [T, B, H]: gates, and h's part of n."""
         return ((4 if self.linear_before_reset else 3,),)
 
-    def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
+    def sweep(self, layer: Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
         gate, squash = self.chosen()[d]
         h, after, clip = layer.initial[0][d], self.linear_before_reset, self.clip
         n = h.shape[1]
@@ -139,7 +139,7 @@ class Gru(RecurrentLayer):
         return (h,)
 
     def unsweep(
-        self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
+        self, layer: Arrays, d: int, y: Array, saved: Sequence[Array], g: Cotangents
     ) -> dict[str, Array]:
         gate, squash = self.chosen()[d]
         order, r = self.orders(layer.n_steps)[d], gates_of(layer.r[d], 3)
@@ -190,7 +190,7 @@ class Gru(RecurrentLayer):
             found["r"][2 * n :] = dz[2].reshape(-1, n).T @ (gates[1] * before).reshape(-1, n)
         return {**found, "initial_h": dh}
 
-    def _unclipped(self, layer: _Arrays, d: int, before: Array, gates: Array) -> Array:
+    def _unclipped(self, layer: Arrays, d: int, before: Array, gates: Array) -> Array:
         """Return which numbers went into the gates as they were."""
         after, r = self.linear_before_reset, gates_of(layer.r[d], 3).swapaxes(1, 2)
         raw = layer.projected(d, np.empty_like(gates[:3]), apart=int(after))

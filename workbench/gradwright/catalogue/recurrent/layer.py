@@ -135,7 +135,7 @@ class RecurrentLayer(Op, abstract=True):
     # -- numbers ----------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any) -> Any:
-        layer = _Arrays(self, inputs)
+        layer = Arrays(self, inputs)
         size = layer.r.shape[2]
         shape = layer.n_steps, layer.n_batch, size
         y = np.zeros((shape[0], self.n_directions, *shape[1:]), layer.dtype)
@@ -148,12 +148,12 @@ class RecurrentLayer(Op, abstract=True):
                 whole[d] = part
         return (layer.outwards(y), *map(layer.outwards, last), *saved)
 
-    def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
+    def sweep(self, layer: Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
         """Loop over time in one direction; fill ``y`` and ``saved``, return the last states."""
         raise NotImplementedError
 
     def unsweep(
-        self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
+        self, layer: Arrays, d: int, y: Array, saved: Sequence[Array], g: Cotangents
     ) -> dict[str, Array]:
         """Loop back over time in one direction; return cotangents of the inputs by name."""
         raise NotImplementedError
@@ -258,7 +258,7 @@ class RecurrentLayer(Op, abstract=True):
         yield ErrorSample((x, w, r), {"direction": "bidirectional"}, "w does not fit")
 
 
-class _Arrays:
+class Arrays:
     """Inputs of a layer, time first, in the dtype they are computed in."""
 
     def __init__(self, op: RecurrentLayer, inputs: Sequence[Any]) -> None:
@@ -318,10 +318,10 @@ def gates_of(w: Array, n: int) -> Array:
     return w.reshape(n, -1, w.shape[1])
 
 
-class _Cotangents:
+class Cotangents:
     """Cotangents of a layer's results in one direction; None where nothing flows."""
 
-    def __init__(self, layer: _Arrays, op: RecurrentLayer, gs: Sequence[Any], d: int) -> None:
+    def __init__(self, layer: Arrays, op: RecurrentLayer, gs: Sequence[Any], d: int) -> None:
         y, *more = (None if g is None else widened(g) for g in gs)
         n = len(op.states)
         if op.layout:
@@ -360,13 +360,13 @@ class RecurrentGrad(Op):
     def forward(self, *args: Any) -> Any:
         op = self.layer
         n, m = op.n_inputs, (len(args) - op.n_inputs) // 2
-        layer = _Arrays(op, args[:n])
+        layer = Arrays(op, args[:n])
         y, saved = widened(args[n]), args[n + 1 + len(op.states) : n + m]
         if op.layout:
             y = y.transpose(1, 2, 0, 3)
         parts = []
         for d in range(op.n_directions):
-            g = _Cotangents(layer, op, args[n + m :], d)
+            g = Cotangents(layer, op, args[n + m :], d)
             parts.append(op.unsweep(layer, d, y[:, d], [s[d] for s in saved], g))
         found = {k: np.stack([part[k] for part in parts]) for k in parts[0] if k != "x"}
         found["x"] = functools.reduce(np.add, [part["x"] for part in parts])

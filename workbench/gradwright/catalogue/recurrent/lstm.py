@@ -12,7 +12,7 @@ from ...ops.joining import Concat, Stack
 from ...ops.like import ZerosLike
 from ...spec import TensorSpec
 from .activations import Activation, activations
-from .layer import Array, RecurrentLayer, _Arrays, _Cotangents, gates_of
+from .layer import Array, RecurrentLayer, Arrays, Cotangents, gates_of
 from .rnn import clipped, joined, of_weights
 
 
@@ -117,7 +117,7 @@ class Lstm(RecurrentLayer):
         """Return what stands before [T, B, H]: four gates, and cells."""
         return (4,), ()
 
-    def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
+    def sweep(self, layer: Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
         gate, squash, out = self.chosen()[d]
         # Gates lie one after the other, not side by side: a step's are whole blocks of memory.
         z, r = layer.projected(d, saved[0]), gates_of(layer.r[d], 4).swapaxes(1, 2).copy()
@@ -160,7 +160,7 @@ class Lstm(RecurrentLayer):
         return h, c
 
     def unsweep(
-        self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
+        self, layer: Arrays, d: int, y: Array, saved: Sequence[Array], g: Cotangents
     ) -> dict[str, Array]:
         gate, squash, out = self.chosen()[d]
         order, r, valid = self.orders(layer.n_steps)[d], gates_of(layer.r[d], 4), layer.valid
@@ -223,7 +223,7 @@ class Lstm(RecurrentLayer):
         found = {**of_weights(layer, d, dz, dz, before), "initial_h": dh, "initial_c": dc}
         return found if of_p is None else {**found, "p": of_p.ravel()}
 
-    def _unclipped(self, layer: _Arrays, d: int, before: Array, cells: Array, c0: Array) -> Array:
+    def _unclipped(self, layer: Arrays, d: int, before: Array, cells: Array, c0: Array) -> Array:
         """Return which numbers went into the gates as they were."""
         raw = layer.projected(d, np.empty((4, *cells.shape), cells.dtype))
         raw += before @ gates_of(layer.r[d], 4).swapaxes(1, 2)[:, None]

@@ -10,7 +10,7 @@ import numpy as np
 from ...op import OnnxRule, Op, Sample, attr
 from ...ops.choice import Clip
 from .activations import activations
-from .layer import Array, RecurrentLayer, _Arrays, _Cotangents, gates_of
+from .layer import Array, RecurrentLayer, Arrays, Cotangents, gates_of
 
 
 class RnnCell(Op):
@@ -82,7 +82,7 @@ class Rnn(RecurrentLayer):
     functions = ("tanh",)
     onnx = OnnxRule("RNN", since=14)
 
-    def sweep(self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
+    def sweep(self, layer: Arrays, d: int, y: Array, saved: Sequence[Array]) -> Sequence[Array]:
         [f] = self.chosen()[d]
         [z], r, h = layer.projected(d, saved[0]), layer.r[d].T.copy(), layer.initial[0][d]
         for t in self.orders(layer.n_steps)[d]:
@@ -100,7 +100,7 @@ class Rnn(RecurrentLayer):
         return (h,)
 
     def unsweep(
-        self, layer: _Arrays, d: int, y: Array, saved: Sequence[Array], g: _Cotangents
+        self, layer: Arrays, d: int, y: Array, saved: Sequence[Array], g: Cotangents
     ) -> dict[str, Array]:
         [f], order, r = self.chosen()[d], self.orders(layer.n_steps)[d], layer.r[d]
         hidden = saved[0][0]
@@ -134,7 +134,7 @@ class Rnn(RecurrentLayer):
         yield cls.sample(rng, "b", "initial_h", lengths=[3, 1], **attrs)
 
 
-def of_weights(layer: _Arrays, d: int, dz: Array, dr: Array, before: Array) -> dict[str, Array]:
+def of_weights(layer: Arrays, d: int, dz: Array, dr: Array, before: Array) -> dict[str, Array]:
     """Return cotangents of x, w, r, b from those of what went into the gates, [G, T, B, H].
 
     ``dr`` is what went into the products with r, where that is not ``dz``.
