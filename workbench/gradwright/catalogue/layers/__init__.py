@@ -8,6 +8,7 @@ from . import (
     projections,
     rectifiers,
     smooth,
+    standardised,
     tables,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "projections",
     "rectifiers",
     "smooth",
+    "standardised",
     "tables",
 ]

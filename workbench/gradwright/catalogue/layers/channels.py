@@ -10,7 +10,6 @@ import numpy as np
 from ...errors import GraphError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Maximum, Where
-from ...ops.elementwise import Sqrt
 from ...ops.like import ReshapeLike
 from ...ops.movement import ExpandDims
 from ...ops.norm import _as, _check_floating, _widened
@@ -18,12 +17,7 @@ from ...ops.reduce import Mean
 from ...ops.reshape import Reshape
 from ...ops.statistics import Norm
 from ...spec import Dim, TensorSpec, differ, normalize_axes, normalize_axis
-
-
-def _centred(x: Any, axes: tuple[int, ...], eps: float) -> Any:
-    """Return x with mean 0 and variance 1 over the axes."""
-    x = x - x.mean(axes, keepdims=True)
-    return x / Sqrt()((x * x).mean(axes, keepdims=True) + eps)
+from .standardised import StandardRows
 
 
 class _OfChannels(Op):
@@ -90,7 +84,7 @@ class InstanceNorm(_OfChannels):
     onnx = OnnxRule("InstanceNormalization", since=6, rename={"eps": "epsilon"})
 
     def normal(self, x: Any) -> Any:
-        return _centred(x, tuple(range(2, x.rank)), self.eps)
+        return StandardRows(axis=2, eps=self.eps)(x)[0] if x.rank > 2 else x - x
 
 
 class GroupNorm(_OfChannels):
@@ -124,7 +118,7 @@ class GroupNorm(_OfChannels):
         n = x.shape[1]
         shape = (x.shape[0], self.num_groups, n // self.num_groups, *x.shape[2:])
         grouped = Reshape(shape=shape)(x)
-        return ReshapeLike()(_centred(grouped, tuple(range(2, grouped.rank)), self.eps), x)
+        return ReshapeLike()(StandardRows(axis=2, eps=self.eps)(grouped)[0], x)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

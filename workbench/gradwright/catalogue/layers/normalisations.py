@@ -12,12 +12,13 @@ from ...op import ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...ops.activation import Silu
 from ...ops.choice import Maximum
 from ...ops.comparison import Round
-from ...ops.elementwise import Abs, Sqrt
+from ...ops.elementwise import Abs
 from ...ops.movement import Cast
 from ...ops.nn import Linear
 from ...ops.norm import LayerNorm, RmsNorm, _as, _check_floating, _Normalize, _widened
 from ...ops.special import finfo
 from ...spec import TensorSpec, differ, dtype, dtype_name, promote
+from .standardised import StandardRows
 
 
 def _wide(x: TensorSpec) -> np.dtype[Any]:
@@ -49,11 +50,7 @@ class FusedLayerNorm(_Normalize):
         return y, kept, kept
 
     def expand(self, x: Any, weight: Any = None, bias: Any = None) -> Any:
-        wide, axes = _widened(x), self.axes(x.rank)
-        mean = wide.mean(axes, keepdims=True)
-        centred = wide - mean
-        inverse = 1 / Sqrt()((centred * centred).mean(axes, keepdims=True) + self.eps)
-        y = centred * inverse
+        y, mean, inverse = StandardRows(axis=self.axis, eps=self.eps)(_widened(x))
         y = y if weight is None else y * weight
         y = y if bias is None else y + bias
         return _as(y, x.dtype), mean, inverse
