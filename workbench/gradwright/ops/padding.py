@@ -9,15 +9,17 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import (
-    TensorSpec,
-)
+from ..spec import TensorSpec, kind
+from .special import widened
+
+MODES = "constant", "edge", "reflect", "wrap"
 
 
 class Pad(Op):
     """Extend a tensor at the ends of its axes.
 
-    y[i] = x[i − before], and beyond the ends a constant, the edge, or x mirrored at the edge
+    y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the edge, or x
+    from its other end on
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -30,7 +32,7 @@ class Pad(Op):
     pad_width: int | tuple[Any, ...] = attr(
         doc="Places before and after, for all axes or per axis."
     )
-    mode: str = attr("constant", doc="What to fill with.", choices=("constant", "edge", "reflect"))
+    mode: str = attr("constant", doc="What to fill with.", choices=MODES)
     value: float = attr(0.0, doc="The constant.")
     onnx = OnnxRule("Pad", since=13)
 
@@ -55,7 +57,7 @@ class Pad(Op):
         widths = self.widths(x.rank)
         if self.mode != "constant":
             for i, (d, (before, after)) in enumerate(zip(x.shape, widths, strict=True)):
-                least = 1 if self.mode == "edge" else max(before, after) + 1
+                least = max(before, after) + 1 if self.mode == "reflect" else 1
                 if (before or after) and isinstance(d, int) and d < least:
                     raise ShapeError(
                         f"cannot pad axis {i} by its {self.mode}", need=f"size >= {least}, got {d}"
@@ -79,6 +81,7 @@ class Pad(Op):
         yield Sample((x,), {"pad_width": ((1, 0), (0, 2)), "value": 0.5})
         yield Sample((x,), {"pad_width": ((2, 2), (3, 1)), "mode": "reflect"})
         yield Sample((x,), {"pad_width": ((2, 1), (0, 0)), "mode": "edge"})
+        yield Sample((x,), {"pad_width": ((4, 1), (0, 2)), "mode": "wrap"})
         yield Sample((rng.standard_normal((0, 2)),), {"pad_width": 1})
         yield Sample((rng.standard_normal(()),), {"pad_width": ()})
 
@@ -89,7 +92,7 @@ class Pad(Op):
         yield ErrorSample(
             (TensorSpec((2, 3)),), {"pad_width": ((2, 0), (0, 0)), "mode": "reflect"}, "size >= 3"
         )
-        yield ErrorSample((TensorSpec((2,)),), {"pad_width": 1, "mode": "wrap"}, "is not known")
+        yield ErrorSample((TensorSpec((2,)),), {"pad_width": 1, "mode": "mirror"}, "is not known")
 
 
 class PadGrad(Op):
@@ -100,9 +103,7 @@ class PadGrad(Op):
 
     namespace = "gradient"
     pad_width: tuple[tuple[int, int], ...] = attr(doc="Places before and after, per axis.")
-    mode: str = attr(
-        "constant", doc="How they were filled.", choices=("constant", "edge", "reflect")
-    )
+    mode: str = attr("constant", doc="How they were filled.", choices=MODES)
 
     def infer(self, g: TensorSpec) -> TensorSpec:
         if len(self.pad_width) != g.rank:
@@ -110,26 +111,27 @@ class PadGrad(Op):
         return g.with_shape([d - b - a for d, (b, a) in zip(g.shape, self.pad_width, strict=True)])
 
     def forward(self, g: Any) -> Any:
+        wide = widened(g) if kind(g.dtype) == "f" else g
         for axis, (before, after) in enumerate(self.pad_width):
-            g = np.moveaxis(g, axis, 0)
-            n = len(g) - before - after
-            y = g[before : before + n].copy()
-            head, tail = g[:before], g[before + n :]
-            if self.mode == "edge" and n:
-                y[0] += head.sum(0, dtype=g.dtype)
-                y[-1] += tail.sum(0, dtype=g.dtype)
-            elif self.mode == "reflect":
-                y[1 : before + 1] += head[::-1]
-                y[n - 1 - after : n - 1] += tail[::-1]
-            g = np.moveaxis(y, 0, axis)
-        return g
+            if not before and not after:
+                continue
+            moved = np.moveaxis(wide, axis, 0)
+            n = len(moved) - before - after
+            y = moved[before : before + n].copy()
+            if self.mode != "constant":
+                mode: Any = self.mode
+                source = np.pad(np.arange(n), (before, after), mode)
+                np.add.at(y, source[:before], moved[:before])
+                np.add.at(y, source[before + n :], moved[before + n :])
+            wide = np.moveaxis(y, 0, axis)
+        return wide.astype(g.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (Pad(pad_width=self.pad_width, mode=self.mode)(gs[0]),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for mode in ("constant", "edge", "reflect"):
+        for mode in MODES:
             yield Sample(
                 (rng.standard_normal((6, 3)),), {"pad_width": ((1, 2), (0, 0)), "mode": mode}
             )
