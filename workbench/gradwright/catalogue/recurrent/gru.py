@@ -11,7 +11,8 @@ from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.joining import Stack
 from ...spec import TensorSpec
 from .activations import Activation, activations
-from .layer import Array, RecurrentLayer, Arrays, Cotangents, gates_of
+from .arrays import Array, Arrays, Cotangents, gates_of
+from .layer import RecurrentLayer
 from .rnn import clipped, of_weights
 
 

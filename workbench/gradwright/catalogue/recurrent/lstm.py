@@ -12,7 +12,8 @@ from ...ops.joining import Concat, Stack
 from ...ops.like import ZerosLike
 from ...spec import TensorSpec
 from .activations import Activation, activations
-from .layer import Array, RecurrentLayer, Arrays, Cotangents, gates_of
+from .arrays import Array, Arrays, Cotangents, gates_of
+from .layer import RecurrentLayer
 from .rnn import clipped, joined, of_weights
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from ...op import OnnxRule, Op, Sample, attr
 from ...ops.choice import Clip
 from .activations import activations
-from .layer import Array, RecurrentLayer, Arrays, Cotangents, gates_of
+from .arrays import Array, Arrays, Cotangents, gates_of
+from .layer import RecurrentLayer
 
 
 class RnnCell(Op):
