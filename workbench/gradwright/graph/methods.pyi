@@ -752,7 +752,8 @@ class TensorMethods:
     ) -> Tensor:
         """Extend a tensor at the ends of its axes.
 
-        y[i] = x[i − before], and beyond the ends a constant, the edge, or x mirrored at the edge
+        y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the edge, or x
+        from its other end on
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

@@ -79,8 +79,9 @@ def chroma_filterbank(
     y[c, k] = exp(−2·(d/w)²) / ‖·‖₂ · exp(−½·((p/n − 5)/2)²)
 
     where p = n·log₂(fₖ/27.5) is the bin's pitch above A0, with n classes to the octave, d its
-    distance from class c on the circle, and w the width of the bin, at least 1; the norm is that of
-    the bin's column. The middle of the range, five octaves above A0, weighs most. Class 0 is C.
+    distance from class c on the circle, and w = p[k + 1] − p[k], but at least 1; the norm is that
+    of the bin's column, and the pitch of 0 Hz 1.5·n below the next. The middle of the range, five
+    octaves above A0, weighs most. Class 0 is C.
 
     >>> import gradwright as gw
     >>> with gw.Graph() as g:

@@ -922,7 +922,8 @@ def pad(
 ) -> Tensor:
     """Extend a tensor at the ends of its axes.
 
-    y[i] = x[i − before], and beyond the ends a constant, the edge, or x mirrored at the edge
+    y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the edge, or x
+    from its other end on
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -1681,6 +1682,12 @@ def strided_slice(
     """Elements at regular places along axes: ``x[1:, ::-2, 0, None]``.
 
     y[i, …] = x[start + i·step, …]
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.constant([[1, 2, 3], [4, 5, 6]])
+    >>> g.output({}, gw.strided_slice(x, (0, slice(None, None, -1)), name="y"))["y"].tolist()
+    [3, 2, 1]
 
     Attributes:
         index: Per axis a place or a slice; None for a new axis.

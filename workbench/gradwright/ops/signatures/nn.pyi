@@ -72,7 +72,7 @@ def attention(
         softcap: c in c·tanh(scores/c), before any mask; 0 is none.
         q_num_heads: Heads of packed queries.
         kv_num_heads: Heads of packed keys and values.
-        softmax_precision: Dtype that each step of the softmax is rounded to; None is float32 at least.
+        softmax_precision: Dtype that each step of the softmax is rounded to; None: float32 or more.
         qk_matmul_output_mode: What the last output is.
         left_window_size: How many keys before a query it sees; -1 is all.
         right_window_size: How many keys behind a query it sees; -1 is all.
