@@ -206,8 +206,9 @@ class AdjustHue(_Colour):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for x, smooth in cls.colours():
-            yield Sample((x,), {"delta": -0.3}, smooth=smooth)
+        x, _ = next(cls.colours())
+        yield Sample((x,), {"delta": -0.3})
+        yield Sample((x[:0],), {"delta": -0.3})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -236,8 +237,9 @@ class AdjustSaturation(_Colour):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for x, smooth in cls.colours():
-            yield Sample((x,), {"factor": 0.6}, smooth=smooth)
+        x, _ = next(cls.colours())
+        yield Sample((x,), {"factor": 0.6})
+        yield Sample((x[:0],), {"factor": 0.6})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:

@@ -97,12 +97,10 @@ class CropAndResize(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        x, boxes = rng.standard_normal((2, 2, 3, 4)), rng.uniform(-0.1, 1.1, (3, 4))
-        numbers = np.array([1, 0, 1])
-        yield Sample((x, boxes, numbers), {"size": (2, 3)})
+        x, boxes = rng.standard_normal((2, 1, 3, 2)), rng.uniform(-0.1, 1.1, (2, 4))
+        numbers = np.array([1, 0])
         yield Sample((x, boxes, numbers), {"size": (1, 2), "extrapolation_value": 5.0})
-        yield Sample((x, boxes[:1], numbers[:1]), {"size": (2, 1), "mode": "nearest"})
-        yield Sample((x, boxes[:0], numbers[:0]), {"size": (1, 1)})
+        yield Sample((x, boxes[:0], numbers[:0]), {"size": (2, 1), "mode": "nearest"})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -252,21 +250,14 @@ class RoiAlign(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        x, rois = (
-            rng.standard_normal((2, 2, 5, 6)),
-            np.array([[0.0, 0.5, 3.0, 4.0], [-2.0, 1.0, 9.0, 2.0]]),
-        )
-        numbers = np.array([1, 0])
-        yield Sample((x, rois, numbers), {"size": (2, 1), "sampling_ratio": 2}, differentiate=(0,))
-        yield Sample((x, rois, numbers), {"size": (1, 2), "half_pixel": False}, differentiate=(0,))
-        yield Sample(
-            (x, rois, numbers),
-            {"size": (1, 2), "mode": "max", "spatial_scale": 0.5},
-            differentiate=(0,),
-        )
-        yield Sample(
-            (x, rois[:0], numbers[:0]), {"size": (1, 2), "sampling_ratio": 1}, differentiate=(0,)
-        )
+        rois = np.array([[0.0, 0.5, 3.0, 4.0], [-2.0, 1.0, 9.0, 2.0]])
+        x, numbers = rng.standard_normal((2, 2, 4, 5)), np.array([1, 0])
+        for attrs in (
+            {"size": (2, 1), "sampling_ratio": 1},
+            {"size": (1, 2), "mode": "max", "spatial_scale": 0.5, "half_pixel": False},
+        ):
+            yield Sample((x, rois, numbers), attrs, differentiate=(0,))
+        yield Sample((x, rois[:0], numbers[:0]), {"size": (1, 2)}, differentiate=(0,))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:

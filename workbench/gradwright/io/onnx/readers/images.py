@@ -80,24 +80,8 @@ def max_pool(node: OnnxNode, x: Any) -> Any:
     attrs = _window(node, n)
     if not any(node.wanted[1:]):
         return op(f"max_pool{n}d", **attrs)(x)
-    y, places = op("max_pool_with_argmax", **attrs)(x)
-    return y, _numbered(node, x, places)
-
-
-def _numbered(node: OnnxNode, x: Any, places: Any) -> Any:
-    """Return places in the whole tensor; ours count from the start of each channel."""
-    size = x.shape[2:]
-    n_place = math.prod(size)
-    if node.get("storage_order"):
-        place, rest = 0, places
-        for axis in reversed(range(len(size))):
-            inner = math.prod(size[:axis])
-            place = place + rest % size[axis] * inner
-            rest = op("floor_div")(rest, size[axis])
-        places = place
-    channels = op("arange", start=x.shape[0] * x.shape[1])()
-    shape = (x.shape[0], x.shape[1], *[1] * len(size))
-    return places + op("reshape", shape=shape)(channels) * n_place
+    attrs["column_major"] = node.flag("storage_order")
+    return op("max_pool_with_argmax", **attrs)(x)
 
 
 @reads("LpPool", since=1)
