@@ -211,3 +211,19 @@ def test_sizes_that_cannot_be_compared_are_asked_for() -> None:
     square = g.placeholder("square", ("B", "M", "M"))
     q, r = gw.linalg.qr(square)
     assert str(q.spec) == str(r.spec) == "f32[B, M, M]"
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (2, 4), (3, 3)])
+def test_svd_of_sizes_known_when_run_has_the_same_gradient(
+    rng: np.random.Generator, shape: tuple[int, int]
+) -> None:
+    x, found = rng.standard_normal(shape), []
+    for sizes in (shape, ("M", "N")):
+        g = gw.Graph()
+        t = g.placeholder("x", sizes, "float64")
+        with g:
+            u, s, vh = gw.linalg.svd(t, full_matrices=False)
+            y = squared(u[:1] * s) + (vh[:, 1] * s[0]).sum() + u[-1, 0]
+        (slope,) = gw.gradients(y, [t])
+        found.append(g.output({"x": x}, slope)[slope.name])
+    np.testing.assert_allclose(*found, atol=1e-12)

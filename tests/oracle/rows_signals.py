@@ -239,8 +239,7 @@ def chroma_bank(
     pitch = [pitch[0] - 1.5 * n_chroma, *pitch]
     columns = []
     for k in range(bins):
-        width = max(pitch[k + 1] - pitch[k], 1.0) if k else 1.5 * n_chroma
-        width = width if k else 1.0
+        width = max(pitch[k + 1] - pitch[k], 1.0)
         around = (pitch[k] - t.arange(n_chroma, dtype=t.float64)) / n_chroma
         apart = n_chroma * (around - around.round())
         bump = t.exp(-2 * (apart / width) ** 2)

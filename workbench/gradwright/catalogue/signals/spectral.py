@@ -155,8 +155,9 @@ class ChromaFilterbank(Op):
     y[c, k] = exp(−2·(d/w)²) / ‖·‖₂ · exp(−½·((p/n − 5)/2)²)
 
     where p = n·log₂(fₖ/27.5) is the bin's pitch above A0, with n classes to the octave, d its
-    distance from class c on the circle, and w the width of the bin, at least 1; the norm is that of
-    the bin's column. The middle of the range, five octaves above A0, weighs most. Class 0 is C.
+    distance from class c on the circle, and w = p[k + 1] − p[k], but at least 1; the norm is that
+    of the bin's column, and the pitch of 0 Hz 1.5·n below the next. The middle of the range, five
+    octaves above A0, weighs most. Class 0 is C.
 
     >>> import gradwright as gw
     >>> with gw.Graph() as g:
@@ -179,9 +180,8 @@ class ChromaFilterbank(Op):
         n = self.n_chroma
         frequency = np.arange(1, self.n_fft // 2 + 2) * (self.sample_rate / self.n_fft)
         pitch = n * np.log2(frequency / 27.5)
-        width = np.maximum(np.diff(pitch), 1)
-        width = np.concatenate([[1], width])  # bin 0 has a pitch far below bin 1
-        pitch = np.concatenate([[pitch[0] - 1.5 * n], pitch[:-1]])
+        pitch = np.concatenate([[pitch[0] - 1.5 * n], pitch])
+        width, pitch = np.maximum(np.diff(pitch), 1), pitch[:-1]
         apart = pitch - np.arange(n)[:, None]
         apart = (apart + n // 2) % n - n // 2
         weight = np.exp(-2 * (apart / width) ** 2)
