@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import ShapeError
+from gradwright.errors import LoweringError, ShapeError
 
 CNN, IMAGE = gw.cnn, gw.image
 
@@ -179,6 +179,14 @@ def test_roi_align_takes_the_largest_weighted_element() -> None:
     attrs = {"size": (1, 1), "sampling_ratio": 1, "mode": "max"}
     # The one point is (1, 1): all its weight is on the element 5.
     assert run(IMAGE.roi_align, x, roi, np.array([0]), **attrs).item() == 5.0
+
+
+@pytest.mark.parametrize("number", [2, -3])
+def test_an_image_that_is_not_there(number: int) -> None:
+    x, boxes = np.zeros((2, 1, 3, 3)), np.array([[0.0, 0.0, 1.0, 1.0]])
+    for op in (IMAGE.roi_align, IMAGE.crop_and_resize):
+        with pytest.raises(LoweringError, match="out of range"):
+            run(op, x, boxes, np.array([number]), size=(1, 1))
 
 
 def test_roi_align_gives_regions_no_gradient() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.pooling import MaxPool1d, MaxPool2d, MaxPool3d
 from ...ops.scatter import TakeAlongAxis
 from ...ops.windows import check_images
 from ...spec import AnyDim, TensorSpec
@@ -129,6 +130,10 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 class _AdaptiveMaxPool(_Adaptive):
     def expand(self, x: Any) -> Any:
+        pairs = list(zip(x.shape[2:], self.sizes(x.shape[2:]), strict=True))
+        if all(isinstance(n, int) and isinstance(m, int) and n % m == 0 for n, m in pairs):
+            pool = {1: MaxPool1d, 2: MaxPool2d, 3: MaxPool3d}[self.n_axes]
+            return pool(kernel_size=tuple(n // m for n, m in pairs))(x)
         at = AdaptivePlaces(output_size=self.output_size)(x)
         found = TakeAlongAxis(axis=2)(x.flatten(2), at.flatten(2))
         return found.reshape(at.shape)

@@ -20,7 +20,7 @@ from ...ops.choice import Clip, Where
 from ...ops.comparison import Floor, Mod, Round
 from ...ops.creation import Arange
 from ...ops.elementwise import Abs
-from ...ops.index import add_rows
+from ...ops.index import add_rows, places
 from ...ops.joining import Stack
 from ...ops.like import OnesLike, ShapeOf
 from ...ops.movement import Cast
@@ -48,7 +48,8 @@ class WeightedRows(Op):
 
     y[p] = Σₖ weight[p, k]·x[index[p, k]]
 
-    x: f32[R, C], index: i64[P, K], weight: f32[P, K], y: f32[P, C].
+    x: f32[R, C], index: i64[P, K], weight: f32[P, K], y: f32[P, C]. Raises IndexError for rows that
+    x does not have; negative ones count from the end.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -68,6 +69,7 @@ class WeightedRows(Op):
     def forward(self, x: Any, index: Any, weight: Any) -> Any:
         dtype = promote(x.dtype, weight.dtype)
         x, weight = widened(x.astype(dtype, copy=False)), widened(weight.astype(dtype, copy=False))
+        index = places((len(x),), (index,))
         y = np.zeros((len(index), x.shape[1]), x.dtype)
         for part in chunks(len(index), 2 * x[:1].nbytes):
             for k in range(index.shape[1]):
@@ -121,7 +123,8 @@ class WeightedRowsAdd(Op):
     def forward(self, g: Any, index: Any, weight: Any, x: Any) -> Any:
         dtype = promote(g.dtype, weight.dtype)
         g, weight = widened(g.astype(dtype, copy=False)), widened(weight.astype(dtype, copy=False))
-        at, n, channels = index.reshape(-1), len(x), g.shape[1]
+        n, channels = len(x), g.shape[1]
+        at = places((n,), (index.reshape(-1),))
         if channels > FEW:
             rows = (weight[:, :, None] * g[:, None]).reshape(at.size, channels)
             return add_rows(n, at, rows).astype(dtype, copy=False)
@@ -174,6 +177,7 @@ class RowProducts(Op):
     def forward(self, g: Any, x: Any, index: Any) -> Any:
         dtype = promote(g.dtype, x.dtype)
         g, x = widened(g.astype(dtype, copy=False)), widened(x.astype(dtype, copy=False))
+        index = places((len(x),), (index,))
         dw = np.zeros(index.shape, g.dtype)
         for part in chunks(len(index), 2 * x[:1].nbytes):
             for k in range(index.shape[1]):
