@@ -1,36 +1,35 @@
-"""Which ONNX cases pass, by operator: ``python -m tests.onnx_report [part of a name]``."""
+"""Which ONNX cases pass, by operator: ``python -m tests.onnx_report [part of a name ...]``.
+
+With ``--json`` the outcomes of all cases are printed as one object, name to error.
+"""
 
 from __future__ import annotations
 
 import collections
+import json
 import sys
 
 from .onnx_cases import chosen, is_expanded, operator, outcome
 
 
-def main(patterns: list[str]) -> None:
-    passed: dict[tuple[bool, str], int] = collections.Counter()
-    total: dict[tuple[bool, str], int] = collections.Counter()
-    failed = []
-    for name, case in chosen(patterns).items():
-        key = is_expanded(name), operator(case) if not is_expanded(name) else "expanded"
-        total[key] += 1
-        error = outcome(case)
-        passed[key] += not error
+def main(arguments: list[str]) -> None:
+    cases = chosen([a for a in arguments if not a.startswith("--")])
+    outcomes = {name: outcome(case) for name, case in cases.items()}
+    if "--json" in arguments:
+        print(json.dumps(outcomes))
+        return
+    passed: collections.Counter[str] = collections.Counter()
+    total: collections.Counter[str] = collections.Counter()
+    for name, error in outcomes.items():
         if error:
-            failed.append(f"{name}: {error}")
-    print(*failed, sep="\n")
-    for key in sorted(total):
-        if passed[key] < total[key]:
-            print(f"{key[1]:32} {passed[key]:4} of {total[key]:4}")
-    for expanded in (False, True):
-        good = sum(n for (e, _), n in passed.items() if e == expanded)
-        print(
-            "expanded:" if expanded else "written:",
-            good,
-            "of",
-            sum(n for (e, _), n in total.items() if e == expanded),
-        )
+            print(f"{name}: {error}")
+        for row in (operator(cases[name]), "expanded" if is_expanded(name) else "written"):
+            label = f"{row} (expanded)" if is_expanded(name) and row != "expanded" else row
+            total[label] += 1
+            passed[label] += not error
+    width = max(map(len, total))
+    for label in sorted(total, key=lambda label: (label in ("written", "expanded"), label)):
+        print(f"{label:{width}} {passed[label]:5} of {total[label]:5}")
 
 
 if __name__ == "__main__":

@@ -100,6 +100,9 @@ class Entry:
                 "domain": rule.domain,
                 "since": rule.since,
                 "attributes": dict(rule.rename),
+                "inputs": list(rule.inputs),
+                "fixed": dict(rule.fixed),
+                "defaults": dict(rule.defaults),
             },
             "samediff": list(self.samediff),
         }

@@ -36,8 +36,8 @@ def check_onnx(cls: type[Op]) -> None:
         f"onnx: {rule.op_type!r} is not an ONNX operator name",
     )
     need(1 <= rule.since <= 28, f"onnx: opset {rule.since} does not exist")
-    unknown = sorted(set(rule.rename) - set(cls.attrs))
-    need(not unknown, f"onnx: rename speaks of unknown attributes {unknown}")
+    unknown = sorted({*rule.rename, *rule.inputs} - set(cls.attrs))
+    need(not unknown, f"onnx: the rule speaks of unknown attributes {unknown}")
 
 
 def check_errors(cls: type[Op]) -> None:

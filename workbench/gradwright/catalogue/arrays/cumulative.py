@@ -37,7 +37,7 @@ class Cumprod(Op):
     axis: int = attr(doc="Axis to multiply along.")
     reverse: bool = attr(False, doc="Multiply from the end.")
     exclusive: bool = attr(False, doc="Leave out the element itself.")
-    onnx = OnnxRule("CumProd", since=26)
+    onnx = OnnxRule("CumProd", since=26, inputs=("axis",))
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         normalize_axis(self.axis, x.rank)

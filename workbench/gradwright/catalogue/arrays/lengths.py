@@ -70,7 +70,12 @@ class ReverseSequence(Op):
     namespace = "base"
     seq_axis: int = attr(1, doc="Axis along which a sequence runs.")
     batch_axis: int = attr(0, doc="Axis along which sequences differ.")
-    onnx = OnnxRule("ReverseSequence", since=10, rename={"seq_axis": "time_axis"})
+    onnx = OnnxRule(
+        "ReverseSequence",
+        since=10,
+        rename={"seq_axis": "time_axis"},
+        defaults={"time_axis": 0, "batch_axis": 1},
+    )
 
     def infer(self, x: TensorSpec, lengths: TensorSpec) -> TensorSpec:
         check_indices(lengths)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphError
 from ...graph import Graph, Tensor
+from .late import OnnxOp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from onnx import ModelProto
 
-__all__ = ["load", "operators", "save", "to_model"]
+__all__ = ["OnnxOp", "load", "operators", "save", "to_model"]
 
 
 def _need_onnx() -> None:

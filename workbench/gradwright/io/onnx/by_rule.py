@@ -83,7 +83,15 @@ def write_by_rule(call: Call) -> list[str]:
         takes(schema, i, r.dtype, output=True) for i, r in enumerate(call.results[:n])
     ):
         raise CannotExport
-    return call.out.add(rule.op_type, xs, n=n, base=call.name, domain=rule.domain, **attrs)
+    made = call.out.add(rule.op_type, xs, n=n, base=call.name, domain=rule.domain, **attrs)
+    unused = [i for i in range(1, n) if not call.wanted[i] and _is_optional(schema.outputs, i)]
+    for i in unused:
+        call.out.nodes[-1].output[i] = ""
+    return made
+
+
+def _is_optional(formals: Any, i: int) -> bool:
+    return "Optional" in str(formals[min(i, len(formals) - 1)].option)
 
 
 def _check_inputs(schema: Any, xs: list[str], specs: list[TensorSpec | None]) -> None:
@@ -91,8 +99,7 @@ def _check_inputs(schema: Any, xs: list[str], specs: list[TensorSpec | None]) ->
     if not schema.min_input <= len(xs) <= schema.max_input:
         raise CannotExport
     for i, x in enumerate(xs):
-        formal = schema.inputs[min(i, len(schema.inputs) - 1)]
-        if not x and "Optional" not in str(formal.option):
+        if not x and not _is_optional(schema.inputs, i):
             raise CannotExport
     for i, spec in enumerate(specs):
         if spec is not None and not takes(schema, i, spec.dtype):

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ...containers import ContainerSpec
 from ...errors import GraphError, UnsupportedOpError
-from ...graph import Constant, Graph, Node, Source, SubGraph, Tensor, Variable, ancestors
+from ...graph import (
+    Constant,
+    Graph,
+    Node,
+    Placeholder,
+    Rng,
+    SubGraph,
+    Tensor,
+    Variable,
+    ancestors,
+)
 from ...graph.expand import expansion
 from ...op import Op
 from ...spec import TensorSpec
@@ -37,19 +47,20 @@ def writes(*ops: str) -> Callable[[WriteT], WriteT]:
 
 def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> ModelProto:
     """Return the model that computes some tensors of a graph."""
-    from onnx import helper
+    from onnx import defs, helper
 
     from . import writers  # noqa: F401  # enters them
 
-    if not 18 <= opset <= 25:
-        raise GraphError(f"opset {opset} is not written", need="18 to 25")
+    newest = min(28, defs.onnx_opset_version())
+    if not 18 <= opset <= newest:
+        raise GraphError(f"opset {opset} is not written", need=f"18 to {newest}")
     graph.settle()
     chosen = _chosen(graph, outputs)
     nodes = ancestors(chosen)
-    if any(isinstance(t.spec, ContainerSpec) for n in nodes for t in n.outputs):
+    if any(isinstance(t.spec, ContainerSpec) for n in nodes for t in n.public):
         raise UnsupportedOpError("graphs with sequences or optionals are not written as ONNX")
     out = Output(opset)
-    inputs = [n for n in nodes if n.kind == "placeholder"]
+    inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
     names: dict[Tensor, str] = {}
     for t in [*(n.outputs[0] for n in inputs), *chosen]:
         names.setdefault(t, out.fresh(t.name))
@@ -57,7 +68,7 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
     known = {t: name for t, name in names.items() if t not in wanted}
     for t, name in known.items():
         out.see(name, t.spec)
-    write_nodes(out, nodes, known)
+    write_nodes(out, nodes, known, set(chosen))
     if out.missing:
         raise UnsupportedOpError(
             "the graph uses ops that ONNX cannot express",
@@ -114,9 +125,13 @@ def _renamed(out: Output, name: str, wanted: str) -> str:
 
 
 def write_nodes(
-    out: Output, nodes: Iterable[Node], names: dict[Tensor, str], path: str = ""
+    out: Output,
+    nodes: Iterable[Node],
+    names: dict[Tensor, str],
+    results: Collection[Tensor],
+    path: str = "",
 ) -> None:
-    """Write nodes in order; ``names`` gets their outputs."""
+    """Write nodes in order, of which ``results`` leave; ``names`` gets their outputs."""
     for node in nodes:
         if all(t in names for t in node.outputs):
             continue
@@ -126,8 +141,7 @@ def write_nodes(
             names[t] = out.store(np.asarray(node.graph.values.array(node.name)), label)
             out.see(names[t], t.spec)
             continue
-        if isinstance(node.op, Source):
-            out.missing["a random key"] += 1
+        if isinstance(node.op, Rng):  # what draws with it in eval mode cannot be written anyway
             names[t] = out.fresh(label)
             continue
         xs = [None if x is None else names.get(x, "") for x in node.inputs]
@@ -136,6 +150,7 @@ def write_nodes(
         made = write(
             out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
             [y.spec for y in node.outputs], label,
+            [bool(y.uses) or y in results for y in node.outputs],
         )  # fmt: skip
         for y, name in zip(node.outputs, made, strict=False):
             names[y] = name
@@ -149,10 +164,11 @@ def write(
     specs: Sequence[TensorSpec | None],
     results: Sequence[TensorSpec],
     name: str,
+    wanted: Sequence[bool],
 ) -> list[str]:
     """Write an op in the first way that works, and return the names of its outputs."""
     op = op.for_mode(False)
-    call = Call(out, op, [x or "" for x in xs], list(specs), list(results), name)
+    call = Call(out, op, [x or "" for x in xs], list(specs), list(results), name, list(wanted))
     at = len(out.nodes)
     for way in (WRITERS.get(op.name, write_by_rule), _write_expansion):
         try:
@@ -179,5 +195,5 @@ def write_subgraph(out: Output, sub: SubGraph, xs: Sequence[str], path: str) -> 
     names = dict(zip(sub.inputs, xs, strict=True))
     for t, name in names.items():
         out.see(name, t.spec)
-    write_nodes(out, sub.nodes, names, path)
+    write_nodes(out, sub.nodes, names, set(sub.outputs), path)
     return [names[t] for t in sub.outputs]

@@ -25,7 +25,7 @@ class OnnxOp(Op):
     known; a plan is split before the node, and goes on with the ops that the values make it.
     """
 
-    namespace = "onnx"
+    namespace = "inner"
     op_type: str = attr(doc="Name of the operator.")
     opset: int = attr(doc="Version of its domain.")
     domain: str = attr("", doc="Domain of the operator; empty for ONNX's own.")
@@ -84,7 +84,9 @@ class OnnxOp(Op):
             None if x is None else TensorSpec(x.shape, x.dtype, x if i in needed else None)
             for i, x in enumerate(xs)
         ]
-        return tuple(expansion(self, specs).run([x for x in xs if x is not None]))
+        given = [x for x in xs if x is not None]
+        found = expansion(self, specs).run(given)
+        return tuple(y.copy() if any(np.may_share_memory(y, x) for x in given) else y for y in found)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -60,6 +60,9 @@ class Model:
             raise ArchiveError("the model has no graph")
         if not self.opsets:
             raise ArchiveError("the model does not say which opset it is of")
+        _check_text(proto.graph, 0)
+        for function in proto.functions:
+            _check_text(function, 0)
         self.functions: dict[tuple[str, str, str], FunctionProto] = {
             (normal_domain(f.domain), f.name, f.overload): f for f in proto.functions
         }
@@ -101,6 +104,22 @@ class Model:
                 ],
                 hint="gw.onnx.operators() lists what is known",
             )
+
+
+def _check_text(graph: GraphProto | FunctionProto, depth: int) -> None:
+    """Refuse names that are no text: protobuf hands on bytes that are not UTF-8 as they are."""
+    if depth > MAX_DEPTH:
+        raise ArchiveError(f"sub-graphs nest deeper than {MAX_DEPTH}")
+    names: list[Any] = [graph.name]
+    for group in (graph.input, graph.output, getattr(graph, "initializer", ())):
+        names += [item if isinstance(item, str | bytes) else item.name for item in group]
+    for node in graph.node:
+        names += [node.name, node.op_type, node.domain, node.overload, *node.input, *node.output]
+        names += [text for a in node.attribute for text in (a.name, a.ref_attr_name)]
+        for inner in graphs_of(node):
+            _check_text(inner, depth + 1)
+    if not all(isinstance(name, str) for name in names):
+        raise ArchiveError("a name in the model is no UTF-8 text")
 
 
 def graphs_of(node: NodeProto) -> Iterator[GraphProto]:

@@ -27,7 +27,7 @@ class CannotExport(Exception):  # noqa: N818  # no error: the next way is tried
 
 
 class Output:
-    """Collects what becomes a graph; sub-graphs share names and stored tensors with the outer one."""
+    """Collects what becomes a graph; sub-graphs share names and stored tensors with outer ones."""
 
     def __init__(self, opset: int, outer: Output | None = None) -> None:
         self.opset, self.outer = opset, outer
@@ -164,6 +164,8 @@ class Call:
     specs: list[TensorSpec | None]
     results: list[TensorSpec]
     name: str
+    wanted: list[bool]
+    """Which results something reads."""
 
     def __getattr__(self, key: str) -> Any:
         """Return an attribute of the op."""

@@ -18,8 +18,17 @@ def precision(node: OnnxNode) -> str | None:
 @reads("Attention", since=23)
 def attention(node: OnnxNode, *xs: Any) -> Any:
     attrs = {**node.attributes, "is_causal": node.flag("is_causal")}
-    attrs["softmax_precision"] = precision(node)
+    # Where it is not stated, each step is rounded to the query's own dtype, halves too.
+    half = dtype_name(xs[0].dtype) if xs[0].dtype.itemsize < 4 else None
+    attrs["softmax_precision"] = precision(node) or half
     return op("attention", **attrs)(*xs)
+
+
+@reads("LinearAttention", since=27)
+def linear_attention(node: OnnxNode, *xs: Any) -> Any:
+    attrs = dict(node.attributes)
+    attrs["scale"] = attrs.get("scale") or None  # 0 stands for the usual one
+    return op("linear_attention", **attrs)(*xs)
 
 
 @reads("CausalConvWithState", since=26)

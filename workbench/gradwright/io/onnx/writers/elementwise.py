@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ....spec import kind
-from ..by_rule import schema_of, takes
+from ..by_rule import write_by_rule
 from ..exporter import writes
 from ..output import Call, CannotExport
 
@@ -81,14 +82,10 @@ def identity(call: Call) -> str:
 
 
 @writes("cast")
-def cast(call: Call) -> str:
+def cast(call: Call) -> Any:
     if call.x.dtype == call.y.dtype:
         return call.add("Identity", call.xs[0])
-    if {kind(call.x.dtype), kind(call.y.dtype)} & set("cs"):
-        raise CannotExport
-    if not takes(schema_of("", "Cast", call.out.opset), 0, call.y.dtype, output=True):
-        raise CannotExport
-    return call.cast(call.xs[0], call.x.dtype, call.y.dtype)
+    return write_by_rule(call)
 
 
 @writes("zeros_like", "ones_like", "full_like")
@@ -207,3 +204,13 @@ def rectified(call: Call) -> str:
 @writes("log_sigmoid")
 def log_sigmoid(call: Call) -> str:
     return call.add("Neg", call.add("Softplus", call.add("Neg", _float(call))))
+
+
+@writes("left_shift", "right_shift")
+def shift(call: Call) -> str:
+    """Shift unsigned integers; ONNX has no other."""
+    if kind(call.y.dtype) != "u":
+        raise CannotExport
+    pairs = zip(call.xs, call.specs, strict=True)
+    xs = [call.cast(x, s.dtype, call.y.dtype) for x, s in pairs if s is not None]
+    return call.add("BitShift", *xs, direction="LEFT" if call.op.name == "left_shift" else "RIGHT")

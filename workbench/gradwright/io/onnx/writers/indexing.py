@@ -153,3 +153,11 @@ def unique(call: Call) -> list[str]:
     if call.axis is None and call.x.rank != 1:
         raise CannotExport
     return write_by_rule(call)
+
+
+@writes("non_max_suppression")
+def non_max_suppression(call: Call) -> list[str]:
+    """Write by rule; ONNX wants a number where ours keeps all boxes."""
+    if call.max_output_boxes_per_class is None:
+        call = call.with_op(call.op.replace(max_output_boxes_per_class=(1 << 31) - 1))
+    return write_by_rule(call)

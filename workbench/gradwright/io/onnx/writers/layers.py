@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from ....spec import Dim
@@ -13,12 +15,13 @@ from ..output import Call, CannotExport
 @writes(
     *(f"{kind}_pool{n}d" for kind in ("max", "avg", "lp") for n in (1, 2, 3)),
     "max_pool_with_argmax",
+    "max_unpool",
 )
 def pool(call: Call) -> list[str]:
     """Write by rule, with the step that ``None`` stands for."""
     if call.stride is None:
         call = call.with_op(call.op.replace(stride=call.kernel_size))
-    if call.op.name != "max_pool_with_argmax":
+    if call.op.name not in ("max_pool_with_argmax", "max_unpool"):
         return write_by_rule(call)
     if call.x.shape[0] != 1 or call.x.shape[1] != 1:  # places count from each channel's start
         raise CannotExport
@@ -54,7 +57,21 @@ def _ones(call: Call) -> str:
     return call.out.constant(np.ones(shape, call.x.dtype))
 
 
-@writes("fused_layer_norm", "mean_variance_normalization", "standardize")
+@writes("standardize")
+def standardize(call: Call) -> list[str]:
+    """Open it: MeanVarianceNormalization adds to the deviation what ours does not."""
+    raise CannotExport
+
+
+@writes("col2im")
+def col2im(call: Call) -> list[str]:
+    """Write by rule, with a kernel that has a size per axis."""
+    size = call.kernel_size
+    per_axis = (size,) * len(call.image_size) if isinstance(size, int) else size
+    return write_by_rule(call.with_op(call.op.replace(kernel_size=per_axis)))
+
+
+@writes("fused_layer_norm", "mean_variance_normalization")
 def only_float32(call: Call) -> list[str]:
     """Write by rule in float32 alone: ONNX's definitions mix it into other dtypes."""
     if call.x.dtype != np.dtype("float32"):
@@ -136,3 +153,27 @@ _ACTIVATIONS = {
     "hardsigmoid": "HardSigmoid", "leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu",
     "scaledtanh": "ScaledTanh",
 }  # fmt: skip
+
+
+@writes("attention")
+def attention(call: Call) -> list[str]:
+    """Write by rule; one number of keys for all of the batch is repeated."""
+    if len(call.xs) > 6 and call.xs[6] and any(call.wanted[1:3]):
+        raise CannotExport  # ONNX hands on no cache whose used part is stated
+    return write_by_rule(_per_batch(call, 6))
+
+
+@writes("kv_scatter")
+def kv_scatter(call: Call) -> list[str]:
+    return write_by_rule(_per_batch(call, 2))
+
+
+def _per_batch(call: Call, i: int) -> Call:
+    """Return the call with a scalar among its inputs repeated for each item of the batch."""
+    spec = call.specs[i] if i < len(call.specs) else None
+    if spec is None or spec.rank:
+        return call
+    xs, specs = list(call.xs), list(call.specs)
+    xs[i] = call.add("Expand", xs[i], call.out.dim(call.x.shape[0]))
+    specs[i] = spec.with_shape((call.x.shape[0],))
+    return dataclasses.replace(call, xs=xs, specs=specs)
