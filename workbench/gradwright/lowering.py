@@ -11,7 +11,7 @@ import numpy as np
 
 from .errors import LoweringError
 from .op import Op
-from .ops.nn import softmax_into
+from .ops.nn import softmax_grad_into, softmax_into
 from .spec import TensorSpec
 
 Launch = Callable[[Sequence[Any], Sequence[Any]], None]
@@ -196,9 +196,22 @@ def _softmax(
     return lambda xs, ys: softmax_into(xs[0], ys[0], *xs[1:n], rows_may_be_empty=masked)
 
 
+@lowering("softmax_grad")
+def _softmax_grad(
+    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+) -> Launch | None:
+    g, p = ins
+    if g is None or p is None or g != p or p.dtype.char not in "fd":
+        return None
+    if op.axis not in (-1, p.rank - 1):
+        return None
+    return lambda xs, ys: softmax_grad_into(xs[0], xs[1], ys[0])
+
+
 for _name in (
     "matmul",
     "softmax",
+    "softmax_grad",
     "masked_softmax",
     "sum",
     "sum_like",

@@ -85,8 +85,7 @@ class Softmax(Op):
         return np.moveaxis(y, -1, self.axis).astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), (y,) = gs, ys
-        return ((g - (g * y).sum(self.axis, keepdims=True)) * y,)
+        return (SoftmaxGrad(axis=self.axis)(gs[0], ys[0]),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -100,6 +99,44 @@ class Softmax(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((3, 5)),), {"axis": 2}, "axis 2 is out of range")
         yield ErrorSample((TensorSpec((3, 5), "int64"),), {}, "does not take int64")
+
+
+class SoftmaxGrad(Op):
+    """Cotangent of what a softmax was taken of.
+
+    y = (g − Σ g·p)·p, summed along the axis, for weights p and their cotangent g
+    """
+
+    namespace = "gradient"
+    axis: int = attr(-1, doc="Axis along which the weights sum to one.")
+
+    def infer(self, g: TensorSpec, p: TensorSpec) -> TensorSpec:
+        if g.rank != p.rank or any(map(differ, g.shape, p.shape)):
+            raise ShapeError("the cotangent does not fit the weights", need=str(p))
+        normalize_axis(self.axis, p.rank)
+        return TensorSpec(p.shape, promote(g.dtype, p.dtype))
+
+    def expand(self, g: Any, p: Any) -> Any:
+        return (g - (g * p).sum(self.axis, keepdims=True)) * p
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3)), rng.random((2, 3))))
+        yield Sample((rng.standard_normal((2, 3)), rng.random((2, 3))), {"axis": 0})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2, 3)), TensorSpec((3,))), {}, "does not fit the weights")
+
+
+def softmax_grad_into(g: Any, p: Any, y: Any) -> None:
+    """Write (g − Σ g·p)·p, summed over the last axis, into an array, in blocks."""
+    for at in _blocks(g.shape):
+        weights, out = p[at], y[at]
+        np.multiply(g[at], weights, out=out)
+        total = out.sum(-1, keepdims=True)
+        np.subtract(g[at], total, out=out)
+        np.multiply(out, weights, out=out)
 
 
 class LogSoftmax(Softmax):

@@ -63,7 +63,7 @@ class Attention(Op):
     kv_num_heads: int | None = attr(None, doc="Heads of packed keys and values.")
     softmax_precision: str | None = attr(
         None,
-        doc="Dtype that each step of the softmax is rounded to; None is float32 at least.",
+        doc="Dtype that each step of the softmax is rounded to; None: float32 or more.",
         choices=(None, "float16", "bfloat16", "float32", "float64"),
     )
     qk_matmul_output_mode: int = attr(0, doc="What the last output is.", choices=(0, 1, 2, 3))

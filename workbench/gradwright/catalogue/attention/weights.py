@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
-from ...ops.nn import softmax_into
+from ...ops.nn import SoftmaxGrad, softmax_into
 from ...ops.special import widened
 from ...spec import AnyDim, Dim, TensorSpec, broadcast, differ, kind, promote_all
 
@@ -124,8 +124,7 @@ class MaskedSoftmax(Op):
         return y.astype(scores.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), (y,) = gs, ys
-        return [(g - (g * y).sum(-1, keepdims=True)) * y, ZERO][: len(xs)]
+        return [SoftmaxGrad()(gs[0], ys[0]), ZERO][: len(xs)]
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
