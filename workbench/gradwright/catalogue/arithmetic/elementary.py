@@ -150,9 +150,10 @@ class Sinc(_Composed):
 
     def expand(self, x: Any) -> Any:
         t = x * math.pi
-        near = Abs()(t) < 1e-2  # there the series, so that gradients of all orders are right
-        safe, square = Where()(near, 1.0, t), t * t
-        series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
+        near = Abs()(t) < 1.0  # there the series, so that gradients of all orders are right
+        safe, square, series = Where()(near, 1.0, t), t * t, t * 0.0 + 1.0
+        for k in range(9, 0, -1):
+            series = 1.0 - square * series / (2.0 * k * (2 * k + 1))
         return Where()(near, series, Sin()(safe) / safe)
 
     @classmethod

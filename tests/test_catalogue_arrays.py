@@ -1,0 +1,140 @@
+"""What rows beside torch cannot show of the catalogue's arrays and arithmetic: errors, branches,
+gradients of higher order, and results whose size only a run tells."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.errors import GradwrightError
+from gradwright.ops.samediff import SAMEDIFF
+
+
+def run(y: Any, feeds: Any = None) -> Any:
+    with gw.Session(y.graph) as session:
+        return session.run(y, feeds or {})
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda x: gw.segment_sum(x, [0, 1, 0]), "never fall"),
+        (lambda x: gw.segment_max(x, [-1, 0, 0]), "never fall"),
+        (lambda x: gw.unsorted_segment_sum(x, [0, 3, 1], 3), "3 is out of range for 3"),
+        (lambda x: gw.dynamic_stitch([0, -2, 1], x), "-2 of dynamic_stitch is negative"),
+        (lambda x: gw.bincount(gw.cast(x - 9.0, "int64")), "numbers >= 0"),
+        (lambda x: gw.invert_permutation(gw.cast(x * 0.0, "int64")), "no permutation"),
+        (lambda x: gw.confusion_matrix([0, 1, 5], [0, 0, 0], x, num_classes=3), "not all in 0..2"),
+        (lambda x: gw.reverse_sequence(gw.reshape(x, (1, 3)), [4]), "not all in 0..3"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused_by_name(build: Any, message: str) -> None:
+    g = gw.Graph()
+    with g:
+        y = build(g.constant([1.0, 2.0, 3.0]))
+    with pytest.raises((IndexError, GradwrightError), match=message):
+        run(y)
+
+
+def test_switch_leaves_the_other_way_without_rows_and_merge_takes_the_live_one() -> None:
+    g = gw.Graph()
+    x, pred = g.placeholder("x", ("B", 2)), g.placeholder("pred", (), "bool")
+    w = g.variable("w", (2, 2), init=gw.init.ones)
+    off, on = gw.switch(x, pred)
+    y = gw.merge(off @ w, on * 3.0)
+    dx, dw = gw.gradients(y.sum(), [x, w])
+    rows = np.arange(6.0, dtype=np.float32).reshape(3, 2)
+    with gw.Session(g) as session:
+        for value in (False, True):
+            feeds = {"x": rows, "pred": value}
+            found = session.run([off, on, y, dx, dw], feeds)
+            assert found[0].shape == ((0, 2) if value else (3, 2))
+            assert found[1].shape == ((3, 2) if value else (0, 2))
+            np.testing.assert_array_equal(found[2], rows * 3 if value else rows @ np.ones((2, 2)))
+            np.testing.assert_array_equal(found[3], np.full((3, 2), 3.0 if value else 2.0))
+            assert np.any(found[4]) != value  # what was not taken has no gradient
+
+
+def test_partition_and_stitch_undo_each_other() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 20)
+    g = gw.Graph()
+    x = g.placeholder("x", ("N", 4))
+    parts = gw.dynamic_partition(x, labels, 3)
+    places = gw.dynamic_partition(g.constant(np.arange(20)), labels, 3)
+    y = gw.dynamic_stitch(*places, *parts)
+    (dx,) = gw.gradients((y * y).sum(), [x])
+    data = rng.standard_normal((20, 4)).astype(np.float32)
+    found, slope = (run(t, {"x": data}) for t in (y, dx))
+    np.testing.assert_array_equal(found, data)
+    np.testing.assert_allclose(slope, 2 * data, 1e-6)
+
+
+def test_derivatives_of_lgamma_go_on_as_polygamma() -> None:
+    g = gw.Graph()
+    x = g.constant(1.0, dtype="float64")
+    y = gw.lgamma(x)
+    for n in range(1, 7):
+        (y,) = gw.gradients(y, [x])
+        # ψ⁽ᵐ⁾(1) = (−1)ᵐ⁺¹·m!·ζ(m + 1)
+        zeta = sum(k**-n for k in range(1, 200_000)) if n > 2 else math.pi**2 / 6
+        expected = -np.euler_gamma if n == 1 else (-1.0) ** n * math.factorial(n - 1) * zeta
+        assert float(run(y)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_sinc_has_the_right_slopes_near_zero() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", ())
+    (dx,) = gw.gradients(gw.sinc(x), [x])
+    (ddx,) = gw.gradients(dx, [x])
+    for at in (0.0, 1e-6, 1e-3, 4e-3, 1e-2):
+        slope, bend = (float(run(t, {"x": np.float32(at)})) for t in (dx, ddx))
+        assert slope == pytest.approx(-(math.pi**2) * at / 3, rel=1e-3, abs=1e-12)  # to x³
+        assert bend == pytest.approx(-(math.pi**2) / 3, rel=1e-2)
+
+
+def test_products_have_gradients_of_second_order_at_zeros() -> None:
+    """∂²(x₀·x₁·x₂)/∂x₀∂x₁ = x₂, even where x₀ = x₁ = 0."""
+    g = gw.Graph()
+    x = g.constant([0.0, 0.0, 5.0], dtype="float64")
+    products = {
+        "cumprod": gw.cumprod(x, 0)[2],
+        "segment_prod": gw.segment_prod(x, [0, 0, 0])[0],
+        "scatter_mul": gw.scatter_mul(g.constant([1.0], dtype="float64"), [0, 0, 0], x)[0],
+    }
+    for name, y in products.items():
+        (dx,) = gw.gradients(y, [x])
+        (ddx,) = gw.gradients(dx[0], [x])
+        assert run(ddx).tolist() == [0.0, 5.0, 0.0], name
+
+
+def test_running_products_of_many_elements_are_fast_and_right() -> None:
+    """Ten thousand factors take some thirty passes, not ten thousand steps."""
+    rng = np.random.default_rng(1)
+    g = gw.Graph()
+    x = g.placeholder("x", ("N",), "float64")
+    (dx,) = gw.gradients(gw.cumprod(x, 0).sum(), [x])
+    data = rng.uniform(0.9, 1.1, 10_000)
+    p = np.cumprod(data)
+    expected = np.cumsum(p[::-1])[::-1] / data
+    np.testing.assert_allclose(run(dx, {"x": data}), expected, 1e-8)
+
+
+def test_a_histogram_counts_every_element_once() -> None:
+    x = np.random.default_rng(2).standard_normal(1000)
+    g = gw.Graph()
+    counts, edges = gw.histogram(g.constant(x, dtype="float64"), bins=7)
+    found = run(counts)
+    expected, bounds = np.histogram(x, 7)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(run(edges), bounds)
+
+
+@pytest.mark.parametrize("namespace", ["base", "math", "bitwise"])
+def test_each_samediff_name_has_an_op(namespace: str) -> None:
+    known = gw.ops.namespace("base", "math", "bitwise", "linalg", "nn")
+    assert not set(SAMEDIFF[namespace].values()) - set(known)
