@@ -227,3 +227,19 @@ def test_svd_of_sizes_known_when_run_has_the_same_gradient(
         (slope,) = gw.gradients(y, [t])
         found.append(g.output({"x": x}, slope)[slope.name])
     np.testing.assert_allclose(*found, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "joint"),
+    [("float16", "float32", "float32"), ("float32", "complex64", "complex64"),
+     ("float16", "bfloat16", "float32"), ("float16", "float16", "float16")],
+)  # fmt: skip
+def test_matrices_of_two_dtypes_meet_in_their_common_one(a: str, b: str, joint: str) -> None:
+    g = gw.Graph()
+    x, y = g.placeholder("x", (2, 2), a), g.placeholder("y", (2, 2), b)
+    feeds = {"x": np.eye(2).astype(x.dtype), "y": np.ones((2, 2)).astype(y.dtype)}
+    for function in (gw.linalg.solve, gw.linalg.triangular_solve, gw.linalg.lstsq):
+        z = function(x, y)
+        found = g.output(feeds, z)[z.name]
+        assert z.dtype == found.dtype == joint
+        np.testing.assert_allclose(found.astype("complex128"), 1.0, rtol=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from ...op import Op
 from ...ops.choice import Where
 from ...ops.elementwise import conj
 from ...ops.special import widened
-from ...spec import AnyDim, Dim, TensorSpec, differ, kind
+from ...spec import AnyDim, Dim, TensorSpec, differ, kind, promote
 
 Array = np.ndarray[Any, Any]
 
@@ -28,12 +29,14 @@ class MatrixOp(Op, abstract=True):
 
     def forward(self, *xs: Any) -> Any:
         ys = self.compute(*map(widened, xs))
-        if all(x.dtype.itemsize >= 4 for x in xs):
+        joint = functools.reduce(promote, (x.dtype for x in xs))
+        if joint.itemsize >= 4:
             return ys
-        narrow = xs[0].dtype
-        return tuple(_narrowed(y, narrow) for y in ys) if isinstance(ys, tuple) else _narrowed(
-            ys, narrow
-        )  # fmt: skip
+        found = tuple(
+            y.astype(joint) if y.dtype == np.float32 else y
+            for y in (ys if isinstance(ys, tuple) else (ys,))
+        )
+        return found if isinstance(ys, tuple) else found[0]
 
     def check(self, x: TensorSpec, *, square: bool = False, name: str = "x") -> tuple[AnyDim, ...]:
         """Return the sizes of a matrix, or refuse what is none."""
@@ -48,10 +51,6 @@ class MatrixOp(Op, abstract=True):
                 need=f"{name}.shape[-2] == {name}.shape[-1], got {m} and {n}",
             )
         return m, n
-
-
-def _narrowed(y: Any, narrow: Any) -> Any:
-    return y.astype(narrow) if y.dtype == np.float32 else y
 
 
 def adjoint(x: Any) -> Any:

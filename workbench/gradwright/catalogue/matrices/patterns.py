@@ -13,6 +13,7 @@ from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.creation import Arange
 from ...ops.elementwise import conj
 from ...ops.linalg import Matmul
+from ...ops.special import widened
 from ...spec import (
     AnyDim,
     TensorSpec,
@@ -132,8 +133,9 @@ class Cross(Op):
         return TensorSpec(broadcast(a.shape, b.shape), joint)
 
     def forward(self, a: Any, b: Any) -> Any:
-        shape = np.broadcast_shapes(a.shape, b.shape)
-        y = np.empty(shape, promote(a.dtype, b.dtype))
+        y = np.empty(np.broadcast_shapes(a.shape, b.shape), promote(a.dtype, b.dtype))
+        halves = y.dtype.itemsize < 4 and kind(y.dtype) == "f"
+        a, b = (widened(x) if halves else x for x in (a, b))
         a, b, parts = (np.moveaxis(x, self.axis, 0) for x in (a, b, y))
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
             parts[i] = a[j] * b[k] - a[k] * b[j]

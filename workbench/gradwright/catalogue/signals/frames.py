@@ -10,7 +10,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ...errors import ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
-from ...spec import AnyDim, TensorSpec
+from ...ops.special import widened
+from ...spec import AnyDim, TensorSpec, kind
 from .fourier import CutOrPadLike
 
 
@@ -91,18 +92,18 @@ class OverlapAdd(Op):
 
     def forward(self, x: Any) -> Any:
         (*lead, n, length), step = x.shape, self.frame_step
-        total = (n - 1) * step + length
-        over = -(-length // step)
+        wide = widened(x) if kind(x.dtype) == "f" else x
+        total, over = (n - 1) * step + length, -(-length // step)
+        y = np.zeros((*lead, n + over - 1, step), wide.dtype)
         if n < over:
-            y = np.zeros((*lead, total), x.dtype)
+            flat = y.reshape(*lead, (n + over - 1) * step)
             for f in range(n):
-                y[..., f * step : f * step + length] += x[..., f, :]
-            return y
-        y = np.zeros((*lead, n + over - 1, step), x.dtype)
-        for j in range(over):  # every frame's part that lies j steps behind its start
-            part = x[..., j * step : (j + 1) * step]
-            y[..., j : j + n, : part.shape[-1]] += part
-        return y.reshape(*lead, (n + over - 1) * step)[..., :total].copy()
+                flat[..., f * step : f * step + length] += wide[..., f, :]
+        else:
+            for j in range(over):  # every frame's part that lies j steps behind its start
+                part = wide[..., j * step : (j + 1) * step]
+                y[..., j : j + n, : part.shape[-1]] += part
+        return y.reshape(*lead, (n + over - 1) * step)[..., :total].astype(x.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (Frame(frame_length=xs[0].shape[-1], frame_step=self.frame_step)(gs[0]),)
