@@ -114,7 +114,7 @@ def test_products_hold_a_part_of_the_weight_as_floats(rng):
         session.run([y, dx], feeds)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak < 24 << 20
+    assert peak < 6 << 20
 
 
 def test_weights_of_several_blocks_of_rows_are_one_product(rng, monkeypatch):

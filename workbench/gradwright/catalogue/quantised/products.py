@@ -17,8 +17,8 @@ from .scales import check_scale, spread
 
 Array = np.ndarray[Any, Any]
 
-BLOCK = 1 << 20
-"""Numbers of a weight that are floats at a time: 4 MB, which a core's cache holds."""
+BLOCK = 1 << 17
+"""Numbers of a weight that are floats at a time: 0.5 MB, which a core's own cache holds."""
 
 
 class PackedMatmul(Op, abstract=True):
@@ -112,7 +112,7 @@ class PackedMatmulGrad(Op):
 
 
 class GgmlMatmul(PackedMatmul):
-    """Product with a weight in blocks of a ggml format, of which 4 MB at a time become floats.
+    """Product with a weight in blocks of a ggml format, of which 0.5 MB at a time are floats.
 
     y = x @ dequantize_ggml(w)ᵀ, x: f32[…, D], w: u8[F, D/size·bytes] -> f32[…, F]
 
@@ -209,7 +209,7 @@ class GgmlMatmulLora(Op):
 
 
 class Nf4Matmul(PackedMatmul):
-    """Product with a weight packed as NF4, of which 4 MB at a time become floats.
+    """Product with a weight packed as NF4, of which 0.5 MB at a time are floats.
 
     y = x @ dequantize_nf4(packed, absmax)ᵀ, x: f32[…, D], packed: u8[F·D/2, 1],
     absmax: f32[F·D/block_size] -> f32[…, F] (Dettmers et al. 2023)
@@ -255,7 +255,7 @@ class Nf4Matmul(PackedMatmul):
 
 
 class QuantizedMatmul(PackedMatmul):
-    """Product with a weight of scaled integers, of which 4 MB at a time become floats.
+    """Product with a weight of scaled integers, of which 0.5 MB at a time are floats.
 
     y = x @ ((w − zero_point)·scale)ᵀ, x: f32[…, D], w: i8[F, D] or any integers -> f32[…, F]
 
@@ -320,7 +320,7 @@ class QuantizedMatmul(PackedMatmul):
 
 
 class AwqMatmul(PackedMatmul):
-    """Product with a weight of 4 bits in AutoAWQ's layout, of which 4 MB at a time become floats.
+    """Product with a weight of 4 bits in AutoAWQ's layout, of which 0.5 MB at a time are floats.
 
     y = x @ ((q − z)·scales), x: f32[…, D], qweight: i32[D, F/8], qzeros: i32[D/group, F/8],
     scales: f16[D/group, F] -> f32[…, F]; an int32 holds columns 0, 2, 4, 6, 1, 3, 5, 7 of eight
