@@ -141,23 +141,24 @@ class Lstm(RecurrentLayer):
             squash.apply(g)
             if self.input_forget:
                 np.subtract(1, i, out=f)
-            cell = f * c
+            cell, hidden = saved[1][t], y[t]
+            np.multiply(f, c, out=cell)
             cell += i * g
             if p is not None:
                 o += p[1] * cell
                 if clip is not None:
                     np.clip(o, -clip, clip, out=o)
                 gate.apply(o)
-            hidden = cell.copy() if clip is None else np.clip(cell, -clip, clip)
+            hidden[...] = cell if clip is None else np.clip(cell, -clip, clip)
             out.apply(hidden)
             hidden *= o
             if layer.valid is None:
                 h, c = hidden, cell
             else:
                 h, c = (np.where(layer.valid[t], *s) for s in ((hidden, h), (cell, c)))
+                cell[...] = c
                 hidden *= layer.valid[t]
                 new *= layer.valid[t]
-            y[t], saved[1][t] = hidden, c
         return h, c
 
     def unsweep(
