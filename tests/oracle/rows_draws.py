@@ -11,7 +11,6 @@ ELSEWHERE = {
     "log_normal": _WHY,
     "gumbel": _WHY,
     "laplace": _WHY,
-    "logistic": _WHY,
     "binomial": _WHY,
     "poisson": _WHY,
     "randint": _WHY,

@@ -200,27 +200,6 @@ def laplace(
     return _moved("laplace", shape, loc, scale, dtype, name)
 
 
-def logistic(
-    shape: AnyDim | Sequence[AnyDim],
-    loc: float | Tensor = 0.0,
-    scale: float | Tensor = 1.0,
-    dtype: DTypeLike = "float32",
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Numbers whose distribution function is the sigmoid.
-
-    y = loc + scale·log(u/(1 − u)), with u uniform in (0, 1); loc and scale may be tensors
-
-    >>> import gradwright as gw
-    >>> with gw.Graph() as g:
-    ...     y = gw.random.logistic((2, 3), name="y")
-    >>> g.output({}, y)["y"].shape
-    (2, 3)
-    """
-    return _moved("logistic", shape, loc, scale, dtype, name)
-
-
 def binomial(
     shape: AnyDim | Sequence[AnyDim],
     n: int = 1,

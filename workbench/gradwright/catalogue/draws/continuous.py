@@ -124,20 +124,3 @@ class Laplace(_LocScale):
     def draw(self, rng: Any, n: int) -> Any:
         v = _open(rng, self.stream, n, self.dtype) - 0.5
         return self.loc - self.scale * np.sign(v) * np.log1p(-2 * np.abs(v))
-
-
-class Logistic(_LocScale):
-    """Numbers whose distribution function is the sigmoid.
-
-    y = loc + scale·log(u/(1 − u)), with u uniform in (0, 1)
-
-    >>> import gradwright as gw
-    >>> with gw.Graph() as g:
-    ...     y = gw.random.logistic((2, 3))
-    >>> g.output({}, y)["logistic"].shape
-    (2, 3)
-    """
-
-    def draw(self, rng: Any, n: int) -> Any:
-        u = _open(rng, self.stream, n, self.dtype)
-        return self.loc + self.scale * (np.log(u) - np.log1p(-u))

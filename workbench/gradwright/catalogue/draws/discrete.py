@@ -21,7 +21,7 @@ class _Counts(_Random):
     """Counts, by inversion of a distribution function that is tabulated in float64.
 
     The table reaches 40 standard deviations and 60 counts around the mean, where the probability is
-    below 10⁻³⁰⁰ or all of it is covered; a draw is a search in it.
+    below 10⁻¹⁵⁰ or which cover all of it; a draw is a search in it.
     """
 
     kinds = "fiu"

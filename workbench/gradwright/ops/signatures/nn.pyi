@@ -86,7 +86,7 @@ def awq_matmul(
     *,
     name: str | None = None,
 ) -> Tensor:
-    """Product with a weight of 4 bits in AutoAWQ's layout, of which 4 MB at a time become floats.
+    """Product with a weight of 4 bits in AutoAWQ's layout, of which 0.5 MB at a time are floats.
 
     y = x @ ((q − z)·scales), x: f32[…, D], qweight: i32[D, F/8], qzeros: i32[D/group, F/8],
     scales: f16[D/group, F] -> f32[…, F]; an int32 holds columns 0, 2, 4, 6, 1, 3, 5, 7 of eight
@@ -899,7 +899,7 @@ def gelu(x: Tensor | ArrayLike, approximate: str = "none", *, name: str | None =
 def ggml_matmul(
     x: Tensor | ArrayLike, w: Tensor | ArrayLike, format: str = "q8_0", *, name: str | None = None
 ) -> Tensor:
-    """Product with a weight in blocks of a ggml format, of which 4 MB at a time become floats.
+    """Product with a weight in blocks of a ggml format, of which 0.5 MB at a time are floats.
 
     y = x @ dequantize_ggml(w)ᵀ, x: f32[…, D], w: u8[F, D/size·bytes] -> f32[…, F]
 
@@ -1960,7 +1960,7 @@ def nf4_matmul(
     *,
     name: str | None = None,
 ) -> Tensor:
-    """Product with a weight packed as NF4, of which 4 MB at a time become floats.
+    """Product with a weight packed as NF4, of which 0.5 MB at a time are floats.
 
     y = x @ dequantize_nf4(packed, absmax)ᵀ, x: f32[…, D], packed: u8[F·D/2, 1],
     absmax: f32[F·D/block_size] -> f32[…, F] (Dettmers et al. 2023)
@@ -2024,7 +2024,7 @@ def quantized_matmul(
     block_size: int = 0,
     name: str | None = None,
 ) -> Tensor:
-    """Product with a weight of scaled integers, of which 4 MB at a time become floats.
+    """Product with a weight of scaled integers, of which 0.5 MB at a time are floats.
 
     y = x @ ((w − zero_point)·scale)ᵀ, x: f32[…, D], w: i8[F, D] or any integers -> f32[…, F]
 
