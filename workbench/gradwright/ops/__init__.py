@@ -11,6 +11,7 @@ from ..op import OPS, called, function, registry_revision
 from . import (
     activation,
     attention,
+    averages,
     choice,
     cnn,
     comparison,
@@ -48,6 +49,7 @@ __all__ = [
     "Entry",
     "activation",
     "attention",
+    "averages",
     "choice",
     "cnn",
     "comparison",

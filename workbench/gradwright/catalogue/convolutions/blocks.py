@@ -10,8 +10,8 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...ops.averages import AvgPool1d, AvgPool2d, AvgPool3d
 from ...ops.padding import Pad
-from ...ops.pooling import AvgPool1d, AvgPool2d, AvgPool3d
 from ...ops.windows import check_images, per_axis
 from ...spec import AnyDim, TensorSpec
 

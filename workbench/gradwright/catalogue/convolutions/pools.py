@@ -10,18 +10,10 @@ import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...ops.averages import AvgPool1d, AvgPool2d, AvgPool3d
 from ...ops.choice import Where
 from ...ops.movement import Cast
-from ...ops.pooling import (
-    RENAMED,
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    MaxPooling,
-    Pooling,
-    Untap,
-    largest,
-)
+from ...ops.pooling import RENAMED, MaxPooling, Pooling, Untap, largest
 from ...ops.scatter import TakeAlongAxis
 from ...ops.statistics import Norm
 from ...ops.windows import check_images, per_axis, read_padding
