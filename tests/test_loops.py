@@ -350,6 +350,23 @@ def test_steps_have_names_in_the_stepper():
     assert s.results()[0].tolist() == [0.0, 2.0]
 
 
+def test_breakpoints_stop_inside_a_step():
+    g = gw.Graph()
+    x = g.placeholder("x", (None,))
+    _, ys = gw.scan(lambda c, v: (c + v, gw.exp(c, name="grow")), 0.0, x)
+    s = gw.Stepper(g, [ys], {"x": [1.0, 2.0, 3.0, 4.0]})
+    s.break_at("scan/*grow", above=10.0)
+    stop = s.run()
+    assert s.depth == 1 and "step_2/grow" in repr(stop)
+    s.run()
+    s.run()
+    np.testing.assert_allclose(s.results()[0], np.exp([0.0, 1.0, 3.0, 6.0]), rtol=1e-6)
+    long = gw.Stepper(g, [ys], {"x": np.zeros(30_000)})
+    long.break_at("scan/*grow")
+    long.run()  # over it: there are too many steps
+    assert long.results()[0].tolist() == [1.0] * 30_000
+
+
 def test_a_loop_too_long_to_walk_through_says_so():
     g = gw.Graph()
     x = g.placeholder("x", (None,))
@@ -503,6 +520,19 @@ def test_what_cannot_be_a_loop_is_explained(build, says):
         build(x)
     assert all(n.kind != "array" or n.name in before or "sum" in n.name or "slice" in n.name
                for n in g.nodes)  # fmt: skip
+
+
+def test_a_loop_whose_parts_do_not_fit_is_refused():
+    g = gw.Graph()
+    x = g.placeholder("x", (4,))
+    last, _ = gw.scan(lambda c, v: (c + v, None), 0.0, x)
+    for wrong in ({"n_carry": 3}, {"n_carry": -1}, {"n_xs": 2}, {"listed": (True, False)}):
+        with pytest.raises(GraphError, match="a step of <3 inputs"):
+            last.op.replace(**wrong)
+    with pytest.raises(ShapeError, match="a step takes 2 tensors"):
+        last.op(x, x, x)
+    with pytest.raises(DTypeError, match="a step takes f32"):
+        last.op(g.constant(1), x)
 
 
 def test_only_what_is_asked_for_must_be_differentiable():

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..containers import ContainerSpec, SequenceSpec
 from ..containers import join as join_containers
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, GraphError, ShapeError
 from ..graph import SubGraph, Tensor
 from ..graph.expand import infer_nodes
 from ..op import Cotangent, Op, attr
@@ -34,7 +34,16 @@ class LoopOp(Op, abstract=True):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        self.__dict__["n_public"] = len(self.body.outputs) - self._lead
+        collected = len(self.body.outputs) - self._lead - self.n_carry
+        taken = len(self.body.inputs) - 1 - self.n_carry - self.n_xs
+        if min(collected, taken, self.n_carry, self.n_xs) < 0 or (
+            self.listed and len(self.listed) != collected
+        ):
+            raise GraphError(
+                f"{self.name}: a step of {self.body} has no {self.n_carry} carries",
+                need="(number, *carries, *items, *captured) -> (*carries, *results)",
+            )
+        self.__dict__["n_public"] = collected + self.n_carry
 
     _lead = 0
     """How many results of a step come before the carries."""
@@ -71,7 +80,8 @@ class LoopOp(Op, abstract=True):
         needed = len(self.body.inputs)
         if 1 + len(now) + len(items) + len(captured) != needed:
             raise ShapeError(f"a step takes {needed - 1} tensors, got {needed - 1}")
-        for stated, x in zip(self.body.inputs[1:], [*now, *items, *captured], strict=True):
+        given = [NUMBER, *now, *items, *captured]
+        for stated, x in zip(self.body.inputs, given, strict=True):
             if x.dtype != stated.dtype or x.rank != stated.rank:
                 raise DTypeError(f"a step takes {stated.spec} as {stated.name!r}, got {x}")
         for _ in range(8):  # a sequence may turn out to hold items of several sizes

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..control import Cond
+from ..control import Cond, LoopOp
 from ..errors import GraphError
 from ..graph import Node, SubGraph, expansion
 from .expression import Expression
@@ -110,7 +110,9 @@ def fits_within(breakpoints: Sequence[Breakpoint], inner: SubGraph, path: str) -
 
 
 def _held(node: Node) -> list[SubGraph]:
-    """Return what a node may stand for: an expansion, or either branch of a cond."""
+    """Return what a node may stand for: an expansion, either branch of a cond, a loop's step."""
+    if isinstance(node.op, LoopOp):
+        return [node.op.body]
     if isinstance(node.op, Cond):
         return [node.op.then_branch, node.op.else_branch]
     if not node.op.is_composite():

@@ -383,7 +383,10 @@ class Stepper(Turns):
     def _is_to_enter(self, node: Node) -> bool:
         path = self._path(node)
         inward = [b for b in self.breakpoints if b.points_into(node, path)]
-        found = self._inside(node) if inward else None
+        try:
+            found = self._inside(node) if inward else None
+        except GraphError:  # a loop of too many steps to walk through
+            return False
         return found is not None and fits_within(inward, found[0], path)
 
     def _fits(self, b: Breakpoint, node: Node) -> bool:
