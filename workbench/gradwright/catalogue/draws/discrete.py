@@ -20,8 +20,8 @@ _SAMPLE_KEY = np.array([7, 3], np.uint64)
 class _Counts(_Random):
     """Counts, by inversion of a distribution function that is tabulated in float64.
 
-    The table reaches 40 standard deviations and 60 counts around the mean, where the probability is
-    below 10⁻¹⁵⁰ or which cover all of it; a draw is a search in it.
+    The table reaches 40 standard deviations and 60 counts to either side of the mean, beyond which
+    less than 10⁻¹⁵⁰ is left; a draw is a search in it.
     """
 
     kinds = "fiu"
