@@ -474,3 +474,34 @@ def test_defaults_of_operators_are_those_of_their_schemas() -> None:
             if not same:
                 wrong.append(f"{name}: {key} is {held}, and {stated} in ONNX")
     assert not wrong
+
+
+def test_regions_are_pooled_cell_by_cell() -> None:
+    x = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
+    rois = np.float32([[0, 0, 0, 3, 3], [0, 1, 1, 2, 3], [0, 3, 0, 3, 0]])
+    node = helper.make_node("MaxRoiPool", ["x", "rois"], ["y"], pooled_shape=[2, 2])
+    proto = model([node], {"x": x.shape, "rois": rois.shape}, ["y"], opset=22)
+    (y,) = run(proto, {"x": x, "rois": rois}, "y")
+    assert y[0, 0].tolist() == [[5.0, 7.0], [13.0, 15.0]]
+    assert y[1, 0].tolist() == [[9.0, 10.0], [13.0, 14.0]]
+    assert y[2, 1].tolist() == [[19.0, 19.0], [19.0, 19.0]]
+
+
+def test_regular_operators_of_classical_models() -> None:
+    table = {"imputed_value_floats": [5.0], "replaced_value_float": float("nan")}
+    nodes = [
+        helper.make_node("Imputer", ["x"], ["a"], domain="ai.onnx.ml", **table),
+        helper.make_node("Scaler", ["a"], ["b"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0]),
+        helper.make_node("Normalizer", ["b"], ["y"], domain="ai.onnx.ml", norm="L1"),
+        helper.make_node(
+            "LinearRegressor", ["a"], ["z"], domain="ai.onnx.ml",
+            coefficients=[1.0, 2.0, 3.0, 4.0], intercepts=[0.5, -0.5], targets=2,
+        ),
+    ]  # fmt: skip
+    proto = model(nodes, {"x": [2, 2]}, ["y", "z"], domains=["ai.onnx.ml"])
+    x = np.float32([[np.nan, 2.0], [3.0, 1.0]])
+    y, z = run(proto, {"x": x}, "y", "z")
+    filled = np.where(np.isnan(x), 5.0, x)
+    scaled = (filled - 1) * 2
+    np.testing.assert_allclose(y, scaled / np.abs(scaled).sum(1, keepdims=True))
+    np.testing.assert_allclose(z, filled @ np.float32([[1, 3], [2, 4]]) + np.float32([0.5, -0.5]))

@@ -86,7 +86,9 @@ class OnnxOp(Op):
         ]
         given = [x for x in xs if x is not None]
         found = expansion(self, specs).run(given)
-        return tuple(y.copy() if any(np.may_share_memory(y, x) for x in given) else y for y in found)
+        return tuple(
+            y.copy() if any(np.may_share_memory(y, x) for x in given) else y for y in found
+        )
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -28,6 +28,11 @@ def log_softmax_rows(node: OnnxNode, x: Any) -> Any:
     return _over_rows("log_softmax", node, x)
 
 
+@reads("Hardmax", since=1)
+def hardmax_rows(node: OnnxNode, x: Any) -> Any:
+    return _over_rows("hardmax", node, x)
+
+
 @reads("Softmax", since=13)
 def softmax(node: OnnxNode, x: Any) -> Any:
     return op("softmax", axis=node.get("axis", -1))(x)
@@ -40,9 +45,7 @@ def log_softmax(node: OnnxNode, x: Any) -> Any:
 
 @reads("Hardmax", since=13)
 def hardmax(node: OnnxNode, x: Any) -> Any:
-    axis = node.get("axis", -1)
-    at = op("argmax", axis=axis)(x)
-    return op("one_hot", depth=x.shape[axis], axis=axis, dtype=x.dtype)(at)
+    return op("hardmax", axis=node.get("axis", -1))(x)
 
 
 @reads("Gemm", since=7)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..node import OnnxNode, one, op, open_dims, reads
+import numpy as np
+
+from ..node import OnnxNode, cast, one, op, open_dims, reads
 
 
 @reads("RoiAlign", since=10)
@@ -40,3 +42,32 @@ def non_max_suppression(
         score_threshold=None if least is None else float(one(least)),
         center_point_box=node.flag("center_point_box"),
     )(boxes, scores)
+
+
+@reads("MaxRoiPool", since=1)
+def max_roi_pool(node: OnnxNode, x: Any, rois: Any) -> Any:
+    """Take the maxima over the cells of regions, along one axis after the other."""
+    image = op("gather", axis=0)(x, cast(rois[:, 0], "int64"))
+    scale = node.get("spatial_scale", 1.0)
+    for axis, n_cells in zip((2, 3), node["pooled_shape"], strict=True):
+        column = 4 - axis
+        first = op("round")(rois[:, column] * scale)
+        size = op("maximum")(op("round")(rois[:, column + 2] * scale) - first + 1.0, 1.0)
+        image = _cell_maxima(image, axis, n_cells, first, size)
+    return op("where")(op("is_inf")(image), 0.0, image)
+
+
+def _cell_maxima(x: Any, axis: int, n_cells: int, first: Any, size: Any) -> Any:
+    """Return per region the maxima over ``n_cells`` equal parts of an axis; −∞ for empty ones."""
+    graph, rank = x.graph, x.rank
+    cells = graph.constant(np.arange(n_cells, dtype=np.float32))
+    size, first = op("expand_dims", axis=1)(size), op("expand_dims", axis=1)(first)
+    starts = op("floor")(cells * size / float(n_cells)) + first
+    ends = op("ceil")((cells + 1.0) * size / float(n_cells)) + first
+    places = op("cast", dtype="float32")(op("arange", start=x.shape[axis])())
+    inside = op("logical_and")(
+        places >= op("expand_dims", axis=2)(starts), places < op("expand_dims", axis=2)(ends)
+    )
+    mask = op("expand_dims", axis=(1, 2) if axis == rank - 1 else (1, 4))(inside)
+    wide = op("expand_dims", axis=axis)(x)
+    return op("max", axis=axis + 1)(op("where")(mask, wide, -np.inf))

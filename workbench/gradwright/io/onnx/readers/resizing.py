@@ -50,6 +50,14 @@ def _asymmetric(x: Any, mode: str, scales: Any) -> Any:
     )(x)  # fmt: skip
 
 
+@reads("GridSample", since=16)
+def grid_sample(node: OnnxNode, x: Any, grid: Any) -> Any:
+    """Sample at the places of a grid; before opset 20 modes had other names."""
+    mode = node.get("mode", "linear").removeprefix("bi")
+    attrs = {"mode": mode, "padding_mode": node.get("padding_mode", "zeros")}
+    return op("grid_sample", **attrs, align_corners=node.flag("align_corners"))(x, grid)
+
+
 def _grid(node: OnnxNode, theta: TensorSpec, size: TensorSpec) -> list[TensorSpec]:
     return [open_dims(size.size, theta.dtype)]
 

@@ -99,3 +99,19 @@ def one_hot_encoder(node: OnnxNode, x: Any) -> Any:
     table = {"keys": categories, "values": places, "default": -1, "dtype": "int64"}
     ids = op("label_encoder", **table)(x)
     return op("one_hot", depth=len(categories))(ids)
+
+
+@reads("Imputer", since=1, domain="ai.onnx.ml")
+def imputer(node: OnnxNode, x: Any) -> Any:
+    """Put values in place of those that are missing."""
+    whole = "imputed_value_int64s" in node.attributes
+    kind = "int64s" if whole else "floats"
+    values = np.array(node[f"imputed_value_{kind}"], x.dtype)
+    missing = node.get("replaced_value_int64" if whole else "replaced_value_float", 0)
+    gone = op("is_nan")(x) if missing != missing else op("equal")(x, missing)
+    return op("where")(gone, x.graph.constant(values), x)
+
+
+@reads("FeatureVectorizer", since=1, domain="ai.onnx.ml")
+def feature_vectorizer(node: OnnxNode, *xs: Any) -> Any:
+    return op("concat", axis=-1)(*(op("cast", dtype="float32")(x) for x in xs))
