@@ -238,14 +238,14 @@ def eliminate(x: Array) -> tuple[Array, Array]:
     """
     m, n = x.shape[-2:]
     a = x.reshape(math.prod(x.shape[:-2]), m, n).copy()
-    order = np.tile(np.arange(m), (len(a), 1))
+    which, order = np.arange(len(a))[:, None], np.tile(np.arange(m), (len(a), 1))
     for start in range(0, min(m, n), PANEL):
         end = min(start + PANEL, m, n)
         columns = a[:, start:, start:end].swapaxes(1, 2).copy()
         moved = _eliminate_columns(columns)
         order[:, start:] = np.take_along_axis(order[:, start:], moved, 1)
         for rest in (a[:, start:, :start], a[:, start:, end:]):
-            rest[...] = np.take_along_axis(rest, moved[:, :, None], 1)
+            rest[...] = rest[which, moved]
         panel = a[:, start:, start:end]
         panel[...] = columns.swapaxes(1, 2)
         if end < n:
