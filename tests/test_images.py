@@ -127,6 +127,33 @@ def test_norms_of_windows_of_zeros_have_no_slope() -> None:
     assert slope(CNN.lp_pool1d, np.zeros((1, 1, 4)), kernel_size=2).tolist() == [[[0, 0, 0, 0]]]
 
 
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("attrs", [{}, {"dilation": 2, "padding": 3}, {"padding": "same"}])
+def test_channels_of_their_own_are_convolved_as_one_by_one(n: int, attrs: dict[str, Any]) -> None:
+    rng = np.random.default_rng(n)
+    conv = getattr(CNN, f"conv{n}d")
+    x, w = rng.standard_normal((2, 3, *(5, 4, 3)[:n])), rng.standard_normal((3, 1, *(2, 2, 2)[:n]))
+    whole = run(conv, x, w, groups=3, **attrs)
+    parts = [run(conv, x[:, i : i + 1], w[i : i + 1], **attrs) for i in range(3)]
+    np.testing.assert_allclose(whole, np.concatenate(parts, 1), atol=1e-12)
+
+
+@pytest.mark.parametrize(("channels", "out"), [(1, 6), (6, 1)])
+def test_both_ways_back_through_a_convolution_agree(channels: int, out: int) -> None:
+    """With few results per image columns are added up, else kernels are turned."""
+    rng = np.random.default_rng(5)
+    x, h = rng.standard_normal((2, 2, channels, 5, 4))
+    w = rng.standard_normal((out, channels, 3, 2))
+    attrs = {"padding": ((1, 2), (0, 1)), "dilation": (1, 2)}
+    g = gw.Graph()
+    v = g.constant(x)
+    y = CNN.conv2d(v, g.constant(w), **attrs)
+    seed = rng.standard_normal(y.shape)
+    (dx,) = gw.gradients([y], [v], [g.constant(seed)])
+    found = g.output({}, dx)[dx.name]
+    np.testing.assert_allclose((found * h).sum(), (seed * run(CNN.conv2d, h, w, **attrs)).sum())
+
+
 # -- resizing ----------------------------------------------------------------------------------
 
 

@@ -129,7 +129,7 @@ class WeightedRowsAdd(Op):
             rows = (weight[:, :, None] * g[:, None]).reshape(at.size, channels)
             return add_rows(n, at, rows).astype(dtype, copy=False)
         dx = np.empty((channels, n), dtype)
-        for channel, column in enumerate(g.T):
+        for channel, column in enumerate(np.ascontiguousarray(g.T)):
             dx[channel] = np.bincount(at, (weight * column[:, None]).reshape(-1), n)
         return dx.T
 
