@@ -42,13 +42,13 @@ class Lattice:
         self.states[:, 1::2] = np.where(counted, labels, blank)
         self.x, self.sizes, self.times = x, sizes, times
         at, t = np.arange(2 * longest + 1), np.arange(x.shape[1])[:, None]
-        self.backwards = 2 * sizes[:, None] - at  # where each state stands in reverse
-        self.inside = (t < times)[..., None] & (self.backwards >= 0)
+        backwards = 2 * sizes[:, None] - at  # where each state stands in reverse
+        self.inside = (t < times)[..., None] & (backwards >= 0)
         # State and time in reverse, for arrays of times, examples and states.
         self.reverse = (
             np.maximum(times - 1 - t, 0)[..., None],
             np.arange(n)[:, None],
-            np.maximum(self.backwards, 0),
+            np.maximum(backwards, 0),
         )
         self.emitted = self.on_states(x)
 
@@ -57,8 +57,8 @@ class Lattice:
         found = np.take_along_axis(x, self.states[:, None, :], 2)
         return found.transpose(1, 0, 2).astype(np.float64)
 
-    def reached(self) -> tuple[Array, Array]:
-        """Return α and log p."""
+    def log_probability(self) -> Array:
+        """Return log p."""
         alpha, _ = _gathered(self.emitted, _skips(self.states), None)
         n = np.arange(len(self.sizes))
         last = np.full((2, len(n)), -np.inf)
@@ -67,7 +67,8 @@ class Lattice:
             last[0] = ended[n, 2 * self.sizes]
             last[1] = np.where(self.sizes > 0, ended[n, np.maximum(2 * self.sizes - 1, 0)], -np.inf)
         nothing = np.where(self.sizes == 0, 0.0, -np.inf)  # heard: certain for no label
-        return alpha, np.where(self.times > 0, np.logaddexp(*last), nothing)
+        found: Array = np.where(self.times > 0, np.logaddexp(*last), nothing)
+        return found
 
     def shares(self, u: Array | None = None) -> tuple[Array, Array]:
         """Return p(state at a time | labels), and its slope where x moves along u."""
@@ -191,7 +192,7 @@ class CtcOfLogs(Op):
         return Lattice(labels, x, sizes.astype(np.int64), times.astype(np.int64), self.blank)
 
     def forward(self, labels: Any, x: Any, sizes: Any, times: Any) -> Any:
-        return -self.lattice(labels, x, sizes, times).reached()[1].astype(x.dtype)
+        return -self.lattice(labels, x, sizes, times).log_probability().astype(x.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         labels, x, sizes, times = xs
