@@ -155,8 +155,19 @@ class _Parser:
     def _sequence(self) -> Tree:
         parts = []
         while (c := self._peek()) and c not in "|)":
+            if self.text.startswith("\\Q", self.at):
+                parts += self._quoted()
+                continue
             parts.append(self._repeated(self._atom()))
         return "sequence", parts
+
+    def _quoted(self) -> list[Tree]:
+        r"""Read ``\Q...\E``, plain text of which only the last character can be repeated."""
+        close = self.text.find("\\E", self.at)
+        close = len(self.text) if close < 0 else close
+        parts: list[Tree] = [("char", self._literal(c)) for c in self.text[self.at + 2 : close]]
+        self.at = min(close + 2, len(self.text))
+        return [*parts[:-1], *(self._repeated(part) for part in parts[-1:])]
 
     def _repeated(self, part: Tree) -> Tree:
         """Read ``*``, ``+``, ``?`` or ``{n,m}`` behind an atom; lazy ones match the same texts."""
@@ -258,12 +269,6 @@ class _Parser:
         if c and c in "AzbB":
             self.at += 1
             return "empty", {"A": "^", "z": "$"}.get(c, c)
-        if c == "Q":
-            close = self.text.find("\\E", self.at)
-            close = len(self.text) if close < 0 else close
-            quoted = self.text[self.at + 1 : close]
-            self.at = min(close + 2, len(self.text))
-            return "sequence", [("char", self._literal(d)) for d in quoted]
         return "char", self._escaped()
 
     def _escaped(self) -> Test:
