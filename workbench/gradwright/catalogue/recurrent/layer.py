@@ -2,7 +2,7 @@
 
 A layer computes the products with its input for all steps at once and then loops over time; its
 gradient loops back over the saved gates. Both loops stand beside the layer's cell. The gradient's
-own gradient goes through the layer written out step by step, once sizes are known.
+own gradient goes through the layer as a scan of its cell.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...control import scan
 from ...errors import DTypeError, GraphError, ShapeError
 from ...gradient import Pullback
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite, attr
 from ...ops.choice import Where
+from ...ops.creation import Arange
 from ...ops.joining import Stack
 from ...ops.like import ZerosLike
 from ...ops.special import widened
-from ...spec import Dim, TensorSpec, differ, dtype, is_floating, kind, promote
+from ...spec import TensorSpec, differ, dtype, is_floating, kind, promote
 from .activations import Activation, activations
 from .arrays import Arrays, Cotangents
 
@@ -169,35 +171,34 @@ class RecurrentLayer(Op, abstract=True):
         return [found.get(i, ZERO) for i in range(len(xs))]
 
     def steps(self, *inputs: Any) -> tuple[Any, ...]:
-        """Return what the layer computes as a graph of cells; the sizes have to be known."""
+        """Return what the layer computes as a scan of its cell."""
         x, w, r, b, lengths, *rest = inputs
         if self.layout:
             x = x.transpose((1, 0, 2))
             rest = [None if t is None or t.rank < 3 else t.transpose((1, 0, 2)) for t in rest]
             if inputs[-1] is not None and inputs[-1].rank == 2:
                 rest[-1] = inputs[-1]
-        if isinstance(x.shape[0], Dim):
-            raise ShapeError("the number of steps has no value yet", need="a size")
-        parts: list[list[Any]] = []
-        for d, order in enumerate(self.orders(x.shape[0])):
+        scanned = [x]
+        if lengths is not None:
+            scanned.append((lengths > Arange(start=x.shape[0])().expand_dims(1)).expand_dims(2))
+        n, parts = len(self.states), []
+        for d, order in enumerate(self.orders(0)):
             own = [None if t is None else t[d] for t in (w, r, b, *rest)]
-            states = list(own[3 : 3 + len(self.states)])
-            first = (ZerosLike()((x.sum(0) @ w[d].T)[:, : r.shape[2]]) for _ in states)
-            states = [zero if s is None else s for zero, s in zip(first, states, strict=True)]
-            taken: dict[int, tuple[Any, ...]] = {}
-            for t in order:
-                new, saved = self.cell(x[t], states, own[:3], own[3 + len(self.states) :], d)
+            first = (ZerosLike()((x.sum(0) @ w[d].T)[:, : r.shape[2]]) for _ in range(n))
+            states = [zero if s is None else s for zero, s in zip(first, own[3:], strict=False)]
+
+            def step(states: Any, now: Any, d: int = d, own: Any = own) -> Any:
+                item, *valid = now
+                new, saved = self.cell(item, states, own[:3], own[3 + n :], d)
                 y = new[0]
-                if lengths is not None:
-                    valid = (lengths > t).expand_dims(1)
-                    y = Where()(valid, y, ZerosLike()(y))
-                    new = [Where()(valid, a, b) for a, b in zip(new, states, strict=True)]
-                    saved = [Where()(valid, s, ZerosLike()(s)) for s in saved]
-                states = list(new)
-                taken[t] = (y, *saved, *states[1:])
-            columns = zip(*(taken[t] for t in range(x.shape[0])), strict=True)
-            parts.append([Stack(axis=c[0].rank - 2)(*c) for c in columns] + states)
-        n = len(self.states)
+                if valid:
+                    y = Where()(valid[0], y, ZerosLike()(y))
+                    new = [Where()(valid[0], a, b) for a, b in zip(new, states, strict=True)]
+                    saved = [Where()(valid[0], s, ZerosLike()(s)) for s in saved]
+                return list(new), (y, *saved, *new[1:])
+
+            last, (y, gates, *cells) = scan(step, states, scanned, reverse=order.step < 0)
+            parts.append([y, gates.transpose((1, 0, 2, 3)), *cells, *last])
         y, *more = (Stack(axis=0)(*part) for part in zip(*parts, strict=True))
         saved, last = more[: len(more) - n], more[len(more) - n :]
         swap = (1, 0, 2, 3) if not self.layout else (2, 1, 0, 3)
@@ -322,7 +323,7 @@ class RecurrentGrad(Op):
 
 
 class RecurrentSteps(Op):
-    """A recurrent layer as a graph of its cells, one after the other.
+    """A recurrent layer as a scan of its cell.
 
     h_t, … = cell(x_t, h_{t-1}, …) for each step t
     """
