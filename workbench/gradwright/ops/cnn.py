@@ -7,7 +7,6 @@ derivatives; each one's gradients are the other two.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -16,8 +15,9 @@ import numpy as np
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ..spec import TensorSpec, differ, promote
+from .correlation import correlate, correlate_back, correlated
 from .special import widened
-from .windows import Windows, check_cotangent, check_images, chunks
+from .windows import Windows, check_cotangent, check_images
 
 Array = np.ndarray[Any, Any]
 Case = tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]
@@ -281,9 +281,6 @@ class ConvWeightGrad(Convolution):
         yield ErrorSample((x, x, w), {}, "the cotangent does not fit")
 
 
-# -- how they are computed ---------------------------------------------------------------------
-
-
 def joined(*xs: Any) -> tuple[list[Array], np.dtype[Any]]:
     """Return arrays in the dtype they are computed in, and the dtype of the result."""
     dtype = promote(xs[0].dtype, xs[1].dtype)
@@ -305,93 +302,3 @@ def biased(y: Array, bias: Array | None, dtype: np.dtype[Any]) -> Array:
         return y.astype(dtype, copy=False)
     y = y + widened(bias).reshape(-1, *(1,) * (y.ndim - 2))
     return y.astype(promote(dtype, bias.dtype), copy=False)
-
-
-def correlate(windows: Windows, x: Array, weight: Array, groups: int) -> Array:
-    """Return the convolution ``[N, O, *n_out]``: a matmul of kernels with windows as columns."""
-    if _by_channel(windows, x, weight, groups):
-        return _correlate_channels(windows, x, weight.reshape(len(weight), -1))
-    n_out = tuple(map(int, windows.n_out(x.shape[2:])))
-    y = np.empty((len(x), len(weight), *n_out), x.dtype)
-    kernels = weight.reshape(groups, len(weight) // groups, -1)
-    for part, columns in windows.columns(x, groups):
-        y[part] = (kernels @ columns).reshape(len(weight), -1, *n_out).swapaxes(0, 1)
-    return y
-
-
-def correlated(windows: Windows, x: Array, g: Array, groups: int, shape: tuple[int, ...]) -> Array:
-    """Return how the windows of x went with g, in the shape of the weight."""
-    dw = np.zeros((groups, math.prod(shape[1:]), shape[0] // groups), x.dtype)
-    for part, columns in windows.columns(x, groups):
-        dw += columns @ _by_group(g[part], groups).mT
-    return dw.mT.reshape(shape)
-
-
-def correlate_back(
-    windows: Windows, g: Array, weight: Array, groups: int, size: tuple[int, ...]
-) -> Array:
-    """Return images ``[N, C, *size]``, each window of which holds weightᵀ·g added up.
-
-    With stride 1 it is also a convolution with the kernels turned. Adding up columns takes about
-    1.5 times as long per element as making them, which decides between the two.
-    """
-    n, o, c = len(g), len(weight), weight.shape[1] * groups
-    made, added = o * math.prod(size), c * math.prod(g.shape[2:])
-    if all(s == 1 for s in windows.stride) and 2 * made <= 3 * added:
-        split = weight.reshape(groups, o // groups, c // groups, *weight.shape[2:])
-        turned = np.flip(split, tuple(range(3, split.ndim))).swapaxes(1, 2)
-        pads = tuple(
-            (int(r) - 1 - a, int(r) - 1 - b)
-            for r, (a, b) in zip(windows.reach, windows.pads(size), strict=True)
-        )
-        back = Windows(windows.kernel, windows.stride, pads, windows.dilation)
-        return correlate(back, g, turned.reshape(c, o // groups, *weight.shape[2:]), groups)
-    kernels = weight.reshape(groups, o // groups, -1).mT
-    padded = np.zeros((n, c, *windows.padded_size(size)), g.dtype)
-    each = g.itemsize * c * windows.n_taps * math.prod(g.shape[2:])
-    for part in chunks(n, each):
-        columns = (kernels @ _by_group(g[part], groups)).reshape(
-            c, windows.n_taps, -1, *g.shape[2:]
-        )
-        views = windows.slices(padded[part], g.shape[2:])
-        for number, view in enumerate(views):
-            view += columns[:, number].swapaxes(0, 1)
-    return windows.cropped(padded, size)
-
-
-def _by_channel(windows: Windows, x: Array, weight: Array, groups: int) -> bool:
-    """Tell whether each channel has one kernel: a matmul would be one of vectors."""
-    return groups == x.shape[1] == len(weight) > 1 and all(s == 1 for s in windows.stride)
-
-
-def _correlate_channels(windows: Windows, x: Array, kernels: Array) -> Array:
-    """Return the convolution of each channel with its own kernel.
-
-    Read as one row, images that are shifted by a tap are a slice of it; so each tap is one long
-    multiplication. What is computed at the ends of rows belongs to no window and is dropped.
-    """
-    n_out = tuple(map(int, windows.n_out(x.shape[2:])))
-    padded = np.ascontiguousarray(windows.padded(x).swapaxes(0, 1))
-    size = padded.shape[2:]
-    steps = [math.prod(size[i + 1 :]) * d for i, d in enumerate(windows.dilation)]
-    starts = (np.indices(tuple(map(int, windows.kernel))).T @ steps).T.ravel().tolist()
-    rows = padded.reshape(len(padded), len(x) * math.prod(size))
-    n = max(rows.shape[1] - starts[-1], 0)
-    y = np.empty((len(x), len(rows), *n_out), x.dtype)
-    crop = (slice(None), slice(None), *(slice(m) for m in n_out))
-    for part in chunks(len(rows), 6 * rows[:1].nbytes):
-        seen, taps = rows[part], kernels[part]
-        whole = np.empty_like(seen)
-        total, product = whole[:, :n], np.empty((len(seen), n), x.dtype)
-        np.multiply(seen[:, :n], taps[:, :1], out=total)
-        for tap, start in enumerate(starts[1:], 1):
-            np.multiply(seen[:, start : start + n], taps[:, tap, None], out=product)
-            total += product
-        y[:, part] = whole.reshape(-1, *padded.shape[1:])[crop].swapaxes(0, 1)
-    return y
-
-
-def _by_group(g: Array, groups: int) -> Array:
-    """Return ``[N, O, *size]`` as ``[G, O/G, N·size]``."""
-    n, o = g.shape[:2]
-    return g.swapaxes(0, 1).reshape(groups, o // groups, n * math.prod(g.shape[2:]))

@@ -16,10 +16,10 @@ from ...ops.cnn import (
     Convolution,
     ConvWeightGrad,
     biased,
-    correlate_back,
     joined,
     with_bias,
 )
+from ...ops.correlation import correlate_back
 from ...ops.windows import Pads, Windows, per_axis, read_padding
 from ...spec import AnyDim, TensorSpec, differ, promote
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...errors import DTypeError
 from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample
-from ...ops.cnn import Convolution, correlate
+from ...ops.cnn import Convolution
+from ...ops.correlation import correlate
 from ...ops.linalg import Matmul
 from ...spec import TensorSpec, kind
 from .scales import ROUNDED, limits
