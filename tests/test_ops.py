@@ -305,3 +305,15 @@ def test_an_op_without_samples_is_told_to_have_some() -> None:
 
     with pytest.raises(OpCheckError, match="has no samples"):
         check_op(Bare)
+
+
+def test_an_attribute_cannot_hide_what_every_op_has() -> None:
+    with pytest.raises(TypeError, match="every op has a 'replace'; name it otherwise"):
+
+        class Hidden(Cube):
+            replace: bool = gw.attr(False, doc="Draw with replacement.")
+
+
+def test_two_core_ops_cannot_share_a_name() -> None:
+    with pytest.raises(TypeError, match=r"gradwright\.ops\.nn has an op 'dropout' already"):
+        type("Dropout", (gw.Op,), {"__module__": "gradwright.elsewhere"})

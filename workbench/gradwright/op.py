@@ -215,6 +215,8 @@ class Op(Frozen):
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
+        if taken := [k for k in own if hasattr(Op, k)]:
+            raise TypeError(f"{cls.__name__}: every op has a {taken[0]!r}; name it otherwise")
         hints = inspect.get_annotations(cls)
         typed = {
             k: Attr(v.default, v.doc, written(hints.get(k, "Any")), v.choices)
@@ -232,6 +234,8 @@ class Op(Frozen):
             # An op that is not registered must never be taken for one that is.
             cls.name = words.lower() if core else f"local/{words.lower()}"
         if core and not abstract and not cls.__name__.startswith("_"):
+            if cls.name in OPS and OPS[cls.name].__module__ != cls.__module__:
+                raise TypeError(f"{OPS[cls.name].__module__} has an op {cls.name!r} already")
             _register(cls)
 
     def __new__(cls, *inputs: Any, **attrs: Any) -> Op:
