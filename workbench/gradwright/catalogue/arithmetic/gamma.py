@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ _BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
     -174611 / 330, 854513 / 138, -236364091 / 2730,
 )  # fmt: skip
+_BLOCK = 1 << 13
 _FROM = 10
 """From here on twelve terms of the asymptotic series leave less than a rounding error."""
 
@@ -42,60 +43,75 @@ def _cot(x: Array) -> Array:
 
 @functools.cache
 def _near_one() -> list[float]:
-    """Return the coefficients of ln Γ(1 + e)/e, for |e| <= 0.2, highest first."""
-    one = np.ones(())
-    return [float(psi(k, one)) / math.factorial(k + 1) for k in range(24)][::-1]
+    """Return the coefficients of ln Γ(1 + e)/e, for |e| <= 0.2, lowest first."""
+    one = np.ones(1)
+    return [float(psi(k, one)[0]) / math.factorial(k + 1) for k in range(24)]
 
 
-def gammaln(x: Array) -> Array:
-    """Return ln |Γ(x)| of float64; near its zeros 1 and 2, the series about them are precise."""
+def _series(coefficients: Sequence[float], u: Array) -> Array:
+    """Return Σₖ cₖ·uᵏ."""
+    y = np.full_like(u, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        y *= u
+        y += c
+    return y
+
+
+def gammaln(x: Array, single: bool = False) -> Array:
+    """Return ln |Γ(x)| of float64; near its zeros 1 and 2, the series about them are precise.
+
+    For a result in single precision, half the steps and terms do.
+    """
     below, z = _reflected(x)
-    n = np.clip(np.ceil(_FROM - z), 0, _FROM)
-    product = np.ones_like(z)
-    for k in range(_FROM):  # z·(z + 1)·…·(z + n − 1)
-        product *= np.where(k < n, z + k, 1.0)
-    top = z + n
+    start, terms = (5, 4) if single else (_FROM, 9)
+    product, top = np.ones_like(z), z.copy()
+    while (low := top < start).any():  # z·(z + 1)·…·(z + n − 1)
+        product = np.where(low, product * top, product)
+        top += low
     with np.errstate(invalid="ignore", over="ignore"):
-        series = sum(
-            b / (2 * k * (2 * k - 1)) * top ** (1.0 - 2 * k)
-            for k, b in enumerate(_BERNOULLI[:9], 1)
-        )
-        y = (top - 0.5) * (np.log(top) - 1) - 0.5 + 0.5 * math.log(2 * math.pi) + series
-        y = np.asarray(np.where(np.isposinf(top), top, y) - np.log(product))
+        factors = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:terms], 1)]
+        y = (top - 0.5) * (np.log(top) - 1) + (0.5 * math.log(2 * math.pi) - 0.5)
+        y += _series(factors, 1 / (top * top)) / top - np.log(product)
+        y[np.isposinf(top)] = np.inf
     for zero in (1.0, 2.0):
         near = np.abs(z - zero) <= 0.2
         if near.any():
             e = z[near] - zero
-            y[near] = e * np.polyval(_near_one(), e) + (np.log1p(e) if zero == 2 else 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sine = np.abs(np.sin(np.pi * (x - np.rint(x))))
-        y = np.where(below, math.log(math.pi) - np.log(sine) - y, y)
-    return np.where(np.isinf(x), np.inf, y)
+            y[near] = e * _series(_near_one(), e) + (np.log1p(e) if zero == 2 else 0.0)
+    if below.any():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            w = x[below]
+            sine = np.abs(np.sin(np.pi * (w - np.rint(w))))
+            y[below] = math.log(math.pi) - np.log(sine) - y[below]
+    y[np.isinf(x)] = np.inf
+    return np.asarray(y)
 
 
-def psi(n: int, x: Array) -> Array:
-    """Return the derivative number n of digamma, of float64."""
+def psi(n: int, x: Array, single: bool = False) -> Array:
+    """Return the derivative number n of digamma, of float64; ``single`` as in gammaln."""
     below, z = _reflected(x)
+    start, terms = (5 + n // 2, 5) if single else (_FROM + n // 2, 12)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        steps = np.clip(np.ceil(_FROM + n / 2 - z), 0, None)
-        total = np.zeros_like(z)
-        for k in range(int(_FROM + n / 2) + 1):  # 1/z^(n + 1) + 1/(z + 1)^(n + 1) + …
-            total += np.where(k < steps, (z + k) ** -(n + 1.0), 0.0)
-        top = z + steps
+        total, top = np.zeros_like(z), z.copy()
+        while (low := top < start).any():  # 1/zⁿ⁺¹ + 1/(z + 1)ⁿ⁺¹ + …
+            total += np.where(low, 1 / (top ** (n + 1) if n else top), 0.0)
+            top += low
+        u = 1 / (top * top)
         if n:
-            factor = math.factorial(n - 1)
-            series = factor * top**-n * (1 + n / (2 * top)) + sum(
-                b * math.factorial(2 * k + n - 1) / math.factorial(2 * k) * top ** -(2.0 * k + n)
-                for k, b in enumerate(_BERNOULLI, 1)
-            )
-            y = (-1) ** (n + 1) * (series + math.factorial(n) * total)
+            factors = [
+                b * math.factorial(2 * k + n - 1) / math.factorial(2 * k)
+                for k, b in enumerate(_BERNOULLI[:terms], 1)
+            ]
+            y = math.factorial(n - 1) * (1 + n / (2 * top)) + u * _series(factors, u)
+            y = (-1) ** (n + 1) * (y * top ** -float(n) + math.factorial(n) * total)
         else:
-            series = sum(b / (2 * k) * top ** (-2.0 * k) for k, b in enumerate(_BERNOULLI, 1))
-            y = np.log(top) - 0.5 / top - series - total
-        mirrored = (-1) ** n * y - math.pi * _cot_derivative(n, x)
-    y = np.where(below, mirrored, y)
+            factors = [b / (2 * k) for k, b in enumerate(_BERNOULLI[:terms], 1)]
+            y = np.log(top) - 0.5 / top - u * _series(factors, u) - total
+        if below.any():
+            y[below] = (-1) ** n * y[below] - math.pi * _cot_derivative(n, x[below])
     pole = (x <= 0) & (x == np.rint(x))
-    return np.where(pole, np.nan if n % 2 == 0 else np.inf, y)
+    y[pole] = np.nan if n % 2 == 0 else np.inf
+    return y
 
 
 def _cot_derivative(n: int, x: Array) -> Array:
@@ -107,8 +123,14 @@ def _cot_derivative(n: int, x: Array) -> Array:
     return y
 
 
-def _in_double(x: Any) -> Array:
-    return np.asarray(x, np.float64)
+def _in_double(function: Callable[..., Array], x: Array) -> Array:
+    """Return a function of x, computed in float64 in blocks that stay in the cache."""
+    flat, y = np.ravel(x), np.empty(x.size, x.dtype)
+    for start in range(0, x.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        with np.errstate(over="ignore"):
+            y[part] = function(flat[part].astype(np.float64), single=x.dtype != np.float64)
+    return y.reshape(x.shape)
 
 
 class Lgamma(Function):
@@ -127,8 +149,7 @@ class Lgamma(Function):
     domain = (0.3, 4.0)
 
     def forward(self, x: Any) -> Any:
-        with np.errstate(over="ignore"):
-            return gammaln(_in_double(x)).astype(x.dtype)
+        return _in_double(gammaln, x)
 
     def slope(self, x: Any, y: Any) -> Any:
         return Digamma()(x)
@@ -156,7 +177,7 @@ class Digamma(Function):
     domain = (0.3, 4.0)
 
     def forward(self, x: Any) -> Any:
-        return psi(0, _in_double(x)).astype(x.dtype)
+        return _in_double(functools.partial(psi, 0), x)
 
     def slope(self, x: Any, y: Any) -> Any:
         return Polygamma(n=1)(x)
@@ -189,8 +210,7 @@ class Polygamma(Function):
         return super().infer(x)
 
     def forward(self, x: Any) -> Any:
-        with np.errstate(over="ignore"):
-            return psi(self.n, _in_double(x)).astype(x.dtype)
+        return _in_double(functools.partial(psi, self.n), x)
 
     def slope(self, x: Any, y: Any) -> Any:
         return self.replace(n=self.n + 1)(x)

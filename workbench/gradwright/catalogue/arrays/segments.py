@@ -262,10 +262,11 @@ def by_segment(ufunc: np.ufunc, n: int, ids: Array, rows: Array, empty: Any) -> 
     """Return ``n`` rows: each the reduction of the rows of a number, ``empty`` where none is."""
     y = np.full((n, rows.shape[1]), empty, rows.dtype)
     if ids.size:
-        order = np.argsort(ids, kind="stable")
-        at = ids[order]
-        starts = np.flatnonzero(np.diff(at, prepend=-1))
-        y[at[starts]] = ufunc.reduceat(rows[order], starts, axis=0)
+        if np.any(ids[1:] < ids[:-1]):
+            order = np.argsort(ids, kind="stable")
+            ids, rows = ids[order], rows[order]
+        starts = np.flatnonzero(np.diff(ids, prepend=-1))
+        y[ids[starts]] = ufunc.reduceat(rows, starts, axis=0)
     return y
 
 
