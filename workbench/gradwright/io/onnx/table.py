@@ -28,10 +28,15 @@ def find_reader(domain: str, op_type: str, opset: int) -> Reader | None:
 
 def known_operators() -> Mapping[tuple[str, str], list[Reader]]:
     """Return all readers by domain and operator; functions go before rules of ops."""
+    _load_all()
+    return _joined(registry_revision())
+
+
+@functools.cache
+def _load_all() -> None:
     from . import readers  # noqa: F401  # enters them
 
     load()
-    return _joined(registry_revision())
 
 
 @functools.lru_cache(maxsize=2)

@@ -69,6 +69,9 @@ def matmul(node: OnnxNode, a: Any, b: Any) -> Any:
 @reads("BatchNormalization", since=7)
 def batch_norm(node: OnnxNode, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
     eps = node.get("epsilon", 1e-5)
+    for statistic in (mean, var):
+        if statistic.kind == "variable":
+            statistic.graph.set_trainable(statistic, False)
     norm = op("batch_norm", eps=eps, training=False)
     if not node.flag("training_mode"):
         return norm(x, scale, bias, mean, var)[0]
