@@ -617,6 +617,18 @@ def test_a_step_is_planned_once_and_the_tape_only_where_it_is_read():
         assert records == [True, False]
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_gradient_computes_no_result_of_a_step_again(reverse):
+    g = gw.Graph()
+    x, h = g.placeholder("x", (5, 2, 3)), g.placeholder("h", (2, 3))
+    w = g.variable("w", (3, 3))
+    last, _ = gw.scan(lambda c, x: (gw.tanh(c @ w + x), None), h, x, reverse=reverse)
+    gw.gradients(last.sum(), [x, h, w])
+    (back,) = [n.op for n in g.derived if n.op.name == "scan"]
+    ops = [n.op.name for n in back.body.nodes if n.kind == "array"]
+    assert ops.count("matmul") == 2 and "tanh" not in ops  # of the carry, and of w
+
+
 def test_a_step_infers_nothing_while_it_runs(monkeypatch):
     inferred = []
 

@@ -33,8 +33,8 @@ def scan(
     ``xs`` may be None with ``length`` given, and sequences are taken item by item. ``axis`` is the
     axis that ``xs`` are taken along and results are stacked on. ``fn`` is traced once and runs as
     one compiled plan per step; it may use tensors from outside, and random ops draw anew in each
-    step. The gradient is a scan the other way, which keeps the carries of all steps and computes
-    the rest of a step again.
+    step. The gradient is a scan the other way: it keeps the carries and results of all steps, and
+    computes again what else it needs of a step. So what is dear to compute belongs into y.
 
     Raises ShapeError or DTypeError where a step changes what the carry is.
 

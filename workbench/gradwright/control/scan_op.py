@@ -1,7 +1,7 @@
 """The scan op, and the gradient of loops, which is a scan the other way.
 
-It reads the tape, computes each step again, and pulls the cotangents back through it. So it needs
-memory for the carries alone, and is itself a loop that has a gradient.
+It reads the carries and results of all steps, computes again what else it needs of a step, and
+pulls the cotangents back through it. It is itself a loop that has a gradient.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ..containers import ContainerSpec, SequenceSpec
 from ..errors import GradientError, ShapeError
 from ..gradient import gradients, reached_from
-from ..graph import Graph, SubGraph, Tensor
+from ..graph import Graph, SubGraph, Tensor, ancestors
 from ..graph.expand import inline, stand_in
 from ..op import (
     ZERO,
@@ -26,7 +26,9 @@ from ..op import (
     attr,
     infer_specs,
 )
+from ..ops.joining import Concat
 from ..ops.like import ZerosLike
+from ..ops.movement import ExpandDims
 from ..spec import AnyDim, Dim, TensorSpec, differ, known_spec
 from .loop_op import LoopOp, bare
 from .steps import Listing, Stack, Step, apart, check_carry, items_of
@@ -256,11 +258,12 @@ class _Pull:
         g_items = found[len(live) : len(live) + len(of_items)]
         g_captured = [a + b for a, b in zip(g_sum, found[len(live) + len(of_items) :], strict=True)]
 
-        scanned = [*own[:n], *(own[i] for i in items), *g_result, *g_tape]
-        captured = own[items.stop :]
-        step = SubGraph(
-            [number, *g_carry, *g_sum, *scanned, *captured],
-            [*g_live.values(), *g_captured, *g_items],
+        cotangents = [*g_live.values(), *g_captured, *g_items]
+        known = self._known(results, cotangents)
+        scanned = [*own[:n], *(own[i] for i in items), *g_result, *g_tape, *known]
+        step = _closed(
+            [number, *g_carry, *g_sum, *scanned, *own[items.stop :]],
+            cotangents,
         )
         made = Scan(
             body=step,
@@ -279,8 +282,43 @@ class _Pull:
             *(self.xs[i] for i in items),
             *(self.g_result[i] for i in self.present),
             *(self.g_tape[j] for j in taped),
+            *known.values(),
             *self.xs[items.stop :],
         )
         outs = made if isinstance(made, tuple) else (made,)
         per_input = dict(zip((*live, *of_captured, *of_items), outs, strict=True))
         return [per_input[i] for i in wrt]
+
+    def _known(self, results: Sequence[Tensor], targets: Sequence[Tensor]) -> dict[Tensor, Tensor]:
+        """Return those results of a step that its gradient reads, with where all of them stand.
+
+        So they need not be computed again: of h = tanh(x·u + h·v) the gradient reads h alone, and
+        no product is made twice.
+        """
+        read = {t for node in ancestors(targets) if node.derived for t in node.inputs}
+        found: dict[Tensor, Tensor] = {}
+        for k in reversed(range(len(results))):  # what is stacked anyway comes before the tape
+            r = results[k]
+            is_open = any(isinstance(d, Dim) and d.is_open for d in r.shape)
+            if r not in read or r in found or is_open or len(r.node.outputs) > 1:
+                continue
+            if r.kind == "array" and k >= self.op.n_carry:
+                found[r] = self.ys[k]
+            elif r.kind == "array" and not isinstance(self.tape[k].spec, ContainerSpec):
+                found[r] = self._after(k)
+        return found
+
+    def _after(self, carry: int) -> Tensor:
+        """Return a carry at the end of each step: the tape, one step on."""
+        tape, last = self.tape[carry], ExpandDims(axis=0)(self.ys[carry])
+        made: Tensor = (
+            Concat(axis=0)(tape, last)[1:] if self.reverse else Concat(axis=0)(last, tape)[:-1]
+        )
+        return made
+
+
+def _closed(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> SubGraph:
+    """Return a sub-graph of its own whose inputs may be results of ops here."""
+    graph = Graph("gradient", scratch=True)
+    own = [stand_in(graph, f"in{i}", bare(t.spec)) for i, t in enumerate(inputs)]
+    return SubGraph(own, inline(SubGraph(inputs, outputs), graph, own))
