@@ -134,6 +134,18 @@ def test_lengths_are_known_when_run(length):
         assert gh.tolist() == [1, 1, 1] and not gw_.any()
 
 
+def test_the_length_may_be_a_size_of_another_tensor():
+    g = gw.Graph()
+    x, w = g.placeholder("x", ("B", 3)), g.variable("w", init=1.5)
+    with g:
+        last, powers = gw.scan(lambda c, _: (c * w, c), 1.0, length=x.shape[0])
+    (dw,) = gw.gradients(powers.sum(), [w])
+    with gw.Session(g, check="replay") as session:
+        for b, value, slope in ((3, 3.375, 4.0), (0, 1.0, 0.0), (5, 7.59375, 24.25)):
+            found = session.run([last, dw, x.sum()], {"x": np.ones((b, 3))})
+            assert [float(v) for v in found] == [value, slope, 3.0 * b]
+
+
 def test_map_fn_is_the_function_of_every_row():
     g = gw.Graph()
     x = g.placeholder("x", (4, 3), "float64")
