@@ -246,7 +246,8 @@ class Nf4Matmul(PackedMatmul):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         packed, absmax = packed_nf4(rng.standard_normal((3, 5)), 4)
         x = rng.standard_normal((2, 5))
-        yield Sample((x, packed, absmax), {"out_features": 3, "block_size": 4})
+        attrs = {"out_features": 3, "block_size": 4}
+        yield Sample((x, packed, absmax), attrs, differentiate=(0,))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -306,10 +307,13 @@ class QuantizedMatmul(PackedMatmul):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         x, w = rng.standard_normal((2, 2, 4)), rng.integers(-8, 8, (3, 4))
-        yield Sample((x, w.astype("i1"), np.array(0.1)))
-        yield Sample((x[0], w.astype("int4"), rng.standard_normal(3), np.array([1, 2, 3], "int4")))
+        yield Sample((x, w.astype("i1"), np.array(0.1)), differentiate=(0,))
+        zero = np.array([1, 2, 3], "int4")
+        narrow = x[0], w.astype("int4"), rng.standard_normal(3), zero
+        yield Sample(narrow, differentiate=(0,))
         scale = rng.standard_normal((3, 2))
-        yield Sample((x, (w + 8).astype("uint4"), scale), {"block_size": 2})
+        blocks = x, (w + 8).astype("uint4"), scale
+        yield Sample(blocks, {"block_size": 2}, differentiate=(0,))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -376,7 +380,8 @@ class AwqMatmul(PackedMatmul):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         q, z = (rng.integers(-(2**31), 2**31, s).astype("i4") for s in ((4, 2), (2, 2)))
-        yield Sample((rng.standard_normal((3, 4)), q, z, rng.standard_normal((2, 16))))
+        xs = rng.standard_normal((3, 4)), q, z, rng.standard_normal((2, 16))
+        yield Sample(xs, differentiate=(0,))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
