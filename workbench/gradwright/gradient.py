@@ -9,7 +9,7 @@ from .containers import ContainerSpec
 from .errors import GradientError
 from .graph import Graph, Node, Source, Tensor, ancestors
 from .op import ZERO, NotDifferentiable, Op, attr
-from .ops.elementwise import Add, AddN, Real
+from .ops.elementwise import Add, AddN, Real, StopGradient
 from .ops.items import AddItems, FillItems
 from .ops.like import OnesLike, SumLike, ZerosLike
 from .ops.movement import Cast
@@ -121,6 +121,8 @@ def _active(order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor
     """Return the tensors that lie on a floating path from ``wrt``."""
     active = set(wrt)
     for node in order:
+        if isinstance(node.op, StopGradient):
+            continue
         if any(t is not None and t in active and t not in stop for t in node.inputs):
             active.update(t for t in node.outputs if t.spec.differentiable)
     return active
