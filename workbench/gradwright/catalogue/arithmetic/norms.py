@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Maximum
+from ...ops.comparison import LogicalNot
 from ...ops.elementwise import Abs
 from ...ops.functions import Square
 from ...ops.like import SizeOf
@@ -128,7 +129,7 @@ class CountZero(_Reduction):
         return super().infer(x).with_dtype("int64")
 
     def expand(self, x: Any) -> Any:
-        zero = Cast(dtype="bool")(x) == False  # noqa: E712  (a tensor, not a truth value)
+        zero = LogicalNot()(Cast(dtype="bool")(x))
         return Sum(axis=self.axis, keepdims=self.keepdims)(zero)
 
     @classmethod
@@ -153,7 +154,7 @@ class ZeroFraction(CountZero):
         return super().infer(x).with_dtype("float32")
 
     def expand(self, x: Any) -> Any:
-        zero = Cast(dtype="bool")(x) == False  # noqa: E712  (a tensor, not a truth value)
+        zero = LogicalNot()(Cast(dtype="bool")(x))
         return Mean(axis=self.axis, keepdims=self.keepdims)(Cast(dtype="float32")(zero))
 
 

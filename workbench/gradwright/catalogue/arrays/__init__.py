@@ -1,6 +1,7 @@
 """Ops on arrays of any kind: segments, partitions, sparse writes, matching."""
 
 from . import (
+    counts,
     cumulative,
     lengths,
     matching,
@@ -10,9 +11,11 @@ from . import (
     segments,
     sets,
     shapes,
+    unsorted,
 )
 
 __all__ = [
+    "counts",
     "cumulative",
     "lengths",
     "matching",
@@ -22,4 +25,5 @@ __all__ = [
     "segments",
     "sets",
     "shapes",
+    "unsorted",
 ]

@@ -21,7 +21,7 @@ from ...ops.reshape import Flatten
 from ...ops.scatter import _Along, _Nd, _Scatter
 from ...ops.special import widened
 from ...spec import TensorSpec, kind
-from .segments import UnsortedSegmentProd
+from .unsorted import UnsortedSegmentProd
 
 
 class _Sub(_Scatter):

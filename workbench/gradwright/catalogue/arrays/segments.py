@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr, find_op
 from ...ops.choice import Maximum, Where
 from ...ops.elementwise import Sqrt, conj
 from ...ops.index import Array, Gather, add_rows, check_indices
@@ -128,7 +128,7 @@ class _Unsorted(_Segments):
         return n
 
     def totals(self, x: Any, ids: Any) -> Any:
-        return UnsortedSegmentSum(num_segments=self.num_segments)(x, ids)
+        return find_op("unsorted_segment_sum")(num_segments=self.num_segments)(x, ids)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -332,82 +332,4 @@ class SegmentProd(_Sorted, _Prod):
     >>> y = gw.segment_prod(g.constant([2, 3, 4]), [0, 0, 2], name="y")
     >>> g.output({}, y)["y"].tolist()
     [6, 1, 4]
-    """
-
-
-class UnsortedSegmentSum(_Unsorted, _Sum):
-    """Sums of the slices of each segment; slices with a negative number are left out.
-
-    y[s, …] = Σ₍ᵢ: segment_ids[i] = s₎ x[i, …]
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.unsorted_segment_sum(g.constant([1, 2, 3]), [1, -1, 1], 2, name="y")
-    >>> g.output({}, y)["y"].tolist()
-    [0, 4]
-    """
-
-
-class UnsortedSegmentMean(_Unsorted, _Shared):
-    """Means of the slices of each segment; an empty segment gives 0.
-
-    y[s, …] = Σ₍ᵢ: segment_ids[i] = s₎ x[i, …] / n
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.unsorted_segment_mean(g.constant([1.0, 2.0, 3.0]), [1, -1, 1], 2, name="y")
-    >>> g.output({}, y)["y"].tolist()
-    [0.0, 2.0]
-    """
-
-
-class UnsortedSegmentSqrtN(_Unsorted, _Root):
-    """Sums of the slices of each segment, divided by the square root of their number.
-
-    y[s, …] = Σ₍ᵢ: segment_ids[i] = s₎ x[i, …] / √n
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.unsorted_segment_sqrt_n(g.constant([1.0] * 4), [0, 0, 0, 0], 1, name="y")
-    >>> g.output({}, y)["y"].tolist()
-    [2.0]
-    """
-
-
-class UnsortedSegmentMax(_Unsorted, _Max):
-    """Largest elements of each segment; equal ones share the gradient.
-
-    y[s, …] = max₍ᵢ: segment_ids[i] = s₎ x[i, …]
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.unsorted_segment_max(g.constant([1.0, 2.0, 3.0]), [1, 0, 1], 2, name="y")
-    >>> g.output({}, y)["y"].tolist()
-    [2.0, 3.0]
-    """
-
-
-class UnsortedSegmentMin(_Unsorted, _Min):
-    """Smallest elements of each segment; equal ones share the gradient.
-
-    y[s, …] = min₍ᵢ: segment_ids[i] = s₎ x[i, …]
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.unsorted_segment_min(g.constant([1.0, 2.0, 3.0]), [1, 0, 1], 2, name="y")
-    >>> g.output({}, y)["y"].tolist()
-    [2.0, 1.0]
-    """
-
-
-class UnsortedSegmentProd(_Unsorted, _Prod):
-    """Products of the slices of each segment; an empty segment gives 1.
-
-    y[s, …] = Π₍ᵢ: segment_ids[i] = s₎ x[i, …]
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.unsorted_segment_prod(g.constant([2, 3, 4]), [1, 2, 1], 3, name="y")
-    >>> g.output({}, y)["y"].tolist()
-    [1, 8, 3]
     """
