@@ -468,7 +468,7 @@ def test_a_long_chain_does_not_recurse() -> None:
     assert float(value(dx, {"x": 0.0})) == 5_001
 
 
-class Opaque(gw.Op):
+class Murky(gw.Op):
     """The input; nobody knows its gradient.
 
     y = x
@@ -487,8 +487,8 @@ class Opaque(gw.Op):
 def test_what_lies_behind_stop_gradient_needs_no_gradient():
     g = gw.Graph()
     x = g.placeholder("x", (2,), "float64")
-    y = gw.sum(Opaque()(gw.stop_gradient(x)) * x)
+    y = gw.sum(Murky()(gw.stop_gradient(x)) * x)
     (dx,) = gw.gradients(y, [x])
     np.testing.assert_array_equal(g.output({"x": [3.0, 4.0]}, dx)[dx.name], [3.0, 4.0])
     with pytest.raises(GradientError, match="nobody knows"):
-        gw.gradients(gw.sum(Opaque()(x)), [x])
+        gw.gradients(gw.sum(Murky()(x)), [x])
