@@ -68,7 +68,9 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "str": np.dtypes.StringDType(),
 }
 _NAMES = {d: name for name, d in _DTYPES.items()}
-_SHORT = {n: "f" + n[5:].replace("_", "").removesuffix("fn") for n in _NARROW_FLOATS}
+_SHORT = {
+    n: "f" + n[5:].replace("_", "").removesuffix("fnu").removesuffix("fn") for n in _NARROW_FLOATS
+}
 _SHORT |= {"bfloat16": "bf16", "bool": "bool", "str": "str"}
 _KINDS = {d: "f" if n in FLOATS else "u" if n[0] == "u" else n[0] for n, d in _DTYPES.items()}
 BOXED = np.dtype(object)
