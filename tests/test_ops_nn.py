@@ -246,13 +246,17 @@ def test_integer_labels_in_float64_lose_nothing() -> None:
 
 
 def test_loss_signatures() -> None:
+    """Labels, predictions, whatever else a loss must have, weights=None; the rest by keyword."""
     import inspect
 
     for name in dir(gw.loss):
-        parameters = inspect.signature(getattr(gw.loss, name)).parameters
-        if "reduction" in parameters:
-            assert list(parameters)[:3] == ["labels", "predictions", "weights"]
-            assert parameters["reduction"].kind is inspect.Parameter.KEYWORD_ONLY
+        parameters = list(inspect.signature(getattr(gw.loss, name)).parameters.values())
+        names = [p.name for p in parameters]
+        if "reduction" in names:
+            assert names[0] == "labels" and names[1] in ("predictions", "a"), name
+            tensors = names[: names.index("weights")]
+            assert all(p.default is p.empty for p in parameters[: len(tensors)]), name
+            assert parameters[names.index("reduction")].kind is inspect.Parameter.KEYWORD_ONLY
 
 
 # -- embedding, normalisation, attention ---------------------------------------------------------

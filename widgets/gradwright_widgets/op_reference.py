@@ -122,9 +122,9 @@ class OpReference(widgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
 
 def _distance(entry: Entry, wanted: str) -> int:
     """Return how far a name is from what was typed: the same, beginning with it, or else."""
-    names = [entry.name, entry.onnx.lower(), *(n.partition(".")[2].lower() for n in entry.samediff)]
-    plain = wanted.replace("_", "")
-    if not plain or plain in (n.replace("_", "") for n in names):
+    names = [entry.name, entry.onnx, *entry.samediff, *(n.split(".")[1] for n in entry.samediff)]
+    plain = {n.lower().replace("_", "") for n in names}
+    if not wanted or wanted.replace("_", "") in plain:
         return 0
     return 1 if entry.name.startswith(wanted) else 2 if wanted in entry.name else 3
 
@@ -138,7 +138,7 @@ def run_example(entry: Entry) -> tuple[str, Graph | None]:
     """
     names: dict[str, Any] = {"gw": gw, "np": np}
     transcript: list[str] = []
-    for example in doctest.DocTestParser().get_examples(entry.op.__doc__ or ""):
+    for example in doctest.DocTestParser().get_examples(entry.doc):
         lines = example.source.rstrip().split("\n")
         transcript += [f">>> {lines[0]}", *(f"... {line}" for line in lines[1:])]
         printed = io.StringIO()

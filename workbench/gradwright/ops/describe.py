@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import html
+import importlib
 import inspect
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from .samediff import SAMEDIFF
 
 HIDDEN = ("", "gradient", "inner")
 """Namespaces of ops that only the engine makes."""
-TOP = ("base", "math", "linalg")
+TOP = ("base", "math", "linalg", "control")
 """Namespaces whose functions stand at the top level, ``gw.exp``."""
+MAKERS = {"while": "while_loop", "call": "function"}
+"""Ops of control flow whose function is called otherwise."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,31 @@ class Entry:
     def call(self) -> str:
         """The public function, ``gw.nn.relu``."""
         short = self.name.rpartition("/")[2]
+        short = MAKERS.get(short, short)
         return f"gw.{short}" if self.op.namespace in TOP else f"gw.{self.op.namespace}.{short}"
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """What ``call`` names; a user's op is called as itself."""
+        if "/" in self.name:
+            return function(self.op)
+        found: Any = importlib.import_module("gradwright")
+        for part in self.call.split(".")[1:]:
+            found = getattr(found, part)
+        return found  # type: ignore[no-any-return]
 
     @property
     def signature(self) -> str:
         """The public function with its parameters, ``gw.nn.relu(x)``."""
-        shown = [p.replace(annotation=p.empty) for p in _parameters(self.op)]
+        parameters = inspect.signature(self.function).parameters.values()
+        shown = [p.replace(annotation=p.empty) for p in parameters if p.name != "name"]
         return f"{self.call}{inspect.Signature(shown)}"
 
     @property
     def doc(self) -> str:
-        """The documentation, without indentation."""
-        return inspect.cleandoc(self.op.__doc__ or "")
+        """The documentation: of the function where that is written out, else of the op."""
+        derived = hasattr(self.function, "op")
+        return inspect.cleandoc((self.op if derived else self.function).__doc__ or "")
 
     @property
     def summary(self) -> str:
@@ -216,10 +232,6 @@ def schema(path: str | Path | None = None) -> dict[str, Any]:
     if path is not None:
         Path(path).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return found
-
-
-def _parameters(cls: type[Op]) -> list[inspect.Parameter]:
-    return [p for p in inspect.signature(function(cls)).parameters.values() if p.name != "name"]
 
 
 def public_outputs(cls: type[Op]) -> int | None:
