@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "base": ("arrays",),
-    "math": ("arithmetic",),
+    "math": ("arithmetic", "arrays"),
     "bitwise": ("arithmetic",),
     "linalg": ("matrices",),
     "signal": ("signals",),

@@ -46,6 +46,7 @@ class MinMax(_Pair):
     [1, 3]
     """
 
+    namespace = "math"
     accepts: ClassVar[str] = "buif"
     needs_elements = True
 

@@ -1308,6 +1308,28 @@ def meshgrid(
         indexing: Order of the first two axes.
     """
 
+def min_max(
+    x: Tensor | ArrayLike,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool = False,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Smallest and largest element; equal ones share the gradients.
+
+    y₀ = min x,  y₁ = max x
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> low, high = gw.min_max(g.constant([3, 1, 2]))
+    >>> [int(y) for y in g.output({}, low, high).values()]
+    [1, 3]
+
+    Attributes:
+        axis: Axis or axes to reduce; None reduces all.
+        keepdims: Keep reduced axes with size 1.
+    """
+
 def minimum(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """Smaller of two tensors, element by element; equal ones share the gradient.
 
