@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import html
-import importlib
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,7 @@ class Entry:
         """What ``call`` names; a user's op is called as itself."""
         if "/" in self.name:
             return function(self.op)
-        found: Any = importlib.import_module("gradwright")
+        found: Any = sys.modules[__name__.partition(".")[0]]
         for part in self.call.split(".")[1:]:
             found = getattr(found, part)
         return found  # type: ignore[no-any-return]
