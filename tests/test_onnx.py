@@ -505,3 +505,36 @@ def test_regular_operators_of_classical_models() -> None:
     scaled = (filled - 1) * 2
     np.testing.assert_allclose(y, scaled / np.abs(scaled).sum(1, keepdims=True))
     np.testing.assert_allclose(z, filled @ np.float32([[1, 3], [2, 4]]) + np.float32([0.5, -0.5]))
+
+
+HOSTILE: list[tuple[str, Any, dict[str, Any]]] = [
+    ("num_outputs", helper.make_node("Split", ["x"], ["y"], num_outputs=1 << 31), {"x": [6]}),
+    ("axes", helper.make_node("ConstantOfShape", ["n"], ["y"]), {"n": (INT64, [1 << 40])}),
+    ("rank", helper.make_node("Expand", ["x", "n"], ["y"]), {"x": [1], "n": (INT64, [1 << 40])}),
+    ("circle", helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", tree_roots=[0], leaf_targetids=[0],
+        nodes_featureids=[0, 0], nodes_truenodeids=[1, 0], nodes_falsenodeids=[1, 0],
+        nodes_trueleafs=[0, 0], nodes_falseleafs=[0, 0],
+        nodes_modes=numpy_helper.from_array(np.uint8([0, 0])),
+        nodes_splits=numpy_helper.from_array(np.float32([0, 0])),
+        leaf_weights=numpy_helper.from_array(np.float32([1.0])),
+    ), {"x": [2, 1]}),
+    ("nowhere", helper.make_node(
+        "TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", tree_roots=[7], leaf_targetids=[0],
+        nodes_featureids=[0], nodes_truenodeids=[0], nodes_falsenodeids=[0],
+        nodes_trueleafs=[1], nodes_falseleafs=[1],
+        nodes_modes=numpy_helper.from_array(np.uint8([0])),
+        nodes_splits=numpy_helper.from_array(np.float32([0])),
+        leaf_weights=numpy_helper.from_array(np.float32([1.0])),
+    ), {"x": [2, 1]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "node", "inputs"), HOSTILE)
+def test_nodes_that_would_take_all_memory_or_never_end(
+    message: str, node: Any, inputs: dict[str, Any]
+) -> None:
+    proto = model([node], inputs, ["y"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 5))
+    with pytest.raises(GradwrightError, match=message):
+        gw.onnx.load(proto)

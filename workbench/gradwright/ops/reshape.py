@@ -32,6 +32,8 @@ def stated_shape(op: Any, shape: TensorSpec | None) -> tuple[Any, ...]:
         raise DTypeError("a shape is a vector of integers", need="i64[rank]")
     if shape.rank != 1 or not isinstance(shape.shape[0], int):
         raise ShapeError("a shape is a vector of known length", need="i64[rank]")
+    if shape.shape[0] > 64:  # what numpy has
+        raise ShapeError(f"a shape of {shape.shape[0]} axes", need="64 at most")
     if shape.value is None:
         return tuple(Dim.fresh(op.name) for _ in range(shape.shape[0]))
     return tuple(d if isinstance(d, Dim) else int(d) for d in shape.value)

@@ -40,6 +40,13 @@ Value = Any
 """A tensor, an array that is not in a graph yet, or None for an input that is left out."""
 
 
+UNFIT = (
+    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, MemoryError),
+    *(NotImplementedError, AssertionError, RecursionError),
+)
+"""What a reader may run into where a node has too few inputs, or attributes that mean nothing."""
+
+
 def import_model(source: Any, trainable: bool = False) -> Graph:
     """Return the graph of a model."""
     proto, folder = read_model(source)
@@ -160,7 +167,7 @@ class Scope:
                 else:
                     error.facts.append(f"in the model at {label}")
                 raise
-            except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+            except UNFIT as error:
                 raise ArchiveError(f"not a valid node: {error}", where=label) from error
 
     def _build_node(self, proto: NodeProto, used: set[str], outputs: set[str]) -> None:

@@ -50,6 +50,8 @@ class OnnxNode:
         return bool(self.attributes.get(key, default))
 
 
+MAX_RANK = 64
+"""Axes that numpy's arrays have at most."""
 Outputs = Callable[..., Sequence[TensorSpec]]
 
 
@@ -102,6 +104,8 @@ def reads(
 
 def open_dims(rank: int, dtype: Any) -> TensorSpec:
     """Return a spec of a rank, its sizes known only when run."""
+    if not 0 <= rank <= MAX_RANK:
+        raise ArchiveError(f"a tensor of rank {rank}", need=f"{MAX_RANK} axes at most")
     return TensorSpec([Dim.fresh("onnx") for _ in range(rank)], dtype)
 
 

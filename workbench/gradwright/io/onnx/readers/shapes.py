@@ -97,7 +97,9 @@ def split(node: OnnxNode, x: Any, sizes: Any = None) -> Any:
     axis = node.get("axis", 0)
     parts: Any = ints(sizes)
     if parts is None:
-        n = node.get("num_outputs", len(node.wanted))
+        n = len(node.wanted)
+        if node.get("num_outputs", n) != n:
+            raise ArchiveError(f"num_outputs is {node['num_outputs']}", need=f"{n}")
         d = x.shape[axis]
         parts = n
         if isinstance(d, int) and d % n:
