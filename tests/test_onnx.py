@@ -538,3 +538,19 @@ def test_nodes_that_would_take_all_memory_or_never_end(
     proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", 5))
     with pytest.raises(GradwrightError, match=message):
         gw.onnx.load(proto)
+
+
+def test_operators_with_late_values_are_saved_replayed_and_written_again(tmp_path: Path) -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear")
+    graph = gw.onnx.load(model([node], {"x": [1, 1, 1, 2], "s": [4]}, ["y"]))
+    gw.save(graph, tmp_path / "late.gw")
+    again = gw.load(tmp_path / "late.gw")
+    written = gw.onnx.load(gw.onnx.to_model(graph, opset=18))
+    x = np.float32([[[[0.0, 1.0]]]])
+    for held in (graph, again, written):
+        with gw.Session(held, check="replay") as session:
+            for scale in (2.0, 3.0):
+                y = session.run("y", {"x": x, "s": np.float32([1, 1, 1, scale])})
+                assert y.shape == (1, 1, 1, 2 * scale)
+    with pytest.raises(UnsupportedOpError, match="another operator in opset 19"):
+        gw.onnx.to_model(graph, opset=19)

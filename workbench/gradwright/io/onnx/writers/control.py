@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ....errors import UnsupportedOpError
 from ....graph import SubGraph
 from ....spec import TensorSpec
+from ..by_rule import schema_of
 from ..exporter import name_output, write_subgraph, writes
 from ..output import Call, CannotExport, Output
 
@@ -111,3 +113,16 @@ def while_(call: Call) -> list[str]:
         limit = call.add("Min", limit, most) if limit else most
     xs = [limit, call.xs[0], *call.xs[2 : 2 + n]]
     return call.out.add("Loop", xs, n=n + n_y, base=call.name, body=body)
+
+
+@writes("onnx_op")
+def onnx_op(call: Call) -> list[str]:
+    """Write an operator that was read from ONNX as it was."""
+    then, now = (schema_of(call.domain, call.op_type, v) for v in (call.opset, call.out.opset))
+    if then.since_version != now.since_version:
+        raise UnsupportedOpError(
+            f"{call.op_type} is another operator in opset {call.out.opset}",
+            hint=f"opset={call.opset}",
+        )
+    n, attrs = len(call.results), dict(call.attributes_)
+    return call.out.add(call.op_type, call.xs, n=n, base=call.name, domain=call.domain, **attrs)
