@@ -26,8 +26,8 @@ MOST_NODES = 400
 """Examples with more nodes than this are run, but not drawn."""
 STYLE = """
 <style>
-.gw-op { line-height: 1.45; color: var(--jp-content-font-color1, inherit) }
-.gw-op h3 { margin: 0 0 4px; font-family: var(--jp-code-font-family, monospace) }
+.gw-op { line-height: 1.45; padding-left: 10px; color: var(--jp-content-font-color1, inherit) }
+.gw-op h3 { margin: 0 0 6px; font: bold 14px/1.4 var(--jp-code-font-family, monospace) }
 .gw-op pre { padding: 6px 8px; white-space: pre-wrap; background: var(--jp-layout-color2, #f3f3f3);
   color: inherit; border-radius: 3px; font-size: 12px; line-height: 1.4 }
 .gw-op th, .gw-op td { text-align: left; padding: 1px 12px 1px 0; vertical-align: top }
@@ -176,11 +176,11 @@ def page(entry: Entry, printed: str) -> str:
     parts = [f"<h3>{html.escape(entry.signature)}</h3>"]
     for number, paragraph in enumerate(text.split("\n\n")):
         tag = "pre" if number == 1 else "p"  # the formula keeps its lines
-        parts.append(f"<{tag}>{html.escape(paragraph)}</{tag}>")
+        parts.append(f"<{tag}>{_marked(paragraph)}</{tag}>")
     if op.attrs:
         rows = "".join(
             f"<tr><td><code>{html.escape(name)}</code></td><td>{html.escape(declared.type)}</td>"
-            f"<td>{html.escape(declared.doc)}</td></tr>"
+            f"<td>{_marked(declared.doc)}</td></tr>"
             for name, declared in op.attrs.items()
         )
         parts.append(f"<table>{rows}</table>")
@@ -191,3 +191,8 @@ def page(entry: Entry, printed: str) -> str:
     if printed:
         parts.append(f"<pre>{html.escape(printed)}</pre>")
     return f'<div class="gw-op">{"".join(parts)}</div>'
+
+
+def _marked(text: str) -> str:
+    """Return documentation as HTML, in which only what stands between double backticks is marked."""
+    return re.sub(r"``(.+?)``", r"<code>\1</code>", html.escape(text))
