@@ -194,5 +194,5 @@ def page(entry: Entry, printed: str) -> str:
 
 
 def _marked(text: str) -> str:
-    """Return documentation as HTML, in which only what stands between double backticks is marked."""
+    """Return documentation as HTML; what stands between double backticks is code."""
     return re.sub(r"``(.+?)``", r"<code>\1</code>", html.escape(text))
