@@ -111,16 +111,15 @@ def name_output(out: Output, name: str, wanted: str) -> str:
 
 def _renamed(out: Output, name: str, wanted: str) -> str:
     """Give a tensor another name wherever it occurs."""
-    for node in out.nodes:
+    stack = list(out.nodes)
+    while stack:
+        node = stack.pop()
         for field in (node.input, node.output):
             for i, held in enumerate(field):
                 if held == name:
                     field[i] = wanted
         for attribute in node.attribute:
-            for inner in attribute.g.node:
-                for i, held in enumerate(inner.input):
-                    if held == name:
-                        inner.input[i] = wanted
+            stack.extend(attribute.g.node)
     return wanted
 
 

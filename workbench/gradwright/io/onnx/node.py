@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -122,11 +122,6 @@ def known_value(spec: TensorSpec | None, takes_dims: bool = False) -> Array | No
     if any(isinstance(d, Dim) for d in array.flat):
         return array if takes_dims else None
     return array.astype(spec.dtype)
-
-
-def given(xs: Sequence[Any]) -> Iterator[Any]:
-    """Yield the inputs that are there."""
-    return (x for x in xs if x is not None)
 
 
 def op(name: str, **attrs: Any) -> Op:

@@ -46,7 +46,9 @@ def c_remainder(a: Any, b: Any) -> Any:
 
 @reads("Mod", since=10)
 def mod(node: OnnxNode, a: Any, b: Any) -> Any:
-    return c_remainder(a, b) if node.flag("fmod") and kind(a.dtype) != "u" else op("mod")(a, b)
+    if not node.flag("fmod") or kind(a.dtype) == "u":
+        return op("mod")(a, b)
+    return op("fmod")(a, b) if kind(a.dtype) == "f" else c_remainder(a, b)
 
 
 @reads("Pow", since=7)

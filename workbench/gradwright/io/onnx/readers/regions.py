@@ -23,7 +23,7 @@ def roi_align(node: OnnxNode, x: Any, rois: Any, image: Any) -> Any:
 def _roi_align(node: OnnxNode, x: Any, rois: Any, image: Any, half_pixel: bool) -> Any:
     return op(
         "roi_align", size=(node.get("output_height", 1), node.get("output_width", 1)),
-        spatial_scale=node.get("spatial_scale", 1.0), half_pixel=half_pixel,
+        spatial_scale=node.get("spatial_scale", 1.0), half_pixel_centers=half_pixel,
         sampling_ratio=node.get("sampling_ratio", 0), mode=node.get("mode", "avg"),
     )(x, rois, image)  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import ArchiveError
 from ....spec import TensorSpec, normalize_axis
-from ..node import OnnxNode, cast, ints, like_first, one, op, open_dims, reads
+from ..node import OnnxNode, cast, ints, one, op, open_dims, reads
 
 
 def _of_rank(rank: Any) -> Any:
@@ -83,16 +83,12 @@ def concat(node: OnnxNode, *xs: Any) -> Any:
     return op("concat", axis=node["axis"])(*xs)
 
 
-def _parts(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
-    return like_first(node, x)
-
-
 @reads("Split", since=2)
 def split_attribute(node: OnnxNode, x: Any) -> Any:
     return split(node, x, node.get("split"))
 
 
-@reads("Split", since=13, values=(1,), outputs=_parts)
+@reads("Split", since=13, values=(1,))
 def split(node: OnnxNode, x: Any, sizes: Any = None) -> Any:
     axis = node.get("axis", 0)
     parts: Any = ints(sizes)
@@ -201,11 +197,6 @@ def shape(node: OnnxNode, x: Any) -> Any:
 @reads("Size", since=1)
 def size(node: OnnxNode, x: Any) -> Any:
     return op("size_of")(x)
-
-
-def _filled(node: OnnxNode, shape: TensorSpec) -> list[TensorSpec]:
-    value = node.get("value")
-    return [open_dims(shape.size, "float32" if value is None else value.dtype)]
 
 
 @reads("ConstantOfShape", since=9)
