@@ -212,7 +212,7 @@ def test_quantised_caches_stay_near() -> None:
     turn = np.linalg.qr(rng.standard_normal((64, 64)))[0].astype("f4")
     g = gw.Graph()
     tq, tk, tv = (g.constant(a) for a in (q, k, v))
-    codes, scale = gw.nn.kv_cache_quantize(tk, group_size=16)
+    codes, scale = gw.nn.kv_cache_quantize(tk, block_size=16)
     back = gw.nn.kv_cache_dequantize(codes, scale)
     rotation, exact = g.constant(turn), gw.nn.grouped_query_attention(tq, tk, tv)
     with gw.Session(g) as session:

@@ -160,7 +160,9 @@ def test_classes(replacement: bool) -> None:
                     out=np.full((2, 4), -np.inf))  # fmt: skip
     cls = namespace("random")["categorical"].op  # type: ignore[attr-defined]
     many = np.repeat(logits, N, 0)
-    drawn = cls(n_samples=2, replacement=replacement, stream=5).forward(KEY, many).reshape(2, N, 2)
+    drawn = (
+        cls(num_samples=2, replacement=replacement, stream=5).forward(KEY, many).reshape(2, N, 2)
+    )
     for row, p in zip(drawn, np.exp(logits), strict=True):
         assert abs(chi_square(row[:, 0], N * p)) < 4
         assert (row < 3).all()

@@ -144,7 +144,7 @@ def test_qlora_trains_its_adapters_only(rng):
     w = g.constant(bytes_of(rng, "q4_0", 8, 64), name="w")
     a = g.variable("a", (2, 64), init=rng.standard_normal((2, 64)).astype("f4"))
     b = g.variable("b", (8, 2), init=0.0)
-    y = gw.nn.ggml_matmul_lora(x, w, a, b, format="q4_0", scale=0.5)
+    y = gw.nn.ggml_lora_matmul(x, w, a, b, format="q4_0", scale=0.5)
     grads = gw.gradients((y * y).sum(), g.trainable)
     with gw.Session(g) as session:
         da, db = session.run(grads, {"x": rng.standard_normal((5, 64)).astype("f4")})

@@ -218,7 +218,7 @@ def unfolded(
 
 def contrib(
     t: Any, q: Any, k: Any, v: Any, bias: Any, mask: Any, added: Any = None, num_heads: int = 1,
-    mask_filter_value: float = -10000.0, unidirectional: bool = False,
+    mask_filter_value: float = -10000.0, is_causal: bool = False,
 ) -> Any:  # fmt: skip
     n, m = q.shape[2], k.shape[2]
     parts = q + bias[:n], k + bias[n : n + m], v + bias[n + m :]
@@ -227,7 +227,7 @@ def contrib(
         mask = t.arange(m and k.shape[2]) < mask[:, None]
     hidden = (mask == 0)[:, None] if mask.ndim == 3 else (mask == 0)[:, None, None]
     total = hidden * mask_filter_value + (0.0 if added is None else added)
-    rule = seen_by(t, q.shape[2], k.shape[2], causal=unidirectional)
+    rule = seen_by(t, q.shape[2], k.shape[2], causal=is_causal)
     total = total.expand(-1, -1, *rule.shape).masked_fill(~rule, -math.inf).to(q.dtype)
     return attend(t, q, k, v, total).transpose(1, 2).flatten(2), k.clone(), v.clone()
 
@@ -354,7 +354,7 @@ FORMS: dict[str, Row] = {
         contrib,
         [
             (*CONTRIB, ints(0, 2, 2, 4, dtype="int32"), {"num_heads": 2}),
-            (*CONTRIB, np.array([4, 2]), {"num_heads": 2, "unidirectional": True}),
+            (*CONTRIB, np.array([4, 2]), {"num_heads": 2, "is_causal": True}),
             (*CONTRIB, ints(0, 2, 2, 3, 4), normal(1, 2, 3, 4), {"num_heads": 2}),
         ],
     ),

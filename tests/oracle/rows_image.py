@@ -136,15 +136,15 @@ def roi_align(
     size: Sequence[int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = 0,
-    half_pixel: bool = True,
+    half_pixel_centers: bool = True,
 ) -> Any:
     """Each cell's points by grid_sample, one region at a time."""
     h, w = x.shape[2:]
     parts = []
     for roi, number in zip(rois.tolist(), image.tolist(), strict=True):
-        x1, y1, x2, y2 = (v * spatial_scale - 0.5 * half_pixel for v in roi)
+        x1, y1, x2, y2 = (v * spatial_scale - 0.5 * half_pixel_centers for v in roi)
         wide, high = x2 - x1, y2 - y1
-        if not half_pixel:
+        if not half_pixel_centers:
             wide, high = max(wide, 1.0), max(high, 1.0)
         points = []
         for start, extent, m in ((y1, high, size[0]), (x1, wide, size[1])):
@@ -324,6 +324,7 @@ ROWS: dict[str, Row] = {
         by_size("bilinear"),
         [
             (IMAGE, {"size": (3, 9)}),
+            (IMAGE, {"size": (2, 3), "antialias": True}),
             (IMAGE, {"size": (3, 9), "align_corners": True}),
         ],
     ),
@@ -331,6 +332,7 @@ ROWS: dict[str, Row] = {
         by_size("bicubic"),
         [
             (IMAGE, {"size": (3, 9)}),
+            (IMAGE, {"size": (2, 3), "antialias": True, "cubic_coeff_a": -0.5}),
             (IMAGE, {"size": (7, 2), "align_corners": True}),
         ],
     ),
@@ -361,7 +363,7 @@ ROWS: dict[str, Row] = {
             (IMAGE, ROIS, np.array([1, 0, 1]), {"size": (2, 2), "sampling_ratio": 2}),
             (
                 *(IMAGE, 2 * ROIS, np.array([0, 0, 1])),
-                {"size": (3, 1), "half_pixel": False, "spatial_scale": 0.5},
+                {"size": (3, 1), "half_pixel_centers": False, "spatial_scale": 0.5},
             ),
         ],
         fixed=(1,),

@@ -169,7 +169,7 @@ NORMS: dict[str, Row] = {
         ],
     ),
     "rms_norm_linear": Row(
-        lambda t, x, g, w, b=None: t.nn.functional.linear(rms(t, x, g, 1e-6), w.T, b),
+        lambda t, x, g, w, b=None: t.nn.functional.linear(rms(t, x, g, 1e-5), w.T, b),
         [
             (normal(3, 4), normal(4), normal(4, 2), normal(2)),
             (normal(0, 3), normal(3), normal(3, 2)),

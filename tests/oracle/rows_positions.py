@@ -20,13 +20,13 @@ def turned(t: Any, x: Any, cos: Any, sin: Any, interleaved: bool = False) -> Any
 
 def onnx_rope(
     t: Any, x: Any, cos: Any, sin: Any, at: Any = None, interleaved: bool = False,
-    num_heads: int = 0, rotary_embedding_dim: int = 0,
+    num_heads: int = 0, rotary_dim: int = 0,
 ) -> Any:  # fmt: skip
     if at is not None:
         cos, sin = cos[at], sin[at]
     packed = x.ndim == 3
     x = x.unflatten(2, (num_heads, -1)).transpose(1, 2) if packed else x
-    n = rotary_embedding_dim or x.shape[3]
+    n = rotary_dim or x.shape[3]
     y = t.cat([turned(t, x[..., :n], cos[:, None], sin[:, None], interleaved), x[..., n:]], 3)
     return y.transpose(1, 2).flatten(2) if packed else y
 
@@ -171,7 +171,7 @@ POSITIONS: dict[str, Row] = {
         [
             (Q, normal(9, 4), normal(9, 4), ints(0, 9, 2, 3)),
             (Q, normal(2, 3, 4), normal(2, 3, 4), {"interleaved": True}),
-            (Q, normal(2, 3, 2), normal(2, 3, 2), {"rotary_embedding_dim": 4}),
+            (Q, normal(2, 3, 2), normal(2, 3, 2), {"rotary_dim": 4}),
             (normal(2, 3, 8), normal(9, 2), normal(9, 2), ints(0, 9, 2, 3), {"num_heads": 2}),
         ],
     ),
@@ -223,8 +223,8 @@ def both_scattered(
     return scattered(t, kc, k, at), scattered(t, vc, v, at)
 
 
-def quantised(t: Any, x: Any, bits: int = 8, group_size: int = 0) -> Any:
-    groups = x.unflatten(-1, (-1, group_size or x.shape[-1]))
+def quantised(t: Any, x: Any, bits: int = 8, block_size: int = 0) -> Any:
+    groups = x.unflatten(-1, (-1, block_size or x.shape[-1]))
     scale = groups.abs().amax(-1) / (2 ** (bits - 1) - 1)
     codes = t.round(groups / t.where(scale == 0, 1.0, scale)[..., None])
     return codes.flatten(-2).to(t.int8), scale
@@ -283,7 +283,7 @@ CACHES: dict[str, Row] = {
         quantised,
         [
             (normal(2, 3, 8),),
-            (normal(2, 3, 8), {"bits": 4, "group_size": 4}),
+            (normal(2, 3, 8), {"bits": 4, "block_size": 4}),
             (np.array([[0.5, 1.0, -0.25, 0.75]]), {"bits": 2}),
         ],
     ),

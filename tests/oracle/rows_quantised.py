@@ -304,7 +304,7 @@ ROWS: dict[str, Row] = {
             for name in ("q8_0", "q4_k")
         ],
     ),
-    "ggml_matmul_lora": Row(
+    "ggml_lora_matmul": Row(
         lora,
         [
             (

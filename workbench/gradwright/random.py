@@ -296,7 +296,7 @@ def shuffle(x: Tensor, axis: int = 0, *, name: str | None = None) -> Tensor:
 
 def categorical(
     logits: Tensor,
-    n_samples: int | None = None,
+    num_samples: int | None = None,
     *,
     replacement: bool = True,
     dtype: DTypeLike = "int64",
@@ -304,7 +304,7 @@ def categorical(
 ) -> Tensor:
     """Class numbers drawn with given logits, with or without replacement.
 
-    P(y = i) = softmax(logits)ᵢ over the last axis, for logits f32[…, C]: i64[…, n_samples], or
+    P(y = i) = softmax(logits)ᵢ over the last axis, for logits f32[…, C]: i64[…, num_samples], or
     i64[…] for None. ``gw.log(p)`` are the logits of probabilities p.
 
     >>> import gradwright as gw
@@ -314,7 +314,7 @@ def categorical(
     [[1, 1, 1]]
     """
     graph = logits.graph
-    settings = {"n_samples": n_samples, "replacement": replacement, "dtype": dtype}
+    settings = {"num_samples": num_samples, "replacement": replacement, "dtype": dtype}
     op = _op("categorical")(stream=graph.next_stream(), **settings)
     y: Tensor = op(graph.rng, logits, name=name)
     return y

@@ -80,7 +80,7 @@ SAMEDIFF: Mapping[str, Mapping[str, str]] = {
         mixtureOfExperts moeSharedExperts moeGate
         selectiveScan mamba2Ssm=mamba2_ssm gatedDeltaRule gatedDeltaNetBlock causalConv1d
         loraMatMul=lora_matmul doraMatMul=dora_matmul lohaMatMul=loha_matmul lokrMatMul=lokr_matmul
-        multiLoraMatmul ggmlQMatMulLora=ggml_matmul_lora
+        multiLoraMatmul ggmlQMatMulLora=ggml_lora_matmul
         quantizedMatmul ggmlQMatMul=ggml_matmul awqMatmul fp8Matmul smoothQuant
         emaUpdate centerAndSharpen
         fusedGemmSwiglu fusedBiasDropoutResidual columnParallelLinear rowParallelLinear

@@ -202,12 +202,12 @@ class KvCacheUpdate(Op):
 
 
 class KvCacheQuantize(Op):
-    """Integers of few bits with one scale for each group of features, symmetric about zero.
+    """Integers of few bits with one scale for each block of features, symmetric about zero.
 
-    code = round(x/scale), scale = max |x| / (2ᵇⁱᵗˢ⁻¹ − 1) over each group of the last axis
+    code = round(x/scale), scale = max |x| / (2ᵇⁱᵗˢ⁻¹ − 1) over each block of the last axis
 
-    x: f32[…, D] gives codes: i8[…, D] and scale: f32[…, D/group_size] (one group by default). A
-    group of zeros has scale 0. Gradients flow through the scale; codes are integers.
+    x: f32[…, D] gives codes: i8[…, D] and scale: f32[…, D/block_size] (one block by default). A
+    block of zeros has scale 0. Gradients flow through the scale; codes are integers.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -218,16 +218,16 @@ class KvCacheQuantize(Op):
 
     namespace = "nn"
     bits: int = attr(8, doc="Bits of a code.", choices=(2, 3, 4, 5, 6, 7, 8))
-    group_size: int = attr(0, doc="Features that share a scale; 0 is all.")
+    block_size: int = attr(0, doc="Features that share a scale; 0 is all.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         if kind(x.dtype) != "f" or not x.rank:
             raise DTypeError(f"kv_cache_quantize does not take {x}", need="f32[..., D]")
-        n = _groups(x, self.group_size)
+        n = _blocks(x, self.block_size)
         return x.with_dtype("int8"), x.with_shape((*x.shape[:-1], n))
 
     def forward(self, x: Any) -> Any:
-        n = _groups(TensorSpec(x.shape, x.dtype), self.group_size)
+        n = _blocks(TensorSpec(x.shape, x.dtype), self.block_size)
         parts = widened(x).reshape(*x.shape[:-1], n, x.shape[-1] // max(n, 1))
         top = 2 ** (self.bits - 1) - 1
         scale = (np.abs(parts).max(-1, initial=0) / top).astype(x.dtype)
@@ -239,8 +239,8 @@ class KvCacheQuantize(Op):
         (g, x), (*lead, d) = (gs[1], xs[0]), xs[0].shape
         if g is ZERO:
             return (ZERO,)
-        n = _groups(x.spec, self.group_size)
-        parts = x.reshape(*lead, n, self.group_size or d)
+        n = _blocks(x.spec, self.block_size)
+        parts = x.reshape(*lead, n, self.block_size or d)
         size = Abs()(parts)
         first = Cast(dtype=g.dtype)(size == size.max(-1, keepdims=True))
         share = first / first.sum(-1, keepdims=True) / float(2 ** (self.bits - 1) - 1)
@@ -252,19 +252,19 @@ class KvCacheQuantize(Op):
         yield Sample((x,))
         x = x * np.array([[1.0], [0.0], [1.0]])
         yield Sample((x,), {"bits": 3}, smooth=False)
-        yield Sample((x[:, 2],), {"bits": 4, "group_size": 2})
+        yield Sample((x[:, 2],), {"bits": 4, "block_size": 2})
         yield Sample((np.zeros((0, 4)),))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((4,), "int32"),), {}, "does not take")
-        yield ErrorSample((TensorSpec((4,)),), {"group_size": 3}, "no groups of 3")
+        yield ErrorSample((TensorSpec((4,)),), {"block_size": 3}, "no blocks of 3")
 
 
 class KvCacheDequantize(Op):
-    """Numbers from integer codes and the scale of each group of features.
+    """Numbers from integer codes and the scale of each block of features.
 
-    y = code·scale, codes: i8[…, D], scale: f32[…, D/group_size]
+    y = code·scale, codes: i8[…, D], scale: f32[…, D/block_size]
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -287,7 +287,7 @@ class KvCacheDequantize(Op):
         d, n = (codes.shape[-1], scale.shape[-1]) if lead else (0, 1)
         known = isinstance(d, int) and isinstance(n, int)
         if not lead or (known and (d % n if n else d)):  # type: ignore[operator]
-            raise ShapeError("scale does not fit the codes", need="one per group of features")
+            raise ShapeError("scale does not fit the codes", need="one per block of features")
         return scale.with_shape(codes.shape)
 
     def expand(self, codes: Any, scale: Any) -> Any:
@@ -309,11 +309,11 @@ class KvCacheDequantize(Op):
         yield ErrorSample((scale, scale), {}, "codes are integers")
 
 
-def _groups(x: TensorSpec, size: int) -> Any:
-    """Return the number of groups along the last axis."""
+def _blocks(x: TensorSpec, size: int) -> Any:
+    """Return the number of blocks along the last axis."""
     d = x.shape[-1]
     if not size:
         return 1
     if size < 0 or differ(d // size * size, d):
-        raise ShapeError(f"{d} features are no groups of {size}", need="a multiple")
+        raise ShapeError(f"{d} features are no blocks of {size}", need="a multiple")
     return d // size

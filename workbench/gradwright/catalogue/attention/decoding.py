@@ -42,7 +42,7 @@ class MultiHeadAttention(Op):
     num_heads: int = attr(doc="Number of heads.")
     mask_filter_value: float = attr(-10000.0, doc="What is added to scores that the mask hides.")
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")
-    unidirectional: bool = attr(False, doc="Hide the keys behind each query.")
+    is_causal: bool = attr(False, doc="Hide the keys behind each query.")
 
     def infer(
         self,
@@ -78,7 +78,7 @@ class MultiHeadAttention(Op):
         return Attention(
             q_num_heads=self.num_heads,
             kv_num_heads=self.num_heads,
-            is_causal=self.unidirectional,
+            is_causal=self.is_causal,
             scale=self.scale,
         )
 
@@ -118,7 +118,7 @@ class MultiHeadAttention(Op):
         lengths = np.array([3, 1], np.int32)
         yield Sample((q, k, v, None, lengths, draw((1, 2, 2, 3))), {"num_heads": 2, "scale": 0.3})
         past = draw((2, 2, 1, 2)), draw((2, 2, 1, 1))
-        yield Sample((q, k, v, None, None, None, *past), {"num_heads": 2, "unidirectional": True})
+        yield Sample((q, k, v, None, None, None, *past), {"num_heads": 2, "is_causal": True})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:

@@ -128,7 +128,7 @@ class MultiHeadDotProductAttention(Op):
     query: f32[B, T, C], key: f32[B, S, C′], value: f32[B, S, C″]; query_weight: f32[C, n·E],
     key_weight: f32[C′, n·E], value_weight: f32[C″, n·D], out_weight: f32[n·D, M], in matmul layout.
     attn_mask broadcasts to [B, n, T, S]: bool says which keys are seen, a float one is added. With
-    fewer ``kv_heads`` than ``num_heads``, runs of query heads share one.
+    fewer ``kv_num_heads`` than ``num_heads``, runs of query heads share one.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -139,7 +139,7 @@ class MultiHeadDotProductAttention(Op):
 
     namespace = "nn"
     num_heads: int = attr(doc="Heads of the queries.")
-    kv_heads: int | None = attr(None, doc="Heads of keys and values; None is num_heads.")
+    kv_num_heads: int | None = attr(None, doc="Heads of keys and values; None is num_heads.")
     is_causal: bool = attr(False, doc="Let position i see keys 0 to i only.")
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")
 
@@ -160,11 +160,11 @@ class MultiHeadDotProductAttention(Op):
     ) -> TensorSpec:
         if not query.rank == key.rank == value.rank == 3:
             raise ShapeError("attention projects sequences", need="query: f32[B, T, C]")
-        linear, kv_heads = Linear(), self.kv_heads or self.num_heads
+        linear, kv_num_heads = Linear(), self.kv_num_heads or self.num_heads
         q = linear.infer(query, query_weight, query_bias)
         k = linear.infer(key, key_weight, key_bias)
         v = linear.infer(value, value_weight, value_bias)
-        settings = {"q_num_heads": self.num_heads, "kv_num_heads": kv_heads}
+        settings = {"q_num_heads": self.num_heads, "kv_num_heads": kv_num_heads}
         y = Attention(**settings).infer(q, k, v, attn_mask)[0]
         return linear.infer(y, out_weight, out_bias)
 
@@ -188,7 +188,7 @@ class MultiHeadDotProductAttention(Op):
 
         attend = Attention(
             q_num_heads=self.num_heads,
-            kv_num_heads=self.kv_heads or self.num_heads,
+            kv_num_heads=self.kv_num_heads or self.num_heads,
             is_causal=self.is_causal,
             scale=self.scale,
         )
@@ -208,7 +208,7 @@ class MultiHeadDotProductAttention(Op):
         yield Sample((x, x + 1, x - 1, *weights), {"num_heads": 2})
         biases = draw(4), draw(2), draw(1), draw(2)
         shared = weights[0], draw((3, 2)), draw((3, 1)), weights[3]
-        attrs = {"num_heads": 2, "kv_heads": 1, "is_causal": True}
+        attrs = {"num_heads": 2, "kv_num_heads": 1, "is_causal": True}
         yield Sample((x, x + 1, x - 1, *shared, *biases, draw((2, 2))), attrs)
 
     @classmethod

@@ -105,7 +105,7 @@ class RotatePairs(Op):
 class Rope(Op):
     """Rotary position embedding with given tables of angles (Su et al. 2021).
 
-    y = x, its first ``rotary_embedding_dim`` features rotated in pairs by the angles of a position
+    y = x, its first ``rotary_dim`` features rotated in pairs by the angles of a position
 
     x: f32[B, n, T, D], or f32[B, T, n·D] with ``num_heads``. cos_cache and sin_cache:
     f32[P, D/2] with position_ids: i64[B, T], else f32[B, T, D/2]. ``interleaved`` pairs neighbours
@@ -120,9 +120,9 @@ class Rope(Op):
     """
 
     namespace = "nn"
-    onnx = OnnxRule("RotaryEmbedding", since=23)
+    onnx = OnnxRule("RotaryEmbedding", since=23, rename={"rotary_dim": "rotary_embedding_dim"})
     interleaved: bool = attr(False, doc="Pairs stand side by side.")
-    rotary_embedding_dim: int = attr(0, doc="How many features are rotated; 0 is all.")
+    rotary_dim: int = attr(0, doc="How many features are rotated; 0 is all.")
     num_heads: int = attr(0, doc="Heads of packed features.")
 
     def infer(
@@ -142,7 +142,7 @@ class Rope(Op):
         width = x.shape[-1] if x.rank == 4 else x.shape[-1] // self.num_heads
         if x.rank == 3 and differ(width * self.num_heads, x.shape[-1]):
             raise ShapeError(f"{x.shape[-1]} features are not {self.num_heads} heads")
-        turned = self.rotary_embedding_dim or width
+        turned = self.rotary_dim or width
         if isinstance(turned, int) and (turned % 2 or (isinstance(width, int) and turned > width)):
             raise ShapeError(
                 f"{turned} features of {width} cannot be rotated", need="an even number"
@@ -169,7 +169,7 @@ class Rope(Op):
             angles = [a[:, :, None] for a in angles]
         else:
             angles = [a[:, None] for a in angles]
-        turn, n = RotatePairs(interleaved=self.interleaved), self.rotary_embedding_dim
+        turn, n = RotatePairs(interleaved=self.interleaved), self.rotary_dim
         y = Concat(axis=-1)(turn(x[..., :n], *angles), x[..., n:]) if n else turn(x, *angles)
         return y.reshape(*shape) if len(shape) == 3 else y
 
@@ -178,7 +178,7 @@ class Rope(Op):
         draw = rng.standard_normal
         at = np.array([[0, 2], [1, 1]])
         yield Sample((draw((2, 1, 2, 4)), draw((3, 2)), draw((3, 2)), at))
-        attrs = {"num_heads": 2, "interleaved": True, "rotary_embedding_dim": 2}
+        attrs = {"num_heads": 2, "interleaved": True, "rotary_dim": 2}
         yield Sample((draw((2, 2, 6)), draw((2, 2, 1)), draw((2, 2, 1))), attrs)
 
     @classmethod
@@ -187,7 +187,7 @@ class Rope(Op):
         yield ErrorSample((TensorSpec((2, 4)), c, c), {}, "takes sequences")
         yield ErrorSample((c, c, c), {}, "needs num_heads")
         yield ErrorSample((x, c, TensorSpec((2, 2, 3))), {}, "sin_cache does not fit")
-        yield ErrorSample((x, c, c), {"rotary_embedding_dim": 6}, "cannot be rotated")
+        yield ErrorSample((x, c, c), {"rotary_dim": 6}, "cannot be rotated")
         yield ErrorSample((x, c, c, TensorSpec((2, 2))), {}, "positions are integers")
 
 

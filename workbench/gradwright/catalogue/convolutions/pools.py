@@ -78,9 +78,9 @@ class MaxPoolWithArgmax(MaxPooling):
 class MaxUnpool(Op):
     """Elements put back where a max pooling found them, zeros elsewhere (Zeiler et al. 2011).
 
-    y[n, c].ravel()[places[n, c, p] mod size] = x[n, c, p]
+    y[n, c].ravel()[indices[n, c, p] mod size] = x[n, c, p]
 
-    x, places: f32[N, C, *size], i64[N, C, *size]; places number the whole result, as those of
+    x, indices: f32[N, C, *size], i64[N, C, *size]; indices number the whole result, as those of
     :func:`max_pool_with_argmax`, or each channel of it. Of several elements with one place the last
     stays. ``output_size`` is the spatial size of the result; without it, it is what windows of this
     kernel, stride and padding cover.
@@ -119,19 +119,21 @@ class MaxUnpool(Op):
             (m - 1) * s + k - sum(p) for m, k, s, p in zip(given, kernel, stride, pads, strict=True)
         )
 
-    def infer(self, x: TensorSpec, places: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    def infer(self, x: TensorSpec, indices: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         check_images(self, x, None, "fciu")
-        if kind(places.dtype) not in "iu":
-            raise DTypeError(f"places are integers, not {places.dtype}", need="i64, as x's shape")
-        if x.rank != places.rank or any(map(differ, x.shape, places.shape)):
-            raise ShapeError("places do not fit the elements", need=f"the shape {x.shape}")
-        y = x.with_shape((*x.shape[:2], *self.size(x.shape[2:])))
-        return y, x.with_dtype("int64")
+        if kind(indices.dtype) not in "iu":
+            raise DTypeError(f"indices are integers, not {indices.dtype}", need="i64, as x's shape")
+        if x.rank != indices.rank or any(map(differ, x.shape, indices.shape)):
+            raise ShapeError("indices do not fit the elements", need=f"the shape {x.shape}")
+        size = self.size(x.shape[2:])
+        if any(isinstance(n, int) and n < 1 for n in size):
+            raise ShapeError(f"nothing is left of a result of size {size}", need="sizes above 0")
+        return x.with_shape((*x.shape[:2], *size)), x.with_dtype("int64")
 
-    def forward(self, x: Any, places: Any) -> Any:
+    def forward(self, x: Any, indices: Any) -> Any:
         size = tuple(map(int, self.size(x.shape[2:])))
         images, n = math.prod(x.shape[:2]), math.prod(size)
-        within = places.reshape(images, math.prod(x.shape[2:])) % n
+        within = indices.reshape(images, math.prod(x.shape[2:])) % n
         at = within + np.arange(images)[:, None] * n
         y = np.zeros(images * n, x.dtype)
         y[at] = x.reshape(at.shape)
@@ -159,11 +161,12 @@ class MaxUnpool(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         x = TensorSpec((1, 1, 2, 2))
-        yield ErrorSample((x, x), {"kernel_size": 2}, "places are integers")
+        yield ErrorSample((x, x), {"kernel_size": 2}, "indices are integers")
         at = TensorSpec((1, 1, 2, 3), "int64")
-        yield ErrorSample((x, at), {"kernel_size": 2}, "places do not fit")
+        yield ErrorSample((x, at), {"kernel_size": 2}, "indices do not fit")
         at = TensorSpec((1, 1, 2, 2), "int64")
         yield ErrorSample((x, at), {"kernel_size": 2, "output_size": (4,)}, "(4,) is no size")
+        yield ErrorSample((x, at), {"kernel_size": 2, "padding": 2}, "nothing is left")
 
 
 class _LpPool(Pooling):
@@ -325,6 +328,8 @@ class LocalResponseNorm(Op):
         return x.with_shape(x.shape)
 
     def expand(self, x: Any) -> Any:
+        if x.dtype.itemsize < 4:
+            return Cast(dtype=x.dtype)(self(Cast(dtype="float32")(x)))
         rows = (x * x).flatten(2).reshape(x.shape[0], 1, x.shape[1], math.prod(x.shape[2:]))
         around = ((self.size - 1) // 2, self.size // 2)
         means = AvgPool2d(kernel_size=(self.size, 1), stride=1, padding=(around, (0, 0)))(rows)

@@ -214,23 +214,23 @@ class Categorical(Op):
 
     P(y = i) = softmax(logits)ᵢ over the last axis
 
-    With logits f32[…, C]: i64[…, n_samples], or i64[…] for n_samples=None. Without replacement the
-    n_samples classes of a row differ; they are the largest of logits + Gumbel noise (Kool et al.
-    2019). A row that leaves no class possible is an error when it is run.
+    With logits f32[…, C]: i64[…, num_samples], or i64[…] for num_samples=None. Without replacement
+    the classes of a row differ; they are the largest of logits + Gumbel noise (Kool et al. 2019). A
+    row that leaves no class possible is an error when it is run.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> y = gw.random.categorical(g.constant([[0.0, 1000.0]]), n_samples=3, name="y")
+    >>> y = gw.random.categorical(g.constant([[0.0, 1000.0]]), num_samples=3, name="y")
     >>> g.output({}, y)["y"].tolist()
     [[1, 1, 1]]
     """
 
     namespace = "random"
-    n_samples: int | None = attr(None, doc="Draws per row; None: one, without an axis for it.")
+    num_samples: int | None = attr(None, doc="Draws per row; None: one, without an axis for it.")
     replacement: bool = attr(True, doc="Whether a class may be drawn twice.")
     stream: int = attr(0, doc="Random stream, given by the graph.")
     dtype: np.dtype[Any] = attr(dtype("int64"), doc="Dtype of the result.")
-    onnx = OnnxRule("Multinomial", since=7, rename={"n_samples": "sample_size"})
+    onnx = OnnxRule("Multinomial", since=7, rename={"num_samples": "sample_size"})
 
     def infer(self, rng: TensorSpec, logits: TensorSpec) -> TensorSpec:
         if rng.dtype != _KEY.dtype or rng.rank != 1:
@@ -242,16 +242,16 @@ class Categorical(Op):
             )
         if not logits.rank or logits.shape[-1] == 0:
             raise ShapeError("there are no classes", need="logits: f32[…, C]")
-        n, n_classes = self.n_samples, logits.shape[-1]
+        n, n_classes = self.num_samples, logits.shape[-1]
         if n is not None and n < 0:
-            raise GraphError(f"n_samples={n} is negative", need="n_samples >= 0")
+            raise GraphError(f"num_samples={n} is negative", need="num_samples >= 0")
         if not self.replacement and not isinstance(n_classes, Dim) and (n or 1) > n_classes:
             raise GraphError(f"{n} classes of {n_classes} cannot differ", hint="replacement=True")
         shape = logits.shape[:-1] if n is None else (*logits.shape[:-1], n)
         return TensorSpec(shape, self.dtype)
 
     def forward(self, rng: Any, logits: Any) -> Any:
-        n, wide = 1 if self.n_samples is None else self.n_samples, logits.astype(np.float64)
+        n, wide = 1 if self.num_samples is None else self.num_samples, logits.astype(np.float64)
         top = wide.max(-1, keepdims=True)
         if not np.isfinite(top).all():
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(top[..., 0]))[0])
@@ -261,7 +261,7 @@ class Categorical(Op):
         found = (
             self.repeated(rng, wide - top, n) if self.replacement else self.distinct(rng, wide, n)
         )
-        return (found[..., 0] if self.n_samples is None else found).astype(self.dtype)
+        return (found[..., 0] if self.num_samples is None else found).astype(self.dtype)
 
     def repeated(self, rng: Any, logits: Any, n: int) -> Any:
         """Return classes by inversion of the distribution function of each row."""
@@ -283,17 +283,17 @@ class Categorical(Op):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         logits = rng.standard_normal((2, 3))
-        yield Sample((_SAMPLE_KEY, logits), {"n_samples": 4}, smooth=False)
+        yield Sample((_SAMPLE_KEY, logits), {"num_samples": 4}, smooth=False)
         yield Sample((_SAMPLE_KEY, logits), {"dtype": "int32"}, smooth=False)
-        attrs = {"n_samples": 2, "replacement": False}
+        attrs = {"num_samples": 2, "replacement": False}
         yield Sample((_SAMPLE_KEY, logits[0]), attrs, smooth=False)
-        yield Sample((_SAMPLE_KEY, np.zeros((0, 3))), {"n_samples": 2}, smooth=False)
+        yield Sample((_SAMPLE_KEY, np.zeros((0, 3))), {"num_samples": 2}, smooth=False)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         x = TensorSpec((2, 3))
         yield ErrorSample((x, x), {}, "needs a random key")
-        yield ErrorSample((_KEY, x), {"n_samples": 4, "replacement": False}, "cannot differ")
+        yield ErrorSample((_KEY, x), {"num_samples": 4, "replacement": False}, "cannot differ")
         yield ErrorSample((_KEY, x.with_dtype("int64")), {}, "floating logits")
         yield ErrorSample((_KEY, TensorSpec((2, 0))), {}, "no classes")
-        yield ErrorSample((_KEY, x), {"n_samples": -1}, "is negative")
+        yield ErrorSample((_KEY, x), {"num_samples": -1}, "is negative")

@@ -40,7 +40,9 @@ def _groups(op: Op, sizes: Array, n_rows: int) -> Iterator[tuple[int, slice]]:
 class GroupedMatmul(Op):
     """Each row times the matrix of its group; the rows of group 0 stand first, then those of 1.
 
-    y_m = x_m @ w_{e(m)}, x: f32[M, D], w: f32[E, D, F], sizes: i64[E] with Σ sizes = M -> f32[M, F]
+    y_m = x_m @ weight_{e(m)}
+
+    x: f32[M, D], weight: f32[E, D, F], sizes: i64[E] with Σ sizes = M -> f32[M, F]
 
     One product per group. Raises ShapeError where these differ.
 
@@ -54,20 +56,23 @@ class GroupedMatmul(Op):
 
     namespace = "nn"
 
-    def infer(self, x: TensorSpec, w: TensorSpec, sizes: TensorSpec) -> TensorSpec:
+    def infer(self, x: TensorSpec, weight: TensorSpec, sizes: TensorSpec) -> TensorSpec:
         _check_sizes(self, sizes)
-        if x.rank != 2 or w.rank != 3 or differ(x.shape[1], w.shape[1]):
+        if x.rank != 2 or weight.rank != 3 or differ(x.shape[1], weight.shape[1]):
             raise ShapeError(
-                "x does not fit w", need="x: [M, D], w: [E, D, F]", facts=[f"got {x} and {w}"]
+                "x does not fit weight",
+                need="x: [M, D], weight: [E, D, F]",
+                facts=[f"got {x} and {weight}"],
             )
-        if differ(w.shape[0], sizes.shape[0]):
-            raise ShapeError(f"{w.shape[0]} matrices for {sizes.shape[0]} groups", need="as many")
-        return TensorSpec((x.shape[0], w.shape[2]), _joint(self, x, w))
+        n = weight.shape[0]
+        if differ(n, sizes.shape[0]):
+            raise ShapeError(f"{n} matrices for {sizes.shape[0]} groups", need="as many")
+        return TensorSpec((x.shape[0], weight.shape[2]), _joint(self, x, weight))
 
-    def forward(self, x: Any, w: Any, sizes: Any) -> Any:
-        joint = promote(x.dtype, w.dtype)
-        a, b = (widened(t.astype(joint, copy=False)) for t in (x, w))
-        y = np.empty((len(x), w.shape[2]), a.dtype)
+    def forward(self, x: Any, weight: Any, sizes: Any) -> Any:
+        joint = promote(x.dtype, weight.dtype)
+        a, b = (widened(t.astype(joint, copy=False)) for t in (x, weight))
+        y = np.empty((len(x), weight.shape[2]), a.dtype)
         for group, rows in _groups(self, sizes, len(x)):
             np.matmul(a[rows], b[group], out=y[rows])
         return y.astype(joint, copy=False)
@@ -92,7 +97,7 @@ class GroupedMatmul(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         x, w, sizes = TensorSpec((4, 2)), TensorSpec((3, 2, 3)), TensorSpec((3,), "int64")
-        yield ErrorSample((x, TensorSpec((3, 4, 3)), sizes), {}, "does not fit w")
+        yield ErrorSample((x, TensorSpec((3, 4, 3)), sizes), {}, "does not fit weight")
         yield ErrorSample((x, w, TensorSpec((2,), "int64")), {}, "3 matrices for 2 groups")
         yield ErrorSample((x, w, TensorSpec((3,))), {}, "sizes are")
 

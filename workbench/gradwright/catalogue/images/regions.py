@@ -42,10 +42,11 @@ def _check_boxes(boxes: TensorSpec, numbers: TensorSpec) -> None:
 class CropAndResize(Op):
     """Boxes of images, each resized to one size (He et al. 2017 use it for regions).
 
-    y[r, :, p, q] = x[image[r], :] at row y₁(H − 1) + p·(y₂ − y₁)(H − 1)/(crop − 1), columns alike
+    y[r, :, p, q] = x[n(r), :] at row y₁(H − 1) + p·(y₂ − y₁)(H − 1)/(crop − 1), columns alike
 
-    x: f32[N, C, H, W], boxes: f32[R, 4] of (y₁, x₁, y₂, x₂) in fractions of the image, image:
-    i64[R], y: f32[R, C, *size]. Points outside get ``extrapolation_value``; boxes have gradients.
+    x: f32[N, C, H, W], boxes: f32[R, 4] of (y₁, x₁, y₂, x₂) in fractions of the image,
+    batch_indices: i64[R] of n(r), y: f32[R, C, *size]. Points outside get
+    ``extrapolation_value``; boxes have gradients.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -60,14 +61,14 @@ class CropAndResize(Op):
     mode: str = attr("linear", doc="How to interpolate.", choices=("linear", "nearest"))
     extrapolation_value: float = attr(0.0, doc="What lies outside the image.")
 
-    def infer(self, x: TensorSpec, boxes: TensorSpec, image: TensorSpec) -> TensorSpec:
+    def infer(self, x: TensorSpec, boxes: TensorSpec, batch_indices: TensorSpec) -> TensorSpec:
         check_images(self, x, 2)
-        _check_boxes(boxes, image)
+        _check_boxes(boxes, batch_indices)
         if len(self.size) != 2 or min(self.size) < 1:
             raise ShapeError(f"size={self.size} is no size", need="(height, width)")
         return x.with_shape((boxes.shape[0], x.shape[1], *self.size))
 
-    def expand(self, x: Any, boxes: Any, image: Any) -> Any:
+    def expand(self, x: Any, boxes: Any, batch_indices: Any) -> Any:
         if boxes.dtype.itemsize < 4:
             boxes = Cast(dtype="float32")(boxes)
         count, (h, w) = boxes.shape[0], self.size
@@ -86,7 +87,7 @@ class CropAndResize(Op):
         rows, down = (t.expand_dims(2) for t in (rows, down))
         columns, right = (t.expand_dims(1) for t in (columns, right))
         index, weight = product([(rows, down), (columns, right)], [None, length(x, 3)])
-        first = Cast(dtype="int64")(image) * (length(x, 2) * length(x, 3))
+        first = Cast(dtype="int64")(batch_indices) * (length(x, 2) * length(x, 3))
         seen = inside[0].expand_dims(2) & inside[1].expand_dims(1)
         weight = Where()(seen.expand_dims(3), weight, 0)
         y = sampled(pixel_rows(x), index + first.reshape(count, 1, 1, 1), weight)
@@ -130,27 +131,27 @@ class RoiTaps(Op):
     size: tuple[int, int] = attr(doc="Height and width of the result.")
     spatial_scale: float = attr(1.0, doc="Size of the image per unit of the regions.")
     sampling_ratio: int = attr(0, doc="Points per element and axis; 0 takes one per pixel.")
-    half_pixel: bool = attr(True, doc="Whether elements lie at the middle of their cell.")
+    half_pixel_centers: bool = attr(True, doc="Whether elements lie at the middle of their cell.")
     mean: bool = attr(True, doc="Whether weights are divided by the number of points.")
 
     def infer(
-        self, rois: TensorSpec, image: TensorSpec, x: TensorSpec
+        self, rois: TensorSpec, batch_indices: TensorSpec, x: TensorSpec
     ) -> tuple[TensorSpec, TensorSpec]:
-        _check_boxes(rois, image)
+        _check_boxes(rois, batch_indices)
         k = 4 * self.sampling_ratio**2 if self.sampling_ratio else Dim.fresh("points")
         shape = (rois.shape[0] * math.prod(self.size), k)
         return TensorSpec(shape, "int64"), TensorSpec(shape, rois.dtype)
 
-    def forward(self, rois: Any, image: Any, x: Any) -> Any:
-        wide = rois.astype(np.float64) * self.spatial_scale - 0.5 * self.half_pixel
+    def forward(self, rois: Any, batch_indices: Any, x: Any) -> Any:
+        wide = rois.astype(np.float64) * self.spatial_scale - 0.5 * self.half_pixel_centers
         count: list[Array] = []
         along = []
         for axis, m, n in zip((1, 0), self.size, x.shape[2:], strict=True):
             start = wide[:, axis]
             extent = wide[:, axis + 2] - start
-            if not self.half_pixel:
+            if not self.half_pixel_centers:
                 extent = np.maximum(extent, 1.0)  # a region covers one element at least
-            cell = extent / m
+            cell = np.where(np.isfinite(extent), extent, 0) / m
             ratio = self.sampling_ratio
             points = np.full(len(rois), ratio) if ratio else np.ceil(cell).astype(np.int64)
             count.append(points)
@@ -162,7 +163,7 @@ class RoiTaps(Op):
                 + (np.arange(m)[:, None] + shift[:, None]) * cell[:, None, None]
             )
             inside = (u >= -1) & (u <= n) & real[:, None]
-            u = np.clip(u, 0, n - 1)
+            u = np.clip(np.where(inside, u, 0), 0, n - 1)
             low = np.minimum(np.floor(u), max(n - 2, 0)).astype(np.int64)
             high = np.minimum(low + 1, n - 1)
             part = u - low
@@ -175,7 +176,7 @@ class RoiTaps(Op):
         if self.mean:
             total = np.maximum(count[0] * count[1], 1)
             weight = weight / total.reshape(-1, *(1,) * 6)
-        first = image.astype(np.int64) * (x.shape[2] * x.shape[3])
+        first = batch_indices.astype(np.int64) * (x.shape[2] * x.shape[3])
         shape = (len(rois) * math.prod(self.size), math.prod(index.shape[3:]))
         index = (index + first.reshape(-1, *(1,) * 6)).reshape(shape)
         return index, weight.reshape(shape).astype(rois.dtype)
@@ -190,7 +191,7 @@ class RoiTaps(Op):
             (rois, np.array([1, 0]), x), {"size": (2, 1), "sampling_ratio": 2}, smooth=False
         )
         yield Sample(
-            (rois, np.array([1, 0]), x), {"size": (1, 2), "half_pixel": False}, smooth=False
+            (rois, np.array([1, 0]), x), {"size": (1, 2), "half_pixel_centers": False}, smooth=False
         )
         yield Sample((rois[:0], np.zeros(0, np.int64), x), {"size": (1, 2)})
 
@@ -203,30 +204,30 @@ class RoiTaps(Op):
 class RoiAlign(Op):
     """Regions of images, each brought to one size by means of interpolated points (He et al. 2017).
 
-        y[r, :, p, q] = mean of x[image[r], :] at points spread evenly over cell (p, q) of region r
+    y[r, :, p, q] = mean of x[n(r), :] at points spread evenly over cell (p, q) of region r
 
-        x: f32[N, C, H, W], rois: f32[R, 4] of (x₁, y₁, x₂, y₂) in units of 1/spatial_scale, image:
-        i64[R], y: f32[R, C, *size]. Mode "max" takes the largest weighted element, as in ONNX. Only
-    the images have a gradient.
+    x: f32[N, C, H, W], rois: f32[R, 4] of (x₁, y₁, x₂, y₂) in units of 1/spatial_scale,
+    batch_indices: i64[R] of n(r), y: f32[R, C, *size]. Mode "max" takes the largest weighted
+    element, as in ONNX. Only the images have a gradient.
 
-        >>> import gradwright as gw
-        >>> g = gw.Graph()
-        >>> x, roi = g.constant([[[[1.0, 3.0]]]]), g.constant([[0.0, 0.0, 2.0, 1.0]])
-        >>> y = gw.image.roi_align(x, roi, g.constant([0]), (1, 1))
-        >>> g.output({}, y)["roi_align"].tolist()
-        [[[[2.0]]]]
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, roi = g.constant([[[[1.0, 3.0]]]]), g.constant([[0.0, 0.0, 2.0, 1.0]])
+    >>> y = gw.image.roi_align(x, roi, g.constant([0]), (1, 1))
+    >>> g.output({}, y)["roi_align"].tolist()
+    [[[[2.0]]]]
     """
 
     namespace = "image"
     size: tuple[int, int] = attr(doc="Height and width of the result.")
     spatial_scale: float = attr(1.0, doc="Size of the image per unit of the regions.")
     sampling_ratio: int = attr(0, doc="Points per element and axis; 0 takes one per pixel.")
-    half_pixel: bool = attr(True, doc="Whether elements lie at the middle of their cell.")
+    half_pixel_centers: bool = attr(True, doc="Whether elements lie at the middle of their cell.")
     mode: str = attr("avg", doc="What becomes of the points.", choices=("avg", "max"))
 
-    def infer(self, x: TensorSpec, rois: TensorSpec, image: TensorSpec) -> TensorSpec:
+    def infer(self, x: TensorSpec, rois: TensorSpec, batch_indices: TensorSpec) -> TensorSpec:
         check_images(self, x, 2)
-        _check_boxes(rois, image)
+        _check_boxes(rois, batch_indices)
         if len(self.size) != 2 or min(self.size) < 1 or self.sampling_ratio < 0:
             raise ShapeError(
                 f"size={self.size}, sampling_ratio={self.sampling_ratio} is no size",
@@ -234,12 +235,12 @@ class RoiAlign(Op):
             )
         return x.with_shape((rois.shape[0], x.shape[1], *self.size))
 
-    def expand(self, x: Any, rois: Any, image: Any) -> Any:
+    def expand(self, x: Any, rois: Any, batch_indices: Any) -> Any:
         settings = self.attributes()
         mean = settings.pop("mode") == "avg"
         if rois.dtype.itemsize < 4:
             rois = Cast(dtype="float32")(rois)
-        index, weight = RoiTaps(**settings, mean=mean)(rois, image, x)
+        index, weight = RoiTaps(**settings, mean=mean)(rois, batch_indices, x)
         rows = pixel_rows(x)
         if mean:
             y = WeightedRows()(rows, index, Cast(dtype=x.dtype)(weight))
@@ -254,7 +255,7 @@ class RoiAlign(Op):
         x, numbers = rng.standard_normal((2, 2, 4, 5)), np.array([1, 0])
         for attrs in (
             {"size": (2, 1), "sampling_ratio": 1},
-            {"size": (1, 2), "mode": "max", "spatial_scale": 0.5, "half_pixel": False},
+            {"size": (1, 2), "mode": "max", "spatial_scale": 0.5, "half_pixel_centers": False},
         ):
             yield Sample((x, rois, numbers), attrs, differentiate=(0,))
         yield Sample((x, rois[:0], numbers[:0]), {"size": (1, 2)}, differentiate=(0,))

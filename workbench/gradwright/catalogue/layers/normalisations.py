@@ -127,7 +127,7 @@ class RmsNormLinear(Op):
     """
 
     namespace = "nn"
-    eps: float = attr(1e-6, doc="Added to the mean square, so that zeros do not divide by 0.")
+    eps: float = attr(1e-5, doc="Added to the mean square, so that zeros do not divide by 0.")
 
     def infer(
         self, x: TensorSpec, gain: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None

@@ -188,7 +188,7 @@ class TriangularSolve(_System):
 
 
 class Pinv(MatrixOp):
-    """Moore-Penrose inverse, from the singular values above ``rcond`` times the largest.
+    """Moore-Penrose inverse, from the singular values above ``rtol`` times the largest.
 
     y = V·S⁺·Uᴴ for x = U·S·Vᴴ
 
@@ -200,7 +200,7 @@ class Pinv(MatrixOp):
     [[0.5, 0.0]]
     """
 
-    rcond: float | None = attr(
+    rtol: float | None = attr(
         None, doc="Relative size of singular values that count as 0; None: max(M, N)·eps."
     )
 
@@ -213,7 +213,7 @@ class Pinv(MatrixOp):
         if not x.size:
             return np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
         default = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
-        return np.linalg.pinv(x, default if self.rcond is None else self.rcond)
+        return np.linalg.pinv(x, default if self.rtol is None else self.rtol)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), y, x = gs, adjoint(ys[0]), xs[0]
@@ -249,7 +249,7 @@ class Lstsq(Op):
     """
 
     namespace = "linalg"
-    rcond: float | None = attr(
+    rtol: float | None = attr(
         None, doc="Relative size of singular values that count as 0; None: max(M, N)·eps."
     )
     l2_regularizer: float = attr(0.0, doc="The weight ℓ of the solution's own size.")
@@ -276,7 +276,7 @@ class Lstsq(Op):
             y = Solve()(gram + ridge, adjoint(a) @ (b[:, None] if b.rank == 1 else b))
             y = y[..., 0] if b.rank == 1 else y
         else:
-            y = Pinv(rcond=self.rcond)(a) @ b
+            y = Pinv(rtol=self.rtol)(a) @ b
         return y if wide == joint else Cast(dtype=joint)(y)
 
     @classmethod

@@ -114,7 +114,7 @@ class PackedMatmulGrad(Op):
 class GgmlMatmul(PackedMatmul):
     """Product with a weight in blocks of a ggml format, of which 0.5 MB at a time are floats.
 
-    y = x @ dequantize_ggml(w)ᵀ, x: f32[…, D], w: u8[F, D/size·bytes] -> f32[…, F]
+    y = x @ dequantize_ggml(weight)ᵀ, x: f32[…, D], weight: u8[F, D/size·bytes] -> f32[…, F]
 
     The gradient flows to x. Raises ShapeError where D differs.
 
@@ -128,15 +128,17 @@ class GgmlMatmul(PackedMatmul):
 
     format: str = attr("q8_0", doc="Name of the format.", choices=tuple(FORMATS))
 
-    def infer(self, x: TensorSpec, w: TensorSpec) -> TensorSpec:
-        return self.joint(x, w)
+    def infer(self, x: TensorSpec, weight: TensorSpec) -> TensorSpec:
+        return self.joint(x, weight)
 
     def size(self, x: TensorSpec, *packed: TensorSpec | None) -> Any:
         (w,) = packed
         assert w is not None
         n = columns(w, self.format)
         if w.rank != 2 or differ(n, x.shape[-1]):
-            raise ShapeError("x does not fit w", need=f"x: [..., {n}]", facts=[f"got {x} and {w}"])
+            raise ShapeError(
+                "x does not fit weight", need=f"x: [..., {n}]", facts=[f"got {x}, {w}"]
+            )
         return w.shape[0]
 
     def rows(self, start: int, stop: int, n: int, packed: Sequence[Any]) -> Array:
@@ -151,24 +153,24 @@ class GgmlMatmul(PackedMatmul):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         x, w = TensorSpec((3, 32)), TensorSpec((2, 68), "uint8")
-        yield ErrorSample((x, w), {}, "x does not fit w")
+        yield ErrorSample((x, w), {}, "does not fit weight")
         yield ErrorSample((x, TensorSpec((2, 33), "uint8")), {}, "no blocks of q8_0")
         yield ErrorSample((x.with_dtype("int8"), w), {}, "does not take i8")
 
 
-class GgmlMatmulLora(Op):
+class GgmlLoraMatmul(Op):
     """Product with a weight in blocks of a ggml format, and a low-rank adapter beside it.
 
-    y = x @ dequantize_ggml(w)ᵀ + scale·(x @ Aᵀ) @ Bᵀ (Hu et al. 2022; Dettmers et al. 2023)
+    y = x @ dequantize_ggml(weight)ᵀ + scale·(x @ Aᵀ) @ Bᵀ (Hu et al. 2022; Dettmers et al. 2023)
 
-    x: f32[…, D], w: u8[F, D/size·bytes], A: f32[r, D], B: f32[F, r] -> f32[…, F]; scale is
+    x: f32[…, D], weight: u8[F, D/size·bytes], A: f32[r, D], B: f32[F, r] -> f32[…, F]; scale is
     lora_alpha/r. The gradient flows to x, A and B. Raises ShapeError where these differ.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> w = gw.quant.quantize_ggml(g.constant([[1.0] * 32]), format="q4_0")
     >>> x, a, b = g.constant([[1.0] * 32]), g.constant([[0.5] * 32]), g.constant([[1.0]])
-    >>> y = gw.nn.ggml_matmul_lora(x, w, a, b, format="q4_0", scale=2.0, name="y")
+    >>> y = gw.nn.ggml_lora_matmul(x, w, a, b, format="q4_0", scale=2.0, name="y")
     >>> g.output({}, y)["y"].tolist()
     [[64.0]]
     """
@@ -177,23 +179,21 @@ class GgmlMatmulLora(Op):
     format: str = attr("q8_0", doc="Name of the format.", choices=tuple(FORMATS))
     scale: float = attr(1.0, doc="Factor of the adapter.")
 
-    def infer(
-        self, x: TensorSpec, w: TensorSpec, lora_a: TensorSpec, lora_b: TensorSpec
-    ) -> TensorSpec:
-        y = GgmlMatmul(format=self.format).infer(x, w)
-        rank = lora_a.shape[0] if lora_a.rank else 0
+    def infer(self, x: TensorSpec, weight: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
+        y = GgmlMatmul(format=self.format).infer(x, weight)
+        rank = a.shape[0] if a.rank else 0
         for name, spec, shape in (
-            ("lora_a", lora_a, (rank, x.shape[-1])),
-            ("lora_b", lora_b, (y.shape[-1], rank)),
+            ("a", a, (rank, x.shape[-1])),
+            ("b", b, (y.shape[-1], rank)),
         ):
             if spec.rank != 2 or any(map(differ, spec.shape, shape)):
                 raise ShapeError(f"{name} does not fit", need=f"{shape}", facts=[f"got {spec}"])
-        found: Any = super().infer(x, w, lora_a, lora_b)
+        found: Any = super().infer(x, weight, a, b)
         return found[0]  # type: ignore[no-any-return]
 
-    def expand(self, x: Any, w: Any, lora_a: Any, lora_b: Any) -> Any:
-        y = GgmlMatmul(format=self.format)(x, w)
-        return y + (x @ lora_a.T @ lora_b.T) * self.scale
+    def expand(self, x: Any, weight: Any, a: Any, b: Any) -> Any:
+        y = GgmlMatmul(format=self.format)(x, weight)
+        return y + (x @ a.T @ b.T) * self.scale
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -205,7 +205,7 @@ class GgmlMatmulLora(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         x, w = TensorSpec((3, 32)), TensorSpec((2, 34), "uint8")
-        yield ErrorSample((x, w, TensorSpec((4, 32)), TensorSpec((4, 2))), {}, "lora_b does not")
+        yield ErrorSample((x, w, TensorSpec((4, 32)), TensorSpec((4, 2))), {}, "b does not")
 
 
 class Nf4Matmul(PackedMatmul):
@@ -258,11 +258,12 @@ class Nf4Matmul(PackedMatmul):
 class QuantizedMatmul(PackedMatmul):
     """Product with a weight of scaled integers, of which 0.5 MB at a time are floats.
 
-    y = x @ ((w − zero_point)·scale)ᵀ, x: f32[…, D], w: i8[F, D] or any integers -> f32[…, F]
+    y = x @ ((weight − zero_point)·scale)ᵀ, x: f32[…, D], weight: i8[F, D] or
+    other integers -> f32[…, F]
 
-    scale: one number, one per row of w (f32[F]), or with ``block_size`` one per that many elements
-    of a row (f32[F, D/block_size]); zero_point: of its shape. The gradient flows to x. Raises
-    ShapeError where these differ.
+    scale: one number, one per row of weight (f32[F]), or with ``block_size`` one per that many
+    elements of a row (f32[F, D/block_size]); zero_point: of its shape. The gradient flows to x.
+    Raises ShapeError where these differ.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -275,17 +276,23 @@ class QuantizedMatmul(PackedMatmul):
     block_size: int = attr(0, doc="Elements of a row that share a scale; 0: no blocks.")
 
     def infer(
-        self, x: TensorSpec, w: TensorSpec, scale: TensorSpec, zero_point: TensorSpec | None = None
+        self,
+        x: TensorSpec,
+        weight: TensorSpec,
+        scale: TensorSpec,
+        zero_point: TensorSpec | None = None,
     ) -> TensorSpec:
-        return self.joint(x, w, scale, zero_point)
+        return self.joint(x, weight, scale, zero_point)
 
     def size(self, x: TensorSpec, *packed: TensorSpec | None) -> Any:
         w, scale, zero_point = (*packed, None)[:3]
         assert w is not None and scale is not None
         if kind(w.dtype) not in "iu":
-            raise DTypeError(f"w is {w}", need="integers", hint="x @ w.T for floats")
+            raise DTypeError(f"weight is {w}", need="integers", hint="x @ w.T for floats")
         if w.rank != 2 or differ(w.shape[1], x.shape[-1]):
-            raise ShapeError("x does not fit w", need="x: […, D], w: [F, D]", facts=[f"{x}, {w}"])
+            raise ShapeError(
+                "x does not fit weight", need="x: […, D], weight: [F, D]", facts=[f"{x}, {w}"]
+            )
         check_scale(self, w, scale, zero_point, 1 if self.block_size else 0, self.block_size)
         return w.shape[0]
 
@@ -319,8 +326,10 @@ class QuantizedMatmul(PackedMatmul):
     def error_samples(cls) -> Iterator[ErrorSample]:
         x, w = TensorSpec((2, 4)), TensorSpec((3, 4), "int8")
         yield ErrorSample((x, w, TensorSpec((2,))), {}, "scale does not fit")
-        yield ErrorSample((x, TensorSpec((4, 3), "int8"), TensorSpec(())), {}, "x does not fit w")
-        yield ErrorSample((x, TensorSpec((3, 4)), TensorSpec(())), {}, "w is f32")
+        yield ErrorSample(
+            (x, TensorSpec((4, 3), "int8"), TensorSpec(())), {}, "x does not fit weight"
+        )
+        yield ErrorSample((x, TensorSpec((3, 4)), TensorSpec(())), {}, "weight is f32")
 
 
 class AwqMatmul(PackedMatmul):

@@ -123,10 +123,10 @@ class Fp8Matmul(Op):
 class SmoothQuant(Op):
     """Move the size of a layer's inputs into its weight, channel by channel (Xiao et al. 2023).
 
-    s_j = max |x_j|^α / max |w_j|^(1 − α), y = x/s, v = w·s, so that y @ v = x @ w
+    s_j = max |x_j|^α / max |w_j|^(1 − α), y = x/s, v = w·s, so that y @ v = x @ w for the weight w
 
-    x: f32[…, D], w: f32[D, F] -> y, v of the same shapes, and s: f32[D]; s is 1 where x_j or w_j is
-    zero. Raises ShapeError where D differs.
+    x: f32[…, D], weight: f32[D, F] -> y, v of the same shapes, and s: f32[D]; s is 1 where x_j or
+    w_j is zero. Raises ShapeError where D differs.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -139,21 +139,25 @@ class SmoothQuant(Op):
     namespace = "nn"
     alpha: float = attr(0.5, doc="How much of the size goes into the weight, from 0 to 1.")
 
-    def infer(self, x: TensorSpec, w: TensorSpec) -> Any:
+    def infer(self, x: TensorSpec, weight: TensorSpec) -> Any:
         if not 0 <= self.alpha <= 1:
             raise GraphError(f"alpha is {self.alpha}", need="0 <= alpha <= 1")
-        if not x.rank or w.rank != 2 or differ(x.shape[-1], w.shape[0]):
-            raise ShapeError("x does not fit w", need="x: […, D], w: [D, F]", facts=[f"{x}, {w}"])
-        if kind(x.dtype) != "f" or kind(w.dtype) != "f":
-            raise DTypeError(f"{self.name} does not take {x} and {w}", need="floats")
-        return super().infer(x, w)
+        if not x.rank or weight.rank != 2 or differ(x.shape[-1], weight.shape[0]):
+            raise ShapeError(
+                "x does not fit weight",
+                need="x: […, D], weight: [D, F]",
+                facts=[f"{x}, {weight}"],
+            )
+        if kind(x.dtype) != "f" or kind(weight.dtype) != "f":
+            raise DTypeError(f"{self.name} does not take {x} and {weight}", need="floats")
+        return super().infer(x, weight)
 
-    def expand(self, x: Any, w: Any) -> Any:
-        of_x, of_w = Abs()(x).max(tuple(range(x.rank - 1))), Abs()(w).max(1)
+    def expand(self, x: Any, weight: Any) -> Any:
+        of_x, of_w = Abs()(x).max(tuple(range(x.rank - 1))), Abs()(weight).max(1)
         both = (of_x > 0.0) & (of_w > 0.0)
         of_x, of_w = (Where()(both, m, OnesLike()(m)) for m in (of_x, of_w))
         s = Pow()(of_x, self.alpha) * Pow()(of_w, self.alpha - 1)
-        return x / s, w * s.expand_dims(1), s
+        return x / s, weight * s.expand_dims(1), s
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -165,5 +169,5 @@ class SmoothQuant(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         x, w = TensorSpec((2, 3)), TensorSpec((3, 4))
-        yield ErrorSample((x, x), {}, "x does not fit w")
+        yield ErrorSample((x, x), {}, "x does not fit weight")
         yield ErrorSample((x, w), {"alpha": 2.0}, "alpha is 2.0")

@@ -23,7 +23,7 @@ class Arrays:
     def __init__(self, op: RecurrentLayer, inputs: Sequence[Any]) -> None:
         given = dict(zip((p.name for p in type(op).inputs), inputs, strict=False))
         self.given = {k: v for k, v in given.items() if v is not None}
-        lengths = self.given.pop("sequence_lens", None)
+        lengths = self.given.pop("lengths", None)
         self.out = functools.reduce(promote, (v.dtype for v in self.given.values()))
         self.dtype = self.out if self.out.itemsize >= 4 else dtype("float32")
         moved = {k: v.astype(self.dtype, copy=False) for k, v in self.given.items()}

@@ -69,12 +69,13 @@ class UnitLowerInverse(Op):
 class GatedDeltaRule(Op):
     """Memory S of values by keys, which decays and is corrected at each step (Yang et al. 2025).
 
-    S ← exp(g_t)·S, S ← S + k_t ⊗ β_t·(v_t − Sᵀk_t), y_t = scale·Sᵀq_t
+    S ← exp(g_t)·S, S ← S + k_t ⊗ β_t·(v_t − Sᵀk_t), y_t = scale·Sᵀq_t, g the decay
 
-    q, k: f32[B, T, H, K], v: f32[B, T, H, V], g: f32[B, T, H] (at most 0), beta: f32[B, T, H],
-    initial: f32[B, H, K, V] -> y: f32[B, T, H, V], last S: f32[B, H, K, V]. Within a chunk the
-    corrections are a triangular system (Yang et al. 2024); only from chunk to chunk there is a
-    loop. Keys are normalised first with ``normalize``. Raises ShapeError where these differ.
+    query, key: f32[B, T, H, K], value: f32[B, T, H, V], decay: f32[B, T, H] (at most 0),
+    beta: f32[B, T, H], initial: f32[B, H, K, V] -> y: f32[B, T, H, V], last S: f32[B, H, K, V].
+    Within a chunk the corrections are a triangular system (Yang et al. 2024); only from chunk to
+    chunk there is a loop. Keys are normalised first with ``normalize``. Raises ShapeError where
+    these differ.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -92,37 +93,38 @@ class GatedDeltaRule(Op):
 
     def infer(
         self,
-        q: TensorSpec,
-        k: TensorSpec,
-        v: TensorSpec,
-        g: TensorSpec,
+        query: TensorSpec,
+        key: TensorSpec,
+        value: TensorSpec,
+        decay: TensorSpec,
         beta: TensorSpec,
         initial: TensorSpec | None = None,
     ) -> tuple[TensorSpec, TensorSpec]:
-        if q.rank != 4 or v.rank != 4 or self.chunk_size < 1:
+        if query.rank != 4 or value.rank != 4 or self.chunk_size < 1:
             raise ShapeError(
-                "q or v has other axes, or chunk_size is below 1",
-                need="q: [B, T, H, K], v: [B, T, H, V]",
-                facts=[f"got {q}, {v}, {self.chunk_size}"],
+                "query or value has other axes, or chunk_size is below 1",
+                need="query: [B, T, H, K], value: [B, T, H, V]",
+                facts=[f"got {query}, {value}, {self.chunk_size}"],
             )
-        batch, steps, heads, n = q.shape
-        width = v.shape[3]
+        batch, steps, heads, n = query.shape
+        width = value.shape[3]
         check(
             self,
             [
-                ("q", q, q.shape),
-                ("k", k, q.shape),
-                ("v", v, (batch, steps, heads, width)),
-                ("g", g, (batch, steps, heads)),
+                ("query", query, query.shape),
+                ("key", key, query.shape),
+                ("value", value, (batch, steps, heads, width)),
+                ("decay", decay, (batch, steps, heads)),
                 ("beta", beta, (batch, steps, heads)),
                 ("initial", initial, (batch, heads, n, width)),
             ],
         )
-        return v.with_shape(v.shape), v.with_shape((batch, heads, n, width))
+        return value.with_shape(value.shape), value.with_shape((batch, heads, n, width))
 
-    def expand(self, q: Any, k: Any, v: Any, g: Any, beta: Any, initial: Any = None) -> Any:
-        given = v
-        q, k, v, g, beta, initial = wide(q, k, v, g, beta, initial)
+    def expand(
+        self, query: Any, key: Any, value: Any, decay: Any, beta: Any, initial: Any = None
+    ) -> Any:
+        q, k, v, g, beta, initial = wide(query, key, value, decay, beta, initial)
         batch, steps, heads, n = q.shape
         if self.normalize:
             q, k = (x * Rsqrt()((x * x).sum(-1, keepdims=True) + 1e-6) for x in (q, k))
@@ -134,12 +136,12 @@ class GatedDeltaRule(Op):
             for x in (q * factor, k, v, g, beta)
         )
         b = beta.expand_dims(-1)
-        decay, total = between(g), Cumsum(axis=-1)(g)
+        fade, total = between(g), Cumsum(axis=-1)(g)
         grown, whole = Exp()(total).expand_dims(-1), total[..., -1:]
         left = Exp()(whole - total).expand_dims(-1)  # of a step, at the end of its chunk
         # What each step writes, given that it corrects what the steps before it have written:
         # values − keys @ S, where S is the memory at the start of the chunk.
-        solved = UnitLowerInverse()((k @ k.mT) * decay * b)
+        solved = UnitLowerInverse()((k @ k.mT) * fade * b)
         values, keys = solved @ (v * b), solved @ (k * b * grown)
         kept = (k * left).mT
         eye = self._eye(kept @ keys)
@@ -148,10 +150,10 @@ class GatedDeltaRule(Op):
         states = LinearScan(axis=1, matrix=True)(carried, kept @ values, *start)
         before = shifted(states, initial, 1)
         written = values - keys @ before
-        y = (q * grown) @ before + ((q @ k.mT) * decay) @ written
+        y = (q * grown) @ before + ((q @ k.mT) * fade) @ written
         y = y.transpose((0, 1, 3, 2, 4))
         y = y.reshape((batch, y.shape[1] * size, heads, v.shape[-1]))[:, :steps]
-        return narrowed(given, y, last_state(states, initial))
+        return narrowed(value, y, last_state(states, initial))
 
     @staticmethod
     def _eye(like: Any) -> Any:
@@ -170,7 +172,7 @@ class GatedDeltaRule(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         q, g = TensorSpec((1, 3, 2, 4)), TensorSpec((1, 3, 2))
-        yield ErrorSample((q, q, q, q, g), {}, "g does not fit")
+        yield ErrorSample((q, q, q, q, g), {}, "decay does not fit")
         yield ErrorSample((g, q, q, g, g), {}, "other axes")
 
 

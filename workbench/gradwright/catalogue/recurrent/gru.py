@@ -78,7 +78,7 @@ class Gru(RecurrentLayer):
     h_t = (1 − z)⊙n + z⊙h_{t-1}
 
     x: f32[T, B, I], w: f32[D, 3·H, I], r: f32[D, 3·H, H] with the blocks z, r, n; b: f32[D, 6·H],
-    sequence_lens: i32[B], initial_h: f32[D, B, H] -> y: f32[T, D, B, H] and the last h:
+    lengths: i32[B], initial_h: f32[D, B, H] -> y: f32[T, D, B, H] and the last h:
     f32[D, B, H]. With ``linear_before_reset`` n = tanh(x_t wᵀ + b_w + r⊙(h_{t-1} rᵀ + b_r)), as in
     cuDNN and torch. D is 2 for bidirectional; ``layout=1`` moves the batch to the front of x, y and
     h. Past the end of a sequence y is 0 and h stays. Raises ShapeError where these differ

@@ -80,10 +80,10 @@ class RecurrentLayer(Op, abstract=True):
         w: TensorSpec,
         r: TensorSpec,
         b: TensorSpec | None = None,
-        sequence_lens: TensorSpec | None = None,
+        lengths: TensorSpec | None = None,
         initial_h: TensorSpec | None = None,
     ) -> tuple[TensorSpec, ...]:
-        return self.specs(x, w, r, b, sequence_lens, initial_h)
+        return self.specs(x, w, r, b, lengths, initial_h)
 
     def specs(self, *inputs: TensorSpec | None) -> tuple[TensorSpec, ...]:
         """Return the specs of the results, after a look at every input."""
@@ -102,7 +102,7 @@ class RecurrentLayer(Op, abstract=True):
             ("w", w, (n, size * self.n_gates, x.shape[2])),
             ("r", r, (n, size * self.n_gates, size)),
             ("b", b, (n, size * self.n_gates * 2)),
-            ("sequence_lens", lengths, (batch,)),
+            ("lengths", lengths, (batch,)),
         ]
         state = (n, batch, size) if self.layout == 0 else (batch, n, size)
         names = [f"initial_{s}" for s in self.states]
@@ -116,10 +116,10 @@ class RecurrentLayer(Op, abstract=True):
                 raise ShapeError(
                     f"{name} does not fit", need=f"{list(shape)}", facts=[f"{name}: {spec}"]
                 )
-            if name != "sequence_lens":
+            if name != "lengths":
                 joint = promote(joint, spec.dtype)
             elif kind(spec.dtype) not in "iu":
-                raise DTypeError(f"sequence_lens is {spec.dtype}", need="integers")
+                raise DTypeError(f"lengths are {spec.dtype}", need="integers")
         if kind(joint) != "f":
             raise DTypeError(f"{self.name} does not take {joint}", hint="gw.cast(x, 'float32')")
         seq = (lead, n, batch, size) if self.layout == 0 else (batch, lead, n, size)
@@ -231,14 +231,14 @@ class RecurrentLayer(Op, abstract=True):
             "w": (n, size * cls.n_gates, width),
             "r": (n, size * cls.n_gates, size),
             "b": (n, size * cls.n_gates * 2),
-            "sequence_lens": None,
+            "lengths": None,
             **{f"initial_{s}": state for s in cls.states},
             "p": (n, size * 3),
         }
         inputs: list[Any] = []
         for p in cls.inputs:
             shape = shapes[p.name]
-            if p.name == "sequence_lens":
+            if p.name == "lengths":
                 inputs.append(None if lengths is None else np.array(lengths))
             elif p.default is None and p.name not in given:
                 inputs.append(None)
@@ -256,7 +256,7 @@ class RecurrentLayer(Op, abstract=True):
         yield ErrorSample((x, w, TensorSpec((1, n, 3))), {}, "w does not fit")
         yield ErrorSample((TensorSpec((3, 2)), w, r), {}, "have three axes")
         yield ErrorSample((x, w, r), {"activations": ("Sin",) * len(cls.functions)}, "'Sin' is no")
-        yield ErrorSample((x, w, r, None, TensorSpec((1,))), {}, "sequence_lens is float32")
+        yield ErrorSample((x, w, r, None, TensorSpec((1,))), {}, "lengths are float32")
         yield ErrorSample((x, w, r), {"direction": "bidirectional"}, "w does not fit")
 
 

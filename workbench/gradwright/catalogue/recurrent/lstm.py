@@ -80,7 +80,7 @@ class Lstm(RecurrentLayer):
     c_t = f⊙c_{t-1} + i⊙g, h_t = o⊙tanh(c_t)
 
     x: f32[T, B, I], w: f32[D, 4·H, I], r: f32[D, 4·H, H] with the blocks i, o, f, g;
-    b: f32[D, 8·H], sequence_lens: i32[B], initial_h, initial_c: f32[D, B, H], and peepholes
+    b: f32[D, 8·H], lengths: i32[B], initial_h, initial_c: f32[D, B, H], and peepholes
     p: f32[D, 3·H] of i, o, f, where o sees c_t -> y: f32[T, D, B, H], last h and c: f32[D, B, H].
     D is 2 for bidirectional. ``layout=1`` moves the batch to the front of x, y, h and c. Past the
     end of a sequence y is 0 and the states stay. Raises ShapeError where these differ
@@ -107,12 +107,12 @@ class Lstm(RecurrentLayer):
         w: TensorSpec,
         r: TensorSpec,
         b: TensorSpec | None = None,
-        sequence_lens: TensorSpec | None = None,
+        lengths: TensorSpec | None = None,
         initial_h: TensorSpec | None = None,
         initial_c: TensorSpec | None = None,
         p: TensorSpec | None = None,
     ) -> tuple[TensorSpec, ...]:
-        return self.specs(x, w, r, b, sequence_lens, initial_h, initial_c, p)
+        return self.specs(x, w, r, b, lengths, initial_h, initial_c, p)
 
     def saved(self) -> tuple[tuple[int, ...], ...]:
         """Return what stands before [T, B, H]: four gates, and cells."""

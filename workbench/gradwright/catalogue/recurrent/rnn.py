@@ -65,7 +65,7 @@ class Rnn(RecurrentLayer):
 
     h_t = f(x_t wᵀ + h_{t-1} rᵀ + b_w + b_r), with f tanh by default
 
-    x: f32[T, B, I], w: f32[D, H, I], r: f32[D, H, H], b: f32[D, 2·H], sequence_lens: i32[B],
+    x: f32[T, B, I], w: f32[D, H, I], r: f32[D, H, H], b: f32[D, 2·H], lengths: i32[B],
     initial_h: f32[D, B, H] -> y: f32[T, D, B, H] and the last h: f32[D, B, H]; D is 2 for
     bidirectional. ``layout=1`` moves the batch to the front of x, y and h. Past the end of a
     sequence y is 0 and h stays. Raises ShapeError where these differ (ONNX RNN-22).

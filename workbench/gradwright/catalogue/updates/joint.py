@@ -19,7 +19,7 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 class _Joint(Op):
-    """An update of n tensors: the rate, the count of updates, then n of each kind of tensor."""
+    """An update of n tensors: learning rate, number of updates, then n of each kind of tensor."""
 
     namespace = "training"
     many = True
@@ -36,9 +36,9 @@ class _Joint(Op):
         return list(zip(*(tensors[i * n : i * n + n] for i in range(len(self.kinds))), strict=True))
 
     def infer(
-        self, rate: TensorSpec, count: TensorSpec, *tensors: TensorSpec
+        self, learning_rate: TensorSpec, step: TensorSpec, *tensors: TensorSpec
     ) -> tuple[TensorSpec, ...]:
-        for name, x in (("rate", rate), ("count", count)):
+        for name, x in (("learning_rate", learning_rate), ("step", step)):
             if x.rank:
                 raise ShapeError(f"{name} must be a scalar", need="a 0-d tensor")
         sets = self.grouped(tensors)
@@ -51,12 +51,12 @@ class _Joint(Op):
         moved = ((s[0], *s[2:]) for s in sets)
         return tuple(x.with_shape(x.shape) for group in zip(*moved, strict=True) for x in group)
 
-    def expand(self, rate: Any, count: Any, *tensors: Any) -> Any:
-        r, t = _to(_F64, rate), _to(_F64, count)
+    def expand(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
+        r, t = _to(_F64, learning_rate), _to(_F64, step)
         moved = [self.move(r, t, *group) for group in self.grouped(tensors)]
         return tuple(x for group in zip(*moved, strict=True) for x in group)
 
-    def move(self, rate: Any, count: Any, *tensors: Any) -> Any:
+    def move(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
         """Return the new parameter and its new states."""
         raise NotImplementedError
 
@@ -73,13 +73,13 @@ class _Joint(Op):
         n = len(cls.kinds)
         yield ErrorSample((r, t, x), {}, "are no whole sets")
         yield ErrorSample((r, t, *[x] * (n - 1), TensorSpec((3,))), {}, "another shape")
-        yield ErrorSample((x, t, *[x] * n), {}, "rate must be a scalar")
+        yield ErrorSample((x, t, *[x] * n), {}, "learning_rate must be a scalar")
 
 
 class AdagradStep(_Joint):
     """Adagrad on several tensors, as ONNX has it (Duchi, Hazan and Singer 2011).
 
-    r = rate/(1 + count·decay_factor)        g ← norm_coefficient·x + g
+    r = lr/(1 + step·decay_factor)        g ← norm_coefficient·x + g
     h ← h + g²        x ← x − r·g/(√h + ε), for all x, then all g, then all h
 
     >>> import gradwright as gw
@@ -92,13 +92,13 @@ class AdagradStep(_Joint):
 
     kinds = ("x", "g", "h")
     epsilon: float = attr(1e-6, doc="Added to the root.")
-    decay_factor: float = attr(0.0, doc="How the rate decays with the count.")
+    decay_factor: float = attr(0.0, doc="How the learning rate decays with the step.")
     norm_coefficient: float = attr(0.0, doc="Of the penalty ½·‖x‖².")
     onnx = OnnxRule("Adagrad", since=1, domain=_DOMAIN)
 
-    def move(self, rate: Any, count: Any, *tensors: Any) -> Any:
+    def move(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
         x, g, h = tensors
-        r = rate / (count * self.decay_factor + 1)
+        r = learning_rate / (step * self.decay_factor + 1)
         g = x * self.norm_coefficient + g
         h = h + g * g
         return x - times(r, g / (Sqrt()(h) + self.epsilon)), h
@@ -108,7 +108,7 @@ class AdamStep(_Joint):
     """Adam on several tensors, as ONNX has it: ε outside the bias correction.
 
     g ← norm_coefficient·x + g        v ← α·v + (1 − α)·g        h ← β·h + (1 − β)·g²
-    r = rate·√(1 − βᵗ)/(1 − αᵗ) for t = count > 0, else rate
+    r = lr·√(1 − βᵗ)/(1 − αᵗ) for t = step > 0, else lr
     x ← (1 − norm_coefficient_post)·(x − r·v/(√h + ε)), for all x, then all g, all v, all h
 
     >>> import gradwright as gw
@@ -127,14 +127,14 @@ class AdamStep(_Joint):
     norm_coefficient_post: float = attr(0.0, doc="Share of x that is taken away at the end.")
     onnx = OnnxRule("Adam", since=1, domain=_DOMAIN)
 
-    def move(self, rate: Any, count: Any, *tensors: Any) -> Any:
+    def move(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
         x, g, v, h = tensors
         g = x * self.norm_coefficient + g
         v = v * self.alpha + g * (1 - self.alpha)
         h = h * self.beta + g * g * (1 - self.beta)
-        t = Where()(count > 0, count, 1.0)
-        adjusted = rate * Sqrt()(1 - self.beta**t) / (1 - self.alpha**t)
-        r = Where()(count > 0, adjusted, rate)
+        t = Where()(step > 0, step, 1.0)
+        adjusted = learning_rate * Sqrt()(1 - self.beta**t) / (1 - self.alpha**t)
+        r = Where()(step > 0, adjusted, learning_rate)
         x = x - times(r, v / (Sqrt()(h) + self.epsilon))
         return x * (1 - self.norm_coefficient_post), v, h
 
@@ -142,8 +142,8 @@ class AdamStep(_Joint):
 class MomentumStep(_Joint):
     """Momentum on several tensors, as ONNX has it.
 
-    g ← norm_coefficient·x + g        v ← α·v + b·g, b = β for count > 0, else 1
-    x ← x − rate·v, or x − rate·(g + α·v) for mode "nesterov", for all x, then all g, all v
+    g ← norm_coefficient·x + g        v ← α·v + b·g, b = β for step > 0, else 1
+    x ← x − lr·v, or x − lr·(g + α·v) for mode "nesterov", for all x, then all g, all v
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -160,11 +160,11 @@ class MomentumStep(_Joint):
     norm_coefficient: float = attr(0.0, doc="Of the penalty ½·‖x‖².")
     onnx = OnnxRule("Momentum", since=1, domain=_DOMAIN)
 
-    def move(self, rate: Any, count: Any, *tensors: Any) -> Any:
+    def move(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
         x, g, v = tensors
         g = x * self.norm_coefficient + g
-        v = v * self.alpha + times(Where()(count > 0, self.beta, 1.0), g)
-        return x - times(rate, g + v * self.alpha if self.mode == "nesterov" else v), v
+        v = v * self.alpha + times(Where()(step > 0, self.beta, 1.0), g)
+        return x - times(learning_rate, g + v * self.alpha if self.mode == "nesterov" else v), v
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

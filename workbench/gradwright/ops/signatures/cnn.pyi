@@ -869,7 +869,7 @@ def max_pool_with_argmax(
 
 def max_unpool(
     x: Tensor | ArrayLike,
-    places: Tensor | ArrayLike,
+    indices: Tensor | ArrayLike,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[Any] = 0,
@@ -879,9 +879,9 @@ def max_unpool(
 ) -> Tensor:
     """Elements put back where a max pooling found them, zeros elsewhere (Zeiler et al. 2011).
 
-    y[n, c].ravel()[places[n, c, p] mod size] = x[n, c, p]
+    y[n, c].ravel()[indices[n, c, p] mod size] = x[n, c, p]
 
-    x, places: f32[N, C, *size], i64[N, C, *size]; places number the whole result, as those of
+    x, indices: f32[N, C, *size], i64[N, C, *size]; indices number the whole result, as those of
     :func:`max_pool_with_argmax`, or each channel of it. Of several elements with one place the last
     stays. ``output_size`` is the spatial size of the result; without it, it is what windows of this
     kernel, stride and padding cover.

@@ -81,7 +81,7 @@ def affine_grid(
 def crop_and_resize(
     x: Tensor | ArrayLike,
     boxes: Tensor | ArrayLike,
-    image: Tensor | ArrayLike,
+    batch_indices: Tensor | ArrayLike,
     size: tuple[int, int],
     mode: str = "linear",
     extrapolation_value: float = 0.0,
@@ -90,10 +90,11 @@ def crop_and_resize(
 ) -> Tensor:
     """Boxes of images, each resized to one size (He et al. 2017 use it for regions).
 
-    y[r, :, p, q] = x[image[r], :] at row y₁(H − 1) + p·(y₂ − y₁)(H − 1)/(crop − 1), columns alike
+    y[r, :, p, q] = x[n(r), :] at row y₁(H − 1) + p·(y₂ − y₁)(H − 1)/(crop − 1), columns alike
 
-    x: f32[N, C, H, W], boxes: f32[R, 4] of (y₁, x₁, y₂, x₂) in fractions of the image, image:
-    i64[R], y: f32[R, C, *size]. Points outside get ``extrapolation_value``; boxes have gradients.
+    x: f32[N, C, H, W], boxes: f32[R, 4] of (y₁, x₁, y₂, x₂) in fractions of the image,
+    batch_indices: i64[R] of n(r), y: f32[R, C, *size]. Points outside get
+    ``extrapolation_value``; boxes have gradients.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -350,35 +351,35 @@ def rgb_to_yuv(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
 def roi_align(
     x: Tensor | ArrayLike,
     rois: Tensor | ArrayLike,
-    image: Tensor | ArrayLike,
+    batch_indices: Tensor | ArrayLike,
     size: tuple[int, int],
     spatial_scale: float = 1.0,
     sampling_ratio: int = 0,
-    half_pixel: bool = True,
+    half_pixel_centers: bool = True,
     mode: str = "avg",
     *,
     name: str | None = None,
 ) -> Tensor:
     """Regions of images, each brought to one size by means of interpolated points (He et al. 2017).
 
-        y[r, :, p, q] = mean of x[image[r], :] at points spread evenly over cell (p, q) of region r
+    y[r, :, p, q] = mean of x[n(r), :] at points spread evenly over cell (p, q) of region r
 
-        x: f32[N, C, H, W], rois: f32[R, 4] of (x₁, y₁, x₂, y₂) in units of 1/spatial_scale, image:
-        i64[R], y: f32[R, C, *size]. Mode "max" takes the largest weighted element, as in ONNX. Only
-    the images have a gradient.
+    x: f32[N, C, H, W], rois: f32[R, 4] of (x₁, y₁, x₂, y₂) in units of 1/spatial_scale,
+    batch_indices: i64[R] of n(r), y: f32[R, C, *size]. Mode "max" takes the largest weighted
+    element, as in ONNX. Only the images have a gradient.
 
-        >>> import gradwright as gw
-        >>> g = gw.Graph()
-        >>> x, roi = g.constant([[[[1.0, 3.0]]]]), g.constant([[0.0, 0.0, 2.0, 1.0]])
-        >>> y = gw.image.roi_align(x, roi, g.constant([0]), (1, 1))
-        >>> g.output({}, y)["roi_align"].tolist()
-        [[[[2.0]]]]
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, roi = g.constant([[[[1.0, 3.0]]]]), g.constant([[0.0, 0.0, 2.0, 1.0]])
+    >>> y = gw.image.roi_align(x, roi, g.constant([0]), (1, 1))
+    >>> g.output({}, y)["roi_align"].tolist()
+    [[[[2.0]]]]
 
     Attributes:
         size: Height and width of the result.
         spatial_scale: Size of the image per unit of the regions.
         sampling_ratio: Points per element and axis; 0 takes one per pixel.
-        half_pixel: Whether elements lie at the middle of their cell.
+        half_pixel_centers: Whether elements lie at the middle of their cell.
         mode: What becomes of the points.
     """
 

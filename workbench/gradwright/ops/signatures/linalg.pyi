@@ -203,7 +203,7 @@ def logdet(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
 def lstsq(
     a: Tensor | ArrayLike,
     b: Tensor | ArrayLike,
-    rcond: float | None = None,
+    rtol: float | None = None,
     l2_regularizer: float = 0.0,
     *,
     name: str | None = None,
@@ -221,7 +221,7 @@ def lstsq(
     [1.5]
 
     Attributes:
-        rcond: Relative size of singular values that count as 0; None: max(M, N)·eps.
+        rtol: Relative size of singular values that count as 0; None: max(M, N)·eps.
         l2_regularizer: The weight ℓ of the solution's own size.
     """
 
@@ -349,8 +349,8 @@ def outer(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = No
     [[3.0, 4.0], [6.0, 8.0]]
     """
 
-def pinv(x: Tensor | ArrayLike, rcond: float | None = None, *, name: str | None = None) -> Tensor:
-    """Moore-Penrose inverse, from the singular values above ``rcond`` times the largest.
+def pinv(x: Tensor | ArrayLike, rtol: float | None = None, *, name: str | None = None) -> Tensor:
+    """Moore-Penrose inverse, from the singular values above ``rtol`` times the largest.
 
     y = V·S⁺·Uᴴ for x = U·S·Vᴴ
 
@@ -362,7 +362,7 @@ def pinv(x: Tensor | ArrayLike, rcond: float | None = None, *, name: str | None 
     [[0.5, 0.0]]
 
     Attributes:
-        rcond: Relative size of singular values that count as 0; None: max(M, N)·eps.
+        rtol: Relative size of singular values that count as 0; None: max(M, N)·eps.
     """
 
 def qr(

@@ -825,10 +825,10 @@ def gated_delta_net_block(
     """
 
 def gated_delta_rule(
-    q: Tensor | ArrayLike,
-    k: Tensor | ArrayLike,
-    v: Tensor | ArrayLike,
-    g: Tensor | ArrayLike,
+    query: Tensor | ArrayLike,
+    key: Tensor | ArrayLike,
+    value: Tensor | ArrayLike,
+    decay: Tensor | ArrayLike,
     beta: Tensor | ArrayLike,
     initial: Tensor | ArrayLike | None = None,
     *,
@@ -839,12 +839,13 @@ def gated_delta_rule(
 ) -> tuple[Tensor, Tensor]:
     """Memory S of values by keys, which decays and is corrected at each step (Yang et al. 2025).
 
-    S ← exp(g_t)·S, S ← S + k_t ⊗ β_t·(v_t − Sᵀk_t), y_t = scale·Sᵀq_t
+    S ← exp(g_t)·S, S ← S + k_t ⊗ β_t·(v_t − Sᵀk_t), y_t = scale·Sᵀq_t, g the decay
 
-    q, k: f32[B, T, H, K], v: f32[B, T, H, V], g: f32[B, T, H] (at most 0), beta: f32[B, T, H],
-    initial: f32[B, H, K, V] -> y: f32[B, T, H, V], last S: f32[B, H, K, V]. Within a chunk the
-    corrections are a triangular system (Yang et al. 2024); only from chunk to chunk there is a
-    loop. Keys are normalised first with ``normalize``. Raises ShapeError where these differ.
+    query, key: f32[B, T, H, K], value: f32[B, T, H, V], decay: f32[B, T, H] (at most 0),
+    beta: f32[B, T, H], initial: f32[B, H, K, V] -> y: f32[B, T, H, V], last S: f32[B, H, K, V].
+    Within a chunk the corrections are a triangular system (Yang et al. 2024); only from chunk to
+    chunk there is a loop. Keys are normalised first with ``normalize``. Raises ShapeError where
+    these differ.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -896,12 +897,46 @@ def gelu(x: Tensor | ArrayLike, approximate: str = "none", *, name: str | None =
         approximate: Exact, or by tanh.
     """
 
+def ggml_lora_matmul(
+    x: Tensor | ArrayLike,
+    weight: Tensor | ArrayLike,
+    a: Tensor | ArrayLike,
+    b: Tensor | ArrayLike,
+    format: str = "q8_0",
+    scale: float = 1.0,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Product with a weight in blocks of a ggml format, and a low-rank adapter beside it.
+
+    y = x @ dequantize_ggml(weight)ᵀ + scale·(x @ Aᵀ) @ Bᵀ (Hu et al. 2022; Dettmers et al. 2023)
+
+    x: f32[…, D], weight: u8[F, D/size·bytes], A: f32[r, D], B: f32[F, r] -> f32[…, F]; scale is
+    lora_alpha/r. The gradient flows to x, A and B. Raises ShapeError where these differ.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = gw.quant.quantize_ggml(g.constant([[1.0] * 32]), format="q4_0")
+    >>> x, a, b = g.constant([[1.0] * 32]), g.constant([[0.5] * 32]), g.constant([[1.0]])
+    >>> y = gw.nn.ggml_lora_matmul(x, w, a, b, format="q4_0", scale=2.0, name="y")
+    >>> g.output({}, y)["y"].tolist()
+    [[64.0]]
+
+    Attributes:
+        format: Name of the format.
+        scale: Factor of the adapter.
+    """
+
 def ggml_matmul(
-    x: Tensor | ArrayLike, w: Tensor | ArrayLike, format: str = "q8_0", *, name: str | None = None
+    x: Tensor | ArrayLike,
+    weight: Tensor | ArrayLike,
+    format: str = "q8_0",
+    *,
+    name: str | None = None,
 ) -> Tensor:
     """Product with a weight in blocks of a ggml format, of which 0.5 MB at a time are floats.
 
-    y = x @ dequantize_ggml(w)ᵀ, x: f32[…, D], w: u8[F, D/size·bytes] -> f32[…, F]
+    y = x @ dequantize_ggml(weight)ᵀ, x: f32[…, D], weight: u8[F, D/size·bytes] -> f32[…, F]
 
     The gradient flows to x. Raises ShapeError where D differs.
 
@@ -914,36 +949,6 @@ def ggml_matmul(
 
     Attributes:
         format: Name of the format.
-    """
-
-def ggml_matmul_lora(
-    x: Tensor | ArrayLike,
-    w: Tensor | ArrayLike,
-    lora_a: Tensor | ArrayLike,
-    lora_b: Tensor | ArrayLike,
-    format: str = "q8_0",
-    scale: float = 1.0,
-    *,
-    name: str | None = None,
-) -> Tensor:
-    """Product with a weight in blocks of a ggml format, and a low-rank adapter beside it.
-
-    y = x @ dequantize_ggml(w)ᵀ + scale·(x @ Aᵀ) @ Bᵀ (Hu et al. 2022; Dettmers et al. 2023)
-
-    x: f32[…, D], w: u8[F, D/size·bytes], A: f32[r, D], B: f32[F, r] -> f32[…, F]; scale is
-    lora_alpha/r. The gradient flows to x, A and B. Raises ShapeError where these differ.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> w = gw.quant.quantize_ggml(g.constant([[1.0] * 32]), format="q4_0")
-    >>> x, a, b = g.constant([[1.0] * 32]), g.constant([[0.5] * 32]), g.constant([[1.0]])
-    >>> y = gw.nn.ggml_matmul_lora(x, w, a, b, format="q4_0", scale=2.0, name="y")
-    >>> g.output({}, y)["y"].tolist()
-    [[64.0]]
-
-    Attributes:
-        format: Name of the format.
-        scale: Factor of the adapter.
     """
 
 def glu(x: Tensor | ArrayLike, axis: int = -1, *, name: str | None = None) -> Tensor:
@@ -987,14 +992,16 @@ def group_norm(
 
 def grouped_matmul(
     x: Tensor | ArrayLike,
-    w: Tensor | ArrayLike,
+    weight: Tensor | ArrayLike,
     sizes: Tensor | ArrayLike,
     *,
     name: str | None = None,
 ) -> Tensor:
     """Each row times the matrix of its group; the rows of group 0 stand first, then those of 1.
 
-    y_m = x_m @ w_{e(m)}, x: f32[M, D], w: f32[E, D, F], sizes: i64[E] with Σ sizes = M -> f32[M, F]
+    y_m = x_m @ weight_{e(m)}
+
+    x: f32[M, D], weight: f32[E, D, F], sizes: i64[E] with Σ sizes = M -> f32[M, F]
 
     One product per group. Raises ShapeError where these differ.
 
@@ -1153,9 +1160,9 @@ def instance_norm(
 def kv_cache_dequantize(
     codes: Tensor | ArrayLike, scale: Tensor | ArrayLike, *, name: str | None = None
 ) -> Tensor:
-    """Numbers from integer codes and the scale of each group of features.
+    """Numbers from integer codes and the scale of each block of features.
 
-    y = code·scale, codes: i8[…, D], scale: f32[…, D/group_size]
+    y = code·scale, codes: i8[…, D], scale: f32[…, D/block_size]
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -1166,14 +1173,14 @@ def kv_cache_dequantize(
     """
 
 def kv_cache_quantize(
-    x: Tensor | ArrayLike, bits: int = 8, group_size: int = 0, *, name: str | None = None
+    x: Tensor | ArrayLike, bits: int = 8, block_size: int = 0, *, name: str | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Integers of few bits with one scale for each group of features, symmetric about zero.
+    """Integers of few bits with one scale for each block of features, symmetric about zero.
 
-    code = round(x/scale), scale = max |x| / (2ᵇⁱᵗˢ⁻¹ − 1) over each group of the last axis
+    code = round(x/scale), scale = max |x| / (2ᵇⁱᵗˢ⁻¹ − 1) over each block of the last axis
 
-    x: f32[…, D] gives codes: i8[…, D] and scale: f32[…, D/group_size] (one group by default). A
-    group of zeros has scale 0. Gradients flow through the scale; codes are integers.
+    x: f32[…, D] gives codes: i8[…, D] and scale: f32[…, D/block_size] (one block by default). A
+    block of zeros has scale 0. Gradients flow through the scale; codes are integers.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -1183,7 +1190,7 @@ def kv_cache_quantize(
 
     Attributes:
         bits: Bits of a code.
-        group_size: Features that share a scale; 0 is all.
+        block_size: Features that share a scale; 0 is all.
     """
 
 def kv_cache_update(
@@ -1848,7 +1855,7 @@ def multi_head_attention(
     num_heads: int,
     mask_filter_value: float = -10000.0,
     scale: float | None = None,
-    unidirectional: bool = False,
+    is_causal: bool = False,
     name: str | None = None,
 ) -> tuple[Tensor, ...]:
     """Attention of packed heads with biases, padding mask and cache, as in ONNX Runtime.
@@ -1873,7 +1880,7 @@ def multi_head_attention(
         num_heads: Number of heads.
         mask_filter_value: What is added to scores that the mask hides.
         scale: Factor of the scores; None is 1/√E.
-        unidirectional: Hide the keys behind each query.
+        is_causal: Hide the keys behind each query.
     """
 
 def multi_head_dot_product_attention(
@@ -1891,7 +1898,7 @@ def multi_head_dot_product_attention(
     attn_mask: Tensor | ArrayLike | None = None,
     *,
     num_heads: int,
-    kv_heads: int | None = None,
+    kv_num_heads: int | None = None,
     is_causal: bool = False,
     scale: float | None = None,
     name: str | None = None,
@@ -1904,7 +1911,7 @@ def multi_head_dot_product_attention(
     query: f32[B, T, C], key: f32[B, S, C′], value: f32[B, S, C″]; query_weight: f32[C, n·E],
     key_weight: f32[C′, n·E], value_weight: f32[C″, n·D], out_weight: f32[n·D, M], in matmul layout.
     attn_mask broadcasts to [B, n, T, S]: bool says which keys are seen, a float one is added. With
-    fewer ``kv_heads`` than ``num_heads``, runs of query heads share one.
+    fewer ``kv_num_heads`` than ``num_heads``, runs of query heads share one.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -1914,7 +1921,7 @@ def multi_head_dot_product_attention(
 
     Attributes:
         num_heads: Heads of the queries.
-        kv_heads: Heads of keys and values; None is num_heads.
+        kv_num_heads: Heads of keys and values; None is num_heads.
         is_causal: Let position i see keys 0 to i only.
         scale: Factor of the scores; None is 1/√E.
     """
@@ -2017,7 +2024,7 @@ def prelu(x: Tensor | ArrayLike, slope: Tensor | ArrayLike, *, name: str | None 
 
 def quantized_matmul(
     x: Tensor | ArrayLike,
-    w: Tensor | ArrayLike,
+    weight: Tensor | ArrayLike,
     scale: Tensor | ArrayLike,
     zero_point: Tensor | ArrayLike | None = None,
     *,
@@ -2026,11 +2033,12 @@ def quantized_matmul(
 ) -> Tensor:
     """Product with a weight of scaled integers, of which 0.5 MB at a time are floats.
 
-    y = x @ ((w − zero_point)·scale)ᵀ, x: f32[…, D], w: i8[F, D] or any integers -> f32[…, F]
+    y = x @ ((weight − zero_point)·scale)ᵀ, x: f32[…, D], weight: i8[F, D] or
+    other integers -> f32[…, F]
 
-    scale: one number, one per row of w (f32[F]), or with ``block_size`` one per that many elements
-    of a row (f32[F, D/block_size]); zero_point: of its shape. The gradient flows to x. Raises
-    ShapeError where these differ.
+    scale: one number, one per row of weight (f32[F]), or with ``block_size`` one per that many
+    elements of a row (f32[F, D/block_size]); zero_point: of its shape. The gradient flows to x.
+    Raises ShapeError where these differ.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -2163,7 +2171,7 @@ def rms_norm_linear(
     weight: Tensor | ArrayLike,
     bias: Tensor | ArrayLike | None = None,
     *,
-    eps: float = 1e-06,
+    eps: float = 1e-05,
     name: str | None = None,
 ) -> Tensor:
     """Root mean square norm over the last axis, then an affine map.
@@ -2188,13 +2196,13 @@ def rope(
     position_ids: Tensor | ArrayLike | None = None,
     *,
     interleaved: bool = False,
-    rotary_embedding_dim: int = 0,
+    rotary_dim: int = 0,
     num_heads: int = 0,
     name: str | None = None,
 ) -> Tensor:
     """Rotary position embedding with given tables of angles (Su et al. 2021).
 
-    y = x, its first ``rotary_embedding_dim`` features rotated in pairs by the angles of a position
+    y = x, its first ``rotary_dim`` features rotated in pairs by the angles of a position
 
     x: f32[B, n, T, D], or f32[B, T, n·D] with ``num_heads``. cos_cache and sin_cache:
     f32[P, D/2] with position_ids: i64[B, T], else f32[B, T, D/2]. ``interleaved`` pairs neighbours
@@ -2209,7 +2217,7 @@ def rope(
 
     Attributes:
         interleaved: Pairs stand side by side.
-        rotary_embedding_dim: How many features are rotated; 0 is all.
+        rotary_dim: How many features are rotated; 0 is all.
         num_heads: Heads of packed features.
     """
 
@@ -2544,14 +2552,18 @@ def sliding_window_attention(
     """
 
 def smooth_quant(
-    x: Tensor | ArrayLike, w: Tensor | ArrayLike, alpha: float = 0.5, *, name: str | None = None
+    x: Tensor | ArrayLike,
+    weight: Tensor | ArrayLike,
+    alpha: float = 0.5,
+    *,
+    name: str | None = None,
 ) -> Tensor:
     """Move the size of a layer's inputs into its weight, channel by channel (Xiao et al. 2023).
 
-    s_j = max |x_j|^α / max |w_j|^(1 − α), y = x/s, v = w·s, so that y @ v = x @ w
+    s_j = max |x_j|^α / max |w_j|^(1 − α), y = x/s, v = w·s, so that y @ v = x @ w for the weight w
 
-    x: f32[…, D], w: f32[D, F] -> y, v of the same shapes, and s: f32[D]; s is 1 where x_j or w_j is
-    zero. Raises ShapeError where D differs.
+    x: f32[…, D], weight: f32[D, F] -> y, v of the same shapes, and s: f32[D]; s is 1 where x_j or
+    w_j is zero. Raises ShapeError where D differs.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

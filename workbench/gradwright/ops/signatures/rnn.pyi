@@ -11,7 +11,7 @@ def gru(
     w: Tensor | ArrayLike,
     r: Tensor | ArrayLike,
     b: Tensor | ArrayLike | None = None,
-    sequence_lens: Tensor | ArrayLike | None = None,
+    lengths: Tensor | ArrayLike | None = None,
     initial_h: Tensor | ArrayLike | None = None,
     *,
     direction: str = "forward",
@@ -29,7 +29,7 @@ def gru(
     h_t = (1 − z)⊙n + z⊙h_{t-1}
 
     x: f32[T, B, I], w: f32[D, 3·H, I], r: f32[D, 3·H, H] with the blocks z, r, n; b: f32[D, 6·H],
-    sequence_lens: i32[B], initial_h: f32[D, B, H] -> y: f32[T, D, B, H] and the last h:
+    lengths: i32[B], initial_h: f32[D, B, H] -> y: f32[T, D, B, H] and the last h:
     f32[D, B, H]. With ``linear_before_reset`` n = tanh(x_t wᵀ + b_w + r⊙(h_{t-1} rᵀ + b_r)), as in
     cuDNN and torch. D is 2 for bidirectional; ``layout=1`` moves the batch to the front of x, y and
     h. Past the end of a sequence y is 0 and h stays. Raises ShapeError where these differ
@@ -93,7 +93,7 @@ def lstm(
     w: Tensor | ArrayLike,
     r: Tensor | ArrayLike,
     b: Tensor | ArrayLike | None = None,
-    sequence_lens: Tensor | ArrayLike | None = None,
+    lengths: Tensor | ArrayLike | None = None,
     initial_h: Tensor | ArrayLike | None = None,
     initial_c: Tensor | ArrayLike | None = None,
     p: Tensor | ArrayLike | None = None,
@@ -113,7 +113,7 @@ def lstm(
     c_t = f⊙c_{t-1} + i⊙g, h_t = o⊙tanh(c_t)
 
     x: f32[T, B, I], w: f32[D, 4·H, I], r: f32[D, 4·H, H] with the blocks i, o, f, g;
-    b: f32[D, 8·H], sequence_lens: i32[B], initial_h, initial_c: f32[D, B, H], and peepholes
+    b: f32[D, 8·H], lengths: i32[B], initial_h, initial_c: f32[D, B, H], and peepholes
     p: f32[D, 3·H] of i, o, f, where o sees c_t -> y: f32[T, D, B, H], last h and c: f32[D, B, H].
     D is 2 for bidirectional. ``layout=1`` moves the batch to the front of x, y, h and c. Past the
     end of a sequence y is 0 and the states stay. Raises ShapeError where these differ
@@ -209,7 +209,7 @@ def rnn(
     w: Tensor | ArrayLike,
     r: Tensor | ArrayLike,
     b: Tensor | ArrayLike | None = None,
-    sequence_lens: Tensor | ArrayLike | None = None,
+    lengths: Tensor | ArrayLike | None = None,
     initial_h: Tensor | ArrayLike | None = None,
     *,
     direction: str = "forward",
@@ -224,7 +224,7 @@ def rnn(
 
     h_t = f(x_t wᵀ + h_{t-1} rᵀ + b_w + b_r), with f tanh by default
 
-    x: f32[T, B, I], w: f32[D, H, I], r: f32[D, H, H], b: f32[D, 2·H], sequence_lens: i32[B],
+    x: f32[T, B, I], w: f32[D, H, I], r: f32[D, H, H], b: f32[D, 2·H], lengths: i32[B],
     initial_h: f32[D, B, H] -> y: f32[T, D, B, H] and the last h: f32[D, B, H]; D is 2 for
     bidirectional. ``layout=1`` moves the batch to the front of x, y and h. Past the end of a
     sequence y is 0 and h stays. Raises ShapeError where these differ (ONNX RNN-22).

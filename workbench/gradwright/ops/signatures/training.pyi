@@ -87,8 +87,8 @@ def adadelta_update(
     """
 
 def adagrad_step(
-    rate: Tensor | ArrayLike,
-    count: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
     *tensors: Tensor | ArrayLike | Sequence[Tensor],
     epsilon: float = 1e-06,
     decay_factor: float = 0.0,
@@ -97,7 +97,7 @@ def adagrad_step(
 ) -> tuple[Tensor, ...]:
     """Adagrad on several tensors, as ONNX has it (Duchi, Hazan and Singer 2011).
 
-    r = rate/(1 + count·decay_factor)        g ← norm_coefficient·x + g
+    r = lr/(1 + step·decay_factor)        g ← norm_coefficient·x + g
     h ← h + g²        x ← x − r·g/(√h + ε), for all x, then all g, then all h
 
     >>> import gradwright as gw
@@ -109,7 +109,7 @@ def adagrad_step(
 
     Attributes:
         epsilon: Added to the root.
-        decay_factor: How the rate decays with the count.
+        decay_factor: How the learning rate decays with the step.
         norm_coefficient: Of the penalty ½·‖x‖².
     """
 
@@ -136,8 +136,8 @@ def adagrad_update(
     """
 
 def adam_step(
-    rate: Tensor | ArrayLike,
-    count: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
     *tensors: Tensor | ArrayLike | Sequence[Tensor],
     alpha: float = 0.9,
     beta: float = 0.999,
@@ -149,7 +149,7 @@ def adam_step(
     """Adam on several tensors, as ONNX has it: ε outside the bias correction.
 
     g ← norm_coefficient·x + g        v ← α·v + (1 − α)·g        h ← β·h + (1 − β)·g²
-    r = rate·√(1 − βᵗ)/(1 − αᵗ) for t = count > 0, else rate
+    r = lr·√(1 − βᵗ)/(1 − αᵗ) for t = step > 0, else lr
     x ← (1 − norm_coefficient_post)·(x − r·v/(√h + ε)), for all x, then all g, all v, all h
 
     >>> import gradwright as gw
@@ -375,8 +375,8 @@ def lion_update(
     """
 
 def momentum_step(
-    rate: Tensor | ArrayLike,
-    count: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
     *tensors: Tensor | ArrayLike | Sequence[Tensor],
     alpha: float = 0.9,
     beta: float = 1.0,
@@ -386,8 +386,8 @@ def momentum_step(
 ) -> tuple[Tensor, ...]:
     """Momentum on several tensors, as ONNX has it.
 
-    g ← norm_coefficient·x + g        v ← α·v + b·g, b = β for count > 0, else 1
-    x ← x − rate·v, or x − rate·(g + α·v) for mode "nesterov", for all x, then all g, all v
+    g ← norm_coefficient·x + g        v ← α·v + b·g, b = β for step > 0, else 1
+    x ← x − lr·v, or x − lr·(g + α·v) for mode "nesterov", for all x, then all g, all v
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
