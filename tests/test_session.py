@@ -727,3 +727,34 @@ def test_a_forward_that_contradicts_infer_is_named(device):
     message = r"'culprit' \(test_session.py:\d+\): forward gave float64\[2\]\s+need: f32\[2\]"
     with pytest.raises(LoweringError, match=message):
         gw.Session(g, device).run(y, {"x": np.ones(2)})
+
+
+def test_a_result_is_written_again_only_when_nobody_holds_it():
+    n = 1 << 15
+    g = gw.Graph()
+    x, w = g.placeholder("x", (n,)), g.variable("w", (n,), init=0.0)
+    doubled, session = x * 2.0, gw.Session(g)
+
+    def run(number):
+        return session.run(doubled, {"x": np.full(n, number)})
+
+    place = run(0.0).ctypes.data
+    assert run(0.0).ctypes.data == place
+    kept = [run(float(i)) for i in range(4)]
+    assert [a[-1] for a in kept] == [0, 2, 4, 6]
+    part = kept.pop()[:3]
+    run(7.0)
+    np.testing.assert_array_equal(part, 6)
+    changed = run(8.0)
+    changed.flags.writeable = False
+    changed.shape = 2, -1
+    del changed
+    for _ in range(3):
+        y = run(9.0)
+        assert y.shape == (n,) and y.flags.writeable and (y == 18).all()
+    updates = {w: w + x}
+    for number in range(5):
+        old = g.values["w"] if number < 3 else old[:]
+        session.run([], {"x": np.ones(n)}, updates=updates)
+        np.testing.assert_array_equal(old, min(number, 2))
+        np.testing.assert_array_equal(g.values["w"], number + 1)

@@ -14,7 +14,7 @@ from ..lowering import Launch, Returning, find_launch
 from ..op import run_forward
 from ..rewrite import Instr, Program
 from ..spec import spec_of
-from .memory import Interval, Layout, lay_out
+from .memory import Interval, Layout, Spares, lay_out
 
 Array = np.ndarray[Any, Any]
 Registers = list[Any]
@@ -25,8 +25,8 @@ class Segment:
     """Runs a program: reads sources into registers, calls step after step, returns outputs.
 
     A value lives in the arena when a launcher writes it and nobody outside keeps it. Each result
-    that leaves the segment is an array of its own, fresh in each run: nobody who writes into one
-    changes another, a feed or a stored value.
+    that leaves the segment is an array that nobody else holds: who writes into it changes no other
+    result, no feed and no stored value.
     """
 
     def __init__(self, program: Program, device: Device) -> None:
@@ -141,11 +141,11 @@ class Segment:
                 return lambda regs: launch((regs[first], regs[second]), results)
             return lambda regs: launch(read(regs), results)
         fresh = [o for o in outs if o not in self.layout.offsets]
-        specs = [self.program.specs[o] for o in fresh]
+        spares = [(o, Spares(self.program.specs[o], device.empty).take) for o in fresh]
 
         def run(regs: Registers) -> None:
-            for o, spec in zip(fresh, specs, strict=True):
-                regs[o] = device.empty(spec)
+            for o, take in spares:
+                regs[o] = take()
             launch(read(regs), [regs[o] for o in outs])
             for i in frees:
                 regs[i] = None
