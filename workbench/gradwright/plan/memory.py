@@ -95,12 +95,11 @@ class Spares:
     def take(self) -> Array:
         """Return an array to write, which nobody else sees."""
         spec = self._spec
-        for number, array in enumerate(self._made):
-            if (
-                _references(self._made, number) == _HELD_BY_LIST + 1  # and by ``array``
-                and array.shape == spec.shape
-                and array.dtype == spec.dtype
-            ):
+        for number in range(len(self._made)):
+            if _references(self._made, number) > _HELD_BY_LIST:
+                continue
+            array = self._made[number]
+            if array.shape == spec.shape and array.dtype == spec.dtype:  # its owner may set them
                 array.flags.writeable = True
                 return array
         array = self._make(spec)
