@@ -93,6 +93,30 @@ def test_a_window_of_padding_only_is_refused_once_sizes_are_known() -> None:
         g.output({"x": np.zeros((1, 1, 1), np.float32)}, y)
 
 
+def test_with_ceil_mode_the_only_window_may_be_larger_than_the_image() -> None:
+    x = np.array([[[1.0, 3.0, 2.0]]])
+    assert run(CNN.max_pool1d, x, kernel_size=4, stride=2, ceil_mode=True).tolist() == [[[3.0]]]
+    assert run(CNN.avg_pool1d, x, kernel_size=4, stride=2, ceil_mode=True).tolist() == [[[2.0]]]
+    with pytest.raises(ShapeError, match="beyond the padded image"):
+        run(CNN.max_pool1d, x, kernel_size=5, stride=2, ceil_mode=True)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_an_infinite_cotangent_stays_where_the_largest_element_was(stride: int) -> None:
+    g = gw.Graph()
+    x = g.constant([[[1.0, 2.0, 4.0, 3.0]]])
+    y = CNN.max_pool1d(x, 2, stride=stride)
+    seed = np.full(y.shape, np.inf)
+    (dx,) = gw.gradients((y * seed).sum(), [x])
+    assert g.output({}, dx)[dx.name].tolist() == [[[0.0, np.inf, np.inf, 0.0]]]
+
+
+def test_norms_over_channels_square_halves_in_float32() -> None:
+    x = np.full((1, 1, 2), 300.0, np.float16)  # 300² is beyond float16
+    y = run(CNN.local_response_norm, x, size=1, alpha=1.0, beta=0.5)
+    np.testing.assert_allclose(y, 1.0, rtol=1e-3)
+
+
 def test_pooling_of_integers() -> None:
     x = np.array([[[-5, -7, -128, -128]]], np.int8)
     assert run(CNN.max_pool1d, x, kernel_size=2, padding=1).tolist() == [[[-5, -7, -128]]]
@@ -154,7 +178,38 @@ def test_both_ways_back_through_a_convolution_agree(channels: int, out: int) -> 
     np.testing.assert_allclose((found * h).sum(), (seed * run(CNN.conv2d, h, w, **attrs)).sum())
 
 
+def test_rows_of_large_images_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    attrs: dict[str, Any] = {"stride": (2, 1), "padding": ((1, 0), (2, 1)), "dilation": (1, 2)}
+    g = gw.Graph()
+    x, w = (g.constant(rng.standard_normal(s)) for s in ((2, 4, 9, 6), (6, 2, 3, 2)))
+    y = CNN.conv2d(x, w, groups=2, **attrs)
+    found = [y, *gw.gradients((y * y).sum(), [x, w])]
+    whole = g.output({}, *found).values()
+    monkeypatch.setattr("gradwright.ops.windows.LARGEST", 500)
+    for a, b in zip(whole, g.output({}, *found).values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
 # -- resizing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n, m", [(14, 18), (10, 56), (23, 13), (11, 15), (1, 4), (5, 1)])
+def test_nearest_takes_the_element_of_exact_arithmetic(n: int, m: int) -> None:
+    """Floats of 7·14/18 or of the scale 18/14 fall just below the whole number they stand for."""
+    x = np.arange(float(n)).reshape(1, 1, n)
+    wanted = {
+        "asymmetric": [i * n // m for i in range(m)],
+        "half_pixel": [max(((2 * i + 1) * n - m) // (2 * m), 0) for i in range(m)],
+        "align_corners": [i * (n - 1) // max(m - 1, 1) for i in range(m)],
+    }
+    for transform, places in wanted.items():
+        attrs: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor"}
+        attrs["coordinate_transformation_mode"] = transform
+        assert run(IMAGE.resize, x, sizes=(m,), **attrs).ravel().tolist() == places
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "roi": (0.0, 1.0)}
+    y = run(IMAGE.resize, x, sizes=(m,), extrapolation_value=-1.0, **crop)
+    assert y.min() >= 0  # the last element lies on the edge, not behind it
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic", "lanczos3", "mitchell", "gaussian", "area"])
@@ -212,8 +267,20 @@ def test_roi_align_takes_the_largest_weighted_element() -> None:
 def test_an_image_that_is_not_there(number: int) -> None:
     x, boxes = np.zeros((2, 1, 3, 3)), np.array([[0.0, 0.0, 1.0, 1.0]])
     for op in (IMAGE.roi_align, IMAGE.crop_and_resize):
-        with pytest.raises(LoweringError, match="out of range"):
+        with pytest.raises((LoweringError, ShapeError), match=f"index {number} is out of range"):
             run(op, x, boxes, np.array([number]), size=(1, 1))
+
+
+def test_a_region_that_is_nan_is_zero() -> None:
+    x, roi = np.ones((1, 1, 4, 4)), np.array([[np.nan, 0, 1, 1], [0, 0, 2, np.inf], [1, 1, 3, 3]])
+    y = run(IMAGE.roi_align, x, roi, np.zeros(3, np.int64), size=(1, 1))
+    assert y.ravel().tolist() == [0, 0, 1]
+
+
+def test_a_score_that_is_nan_takes_no_box_and_hides_none() -> None:
+    boxes = np.array([[[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0], [2.0, 2.0, 3.0, 3.0]]])
+    scores = np.array([[[np.nan, 0.5, 0.7]]])
+    assert run(IMAGE.non_max_suppression, boxes, scores)[:, 2].tolist() == [2, 1]
 
 
 def test_roi_align_gives_regions_no_gradient() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .windows import Windows, chunks
+from .windows import Windows, chunks, parts
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +20,9 @@ def correlate(windows: Windows, x: Array, weight: Array, groups: int) -> Array:
     y = np.empty((len(x), len(weight), *n_out), x.dtype)
     kernels = weight.reshape(groups, len(weight) // groups, -1)
     for part, columns in windows.columns(x, groups):
-        y[part] = (kernels @ columns).reshape(len(weight), -1, *n_out).swapaxes(0, 1)
+        images, _, rows = part
+        size = (images.stop - images.start, rows.stop - rows.start, *n_out[1:])
+        y[part] = (kernels @ columns).reshape(len(weight), *size).swapaxes(0, 1)
     return y
 
 
@@ -56,12 +58,14 @@ def correlate_back(
     kernels = weight.reshape(groups, o // groups, -1).mT
     padded = np.zeros((n, c, *windows.padded_size(size)), g.dtype)
     each = g.itemsize * c * windows.n_taps * math.prod(g.shape[2:])
-    for part in chunks(n, each):
-        columns = (kernels @ _by_group(g[part], groups)).reshape(
-            c, windows.n_taps, -1, *g.shape[2:]
+    for part in parts(n, g.shape[2], each):
+        images, channels, rows = part
+        some = g[part]
+        columns = (kernels @ _by_group(some, groups)).reshape(
+            c, windows.n_taps, len(some), *some.shape[2:]
         )
-        views = windows.slices(padded[part], g.shape[2:])
-        for number, view in enumerate(views):
+        below = padded[images, channels, rows.start * windows.stride[0] :]
+        for number, view in enumerate(windows.slices(below, some.shape[2:])):
             view += columns[:, number].swapaxes(0, 1)
     return windows.cropped(padded, size)
 

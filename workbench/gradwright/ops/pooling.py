@@ -252,10 +252,13 @@ class Untap(_Taps):
         part = widened(g).reshape(-1, *n_out)
         tap = tap.reshape(-1, *n_out)
         padded = np.zeros((len(part), *windows.padded_size(size)), part.dtype)
+        finite = np.isfinite(part).all()  # else 0 times it is no 0
         apart = all(int(r) <= s for r, s in zip(windows.reach, windows.stride, strict=True))
         for some in chunks(len(part), padded[:1].nbytes):
             for number, view in enumerate(windows.slices(padded[some], n_out)):
-                if apart:  # windows that share nothing write each place once
+                if not finite:
+                    view += np.where(tap[some] == number, part[some], 0)
+                elif apart:  # windows that share nothing write each place once
                     np.multiply(part[some], tap[some] == number, out=view)
                 else:
                     view += part[some] * (tap[some] == number)

@@ -5,7 +5,8 @@ elements, so that it reaches over r = dilation·(k − 1) + 1. Along each axis t
 
     ⌊(n + before + after − r)/stride⌋ + 1
 
-elements; with ``ceil`` it is rounded up, unless the last window would start behind the image.
+elements; with ``ceil`` it is rounded up, unless the last window would start behind the image, so
+that the only window may reach beyond what it slides over.
 ``padding`` is one int, an int per axis, (before, after) per axis, "valid" (0), or "same": the
 result has ⌈n/stride⌉ elements, and an odd one of padding goes to the end ("same_lower": to the
 start). Padding below zero crops.
@@ -29,9 +30,13 @@ from ..spec import AnyDim, Dim, TensorSpec, differ, kind
 Array = np.ndarray[Any, Any]
 Sizes = tuple[AnyDim, ...]
 Pads = tuple[tuple[AnyDim, AnyDim], ...]
+Part = tuple[slice, slice, slice]
+"""Some images, all of their channels, some of their rows: an index of ``[N, C, *size]``."""
 
 CHUNK = 1 << 19
 """Bytes of windows that are copied and multiplied at a time: they stay in a core's own cache."""
+LARGEST = 1 << 22
+"""Bytes of windows of one image beyond which its rows are taken a few at a time."""
 
 
 def per_axis(value: Any, n: int, name: str, least: int) -> tuple[int, ...]:
@@ -109,7 +114,8 @@ class Windows:
                 continue
             before, after = self.padding[i]
             room = n + before + after - r
-            if isinstance(room, int) and room < 0:
+            fewest = -self.stride[i] if self.ceil else -1  # what rounds to no window
+            if isinstance(room, int) and room <= fewest:
                 raise ShapeError(
                     "the kernel reaches beyond the padded image",
                     need=f"{r} elements on axis {i + 2}, got {n} and padding {self.padding[i]}",
@@ -174,14 +180,15 @@ class Windows:
         within = (*(slice(None, None, d) for d in self.dilation),)
         return np.moveaxis(seen[(slice(None), slice(None), *steps, *within)], axes, range(-n, 0))
 
-    def columns(self, x: Array, groups: int) -> Iterator[tuple[slice, Array]]:
-        """Yield some images' windows as ``[G, C/G·kernel, images·n_out]``, for matmuls."""
+    def columns(self, x: Array, groups: int) -> Iterator[tuple[Part, Array]]:
+        """Yield windows of some rows of images as ``[G, C/G·kernel, windows]``, for matmuls."""
         n = len(self.kernel)
         views = self.views(self.padded(x))
-        rows = x.shape[1] // groups * self.n_taps
-        for part in chunks(len(x), views[:1].nbytes):
-            some = np.moveaxis(views[part], 0, n + 1)
-            yield part, some.reshape(groups, rows, math.prod(some.shape[n + 1 :]))
+        taps = x.shape[1] // groups * self.n_taps
+        for part in parts(len(x), views.shape[n + 2], views[:1].nbytes):
+            images, _, rows = part
+            some = np.moveaxis(views[(images, *(slice(None),) * (n + 1), rows)], 0, n + 1)
+            yield part, some.reshape(groups, taps, math.prod(some.shape[n + 1 :]))
 
     def seen(self, size: Sequence[int], padding: bool) -> list[Array]:
         """Return per axis how many elements of the image (and its padding) each window sees."""
@@ -228,6 +235,14 @@ def chunks(n: int, each: int) -> Iterator[slice]:
     """Yield slices of ``n`` things of ``each`` bytes that fit the cache."""
     step = max(1, CHUNK // max(each, 1))
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
+
+
+def parts(n: int, n_rows: int, each: int) -> Iterator[Part]:
+    """Yield parts of ``n`` images of ``n_rows`` rows whose windows have ``each`` bytes."""
+    step = max(1, n_rows * LARGEST // max(each, 1))
+    for images in chunks(n, each):
+        for i in range(0, n_rows, step):
+            yield images, slice(None), slice(i, min(i + step, n_rows))
 
 
 def check_images(op: Op, x: TensorSpec, n: int | None = None, kinds: str = "f") -> None:

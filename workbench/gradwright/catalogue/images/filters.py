@@ -35,12 +35,17 @@ class Axis:
     roi: tuple[float, float]
 
     def coordinates(self) -> Array:
-        """Return where in the image each element of the result lies."""
+        """Return where in the image each element of the result lies.
+
+        Where the scale is that of the sizes, whole coordinates come out whole: one division of
+        integers is exact, while a rounded scale lets nearest fall to the neighbour.
+        """
         i, n, s = np.arange(self.n_out, dtype=np.float64), self.n_in, self.scale
-        length = s * n
+        exact = s * n == self.n_out or s == self.n_out / n
+        length = self.n_out if exact else s * n
         match self.transform:
             case "asymmetric":
-                return i / s
+                return i * n / length if exact else i / s
             case "align_corners":
                 return i * (n - 1) / (length - 1) if length != 1 else 0 * i
             case "tf_crop_and_resize":
@@ -52,7 +57,7 @@ class Axis:
                 return n / 2 * (1 - self.n_out / length) + (i + 0.5) / s - 0.5
             case "pytorch_half_pixel" if length == 1:
                 return 0 * i - 0.5
-        return (i + 0.5) / s - 0.5
+        return ((2 * i + 1) * n - length) / (2 * length) if exact else (i + 0.5) / s - 0.5
 
     def outside(self) -> Array:
         """Return which elements of the result are extrapolated."""

@@ -18,12 +18,20 @@ from ...op import (
     attr,
 )
 from ...ops.choice import Where
-from ...ops.index import Gather
+from ...ops.index import Gather, places
 from ...ops.movement import Cast
 from ...ops.reduce import Max
 from ...ops.windows import check_images
 from ...spec import Dim, TensorSpec, differ, kind
-from ..convolutions.sampling import WeightedRows, length, pixel_rows, product, sampled, taps
+from ..convolutions.sampling import (
+    WeightedRows,
+    length,
+    pixel_rows,
+    positions,
+    product,
+    sampled,
+    taps,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -87,7 +95,8 @@ class CropAndResize(Op):
         rows, down = (t.expand_dims(2) for t in (rows, down))
         columns, right = (t.expand_dims(1) for t in (columns, right))
         index, weight = product([(rows, down), (columns, right)], [None, length(x, 3)])
-        first = Cast(dtype="int64")(batch_indices) * (length(x, 2) * length(x, 3))
+        starts = positions(x.shape[0]) * (length(x, 2) * length(x, 3))
+        first = Gather()(starts, batch_indices)
         seen = inside[0].expand_dims(2) & inside[1].expand_dims(1)
         weight = Where()(seen.expand_dims(3), weight, 0)
         y = sampled(pixel_rows(x), index + first.reshape(count, 1, 1, 1), weight)
@@ -176,7 +185,7 @@ class RoiTaps(Op):
         if self.mean:
             total = np.maximum(count[0] * count[1], 1)
             weight = weight / total.reshape(-1, *(1,) * 6)
-        first = batch_indices.astype(np.int64) * (x.shape[2] * x.shape[3])
+        first = places(x.shape[:1], (batch_indices,)) * (x.shape[2] * x.shape[3])
         shape = (len(rois) * math.prod(self.size), math.prod(index.shape[3:]))
         index = (index + first.reshape(-1, *(1,) * 6)).reshape(shape)
         return index, weight.reshape(shape).astype(rois.dtype)

@@ -199,6 +199,7 @@ class _ResizeTo(Op):
             sizes=self.size,
             axes=(2, 3),
             antialias=self.antialias,
+            exclude_outside=self.antialias,
             coordinate_transformation_mode="align_corners"
             if self.align_corners
             else "half_pixel"

@@ -60,9 +60,9 @@ class NonMaxSuppression(Op):
         most = b if self.max_output_boxes_per_class is None else self.max_output_boxes_per_class
         low, high = self._corners(boxes.astype(np.float64))
         area = (high - low).prod(-1)
+        low_score = -np.inf if self.score_threshold is None else self.score_threshold
         left: Array = scores.astype(np.float64)
-        if self.score_threshold is not None:
-            left = np.where(left > self.score_threshold, left, -np.inf)
+        left = np.where(left > low_score, left, -np.inf)  # a score that is NaN is not higher
         taken: list[Array] = []
         row = np.arange(n)[:, None]
         for _ in range(min(most, b) if n * c else 0):
