@@ -102,7 +102,7 @@ def test_the_dynamic_map_has_256_numbers():
 
 
 def test_products_hold_a_part_of_the_weight_as_floats(rng):
-    raw = bytes_of(rng, "q4_0", 4096, 2048)  # 32 MB as float32
+    raw = bytes_of(rng, "q4_0", 1536, 2048)  # 12 MB as float32
     g = gw.Graph()
     x = g.placeholder("x", (2, 2048))
     y = gw.nn.ggml_matmul(x, g.constant(raw, name="w"), format="q4_0")
@@ -168,6 +168,42 @@ def test_fake_quantize_learns_its_scale(rng):
         for _ in range(50):
             value = value - np.float32(0.3) * session.run(slope, {"scale": value})
         assert session.run(loss, {"scale": value}) < 0.6 * first
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("zero", [None, 3])
+def test_fake_quantize_stops_the_gradient_just_where_it_clips(dtype, zero):
+    """Also on the borders, where halves go to the even number (as torch's fake_quantize does)."""
+    low, high, step = -8, 7, 0.25
+    at = np.arange(-13, 12.5, 0.5) * step
+    q = np.rint(at / step) + (zero or 0)
+    g = gw.Graph()
+    x = g.placeholder("x", at.shape, dtype)
+    more = () if zero is None else (g.constant(zero, dtype="int32"),)
+    y = gw.quant.fake_quantize(x, g.constant(step, dtype=dtype), *more, low=low, high=high)
+    (dx,) = gw.gradients(y.sum(), [x])
+    with gw.Session(g) as session:
+        found = session.run(dx, {"x": at.astype(x.dtype)})
+    np.testing.assert_array_equal(found.astype(float), (q >= low) & (q <= high))
+
+
+@pytest.mark.parametrize("scale", [0.5, [0.5]])
+def test_one_scale_fits_one_number(scale):
+    g = gw.Graph()
+    x, s = g.constant(1.3), g.constant(scale)
+    q = gw.quant.quantize_linear(x, s, dtype="int8")
+    made = q, gw.quant.dequantize_linear(q, s), gw.quant.fake_quantize(x, s)
+    found = list(g.output({}, *made).values())
+    assert [a.shape for a in found] == [(), (), ()]
+    assert [float(a) for a in found] == [3, 1.5, 1.5]
+
+
+def test_a_product_with_a_vector_of_integers_is_a_vector():
+    g = gw.Graph()
+    a, b = (g.constant(v, dtype="uint8") for v in ([1, 2, 3], [[1], [2], [3]]))
+    y = gw.quant.matmul_integer(a, b, g.constant([1], dtype="uint8"))
+    (found,) = g.output({}, y).values()
+    assert found.tolist() == [8]
 
 
 def test_second_derivatives_of_products_in_float8_are_those_of_the_rounded_product(rng):

@@ -24,7 +24,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import Dim, TensorSpec, dtype, kind
 from .nf4 import FROZEN
-from .scales import ROUNDED
+from .scales import ROUNDED, check_result
 
 Array = np.ndarray[Any, Any]
 
@@ -233,7 +233,8 @@ class QuantizeGgml(Op):
 
     def forward(self, x: Any) -> Any:
         form = FORMATS[self.format]
-        packed = form.pack(x.astype(np.float32).reshape(-1, form.size))
+        blocks = x.astype(np.float32).reshape(x.size // form.size, form.size)
+        packed = form.pack(blocks) if len(blocks) else np.empty(0, np.uint8)
         return packed.reshape(*x.shape[:-1], x.shape[-1] // form.size * form.n_bytes)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -244,6 +245,7 @@ class QuantizeGgml(Op):
         for name, form in FORMATS.items():
             yield Sample((rng.standard_normal((2, form.size)),), {"format": name})
         yield Sample((np.zeros((1, 64)),), {"format": "q5_1"})
+        yield Sample((np.zeros((0, 32)),))
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -270,6 +272,7 @@ class DequantizeGgml(Op):
 
     def infer(self, packed: TensorSpec) -> TensorSpec:
         n = columns(packed, self.format)
+        check_result(self, self.dtype)
         return TensorSpec((*packed.shape[:-1], n), self.dtype)
 
     def forward(self, packed: Any) -> Any:
@@ -288,3 +291,4 @@ class DequantizeGgml(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 33), "uint8"),), {}, "33 bytes are no blocks")
         yield ErrorSample((TensorSpec((34,)),), {}, "blocks are f32")
+        yield ErrorSample((TensorSpec((34,), "uint8"),), {"dtype": "int8"}, "does not give int8")

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DTypeError
+from ...errors import DTypeError, ShapeError
 from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...ops.cnn import Convolution
 from ...ops.correlation import correlate
 from ...ops.linalg import Matmul
-from ...spec import TensorSpec, kind
+from ...spec import AnyDim, TensorSpec, differ, kind
 from .scales import ROUNDED, limits
 
 Array = np.ndarray[Any, Any]
@@ -30,11 +30,35 @@ def _check_scales(op: Op, *specs: TensorSpec) -> None:
             raise DTypeError(f"{op.name}: a scale is {spec.dtype}", need="a float dtype")
 
 
+def _check_places(name: str, spec: TensorSpec | None, shape: Sequence[AnyDim] = ()) -> None:
+    """Raise unless there is one number, or one per place of the axes of ``shape`` that are not 1.
+
+    A vector counts along the only such axis, or the last but one of a batch of rows.
+    """
+    if spec is None or not spec.rank or (spec.rank == 1 and not differ(spec.shape[0], 1)):
+        return
+    places = [d for d in shape[-2:] if d != 1] if spec.rank == 1 else shape
+    fits = spec.rank <= len(places) and all(
+        d == 1 or not differ(d, n) for d, n in zip(spec.shape[::-1], places[::-1], strict=False)
+    )
+    if not fits:
+        more = f", or one per place of {list(shape)}" if shape else ""
+        raise ShapeError(f"{name} does not fit", need=f"one number{more}", facts=[f"got {spec}"])
+
+
+def _check_sides(a: TensorSpec, b: TensorSpec, *names: str, given: Sequence[Any]) -> None:
+    """Raise unless what is given of a is by row, and of b by column."""
+    rows, columns = (*a.shape[:-1], 1), (*b.shape[:-2], 1, b.shape[-1]) if b.rank > 1 else (1,)
+    for name, spec in zip(names, given, strict=True):
+        _check_places(name, spec, rows if name.startswith("a") else columns)
+
+
 def _moved(x: Array, zero_point: Array | None, shape: Sequence[int] | None = None) -> Array:
     """Return x − zero_point as float64, in which products of bytes are exact up to 2⁵³."""
     y: Array = x.astype(np.float64)
     if zero_point is not None:
         z = zero_point.astype(np.float64)
+        z = z.reshape(()) if z.size == 1 else z
         y -= z if shape is None or z.ndim != 1 else z.reshape(shape)
     return y
 
@@ -80,7 +104,10 @@ class MatmulInteger(Op):
         b_zero_point: TensorSpec | None = None,
     ) -> TensorSpec:
         _check_integers(self, a, b, *(z for z in (a_zero_point, b_zero_point) if z is not None))
-        return product(a, b).with_dtype("int32")
+        y = product(a, b).with_dtype("int32")
+        given = a_zero_point, b_zero_point
+        _check_sides(a, b, "a_zero_point", "b_zero_point", given=given)
+        return y
 
     def forward(self, a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any = None) -> Any:
         return _int32(_moved(a, a_zero_point, (-1, 1)) @ _moved(b, b_zero_point))
@@ -97,6 +124,9 @@ class MatmulInteger(Op):
         a = TensorSpec((2, 3), "uint8")
         yield ErrorSample((a, TensorSpec((4, 2), "int8")), {}, "differ")
         yield ErrorSample((a, TensorSpec((3, 2))), {}, "does not take float32")
+        b, three = TensorSpec((3, 4), "int8"), TensorSpec((3,), "uint8")
+        yield ErrorSample((a, b, three), {}, "a_zero_point does not fit")
+        yield ErrorSample((a, b, None, three), {}, "b_zero_point does not fit")
 
 
 def product(a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -139,7 +169,12 @@ class QlinearMatmul(Op):
     ) -> TensorSpec:
         _check_integers(self, a, b, a_zero_point, b_zero_point, y_zero_point)
         _check_scales(self, a_scale, b_scale, y_scale)
-        return product(a, b).with_dtype(y_zero_point.dtype)
+        y = product(a, b).with_dtype(y_zero_point.dtype)
+        names = "a_scale", "a_zero_point", "b_scale", "b_zero_point"
+        _check_sides(a, b, *names, given=(a_scale, a_zero_point, b_scale, b_zero_point))
+        _check_places("y_scale", y_scale, y.shape)
+        _check_places("y_zero_point", y_zero_point, y.shape)
+        return y
 
     def forward(self, *xs: Any) -> Any:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = xs
@@ -162,6 +197,8 @@ class QlinearMatmul(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         a, s, z = TensorSpec((2, 3), "uint8"), TensorSpec(()), TensorSpec((), "uint8")
         yield ErrorSample((a, s, z, a, s, z, s, z), {}, "differ")
+        b, three = TensorSpec((3, 4), "uint8"), TensorSpec((3,))
+        yield ErrorSample((a, three, z, b, s, z, s, z), {}, "a_scale does not fit")
 
 
 class ConvInteger(Convolution):
@@ -197,6 +234,8 @@ class ConvInteger(Convolution):
     ) -> TensorSpec:
         _check_integers(self, x, weight)
         found = self.convolved(x.with_dtype("float32"), weight.with_dtype("float32"))
+        _check_places("x_zero_point", x_zero_point)
+        _check_places("w_zero_point", w_zero_point, weight.shape[:1])
         return found.with_dtype("int32")
 
     def exact(self, x: Array, weight: Array, x_zero: Any, w_zero: Any) -> Array:
@@ -221,6 +260,9 @@ class ConvInteger(Convolution):
         x, w = TensorSpec((1, 2, 4, 4), "uint8"), TensorSpec((1, 2, 3, 3), "int8")
         yield ErrorSample((x.with_dtype("float32"), w), {}, "does not take float32")
         yield ErrorSample((x, TensorSpec((1, 3, 3, 3), "int8")), {}, "channels differ")
+        two = TensorSpec((2,), "uint8")
+        yield ErrorSample((x, w, two), {}, "x_zero_point does not fit")
+        yield ErrorSample((x, w, None, two), {}, "w_zero_point does not fit")
 
 
 class QlinearConv(Convolution):
@@ -260,6 +302,12 @@ class QlinearConv(Convolution):
         if bias is not None and bias.dtype != np.dtype("int32"):
             raise DTypeError(f"bias is {bias.dtype}", need="int32, in units of x_scale·w_scale")
         found = self.convolved(x.with_dtype("float32"), weight.with_dtype("float32"))
+        own = {"x_scale": x_scale, "x_zero_point": x_zero_point}
+        own |= {"y_scale": y_scale, "y_zero_point": y_zero_point}
+        for name, spec in own.items():
+            _check_places(name, spec)
+        for name, spec in {"w_scale": w_scale, "w_zero_point": w_zero_point, "bias": bias}.items():
+            _check_places(name, spec, weight.shape[:1])
         return found.with_dtype(y_zero_point.dtype)
 
     def forward(self, *xs: Any) -> Any:
@@ -292,3 +340,4 @@ class QlinearConv(Convolution):
         s, z = TensorSpec(()), TensorSpec((), "uint8")
         bad = TensorSpec((1,))
         yield ErrorSample((x, s, z, w, s, z, s, z, bad), {}, "bias is float32")
+        yield ErrorSample((x, s, z, w, TensorSpec((2,)), z, s, z), {}, "w_scale does not fit")

@@ -12,7 +12,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...ops.special import widened
 from ...spec import AnyDim, TensorSpec, differ, dtype, kind
-from .scales import ROUNDED
+from .scales import ROUNDED, check_result
 
 Array = np.ndarray[Any, Any]
 
@@ -180,6 +180,9 @@ class DequantizeNf4(Op):
 
     def infer(self, packed: TensorSpec, absmax: TensorSpec) -> TensorSpec:
         check_blocks(self, self.block_size)
+        check_result(self, self.dtype)
+        if any(isinstance(d, int) and d < 0 for d in self.shape):
+            raise ShapeError(f"{self.shape} is no shape", need="sizes of 0 or more")
         check_packed(packed, absmax, count(self.shape), self.block_size)
         return TensorSpec(self.shape, self.dtype)
 
@@ -203,6 +206,8 @@ class DequantizeNf4(Op):
         packed, absmax = TensorSpec((2, 1), "uint8"), TensorSpec((1,))
         yield ErrorSample((packed, absmax), {"shape": (5,)}, "does not hold 5")
         yield ErrorSample((packed, TensorSpec((2,))), {"shape": (4,)}, "absmax")
+        yield ErrorSample((packed, absmax), {"shape": (-2, -2)}, "is no shape")
+        yield ErrorSample((packed, absmax), {"shape": (4,), "dtype": "int8"}, "does not give int8")
 
 
 def check_packed(packed: TensorSpec, absmax: TensorSpec, n: Any, block_size: int) -> None:

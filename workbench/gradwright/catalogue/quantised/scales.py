@@ -8,9 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ...errors import DTypeError, ShapeError
+from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ...ops.choice import Where
+from ...ops.comparison import Round
 from ...ops.like import BroadcastLike, ReshapeLike, SumLike
 from ...ops.movement import Cast
 from ...spec import NARROW, TensorSpec, differ, dtype, kind, normalize_axis
@@ -52,8 +53,16 @@ def check_scale(
         raise ShapeError("zero_point does not fit the scale", facts=[f"{zero_point} and {scale}"])
 
 
+def check_result(op: Op, target: np.dtype[Any]) -> None:
+    """Refuse to give back numbers in a dtype that would round them again."""
+    if kind(target) != "f":
+        raise DTypeError(f"{op.name} does not give {target}", need="a float dtype")
+
+
 def spread(scale: Array, shape: Sequence[int], axis: int, block: int) -> Array:
     """Return scales as they broadcast against what they scale."""
+    if not shape:
+        return scale.reshape(())
     if block:
         at = axis % len(shape)
         return np.repeat(scale, block, at).take(range(shape[at]), at)
@@ -95,6 +104,10 @@ class QuantizeLinear(Op):
         if kind(target) not in "iu" and target not in NARROW:
             raise DTypeError(
                 f"{target} is no dtype to quantise to", need="integers, float8, float4"
+            )
+        if zero_point is not None and zero_point.dtype != target:
+            raise DTypeError(
+                f"zero_point is {zero_point.dtype}, the result {target}", need="one dtype"
             )
         return x.with_dtype(target)
 
@@ -139,6 +152,8 @@ class QuantizeLinear(Op):
         yield ErrorSample((x, one), {"dtype": "float32"}, "no dtype to quantise to")
         yield ErrorSample((x, one, TensorSpec((2,), "uint8")), {}, "zero_point does not fit")
         yield ErrorSample((x, TensorSpec((), "int32")), {}, "the scale is int32")
+        zero = TensorSpec((), "uint8")
+        yield ErrorSample((x, one, zero), {"dtype": "int8"}, "zero_point is uint8")
 
 
 class DequantizeLinear(Op):
@@ -167,6 +182,7 @@ class DequantizeLinear(Op):
         self, x: TensorSpec, scale: TensorSpec, zero_point: TensorSpec | None = None
     ) -> TensorSpec:
         check_scale(self, x, scale, zero_point, self.axis, self.block_size)
+        check_result(self, self.dtype or scale.dtype)
         return x.with_dtype(self.dtype or scale.dtype)
 
     def expand(self, x: Any, scale: Any, zero_point: Any = None) -> Any:
@@ -180,6 +196,8 @@ class DequantizeLinear(Op):
 
     def spread(self, scale: Any, x: Any) -> Any:
         """Return scales, as graph, as they broadcast against x."""
+        if not x.rank:
+            return scale.reshape(()) if scale.rank else scale
         if self.block_size:
             at = normalize_axis(self.axis, x.rank)
             wide = scale.expand_dims(at + 1)
@@ -206,6 +224,7 @@ class DequantizeLinear(Op):
         x = TensorSpec((2, 3), "uint8")
         yield ErrorSample((x, TensorSpec((2,))), {}, "scale does not fit")
         yield ErrorSample((x, TensorSpec((2, 3))), {"block_size": 2}, "scale does not fit")
+        yield ErrorSample((x, TensorSpec(())), {"dtype": "int8"}, "does not give int8")
 
 
 class DynamicQuantizeLinear(Op):
@@ -282,6 +301,10 @@ class FakeQuantize(Op):
         if kind(x.dtype) != "f":
             raise DTypeError(f"{self.name} does not take {x.dtype}", hint="gw.cast(x, 'float32')")
         check_scale(self, x, scale, zero_point, self.axis, 0)
+        if self.low >= self.high:
+            raise GraphError(f"integers from {self.low} to {self.high}", need="low < high")
+        if zero_point is not None and kind(zero_point.dtype) not in "iu":
+            raise DTypeError(f"zero_point is {zero_point.dtype}", need="integers")
         return x
 
     def forward(self, x: Any, scale: Any, zero_point: Any = None) -> Any:
@@ -297,9 +320,10 @@ class FakeQuantize(Op):
         spread_ = DequantizeLinear(axis=self.axis).spread
         s = spread_(scale, x)
         full = BroadcastLike()(s, x)
-        at = x / s if zero is None else x / s + Cast(dtype=x.dtype)(spread_(zero, x))
-        # Halves are rounded to even, so that a number just beyond a limit is not clipped.
-        inside = (at >= self.low - 0.5) & (at <= self.high + 0.5)
+        wide = Cast(dtype=x.dtype if x.dtype.itemsize >= 4 else dtype("float32"))
+        q = Round()(wide(x) / wide(s))  # as forwards, so that both agree on what is clipped
+        q = q if zero is None else q + Cast(dtype=q.dtype)(spread_(zero, x))
+        inside = (q >= float(self.low)) & (q <= float(self.high))
         dx = Where()(inside, g, 0.0)
 
         def of_scale() -> Any:
@@ -317,5 +341,8 @@ class FakeQuantize(Op):
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((2, 3)), TensorSpec((2,))), {}, "scale does not fit")
-        yield ErrorSample((TensorSpec((2,), "int8"), TensorSpec(())), {}, "does not take int8")
+        x, one = TensorSpec((2, 3)), TensorSpec(())
+        yield ErrorSample((x, TensorSpec((2,))), {}, "scale does not fit")
+        yield ErrorSample((TensorSpec((2,), "int8"), one), {}, "does not take int8")
+        yield ErrorSample((x, one), {"low": 3, "high": 3}, "integers from 3 to 3")
+        yield ErrorSample((x, one, one), {}, "zero_point is float32")
