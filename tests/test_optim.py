@@ -71,7 +71,7 @@ TORCH = {
         "AdamW",
         {"lr": 0.05, "weight_decay": 0.2},
     ),
-    "epsilon": (lambda: gw.optim.Adam(0.05, epsilon=0.5), "Adam", {"lr": 0.05, "eps": 0.5}),
+    "eps": (lambda: gw.optim.Adam(0.05, eps=0.5), "Adam", {"lr": 0.05, "eps": 0.5}),
 }
 
 

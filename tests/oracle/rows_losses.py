@@ -59,16 +59,16 @@ ERRORS: dict[str, Row] = {
     ),
     "poisson_nll": Row(
         reduced(
-            lambda t, y, p, epsilon=1e-8: t.nn.functional.poisson_nll_loss(
-                p, y, log_input=False, eps=epsilon, reduction="none"
+            lambda t, y, p, eps=1e-8: t.nn.functional.poisson_nll_loss(
+                p, y, log_input=False, eps=eps, reduction="none"
             )
         ),
         pairs(ints(0, 5, 3, 5).astype(float), uniform(0.2, 4, 3, 5)),
     ),
     "gaussian_nll": Row(
         of_three(
-            lambda t, y, p, v, full=False, epsilon=1e-6: t.nn.functional.gaussian_nll_loss(
-                p, y, v, full=full, eps=epsilon, reduction="none"
+            lambda t, y, p, v, full=False, eps=1e-6: t.nn.functional.gaussian_nll_loss(
+                p, y, v, full=full, eps=eps, reduction="none"
             )
         ),
         [

@@ -252,12 +252,8 @@ LOSSES: dict[str, Row] = {
         reduced(lambda t, y, p: (1 - (2 * y - 1) * p).clamp(min=0)), pairs(YES_NO, FOUND * 2)
     ),
     "log_loss": Row(
-        reduced(
-            lambda t, y, p, epsilon=1e-7: (
-                -y * (p + epsilon).log() - (1 - y) * (1 - p + epsilon).log()
-            )
-        ),
-        pairs(YES_NO, SHARES[0], (YES_NO, SHARES[0], {"epsilon": 0.0})),
+        reduced(lambda t, y, p, eps=1e-7: -y * (p + eps).log() - (1 - y) * (1 - p + eps).log()),
+        pairs(YES_NO, SHARES[0], (YES_NO, SHARES[0], {"eps": 0.0})),
     ),
     "log_poisson": Row(
         reduced(lambda t, y, p, full=False: nn("poisson_nll_loss")(t, y, p, full=full)),

@@ -221,11 +221,11 @@ class LogLoss(_Loss):
     0.6931
     """
 
-    epsilon: float = attr(1e-7, doc="Added to probabilities, so that the loss stays finite.")
+    eps: float = attr(1e-7, doc="Added to probabilities, so that the loss stays finite.")
 
     def each(self, labels: Any, predictions: Any) -> Any:
-        hit = labels * Log()(predictions + self.epsilon)
-        miss = (1 - labels) * Log()(1 - predictions + self.epsilon)
+        hit = labels * Log()(predictions + self.eps)
+        miss = (1 - labels) * Log()(1 - predictions + self.eps)
         return -(hit + miss)
 
     @classmethod

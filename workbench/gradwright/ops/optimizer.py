@@ -214,7 +214,7 @@ class AdamUpdate(_Update):
         learning_rate: Any,
         beta1: Any,
         beta2: Any,
-        epsilon: Any,
+        eps: Any,
         weight_decay: Any,
     ) -> Any:
         work = _work(param, grad, m, v)
@@ -222,7 +222,7 @@ class AdamUpdate(_Update):
         lr, b1, b2, t = float(learning_rate), float(beta1), float(beta2), float(step)
         m1 = b1 * m1 + (1 - b1) * g
         v1 = b2 * v1 + (1 - b2) * (g * g)
-        scale = np.sqrt(v1) * (1 / (1 - b2**t) ** 0.5) + float(epsilon)
+        scale = np.sqrt(v1) * (1 / (1 - b2**t) ** 0.5) + float(eps)
         p = p * (1 - lr * float(weight_decay)) - (lr / (1 - b1**t)) * (m1 / scale)
         return self.cast([np.asarray(y) for y in (p, m1, v1)], [param, m, v])
 
@@ -236,7 +236,7 @@ class AdamUpdate(_Update):
         learning_rate: Any,
         beta1: Any,
         beta2: Any,
-        epsilon: Any,
+        eps: Any,
         weight_decay: Any,
     ) -> Any:
         work = _work(param, grad, m, v)
@@ -247,7 +247,7 @@ class AdamUpdate(_Update):
         )
         m1 = to(b1) * m1 + to(1 - b1) * g
         v1 = to(b2) * v1 + to(1 - b2) * (g * g)
-        scale = Sqrt()(v1) * to(1 / Sqrt()(1 - b2**t)) + to(epsilon)
+        scale = Sqrt()(v1) * to(1 / Sqrt()(1 - b2**t)) + to(eps)
         p = p * to(1 - lr * decay) - to(lr / (1 - b1**t)) * (m1 / scale)
         return self.cast([p, m1, v1], [param, m, v])
 

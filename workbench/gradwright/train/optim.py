@@ -153,7 +153,7 @@ class Adam(Optimizer):
     learning_rate: float | Schedule = 1e-3
     beta1: float = 0.9
     beta2: float = 0.999
-    epsilon: float = 1e-8
+    eps: float = 1e-8
     slots = ("m", "v")
     counts = True
 
@@ -165,7 +165,7 @@ class Adam(Optimizer):
         scalars: Mapping[str, Tensor],
     ) -> Sequence[Tensor]:
         """Return the new parameter and moments."""
-        names = ("step", "learning_rate", "beta1", "beta2", "epsilon")
+        names = ("step", "learning_rate", "beta1", "beta2", "eps")
         decay = scalars.get("weight_decay", 0.0)
         moved: tuple[Tensor, ...] = AdamUpdate()(
             param, grad, *slots, *(scalars[n] for n in names), decay
@@ -181,7 +181,7 @@ class AdamW(Adam):
 
     >>> import gradwright as gw
     >>> gw.optim.AdamW(gw.schedules.Cosine(1e-3, steps=1000, warmup=100)).scalars()
-    {'beta1': 0.9, 'beta2': 0.999, 'epsilon': 1e-08, 'weight_decay': 0.01}
+    {'beta1': 0.9, 'beta2': 0.999, 'eps': 1e-08, 'weight_decay': 0.01}
     """
 
     weight_decay: float = 0.01

@@ -16,7 +16,7 @@ from ...ops.reduce import _counted, _summed
 from ...ops.scatter import TakeAlongAxisGrad
 from ...ops.special import widened
 from ...spec import TensorSpec, kind, normalize_axis
-from .recurrence import LinearRecurrence, Shift
+from .recurrence import LinearScan, Shift
 
 
 class Cumprod(Op):
@@ -56,7 +56,7 @@ class Cumprod(Op):
         (g,), (x,) = gs, xs
         on = Shift(axis=self.axis, back=not self.reverse)
         before = self.replace(exclusive=True)(x)
-        back = LinearRecurrence(axis=self.axis, reverse=not self.reverse)
+        back = LinearScan(axis=self.axis, reverse=not self.reverse)
         after = back(on(conj(x)), on(g) if self.exclusive else g)
         return (conj(before) * after,)
 
@@ -180,7 +180,7 @@ class Logcumsumexp(Op):
         finite = Where()(nothing, 0.0, y)  # −∞ − (−∞) is NaN
         rise = Shift(axis=self.axis, back=True)(finite - Shift(axis=self.axis)(finite))
         fall = Exp()(-Where()(nothing, 0.0, rise))
-        total = LinearRecurrence(axis=self.axis, reverse=True)(fall, g)
+        total = LinearScan(axis=self.axis, reverse=True)(fall, g)
         return (Exp()(x - finite) * total,)
 
     @classmethod

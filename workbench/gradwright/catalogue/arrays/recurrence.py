@@ -1,4 +1,4 @@
-"""The linear recurrence from which the gradients of running and segmented products are made."""
+"""Linear recurrences: states that a factor carries on, with gradients that are such again."""
 
 from __future__ import annotations
 
@@ -7,70 +7,135 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
-from ...ops.elementwise import conj, promoted
+from ...ops.elementwise import conj
+from ...ops.joining import Concat
+from ...ops.like import ZerosLike
+from ...ops.movement import Roll
 from ...ops.special import widened
-from ...spec import TensorSpec, differ, normalize_axis, promote
+from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote
 
 _WIDE = 256
-"""From this many elements on, a row takes longer than numpy's call: 512 rows of 512 2 ms, not 8."""
+"""From this many elements on, a step outlasts numpy's call: 512 steps of 512 take 2 ms, not 8."""
 
 
-class LinearRecurrence(Op):
-    """Each element is a multiple of the one before it, and something added.
+class LinearScan(Op):
+    """All states of a linear recurrence along an axis.
 
-    y₀ = b₀,  yᵢ = aᵢ·yᵢ₋₁ + bᵢ;  reverse: from the end. Wide rows follow each other one by one; of
-    narrow ones, spans of 1, 2, 4, … are joined, so that n of them take log₂ n passes over all
-    (Hillis and Steele 1986).
+    h_t = a_t⊙h_{t-1} + b_t, or with ``matrix`` h_t = a_t @ h_{t-1} + b_t over the last two axes
+
+    b: f32[…, T, …], a broadcasts against it, but for T (with ``matrix``: f32[…, T, …, N, N]);
+    initial: b without the axis, else 0. ``reverse`` goes from the last step to the first. Wide
+    steps follow each other one by one; of narrow ones spans of 1, 2, 4, … are joined, so that T of
+    them take log₂ T passes over all (Hillis and Steele 1986). The gradient is the same recurrence,
+    backwards. Raises ShapeError where sizes differ.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.linear_scan(g.constant([0.5, 0.5, 0.5]), g.constant([4.0, 0.0, 1.0]), name="h")
+    >>> g.output({}, y)["h"].tolist()
+    [4.0, 2.0, 2.0]
     """
 
-    namespace = "gradient"
-    axis: int = attr(0, doc="Axis along which elements follow each other.")
-    reverse: bool = attr(False, doc="Go from the end.")
+    namespace = "nn"
+    axis: int = attr(0, doc="Axis of the steps.")
+    reverse: bool = attr(False, doc="Start at the last step.")
+    matrix: bool = attr(False, doc="Let a be matrices, not factors of the elements.")
 
-    def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
-        normalize_axis(self.axis, b.rank)
-        if a.rank != b.rank or any(map(differ, a.shape, b.shape)):
-            raise ShapeError("factors and summands differ in shape", need=f"a {b}, got {a}")
-        return b.with_dtype(promote(a.dtype, b.dtype))
+    def infer(self, a: TensorSpec, b: TensorSpec, initial: TensorSpec | None = None) -> TensorSpec:
+        axis = normalize_axis(self.axis, b.rank)
+        shape = list(b.shape)
+        if self.matrix:
+            if b.rank < 3 or axis >= b.rank - 2:
+                raise ShapeError("a step is no matrix", need="b: f32[…, T, …, N, M]")
+            shape[-1] = shape[-2]
+        lead = broadcast(a.shape, tuple(shape)) if a.rank == b.rank else (None,) * b.rank
+        if any(d is None or differ(d, s) for d, s in zip(lead, shape, strict=True)):
+            raise ShapeError("a does not fit b", need=f"{tuple(shape)}, or 1", facts=[f"a: {a}"])
+        if differ(a.shape[axis], b.shape[axis]):
+            raise ShapeError(f"a has {a.shape[axis]} steps, b {b.shape[axis]}", need="as many")
+        joint = promote(a.dtype, b.dtype)
+        state = (*b.shape[:axis], *b.shape[axis + 1 :])
+        if initial is not None:
+            if initial.rank != len(state) or any(map(differ, initial.shape, state)):
+                raise ShapeError("initial does not fit", need=f"{state}", facts=[f"got {initial}"])
+            joint = promote(joint, initial.dtype)
+        if kind(joint) not in "fc":
+            raise DTypeError(f"linear_scan does not take {joint}", hint="gw.cast(x, 'float32')")
+        return TensorSpec(b.shape, joint)
 
-    def forward(self, a: Any, b: Any) -> Any:
-        joint = promoted(a, b)
+    def forward(self, a: Any, b: Any, initial: Any = None) -> Any:
+        joint = promote(a.dtype, b.dtype)
+        joint = joint if initial is None else promote(joint, initial.dtype)
+        axis = normalize_axis(self.axis, b.ndim)
         way = slice(None, None, -1 if self.reverse else 1)
-        factor, y = (
-            np.moveaxis(widened(t.astype(joint, copy=False)), self.axis, 0)[way].copy()
-            for t in (a, b)
-        )
-        if y[:1].size >= _WIDE:
-            for i in range(1, len(y)):
-                y[i] += factor[i] * y[i - 1]
-        span = 1 if y[:1].size < _WIDE else len(y)
-        while span < len(y):
-            y[span:] += factor[span:] * y[:-span]
-            factor[span:] = factor[span:] * factor[:-span]
-            span *= 2
-        return np.ascontiguousarray(np.moveaxis(y[way], 0, self.axis)).astype(joint, copy=False)
+        a, b = (np.moveaxis(widened(x.astype(joint, copy=False)), axis, 0)[way] for x in (a, b))
+        y = b.copy()
+        if initial is not None and len(y):
+            h = widened(initial.astype(joint, copy=False))
+            y[0] += a[0] @ h if self.matrix else a[0] * h
+        if self.matrix or y[:1].size >= _WIDE:
+            for t in range(1, len(y)):
+                y[t] += a[t] @ y[t - 1] if self.matrix else a[t] * y[t - 1]
+        else:
+            factor, span = np.broadcast_to(a, y.shape).copy(), 1
+            while span < len(y):
+                y[span:] += factor[span:] * y[:-span]
+                factor[span:] = factor[span:] * factor[:-span]
+                span *= 2
+        return np.moveaxis(y[way], 0, axis).astype(joint, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), (y,), a = gs, ys, xs[0]
-        later = Shift(axis=self.axis, back=not self.reverse)(conj(a))
-        earlier = Shift(axis=self.axis, back=self.reverse)(conj(y))
-        summand = self.replace(reverse=not self.reverse)(later, g)
-        return summand * earlier, summand
+        (g,), y, (a, b) = gs, ys[0], xs[:2]
+        axis = normalize_axis(self.axis, b.rank)
+        given = xs[2] if len(xs) > 2 else None
+        before = shifted(y, given, axis, reverse=self.reverse)
+        # What reaches a step: its own cotangent and what the next one's factor hands back.
+        back = self.replace(reverse=not self.reverse)
+        factor, before = conj(a.mT if self.matrix else a), conj(before)
+        if given is None:  # the factor that Roll brings in from the other end meets a zero state
+            total = back(Roll(shift=1 if self.reverse else -1, axis=axis)(factor), g)
+            return total @ before.mT if self.matrix else total * before, total
+        factors, cotangents = (factor, _nothing(factor, axis)), (_nothing(g, axis), g)
+        if self.reverse:
+            factors, cotangents = factors[::-1], cotangents[::-1]
+        whole = back(Concat(axis=axis)(*factors), Concat(axis=axis)(*cotangents))
+        inner = (slice(None),) * axis
+        total = whole[(*inner, slice(None, -1) if self.reverse else slice(1, None))]
+        of_a = total @ before.mT if self.matrix else total * before
+        return of_a, total, whole[(*inner, -1 if self.reverse else 0)]
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        a, b = rng.standard_normal((2, 5, 2))
+        a, b = rng.standard_normal((3, 2)), rng.standard_normal((3, 2))
         yield Sample((a, b))
-        yield Sample((a.T, b.T), {"axis": -1, "reverse": True})
-        yield Sample((a[:0], b[:0]))
+        yield Sample((a[:, :1], b, b[0]), {"axis": -2, "reverse": True})
+        b, initial = rng.standard_normal((2, 3, 2, 1)), rng.standard_normal((2, 2, 1))
+        yield Sample((rng.standard_normal((2, 3, 2, 2)), b, initial), {"axis": 1, "matrix": True})
+        yield Sample((np.ones((2, 0)), np.ones((2, 0)), np.ones(2)), {"axis": 1})
         wide = rng.standard_normal((2, 3, _WIDE))
-        yield Sample((wide[0], wide[1]), {"reverse": True}, differentiate=())
+        yield Sample((*wide, wide[0, 0]), {"reverse": True}, differentiate=())
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((2,)), TensorSpec((3,))), {}, "differ in shape")
+        a, b = TensorSpec((3, 2)), TensorSpec((3, 4))
+        yield ErrorSample((a, b), {}, "do not broadcast")
+        yield ErrorSample((TensorSpec((1, 2)), a), {}, "a has 1 steps, b 3")
+        yield ErrorSample((a, a, a), {}, "initial does not fit")
+        yield ErrorSample((a, a), {"matrix": True}, "no matrix")
+
+
+def _nothing(x: Any, axis: int) -> Any:
+    """Return one step of zeros, also where there are no steps."""
+    return ZerosLike()(x.sum(axis, keepdims=True))
+
+
+def shifted(states: Any, initial: Any, axis: int, *, reverse: bool = False) -> Any:
+    """Return the state before each step, as graph; ``initial`` None is 0."""
+    first = _nothing(states, axis) if initial is None else initial.expand_dims(axis)
+    joined = Concat(axis=axis)(*((states, first) if reverse else (first, states)))
+    return joined[(*(slice(None),) * axis, slice(1, None) if reverse else slice(None, -1))]
 
 
 class Shift(Op):

@@ -24,7 +24,7 @@ from ...ops.reshape import Flatten
 from ...ops.sorting import Argsort
 from ...ops.special import finfo, widened
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
-from .recurrence import LinearRecurrence, Shift
+from .recurrence import LinearScan, Shift
 
 
 class _Segments(Op):
@@ -252,7 +252,7 @@ class _Prod(_Segments, abstract=True):
             same = (number == Shift(back=back)(number)) & (at >= 0)
             same = ExpandDims(axis=inner)(same) if inner else same
             a = Where()(same, Shift(back=back)(sorted_x), 0.0)
-            return LinearRecurrence(reverse=back)(a, Where()(same, 0.0, OnesLike()(sorted_x)))
+            return LinearScan(reverse=back)(a, Where()(same, 0.0, OnesLike()(sorted_x)))
 
         slope = Gather()(others(False) * others(True), Argsort(axis=0)(order))
         return self.spread(g, ids, x.rank) * conj(ReshapeLike()(slope, x)), ZERO

@@ -139,10 +139,10 @@ class PoissonNll(_Loss):
     1.0
     """
 
-    epsilon: float = attr(1e-8, doc="Added to rates, so that the loss stays finite.")
+    eps: float = attr(1e-8, doc="Added to rates, so that the loss stays finite.")
 
     def each(self, labels: Any, predictions: Any) -> Any:
-        return predictions - labels * Log()(predictions + self.epsilon)
+        return predictions - labels * Log()(predictions + self.eps)
 
     @classmethod
     def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -164,7 +164,7 @@ class GaussianNll(_Loss):
     """
 
     full: bool = attr(False, doc="Add the constant ½·log 2π.")
-    epsilon: float = attr(1e-6, doc="Smallest variance.")
+    eps: float = attr(1e-6, doc="Smallest variance.")
 
     def infer(  # type: ignore[override]
         self,
@@ -182,7 +182,7 @@ class GaussianNll(_Loss):
     def expand(  # type: ignore[override]
         self, labels: Any, predictions: Any, variance: Any, weights: Any = None
     ) -> Any:
-        v = Where()(variance > self.epsilon, variance, self.epsilon)
+        v = Where()(variance > self.eps, variance, self.eps)
         each = (Log()(v) + Square()(predictions - labels) / v) * 0.5
         return self.reduced(each + 0.5 * math.log(2 * math.pi) if self.full else each, weights)
 

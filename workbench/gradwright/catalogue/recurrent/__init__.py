@@ -1,9 +1,8 @@
-"""Recurrent layers, state-space models and linear recurrences."""
+"""Recurrent layers and state-space models."""
 
 from . import convolution as convolution
 from . import delta as delta
 from . import gru as gru
-from . import linear as linear
 from . import lstm as lstm
 from . import rnn as rnn
 from . import spaces as spaces

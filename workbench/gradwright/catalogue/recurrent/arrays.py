@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...errors import GraphError
 from ...ops.special import widened
 from ...spec import dtype, promote
 
@@ -38,7 +39,12 @@ class Arrays:
         self.initial = [moved.get(f"initial_{s}", zero) for s in op.states]
         self.valid = None
         if lengths is not None:
+            wrong = lengths[(lengths < 0) | (lengths > self.n_steps)]
+            if wrong.size:
+                need = f"0 to {self.n_steps}, the steps of x"
+                raise GraphError(f"a sequence has a length of {wrong[0]}", need=need)
             self.valid = np.arange(self.n_steps)[:, None, None] < lengths[:, None]
+            self.x = np.where(self.valid, self.x, 0)  # what stands there may be anything, NaN too
 
     def projected(self, d: int, out: Array, *, apart: int = 0) -> Array:
         """Fill [G, T, B, H] with the input's part of all gates, with biases; return it.
@@ -49,7 +55,7 @@ class Arrays:
         for k, w in enumerate(gates_of(self.w[d], len(out))):
             np.matmul(rows, w.T, out=out[k].reshape(len(rows), len(w)))
         if self.b is not None:
-            of_w, of_r = self.b[d].reshape(2, len(out), 1, 1, -1)
+            of_w, of_r = self.b[d].reshape(2, len(out), 1, 1, out.shape[-1])
             out += of_w
             out[: len(out) - apart] += of_r[: len(out) - apart]
         return out
@@ -74,7 +80,7 @@ class Arrays:
 
 def gates_of(w: Array, n: int) -> Array:
     """Return a direction's weight [G·H, I] as one per gate, [G, H, I]."""
-    return w.reshape(n, -1, w.shape[1])
+    return w.reshape(n, len(w) // n, w.shape[1])
 
 
 class Cotangents:

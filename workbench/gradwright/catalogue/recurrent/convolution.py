@@ -13,7 +13,7 @@ from ...ops.activation import Silu
 from ...ops.joining import Concat
 from ...ops.like import ZerosLike
 from ...spec import TensorSpec, differ, kind
-from .linear import narrowed, wide
+from .halves import narrowed, wide
 
 
 class CausalConv1d(Op):

@@ -17,8 +17,9 @@ from ...ops.norm import RmsNorm
 from ...ops.reduce import Cumsum
 from ...ops.special import widened
 from ...spec import TensorSpec, differ, kind
+from ..arrays.recurrence import LinearScan, shifted
 from .convolution import CausalConv1d
-from .linear import LinearScan, narrowed, shifted, wide
+from .halves import narrowed, wide
 from .spaces import between, check, in_chunks, last_state
 
 

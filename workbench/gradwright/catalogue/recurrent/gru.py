@@ -188,7 +188,8 @@ class Gru(RecurrentLayer):
         found = of_weights(layer, d, dz, dr, before)
         if not after:
             n = r.shape[2]
-            found["r"][2 * n :] = dz[2].reshape(-1, n).T @ (gates[1] * before).reshape(-1, n)
+            rows = layer.n_steps * layer.n_batch, n
+            found["r"][2 * n :] = dz[2].reshape(rows).T @ (gates[1] * before).reshape(rows)
         return {**found, "initial_h": dh}
 
     def _unclipped(self, layer: Arrays, d: int, before: Array, gates: Array) -> Array:

@@ -90,6 +90,8 @@ class RecurrentLayer(Op, abstract=True):
         x, w, r, b, lengths, *rest = inputs
         assert x is not None and w is not None and r is not None
         self.chosen()
+        if self.clip is not None and not self.clip > 0:
+            raise GraphError(f"clip={self.clip} leaves nothing", need="clip > 0, or None")
         if x.rank != 3 or w.rank != 3 or r.rank != 3:
             raise ShapeError(
                 "x, w and r have three axes",
@@ -180,7 +182,8 @@ class RecurrentLayer(Op, abstract=True):
                 rest[-1] = inputs[-1]
         scanned = [x]
         if lengths is not None:
-            scanned.append((lengths > Arange(start=x.shape[0])().expand_dims(1)).expand_dims(2))
+            valid = (lengths > Arange(start=x.shape[0])().expand_dims(1)).expand_dims(2)
+            scanned = [Where()(valid, x, ZerosLike()(x)), valid]
         n, parts = len(self.states), []
         for d, order in enumerate(self.orders(0)):
             own = [None if t is None else t[d] for t in (w, r, b, *rest)]
@@ -258,6 +261,7 @@ class RecurrentLayer(Op, abstract=True):
         yield ErrorSample((x, w, r), {"activations": ("Sin",) * len(cls.functions)}, "'Sin' is no")
         yield ErrorSample((x, w, r, None, TensorSpec((1,))), {}, "lengths are float32")
         yield ErrorSample((x, w, r), {"direction": "bidirectional"}, "w does not fit")
+        yield ErrorSample((x, w, r), {"clip": -1.0}, "leaves nothing")
 
 
 class RecurrentGrad(Op):

@@ -230,7 +230,7 @@ class Lstm(RecurrentLayer):
         raw = layer.projected(d, np.empty((4, *cells.shape), cells.dtype))
         raw += before @ gates_of(layer.r[d], 4).swapaxes(1, 2)[:, None]
         if layer.p is not None:
-            p = layer.p[d].reshape(3, -1)
+            p = layer.p[d].reshape(3, cells.shape[2])
             last = layer.before(d, self.orders(layer.n_steps)[d], cells, c0)
             raw[0] += p[0] * last
             raw[1] += p[1] * cells

@@ -17,7 +17,8 @@ from ...ops.joining import Concat
 from ...ops.like import OnesLike, ZerosLike
 from ...ops.reduce import Cumsum
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
-from .linear import LinearScan, narrowed, shifted, wide
+from ..arrays.recurrence import LinearScan, shifted
+from .halves import narrowed, wide
 
 
 def check(op: Op, known: Sequence[tuple[str, TensorSpec | None, tuple[AnyDim, ...]]]) -> None:

@@ -11,7 +11,7 @@ from ...errors import ShapeError
 from ...op import ErrorSample, Op, Sample
 from ...ops.activation import Sigmoid, Tanh
 from ...spec import TensorSpec, differ
-from .linear import LinearScan
+from ..arrays.recurrence import LinearScan
 
 
 def _check(x: TensorSpec, w: TensorSpec, b: TensorSpec | None, c: TensorSpec | None) -> None:

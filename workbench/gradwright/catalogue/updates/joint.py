@@ -91,17 +91,17 @@ class AdagradStep(_Joint):
     """
 
     kinds = ("x", "g", "h")
-    epsilon: float = attr(1e-6, doc="Added to the root.")
+    eps: float = attr(1e-6, doc="Added to the root.")
     decay_factor: float = attr(0.0, doc="How the learning rate decays with the step.")
     norm_coefficient: float = attr(0.0, doc="Of the penalty ½·‖x‖².")
-    onnx = OnnxRule("Adagrad", since=1, domain=_DOMAIN)
+    onnx = OnnxRule("Adagrad", since=1, domain=_DOMAIN, rename={"eps": "epsilon"})
 
     def move(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
         x, g, h = tensors
         r = learning_rate / (step * self.decay_factor + 1)
         g = x * self.norm_coefficient + g
         h = h + g * g
-        return x - times(r, g / (Sqrt()(h) + self.epsilon)), h
+        return x - times(r, g / (Sqrt()(h) + self.eps)), h
 
 
 class AdamStep(_Joint):
@@ -122,10 +122,10 @@ class AdamStep(_Joint):
     kinds = ("x", "g", "v", "h")
     alpha: float = attr(0.9, doc="Decay of the first moment.")
     beta: float = attr(0.999, doc="Decay of the second moment.")
-    epsilon: float = attr(1e-6, doc="Added to the root.")
+    eps: float = attr(1e-6, doc="Added to the root.")
     norm_coefficient: float = attr(0.0, doc="Of the penalty ½·‖x‖².")
     norm_coefficient_post: float = attr(0.0, doc="Share of x that is taken away at the end.")
-    onnx = OnnxRule("Adam", since=1, domain=_DOMAIN)
+    onnx = OnnxRule("Adam", since=1, domain=_DOMAIN, rename={"eps": "epsilon"})
 
     def move(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
         x, g, v, h = tensors
@@ -135,7 +135,7 @@ class AdamStep(_Joint):
         t = Where()(step > 0, step, 1.0)
         adjusted = learning_rate * Sqrt()(1 - self.beta**t) / (1 - self.alpha**t)
         r = Where()(step > 0, adjusted, learning_rate)
-        x = x - times(r, v / (Sqrt()(h) + self.epsilon))
+        x = x - times(r, v / (Sqrt()(h) + self.eps))
         return x * (1 - self.norm_coefficient_post), v, h
 
 

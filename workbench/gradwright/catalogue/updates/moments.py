@@ -15,14 +15,13 @@ from ...ops.choice import Maximum, Where
 from ...ops.elementwise import Abs, Sqrt
 from ...ops.optimizer import _to, _Update
 from ...ops.statistics import Norm
-from .scaled import prepared, times
+from .scaled import prepared, running, times
 
 
-class _Moments(_Update):
-    """An update of Adam's kind: the scalars are step, learning rate, betas, ε and decay."""
+class _OfAdam(_Update):
+    """An update whose scalars are those of Adam: step, learning rate, betas, ε and decay."""
 
     accepts = "f"
-    n_state = 2
 
     @classmethod
     def scalars(cls) -> tuple[Any, ...]:
@@ -36,11 +35,37 @@ class _Moments(_Update):
             yield Sample((*tensors, *states, *map(np.asarray, cls.scalars())))
 
 
+class _Moments(_OfAdam):
+    """An update with two moments, written as ``move`` in the dtype of the work."""
+
+    n_state = 2
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        m: Any,
+        v: Any,
+        step: Any,
+        learning_rate: Any,
+        beta1: Any,
+        beta2: Any,
+        eps: Any,
+        weight_decay: Any,
+    ) -> Any:
+        scalars = (step, learning_rate, beta1, beta2, eps, weight_decay)
+        return self.cast(self.move(*prepared((param, grad, m, v), scalars)), [param, m, v])
+
+    def move(self, p: Any, g: Any, m: Any, v: Any, *scalars: Any) -> tuple[Any, ...]:
+        """Return the new parameter and its new states."""
+        raise NotImplementedError
+
+
 class AdamaxUpdate(_Moments):
     """Adam with the largest gradient in place of the mean square (Kingma and Ba 2015, §7.1).
 
-    m ← β₁·m + (1 − β₁)·g        u ← max(β₂·u, |g| + ε)
-    p ← p − lr/(1 − β₁ᵗ)·m/u, with λ·p added to g
+    m ← β₁·m + (1 − β₁)·g        v ← max(β₂·v, |g| + ε)
+    p ← p − lr/(1 − β₁ᵗ)·m/v, with λ·p added to g
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -52,29 +77,15 @@ class AdamaxUpdate(_Moments):
     array([ 0.9, -1.1], dtype=float32)
     """
 
-    def expand(
-        self,
-        param: Any,
-        grad: Any,
-        m: Any,
-        u: Any,
-        step: Any,
-        learning_rate: Any,
-        beta1: Any,
-        beta2: Any,
-        epsilon: Any,
-        weight_decay: Any,
-    ) -> Any:
-        p, g, m1, u1, t, lr, b1, b2, eps, decay = prepared(
-            (param, grad, m, u), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
-        )
+    def move(self, p: Any, g: Any, m: Any, v: Any, *scalars: Any) -> tuple[Any, ...]:
+        t, lr, b1, b2, eps, decay = scalars
         g = g + times(decay, p)
-        m1 = times(b1, m1) + times(1 - b1, g)
-        u1 = Maximum()(times(b2, u1), Abs()(g) + _to(p.dtype, eps))
-        return self.cast([p - times(lr / (1 - b1**t), m1 / u1), m1, u1], [param, m, u])
+        m = running(b1, m, g)
+        v = Maximum()(times(b2, v), Abs()(g) + _to(p.dtype, eps))
+        return p - times(lr / (1 - b1**t), m / v), m, v
 
 
-class AmsgradUpdate(_Moments):
+class AmsgradUpdate(_OfAdam):
     """Adam whose steps never grow again (Reddi, Kale and Kumar 2018).
 
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        h ← max(h, v)
@@ -103,14 +114,14 @@ class AmsgradUpdate(_Moments):
         learning_rate: Any,
         beta1: Any,
         beta2: Any,
-        epsilon: Any,
+        eps: Any,
         weight_decay: Any,
     ) -> Any:
         p, g, m1, v1, h1, t, lr, b1, b2, eps, decay = prepared(
-            (param, grad, m, v, h), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
+            (param, grad, m, v, h), (step, learning_rate, beta1, beta2, eps, weight_decay)
         )
-        m1 = times(b1, m1) + times(1 - b1, g)
-        v1 = times(b2, v1) + times(1 - b2, g * g)
+        m1 = running(b1, m1, g)
+        v1 = running(b2, v1, g * g)
         h1 = Maximum()(h1, v1)
         scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(h1)) + _to(p.dtype, eps)
         p = times(1 - lr * decay, p) - times(lr / (1 - b1**t), m1 / scale)
@@ -134,35 +145,21 @@ class NadamUpdate(_Moments):
     array([ 0.853, -1.147], dtype=float32)
     """
 
-    def expand(
-        self,
-        param: Any,
-        grad: Any,
-        m: Any,
-        v: Any,
-        step: Any,
-        learning_rate: Any,
-        beta1: Any,
-        beta2: Any,
-        epsilon: Any,
-        weight_decay: Any,
-    ) -> Any:
-        p, g, m1, v1, t, lr, b1, b2, eps, decay = prepared(
-            (param, grad, m, v), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
-        )
-        m1 = times(b1, m1) + times(1 - b1, g)
-        v1 = times(b2, v1) + times(1 - b2, g * g)
-        ahead = times(b1 / (1 - b1 ** (t + 1)), m1) + times((1 - b1) / (1 - b1**t), g)
-        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v1)) + _to(p.dtype, eps)
+    def move(self, p: Any, g: Any, m: Any, v: Any, *scalars: Any) -> tuple[Any, ...]:
+        t, lr, b1, b2, eps, decay = scalars
+        m = running(b1, m, g)
+        v = running(b2, v, g * g)
+        ahead = times(b1 / (1 - b1 ** (t + 1)), m) + times((1 - b1) / (1 - b1**t), g)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + _to(p.dtype, eps)
         p = times(1 - lr * decay, p) - times(lr, ahead / scale)
-        return self.cast([p, m1, v1], [param, m, v])
+        return p, m, v
 
 
 class AdabeliefUpdate(_Moments):
     """Adam with the variance of gradients in place of their square (Zhuang et al. 2020).
 
-    m ← β₁·m + (1 − β₁)·g        s ← β₂·s + (1 − β₂)·(g − m)² + ε
-    p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(s/(1 − β₂ᵗ)) + ε)
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·(g − m)² + ε
+    p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(v/(1 − β₂ᵗ)) + ε)
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -174,28 +171,14 @@ class AdabeliefUpdate(_Moments):
     array([ 0.889, -1.111], dtype=float32)
     """
 
-    def expand(
-        self,
-        param: Any,
-        grad: Any,
-        m: Any,
-        s: Any,
-        step: Any,
-        learning_rate: Any,
-        beta1: Any,
-        beta2: Any,
-        epsilon: Any,
-        weight_decay: Any,
-    ) -> Any:
-        p, g, m1, s1, t, lr, b1, b2, eps, decay = prepared(
-            (param, grad, m, s), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
-        )
+    def move(self, p: Any, g: Any, m: Any, v: Any, *scalars: Any) -> tuple[Any, ...]:
+        t, lr, b1, b2, eps, decay = scalars
         small = _to(p.dtype, eps)
-        m1 = times(b1, m1) + times(1 - b1, g)
-        s1 = times(b2, s1) + times(1 - b2, (g - m1) * (g - m1)) + small
-        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(s1)) + small
-        p = times(1 - lr * decay, p) - times(lr / (1 - b1**t), m1 / scale)
-        return self.cast([p, m1, s1], [param, m, s])
+        m = running(b1, m, g)
+        v = running(b2, v, (g - m) * (g - m)) + small
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + small
+        p = times(1 - lr * decay, p) - times(lr / (1 - b1**t), m / scale)
+        return p, m, v
 
 
 class RadamUpdate(_Moments):
@@ -216,33 +199,19 @@ class RadamUpdate(_Moments):
     array([ 0.95, -1.2 ], dtype=float32)
     """
 
-    def expand(
-        self,
-        param: Any,
-        grad: Any,
-        m: Any,
-        v: Any,
-        step: Any,
-        learning_rate: Any,
-        beta1: Any,
-        beta2: Any,
-        epsilon: Any,
-        weight_decay: Any,
-    ) -> Any:
-        p, g, m1, v1, t, lr, b1, b2, eps, decay = prepared(
-            (param, grad, m, v), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
-        )
+    def move(self, p: Any, g: Any, m: Any, v: Any, *scalars: Any) -> tuple[Any, ...]:
+        t, lr, b1, b2, eps, decay = scalars
         g = g + times(decay, p)
-        m1 = times(b1, m1) + times(1 - b1, g)
-        v1 = times(b2, v1) + times(1 - b2, g * g)
+        m = running(b1, m, g)
+        v = running(b2, v, g * g)
         c, faded = 2 / (1 - b2) - 1, 1 - b2**t
         rho = c - t * 2 * (b2**t) / faded
         known = rho > 5
         safe = Where()(known, rho, 6.0)
         square = (safe - 4) * (safe - 2) * c / ((c - 4) * (c - 2) * safe)
-        rectified = times(Sqrt()(square) * Sqrt()(faded), 1 / (Sqrt()(v1) + _to(p.dtype, eps)))
-        move = times(lr / (1 - b1**t), m1)
-        return self.cast([p - move * Where()(known, rectified, 1.0), m1, v1], [param, m, v])
+        rectified = times(Sqrt()(square) * Sqrt()(faded), 1 / (Sqrt()(v) + _to(p.dtype, eps)))
+        move = times(lr / (1 - b1**t), m)
+        return p - move * Where()(known, rectified, 1.0), m, v
 
     @classmethod
     def scalars(cls) -> tuple[Any, ...]:
@@ -266,27 +235,13 @@ class LambUpdate(_Moments):
     array([ 0.9, -1.1], dtype=float32)
     """
 
-    def expand(
-        self,
-        param: Any,
-        grad: Any,
-        m: Any,
-        v: Any,
-        step: Any,
-        learning_rate: Any,
-        beta1: Any,
-        beta2: Any,
-        epsilon: Any,
-        weight_decay: Any,
-    ) -> Any:
-        p, g, m1, v1, t, lr, b1, b2, eps, decay = prepared(
-            (param, grad, m, v), (step, learning_rate, beta1, beta2, epsilon, weight_decay)
-        )
-        m1 = times(b1, m1) + times(1 - b1, g)
-        v1 = times(b2, v1) + times(1 - b2, g * g)
-        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v1)) + _to(p.dtype, eps)
-        r = times(1 / (1 - b1**t), m1 / scale) + times(decay, p)
+    def move(self, p: Any, g: Any, m: Any, v: Any, *scalars: Any) -> tuple[Any, ...]:
+        t, lr, b1, b2, eps, decay = scalars
+        m = running(b1, m, g)
+        v = running(b2, v, g * g)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + _to(p.dtype, eps)
+        r = times(1 / (1 - b1**t), m / scale) + times(decay, p)
         of_p, of_r = Norm()(p), Norm()(r)
         known = (of_p > 0) & (of_r > 0)
         trust = Where()(known, of_p / Where()(known, of_r, 1.0), 1.0)
-        return self.cast([p - times(lr, r * trust), m1, v1], [param, m, v])
+        return p - times(lr, r * trust), m, v

@@ -20,6 +20,11 @@ def times(scalar: Any, x: Any) -> Any:
     return _to(x.dtype, scalar) * x
 
 
+def running(beta: Any, mean: Any, x: Any) -> Any:
+    """Return a running mean and what it moves to: β·mean + (1 − β)·x."""
+    return times(beta, mean) + times(1 - beta, x)
+
+
 class NesterovUpdate(_Update):
     """Gradient descent with Nesterov's momentum, its learning rate in the velocity.
 
@@ -81,10 +86,10 @@ class AdagradUpdate(_Update):
         grad: Any,
         h: Any,
         learning_rate: Any,
-        epsilon: Any,
+        eps: Any,
         weight_decay: Any,
     ) -> Any:
-        p, g, s, lr, eps, decay = prepared((param, grad, h), (learning_rate, epsilon, weight_decay))
+        p, g, s, lr, eps, decay = prepared((param, grad, h), (learning_rate, eps, weight_decay))
         g = g + times(decay, p)
         s = s + g * g
         return self.cast([p - times(lr, g / (Sqrt()(s) + _to(p.dtype, eps))), s], [param, h])
@@ -121,17 +126,17 @@ class AdadeltaUpdate(_Update):
         d: Any,
         learning_rate: Any,
         rho: Any,
-        epsilon: Any,
+        eps: Any,
         weight_decay: Any,
     ) -> Any:
         p, g, s1, d1, lr, keep, eps, decay = prepared(
-            (param, grad, s, d), (learning_rate, rho, epsilon, weight_decay)
+            (param, grad, s, d), (learning_rate, rho, eps, weight_decay)
         )
         small = _to(p.dtype, eps)
         g = g + times(decay, p)
-        s1 = times(keep, s1) + times(1 - keep, g * g)
+        s1 = running(keep, s1, g * g)
         u = Sqrt()(d1 + small) / Sqrt()(s1 + small) * g
-        d1 = times(keep, d1) + times(1 - keep, u * u)
+        d1 = running(keep, d1, u * u)
         return self.cast([p - times(lr, u), s1, d1], [param, s, d])
 
     @classmethod
@@ -162,14 +167,14 @@ class RmspropUpdate(_Update):
         v: Any,
         learning_rate: Any,
         rho: Any,
-        epsilon: Any,
+        eps: Any,
         weight_decay: Any,
     ) -> Any:
         p, g, v1, lr, keep, eps, decay = prepared(
-            (param, grad, v), (learning_rate, rho, epsilon, weight_decay)
+            (param, grad, v), (learning_rate, rho, eps, weight_decay)
         )
         g = g + times(decay, p)
-        v1 = times(keep, v1) + times(1 - keep, g * g)
+        v1 = running(keep, v1, g * g)
         return self.cast([p - times(lr, g / (Sqrt()(v1) + _to(p.dtype, eps))), v1], [param, v])
 
     @classmethod
@@ -206,8 +211,8 @@ class LionUpdate(_Update):
         p, g, m1, lr, b1, b2, decay = prepared(
             (param, grad, m), (learning_rate, beta1, beta2, weight_decay)
         )
-        way = Sign()(times(b1, m1) + times(1 - b1, g))
-        m1 = times(b2, m1) + times(1 - b2, g)
+        way = Sign()(running(b1, m1, g))
+        m1 = running(b2, m1, g)
         return self.cast([times(1 - lr * decay, p) - times(lr, way), m1], [param, m])
 
     @classmethod

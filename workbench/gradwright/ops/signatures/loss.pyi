@@ -250,7 +250,7 @@ def gaussian_nll(
     *,
     reduction: str = "mean_by_nonzero_weight_count",
     full: bool = False,
-    epsilon: float = 1e-06,
+    eps: float = 1e-06,
     name: str | None = None,
 ) -> Tensor:
     """Negative log likelihood under a normal distribution of given variance (Nix, Weigend 1994).
@@ -268,7 +268,7 @@ def gaussian_nll(
     Attributes:
         reduction: How many become one.
         full: Add the constant ½·log 2π.
-        epsilon: Smallest variance.
+        eps: Smallest variance.
     """
 
 def hinge(
@@ -404,7 +404,7 @@ def log_loss(
     weights: Tensor | ArrayLike | None = None,
     *,
     reduction: str = "mean_by_nonzero_weight_count",
-    epsilon: float = 1e-07,
+    eps: float = 1e-07,
     name: str | None = None,
 ) -> Tensor:
     """Cross entropy of probabilities; from logits, ``sigmoid_cross_entropy`` is more precise.
@@ -419,7 +419,7 @@ def log_loss(
 
     Attributes:
         reduction: How many become one.
-        epsilon: Added to probabilities, so that the loss stays finite.
+        eps: Added to probabilities, so that the loss stays finite.
     """
 
 def log_poisson(
@@ -631,7 +631,7 @@ def poisson_nll(
     weights: Tensor | ArrayLike | None = None,
     *,
     reduction: str = "mean_by_nonzero_weight_count",
-    epsilon: float = 1e-08,
+    eps: float = 1e-08,
     name: str | None = None,
 ) -> Tensor:
     """Negative log likelihood of counts; predictions are rates.
@@ -646,7 +646,7 @@ def poisson_nll(
 
     Attributes:
         reduction: How many become one.
-        epsilon: Added to rates, so that the loss stays finite.
+        eps: Added to rates, so that the loss stays finite.
     """
 
 def sigmoid_cross_entropy(

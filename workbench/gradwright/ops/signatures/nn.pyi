@@ -1447,9 +1447,10 @@ def linear_scan(
     h_t = a_t⊙h_{t-1} + b_t, or with ``matrix`` h_t = a_t @ h_{t-1} + b_t over the last two axes
 
     b: f32[…, T, …], a broadcasts against it, but for T (with ``matrix``: f32[…, T, …, N, N]);
-    initial: b without the axis, else 0. ``reverse`` goes from the last step to the first. One loop
-    over T of whole-array products; the gradient is the same recurrence, backwards. Raises
-    ShapeError where sizes differ.
+    initial: b without the axis, else 0. ``reverse`` goes from the last step to the first. Wide
+    steps follow each other one by one; of narrow ones spans of 1, 2, 4, … are joined, so that T of
+    them take log₂ T passes over all (Hillis and Steele 1986). The gradient is the same recurrence,
+    backwards. Raises ShapeError where sizes differ.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -34,20 +34,20 @@ def adabelief_update(
     param: Tensor | ArrayLike,
     grad: Tensor | ArrayLike,
     m: Tensor | ArrayLike,
-    s: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
     step: Tensor | ArrayLike,
     learning_rate: Tensor | ArrayLike,
     beta1: Tensor | ArrayLike,
     beta2: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
 ) -> Tensor:
     """Adam with the variance of gradients in place of their square (Zhuang et al. 2020).
 
-    m ← β₁·m + (1 − β₁)·g        s ← β₂·s + (1 − β₂)·(g − m)² + ε
-    p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(s/(1 − β₂ᵗ)) + ε)
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·(g − m)² + ε
+    p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(v/(1 − β₂ᵗ)) + ε)
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -66,7 +66,7 @@ def adadelta_update(
     d: Tensor | ArrayLike,
     learning_rate: Tensor | ArrayLike,
     rho: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
@@ -90,7 +90,7 @@ def adagrad_step(
     learning_rate: Tensor | ArrayLike,
     step: Tensor | ArrayLike,
     *tensors: Tensor | ArrayLike | Sequence[Tensor],
-    epsilon: float = 1e-06,
+    eps: float = 1e-06,
     decay_factor: float = 0.0,
     norm_coefficient: float = 0.0,
     name: str | None = None,
@@ -108,7 +108,7 @@ def adagrad_step(
     array([ 0.9, -1.1], dtype=float32)
 
     Attributes:
-        epsilon: Added to the root.
+        eps: Added to the root.
         decay_factor: How the learning rate decays with the step.
         norm_coefficient: Of the penalty ½·‖x‖².
     """
@@ -118,7 +118,7 @@ def adagrad_update(
     grad: Tensor | ArrayLike,
     h: Tensor | ArrayLike,
     learning_rate: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
@@ -141,7 +141,7 @@ def adam_step(
     *tensors: Tensor | ArrayLike | Sequence[Tensor],
     alpha: float = 0.9,
     beta: float = 0.999,
-    epsilon: float = 1e-06,
+    eps: float = 1e-06,
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
     name: str | None = None,
@@ -162,7 +162,7 @@ def adam_step(
     Attributes:
         alpha: Decay of the first moment.
         beta: Decay of the second moment.
-        epsilon: Added to the root.
+        eps: Added to the root.
         norm_coefficient: Of the penalty ½·‖x‖².
         norm_coefficient_post: Share of x that is taken away at the end.
     """
@@ -176,7 +176,7 @@ def adam_update(
     learning_rate: Tensor | ArrayLike,
     beta1: Tensor | ArrayLike,
     beta2: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
@@ -203,20 +203,20 @@ def adamax_update(
     param: Tensor | ArrayLike,
     grad: Tensor | ArrayLike,
     m: Tensor | ArrayLike,
-    u: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
     step: Tensor | ArrayLike,
     learning_rate: Tensor | ArrayLike,
     beta1: Tensor | ArrayLike,
     beta2: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
 ) -> Tensor:
     """Adam with the largest gradient in place of the mean square (Kingma and Ba 2015, §7.1).
 
-    m ← β₁·m + (1 − β₁)·g        u ← max(β₂·u, |g| + ε)
-    p ← p − lr/(1 − β₁ᵗ)·m/u, with λ·p added to g
+    m ← β₁·m + (1 − β₁)·g        v ← max(β₂·v, |g| + ε)
+    p ← p − lr/(1 − β₁ᵗ)·m/v, with λ·p added to g
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -250,7 +250,7 @@ def amsgrad_update(
     learning_rate: Tensor | ArrayLike,
     beta1: Tensor | ArrayLike,
     beta2: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
@@ -330,7 +330,7 @@ def lamb_update(
     learning_rate: Tensor | ArrayLike,
     beta1: Tensor | ArrayLike,
     beta2: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
@@ -438,7 +438,7 @@ def nadam_update(
     learning_rate: Tensor | ArrayLike,
     beta1: Tensor | ArrayLike,
     beta2: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
@@ -493,7 +493,7 @@ def radam_update(
     learning_rate: Tensor | ArrayLike,
     beta1: Tensor | ArrayLike,
     beta2: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
@@ -521,7 +521,7 @@ def rmsprop_update(
     v: Tensor | ArrayLike,
     learning_rate: Tensor | ArrayLike,
     rho: Tensor | ArrayLike,
-    epsilon: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
     *,
     name: str | None = None,
