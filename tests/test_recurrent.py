@@ -83,6 +83,49 @@ def test_what_stands_behind_the_end_of_a_sequence_does_not_matter(kind, rng):
 
 
 @pytest.mark.parametrize("kind", LAYERS)
+def test_behind_the_end_of_a_sequence_may_stand_nan(kind, rng):
+    """Nor do gradients of order 1 and 2 see it."""
+    cls = LAYERS[kind]
+    attrs = {"direction": "bidirectional", "layout": 1}
+    x, w, r, b, lengths = cls.sample(rng, "b", lengths=[1, 3], **attrs).inputs
+    found = []
+    for behind in (0.0, np.nan, np.inf):
+        x[0, 1:] = behind
+        g = gw.Graph()
+        feeds = {"x": x, "w": w, "r": r, "b": b}
+        xs = [g.placeholder(k, v.shape, "float64") for k, v in feeds.items()]
+        y = getattr(gw.rnn, kind)(*xs, g.constant(lengths), **attrs)[0]
+        once = gw.gradients((y * y).sum(), xs)
+        twice = gw.gradients(sum((d * d).sum() for d in once), xs)
+        found.append(gw.Session(g).run([y, *once, *twice], feeds))
+    for same in zip(*found, strict=True):
+        np.testing.assert_allclose(same[1], same[0], rtol=1e-12)
+        np.testing.assert_array_equal(same[2], same[1])
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("length", [-1, 4])
+def test_a_length_that_no_sequence_has_is_named(kind, length, rng):
+    cls = LAYERS[kind]
+    x, w, r = cls.sample(rng).inputs
+    with pytest.raises(GraphError, match=f"a length of {length}"):
+        cls().forward(x, w, r, None, np.array([2, length]))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("sizes", [(0, 2), (2, 0)])
+def test_layers_without_features_or_units_have_gradients(kind, sizes):
+    width, units = sizes
+    n = LAYERS[kind].n_gates * units
+    shapes = (3, 2, width), (1, n, width), (1, n, units), (1, 2 * n)
+    g = gw.Graph()
+    xs = [g.constant(np.ones(s)) for s in shapes]
+    y = getattr(gw.rnn, kind)(*xs)[0]
+    found = gw.Session(g).run(gw.gradients(y.sum(), xs), {})
+    assert [d.shape for d in found] == list(shapes)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
 def test_a_sequence_without_steps_leaves_the_states(kind, rng):
     cls = LAYERS[kind]
     x, *rest = cls.sample(rng, "initial_h", "initial_c").inputs

@@ -306,8 +306,9 @@ class QlinearConv(Convolution):
         own |= {"y_scale": y_scale, "y_zero_point": y_zero_point}
         for name, spec in own.items():
             _check_places(name, spec)
-        for name, spec in {"w_scale": w_scale, "w_zero_point": w_zero_point, "bias": bias}.items():
-            _check_places(name, spec, weight.shape[:1])
+        by_channel = {"w_scale": w_scale, "w_zero_point": w_zero_point, "bias": bias}
+        for name, given in by_channel.items():
+            _check_places(name, given, weight.shape[:1])
         return found.with_dtype(y_zero_point.dtype)
 
     def forward(self, *xs: Any) -> Any:
