@@ -233,3 +233,53 @@ def test_a_row_without_a_possible_class_is_named() -> None:
         g = gw.Graph()
         y = gw.random.categorical(g.constant([[0.0, 1.0], [-np.inf, -np.inf]]), 2)
         gw.Session(g).run(y)
+
+
+def test_classes_without_probability_are_never_drawn() -> None:
+    g = gw.Graph()
+    logits = g.constant([0.0, -np.inf, 0.0, -np.inf])
+    two = gw.random.categorical(logits, 2, replacement=False)
+    with gw.Session(g, seed=0) as session:
+        assert all(sorted(session.run(two)) == [0, 2] for _ in range(20))
+    three = gw.random.categorical(logits, 3, replacement=False)
+    with pytest.raises(GraphError, match="the logits leave fewer than 3 classes possible"):
+        gw.Session(g).run(three)
+
+
+def test_a_tail_far_above_the_mean_is_the_mirror_of_the_one_below() -> None:
+    for low, high in ((9.0, 10.0), (30.0, np.inf)):
+        with gw.Graph() as g:
+            y = gw.random.truncated_normal((2000,), lower=low, upper=high, dtype="float64")
+        with gw.Session(g, seed=1) as session:
+            drawn = session.run(y)
+        assert drawn.min() >= low and drawn.max() <= high
+        # Far out the excess is nearly exponential with the rate of the edge.
+        assert (drawn - low).mean() == pytest.approx(1 / low, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["gumbel", "laplace", "exponential"])
+def test_parameters_larger_than_the_draw_are_refused(name: str) -> None:
+    with gw.Graph() as g:
+        wide = g.constant([[1.0, 2.0], [3.0, 4.0]])
+        with pytest.raises(GraphError, match="the same numbers would come again"):
+            getattr(gw.random, name)((2,), wide)
+        assert getattr(gw.random, name)((2, 2), wide[0]).shape == (2, 2)
+
+
+@pytest.mark.parametrize("shape", [2.5, None])
+def test_what_is_no_shape_is_refused(shape: Any) -> None:
+    with gw.Graph(), pytest.raises(GraphError, match="is no shape"):
+        gw.random.normal(shape)
+
+
+def test_a_size_of_numpy_is_a_size() -> None:
+    with gw.Graph():
+        assert gw.random.normal(np.int64(3)).shape == (3,)
+
+
+def test_integers_of_the_upper_half_of_uint64() -> None:
+    low = (1 << 64) - 5
+    with gw.Graph() as g:
+        y = gw.random.randint((100,), low, 1 << 64, dtype="uint64")
+    drawn = gw.Session(g).run(y)
+    assert sorted(set(drawn.tolist())) == list(range(low, 1 << 64))

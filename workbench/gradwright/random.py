@@ -6,19 +6,19 @@ run: what comes out is a function of the session's seed, the run's step and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, SupportsIndex
 
 from numpy.typing import DTypeLike
 
-from .errors import GraphError
+from .errors import GraphError, ShapeError
 from .graph import Tensor, active_graph
 from .op import Op
 from .ops import namespace, surface
 from .ops.elementwise import Identity
 from .ops.index import Gather
 from .ops.random import Bernoulli, Normal, TruncatedNormal, Uniform
-from .spec import AnyDim, Dim, normalize_axis
+from .spec import AnyDim, Dim, broadcast, differ, normalize_axis
 
 if TYPE_CHECKING:
     from .ops.signatures.random import *  # noqa: F403
@@ -142,7 +142,7 @@ def exponential(
     """Waiting times between events that come at a constant rate.
 
     y ~ Exp(rate), y = −log(u)/rate with u uniform in (0, 1); a rate that is a tensor, which
-    broadcasts, has the gradient of this formula.
+    broadcasts to the shape, has the gradient of this formula.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -154,7 +154,7 @@ def exponential(
     True
     """
     if isinstance(rate, Tensor):
-        return _named(_draw("exponential", shape, dtype, None) / rate, name)
+        return _named(_each(_draw("exponential", shape, dtype, None), rate=rate) / rate, name)
     return _draw("exponential", shape, dtype, name, rate=rate)
 
 
@@ -168,7 +168,8 @@ def gumbel(
 ) -> Tensor:
     """Extreme values of type I; argmax(logits + gumbel) draws from softmax(logits).
 
-    y = loc − scale·log(−log u), with u uniform in (0, 1); loc and scale may be tensors
+    y = loc − scale·log(−log u), with u uniform in (0, 1); loc and scale may be tensors,
+    which broadcast to the shape
 
     >>> import gradwright as gw
     >>> with gw.Graph() as g:
@@ -189,7 +190,8 @@ def laplace(
 ) -> Tensor:
     """Differences of two exponential numbers.
 
-    y = loc − scale·sign(v)·log(1 − 2|v|), with v uniform in (−½, ½); loc and scale may be tensors
+    y = loc − scale·sign(v)·log(1 − 2|v|), with v uniform in (−½, ½); loc and scale may be tensors,
+    which broadcast to the shape
 
     >>> import gradwright as gw
     >>> with gw.Graph() as g:
@@ -368,8 +370,24 @@ def _moved(
 ) -> Tensor:
     """Draw from a distribution with a place and a width; tensors move the standard one."""
     if isinstance(loc, Tensor) or isinstance(scale, Tensor):
-        return _named(_draw(op, shape, dtype, None) * scale + loc, name)
+        unit = _each(_draw(op, shape, dtype, None), loc=loc, scale=scale)
+        return _named(unit * scale + loc, name)
     return _draw(op, shape, dtype, name, loc=loc, scale=scale)
+
+
+def _each(y: Tensor, **parameters: float | Tensor) -> Tensor:
+    """Return what was drawn; refuse parameters that would use a number more than once."""
+    for name, given in parameters.items():
+        if isinstance(given, Tensor):
+            shape = broadcast(y.shape, given.shape)
+            if len(shape) != y.rank or any(map(differ, shape, y.shape)):
+                raise ShapeError(
+                    f"{name} is larger than what is drawn: the same numbers would come again",
+                    facts=[f"shape {y.shape}, {name} : {given.spec}"],
+                    need=f"{name} broadcastable to the shape",
+                    hint=f"shape={shape}",
+                )
+    return y
 
 
 def _named(y: Tensor, name: str | None) -> Tensor:
@@ -393,7 +411,9 @@ def _draw(
             f"{cls.name} has no graph to go to",
             hint=f"with g: gw.random.{cls.name}(...)",
         )
-    dims = (shape,) if isinstance(shape, (int, Dim)) else tuple(shape)
+    if not isinstance(shape, (Iterable, Dim, SupportsIndex)):
+        raise ShapeError(f"{shape!r} is no shape", need="a size, or a tuple of sizes or dims")
+    dims = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     op = cls(shape=dims, dtype=dtype, stream=graph.next_stream(), **settings)
     y: Tensor = op(graph.rng, name=name)
     return y

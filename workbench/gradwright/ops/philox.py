@@ -123,7 +123,12 @@ def normal(rng: Array, stream: int, n: int, dtype: np.dtype[Any]) -> Array:
 def truncated_normal(
     rng: Array, stream: int, n: int, dtype: np.dtype[Any], lower: float, upper: float
 ) -> Array:
-    """Return ``n`` standard normals conditioned on [lower, upper], by inversion."""
+    """Return ``n`` standard normals conditioned on [lower, upper], by inversion.
+
+    A range above 0 is drawn as its mirror image, for probabilities near 1 have no digits left.
+    """
+    if lower > 0:
+        return -truncated_normal(rng, stream, n, dtype, -upper, -lower)
     low, high = normal_cdf(np.array([lower, upper]))
     if dtype == np.float64:
         unit = ((words64(rng, stream, n) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

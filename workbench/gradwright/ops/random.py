@@ -18,6 +18,8 @@ from ..spec import AnyDim, Dim, TensorSpec, differ, dtype_name, kind
 from . import philox
 
 _KEY = TensorSpec((2,), "uint64")
+_FARTHEST = 37
+"""Standard deviations beyond which float64 has no number for the tail of the normal."""
 
 
 class _Random(Op):
@@ -129,6 +131,13 @@ class Uniform(_Random):
     def check(self) -> None:
         if not self.low < self.high:
             raise GraphError(f"nothing is between {self.low} and {self.high}", need="low < high")
+        with np.errstate(over="ignore"):
+            ends = np.array([self.low, self.high, self.high - self.low]).astype(self.dtype)
+        if not np.isfinite(ends.astype(np.float64)).all():
+            raise GraphError(
+                f"{dtype_name(self.dtype)} does not hold the range from {self.low} to {self.high}",
+                need="low, high and high - low finite in the dtype",
+            )
 
     def draw(self, rng: Any, n: int) -> Any:
         u = philox.uniform(rng, self.stream, n, self.dtype)
@@ -149,6 +158,9 @@ class Uniform(_Random):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
         yield ErrorSample((_KEY,), {"shape": (3,), "low": 1.0}, "nothing is between")
+        wide = {"shape": (3,), "high": 1e5, "dtype": "float16"}
+        yield ErrorSample((_KEY,), wide, "does not hold the range")
+        yield ErrorSample((_KEY,), {"shape": (3,), "high": math.inf}, "does not hold the range")
 
 
 class Normal(_Random):
@@ -168,8 +180,10 @@ class Normal(_Random):
     onnx: ClassVar[OnnxRule | None] = OnnxRule("RandomNormal", since=1, rename={"std": "scale"})
 
     def check(self) -> None:
-        if not self.std >= 0:
-            raise GraphError(f"std={self.std} is no standard deviation", need="std >= 0")
+        if not 0 <= self.std < math.inf:
+            raise GraphError(f"std={self.std} is no standard deviation", need="std >= 0, finite")
+        if not math.isfinite(self.mean):
+            raise GraphError(f"mean={self.mean} is no mean", need="a finite number")
 
     def draw(self, rng: Any, n: int) -> Any:
         z = philox.normal(rng, self.stream, n, self.dtype)
@@ -179,6 +193,7 @@ class Normal(_Random):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
         yield ErrorSample((_KEY,), {"shape": (3,), "std": -1.0}, "no standard deviation")
+        yield ErrorSample((_KEY,), {"shape": (3,), "mean": math.nan}, "is no mean")
 
 
 class TruncatedNormal(Normal):
@@ -203,6 +218,11 @@ class TruncatedNormal(Normal):
             raise GraphError(
                 f"nothing is between {self.lower} and {self.upper}", need="lower < upper"
             )
+        if max(self.lower, -self.upper) > _FARTHEST:
+            raise GraphError(
+                f"the range from {self.lower} to {self.upper} is too far from the mean",
+                need=f"lower < {_FARTHEST} and upper > -{_FARTHEST}, in standard deviations",
+            )
 
     def draw(self, rng: Any, n: int) -> Any:
         z = philox.truncated_normal(rng, self.stream, n, self.dtype, self.lower, self.upper)
@@ -212,6 +232,8 @@ class TruncatedNormal(Normal):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
         yield ErrorSample((_KEY,), {"shape": (3,), "lower": 2.0}, "nothing is between")
+        far = {"shape": (3,), "lower": 40.0, "upper": 50.0}
+        yield ErrorSample((_KEY,), far, "too far from the mean")
 
 
 class Bernoulli(_Random):

@@ -83,13 +83,16 @@ class _LocScale(_Random):
     scale: float = attr(1.0, doc="How wide it is.")
 
     def check(self) -> None:
-        if not self.scale > 0:
-            raise GraphError(f"scale={self.scale} is not positive", need="scale > 0")
+        if not 0 < self.scale < math.inf:
+            raise GraphError(f"scale={self.scale} is not positive", need="scale > 0, finite")
+        if not math.isfinite(self.loc):
+            raise GraphError(f"loc={self.loc} is no place", need="a finite number")
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
         yield ErrorSample((_KEY,), {"shape": (3,), "scale": 0.0}, "is not positive")
+        yield ErrorSample((_KEY,), {"shape": (3,), "loc": math.nan}, "is no place")
 
 
 class Gumbel(_LocScale):

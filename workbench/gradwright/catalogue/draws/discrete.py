@@ -12,9 +12,15 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ...ops import philox
 from ...ops.random import _KEY, _Random
-from ...spec import Dim, TensorSpec, dtype, dtype_name, kind
+from ...spec import Dim, TensorSpec, differ, dtype, dtype_name, kind
 
 _SAMPLE_KEY = np.array([7, 3], np.uint64)
+
+
+def _refuse_overflow(d: np.dtype[Any], largest: float, what: str) -> None:
+    """Refuse an integer dtype in which the largest number that may be drawn would wrap."""
+    if kind(d) in "iu" and largest > np.iinfo(d).max:
+        raise GraphError(f"{dtype_name(d)} does not hold {what} {largest}", need="a wider dtype")
 
 
 class _Counts(_Random):
@@ -37,6 +43,11 @@ class _Counts(_Random):
     def largest(self) -> float:
         """Return the largest possible count."""
         return math.inf
+
+    def check(self) -> None:
+        mean, variance = self.mean_and_variance()
+        top = min(self.largest(), math.ceil(mean + 10 * math.sqrt(variance) + 10))
+        _refuse_overflow(self.dtype, top, "counts up to")  # of more is P(y) < 2⁻⁵³: never drawn
 
     def draw(self, rng: Any, n: int) -> Any:
         mean, variance = self.mean_and_variance()
@@ -67,6 +78,7 @@ class Binomial(_Counts):
     def check(self) -> None:
         if self.n < 0 or not 0 <= self.p <= 1:
             raise GraphError(f"n={self.n}, p={self.p} are no trials", need="n >= 0 and 0 <= p <= 1")
+        super().check()
 
     def mean_and_variance(self) -> tuple[float, float]:
         return self.n * self.p, self.n * self.p * (1 - self.p)
@@ -92,6 +104,7 @@ class Binomial(_Counts):
         yield from super().error_samples()
         yield ErrorSample((_KEY,), {"shape": (3,), "n": -1}, "are no trials")
         yield ErrorSample((_KEY,), {"shape": (3,), "p": 1.5}, "are no trials")
+        yield ErrorSample((_KEY,), {"shape": (), "n": 1000, "dtype": "int8"}, "does not hold")
 
 
 class Poisson(_Counts):
@@ -111,6 +124,7 @@ class Poisson(_Counts):
     def check(self) -> None:
         if not 0 <= self.rate < math.inf:
             raise GraphError(f"rate={self.rate} is no rate", need="rate >= 0")
+        super().check()
 
     def mean_and_variance(self) -> tuple[float, float]:
         return self.rate, self.rate
@@ -127,6 +141,7 @@ class Poisson(_Counts):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
         yield ErrorSample((_KEY,), {"shape": (3,), "rate": -1.0}, "is no rate")
+        yield ErrorSample((_KEY,), {"shape": (), "rate": 250.0, "dtype": "uint8"}, "does not hold")
 
 
 class Randint(_Random):
@@ -160,13 +175,15 @@ class Randint(_Random):
         size = np.uint64(self.high - self.low)
         carried = ((words & np.uint64(0xFFFFFFFF)) * size) >> half
         number = ((words >> half) * size + carried) >> half
-        return number.astype(np.int64) + self.low
+        return number + np.uint64(self.low % (1 << 64))  # modulo 2⁶⁴, as integers of fewer bits
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((_SAMPLE_KEY,), {"shape": (3, 5), "high": 10})
         yield Sample((_SAMPLE_KEY,), {"shape": (), "low": -4, "high": 4, "dtype": "int8"})
         yield Sample((_SAMPLE_KEY,), {"shape": (0, 2)})
+        top = {"low": (1 << 64) - 3, "high": 1 << 64, "dtype": "uint64"}
+        yield Sample((_SAMPLE_KEY,), {"shape": (3,), **top})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -194,6 +211,8 @@ class Permutation(_Random):
     def check(self) -> None:
         if len(self.shape) != 1:
             raise ShapeError(f"{self.shape} is no length", need="shape: (n,)")
+        if isinstance(self.shape[0], int):
+            _refuse_overflow(self.dtype, self.shape[0] - 1, "numbers up to")
 
     def draw(self, rng: Any, n: int) -> Any:
         return np.argsort(philox.words64(rng, self.stream, n), kind="stable")
@@ -207,6 +226,14 @@ class Permutation(_Random):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)),), {"shape": (3,)}, "needs a random key")
         yield ErrorSample((_KEY,), {"shape": (3, 2)}, "is no length")
+        yield ErrorSample((_KEY,), {"shape": (300,), "dtype": "uint8"}, "does not hold")
+
+
+def _refuse_rows(fits: Any, problem: str, need: str) -> None:
+    """Refuse logits of which a row does not fit; name the first one."""
+    if not fits.all():
+        at = [int(i) for i in np.argwhere(~fits)[0]]
+        raise GraphError(f"the logits{f' of row {at}' if at else ''} {problem}", need=need)
 
 
 class Categorical(Op):
@@ -233,7 +260,7 @@ class Categorical(Op):
     onnx = OnnxRule("Multinomial", since=7, rename={"num_samples": "sample_size"})
 
     def infer(self, rng: TensorSpec, logits: TensorSpec) -> TensorSpec:
-        if rng.dtype != _KEY.dtype or rng.rank != 1:
+        if rng.dtype != _KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
             raise DTypeError(f"{self.name} needs a random key, got {rng}", need="g.rng: u64[2]")
         if kind(logits.dtype) != "f" or kind(self.dtype) not in "iu":
             raise DTypeError(
@@ -247,17 +274,19 @@ class Categorical(Op):
             raise GraphError(f"num_samples={n} is negative", need="num_samples >= 0")
         if not self.replacement and not isinstance(n_classes, Dim) and (n or 1) > n_classes:
             raise GraphError(f"{n} classes of {n_classes} cannot differ", hint="replacement=True")
+        if isinstance(n_classes, int):
+            _refuse_overflow(self.dtype, n_classes - 1, "classes up to")
         shape = logits.shape[:-1] if n is None else (*logits.shape[:-1], n)
         return TensorSpec(shape, self.dtype)
 
     def forward(self, rng: Any, logits: Any) -> Any:
         n, wide = 1 if self.num_samples is None else self.num_samples, logits.astype(np.float64)
         top = wide.max(-1, keepdims=True)
-        if not np.isfinite(top).all():
-            at = tuple(int(i) for i in np.argwhere(~np.isfinite(top[..., 0]))[0])
-            raise GraphError(
-                f"the logits of row {list(at)} leave no class possible", need="a finite maximum"
-            )
+        _refuse_rows(np.isfinite(top[..., 0]), "leave no class possible", "a finite maximum")
+        if not self.replacement:
+            possible = np.count_nonzero(wide > -np.inf, -1)
+            need = f"{n} logits above -inf, or replacement=True"
+            _refuse_rows(possible >= n, f"leave fewer than {n} classes possible", need)
         found = (
             self.repeated(rng, wide - top, n) if self.replacement else self.distinct(rng, wide, n)
         )
@@ -296,4 +325,5 @@ class Categorical(Op):
         yield ErrorSample((_KEY, x), {"num_samples": 4, "replacement": False}, "cannot differ")
         yield ErrorSample((_KEY, x.with_dtype("int64")), {}, "floating logits")
         yield ErrorSample((_KEY, TensorSpec((2, 0))), {}, "no classes")
+        yield ErrorSample((_KEY, TensorSpec((2, 300))), {"dtype": "uint8"}, "does not hold")
         yield ErrorSample((_KEY, x), {"num_samples": -1}, "is negative")
