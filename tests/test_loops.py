@@ -570,6 +570,47 @@ def test_only_what_is_asked_for_must_be_differentiable():
         gw.gradients(step.sum(), [w])
 
 
+def test_an_edit_reaches_what_loops_and_branches_were_built_for():
+    g = gw.Graph()
+    x, wider = g.placeholder("x", (4, 3), "float64"), g.placeholder("wider", (2, 5), "float64")
+    w, v = (g.variable(k, init=np.ones(n), dtype="float64") for k, n in (("w", 3), ("v", 5)))
+
+    def step(c, x):
+        grown = gw.while_loop(lambda q: q.sum() < 10.0, lambda q: q * 1.5 + w, c + 1.0)
+        return gw.cond(c.sum() > 0.0, lambda: c * w, lambda: x + c), grown
+
+    _, ys = gw.scan(step, w * 1.0, x)
+    before = {n: n.op for n in g.nodes}
+    with pytest.raises(ShapeError), g.edit() as e:
+        e.replace_use(x, wider)  # the captured w has 3 elements
+    assert {n: n.op for n in g.nodes} == before and ys.shape == (4, 3)
+    with g.edit() as e:
+        e.replace_use(x, wider)
+        e.replace_use(w, v)
+    assert ys.shape == (2, 5)
+    dv, dx = gw.gradients(total([ys]), [v, wider])
+    found = everywhere(g, [ys, dv, dx], {"wider": np.ones((2, 5))})
+    other = gw.Graph()
+    with other:
+        x = other.placeholder("x", (2, 5), "float64")
+        w = other.variable("w", init=np.ones(5), dtype="float64")
+        _, ys = gw.scan(step, w * 1.0, x)
+    expected = everywhere(other, [ys, *gw.gradients(total([ys]), [w, x])], {"x": np.ones((2, 5))})
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_an_edit_of_a_known_number_reaches_the_steps():
+    g = gw.Graph()
+    x, shape = g.placeholder("x", (2, 6)), g.constant([3, 2])
+    y = gw.map_fn(lambda row: gw.reshape(row, shape).sum(0), x)
+    with g.edit() as e:
+        e.replace_use(shape, g.constant([2, 3]))
+    assert y.shape == (2, 3)
+    (found,) = everywhere(g, [y], {"x": np.arange(12.0).reshape(2, 6)})
+    assert found.tolist() == [[3.0, 5.0, 7.0], [15.0, 17.0, 19.0]]
+
+
 def test_sizes_of_outer_tensors_reach_the_steps():
     g = gw.Graph()
     x, y = g.placeholder("x", ("B", 3)), g.placeholder("y", ("T", "N"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 import gradwright as gw
 from gradwright import OptionalSpec, SequenceSpec, TensorSpec
 from gradwright.errors import DTypeError, GradientError, GradwrightError, LoweringError, ShapeError
+from gradwright.plan import Plan
 
 seq = gw.sequence
 
@@ -229,6 +232,56 @@ def test_a_loop_collects_pieces_of_different_sizes():
     first = seq.at(items, 0)
     with pytest.raises(GradientError, match="a carry is a sequence"):
         gw.gradients(first.sum(), [x])
+
+
+def test_a_step_reads_what_it_has_put_into_a_list():
+    g = gw.Graph()
+    x, n = g.placeholder("x", (None,)), g.placeholder("n", (), "int64")
+
+    def body(i, c):
+        items, total = c
+        last = seq.at(items, -1)
+        return True, (seq.insert(items, gw.concat([last, last])), total + last.sum()), last.sum()
+
+    (_, total), sums = gw.loop(body, (seq.construct(x), 0.0), trip=n)
+    for given in ([1.0, 2.0, 3.0], [4.0]):
+        start = sum(given)
+        expected = [start * 2.0**i for i in range(4)]
+        found = everywhere(g, [total, sums], {"x": given, "n": 4})
+        assert _plain(found) == [sum(expected), expected]
+
+
+def test_plans_of_a_step_are_let_go():
+    def plans():
+        gc.collect()
+        return sum(isinstance(found, Plan) for found in gc.get_objects())
+
+    g = gw.Graph()
+    items = g.placeholder("items", gw.SequenceSpec((None,)))
+    y = seq.map(lambda x: x * 2.0, items)
+    before = plans()
+    with gw.Session(g) as session:
+        found = session.run(y, {"items": [np.ones(k, "float32") for k in range(150)]})
+        assert [len(item) for item in found] == [*range(150)]
+        assert plans() - before < 100
+
+
+def test_scan_goes_along_lists_and_numbers_together():
+    g = gw.Graph()
+    items = g.placeholder("items", gw.SequenceSpec((2,), "float64"))
+    x = g.placeholder("x", (None,), "float64")
+    _, ys = gw.scan(lambda c, pair: (pair[1], (c * pair[0]).sum()), x[0] * 2.0, (items, x))
+    (dx,) = gw.gradients(ys.sum(), [x])  # the numbers are carries, kept in a list
+    found = everywhere(g, [ys, dx], {"items": [np.ones(2), np.full(2, 3.0)], "x": [1.0, 5.0]})
+    assert _plain(found) == [[4.0, 6.0], [10.0, 0.0]]
+
+
+def test_scan_goes_along_texts():
+    g = gw.Graph()
+    x = g.placeholder("x", (None,), "str")
+    last, ys = gw.scan(lambda c, t: (t, gw.strings.string_concat(c, t)), g.constant("-"), x)
+    found = everywhere(g, [last, ys], {"x": ["a", "bc"]})
+    assert _plain(found) == ["bc", ["-a", "abc"]]
 
 
 def test_scan_goes_along_lists_and_rows_together():

@@ -160,6 +160,58 @@ def test_without_a_vjp_there_is_no_gradient_and_the_error_says_why():
     assert g.output({"x": [-1.0, 2.0]}, dx)[dx.name].tolist() == [0.0, 1.0]
 
 
+@pytest.mark.parametrize("looped", [False, True])
+@pytest.mark.parametrize("options", [{}, {"device": "guard"}, {"check": "replay"}])
+def test_an_error_in_the_function_names_the_node_and_its_line(looped, options):
+    def fails(x):
+        if x.sum() > 1.0:
+            raise RuntimeError("too much")
+        return x
+
+    op = gw.define_op("test/fails", fails)
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    y = gw.map_fn(lambda row: op(row, name="inner"), x) if looped else op(x, name="inner")
+    line = fails.__code__.co_firstlineno + 2
+    with pytest.raises(LoweringError) as caught, gw.Session(g, **options) as session:
+        session.run(y, {"x": [1.0, 5.0]})
+    text = str(caught.value)
+    assert text.startswith("test/fails 'inner' (test_user_ops.py:")
+    assert "RuntimeError: too much" in text and f"raised at test_user_ops.py:{line}" in text
+
+
+@pytest.mark.parametrize(
+    ("fn", "says"),
+    [
+        (lambda x: (x, x) if x.size > 1 else x, "forward gave 2 outputs"),
+        (lambda x: None if x.size > 1 else x, "the function returned NoneType"),
+        (lambda x: x[:1], r"forward gave float32\[1\]"),
+    ],
+)
+def test_results_that_are_not_what_they_were_on_ones_are_named(fn, says):
+    op = gw.define_op("test/turns", fn)
+    g = gw.Graph()
+    y = op(g.placeholder("x", (2,)))
+    with pytest.raises(GraphError, match=says), gw.Session(g) as session:
+        session.run(y, {"x": [1.0, 5.0]})
+
+
+@pytest.mark.parametrize(
+    ("vjp", "says"),
+    [
+        (lambda g, y, x: "no", r"vjp of test/cubed 'cubed' returned str for 'x' : f32\[2\]"),
+        (lambda g, y, x: (g * x).sum(), r"returned f32\[\] for 'x' : f32\[2\]"),
+        (lambda g, y, x: (g, g), "returned 2 cotangents for 1 inputs"),
+    ],
+)
+def test_a_vjp_that_returns_something_else_is_named(vjp, says):
+    op = gw.define_op("test/cubed", lambda x: x**3, vjp=vjp)
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    with pytest.raises(GradientError, match=says):
+        gw.gradients(op(x), [x])
+
+
 def test_a_wrong_vjp_is_found():
     bad = gw.define_op("test/bad", lambda x: x**3, vjp=lambda g, y, x: g * x * x)
     with pytest.raises(OpCheckError, match="finite differences"):

@@ -138,6 +138,9 @@ class FunctionOp(Op, abstract=True):
         wide = [x.astype(np.float32) if x.dtype in narrow else x for x in xs]
         found = self._fn(*wide, **self.attributes())
         ys = [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
+        if any(y.dtype.kind == "O" for y in ys):
+            got = type(found).__name__
+            raise DTypeError(f"the function returned {got}", need="arrays of numbers")
         if narrow and not any(x.dtype in (np.float32, np.float64) for x in xs):
             ys = [y.astype(narrow[0]) if kind(y.dtype) == "f" else y for y in ys]
         ys = [y.copy() if any(np.may_share_memory(x, y) for x in xs) else y for y in ys]

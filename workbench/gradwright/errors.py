@@ -49,6 +49,21 @@ def describe_site(site: Site | None) -> str:
     return f"{filename.replace(chr(92), '/').rpartition('/')[2]}:{line}"
 
 
+def raised_at(error: BaseException) -> str:
+    """Return the innermost line of the user's file in which an error came up, or ""."""
+    found: Site | None = None
+    trace = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if found is None:
+            own = frame.f_globals.get("__name__", "").partition(".")[0] in _OWN
+            found = None if own else (frame.f_code, trace.tb_lineno)
+        elif frame.f_code.co_filename == found[0].co_filename:
+            found = frame.f_code, trace.tb_lineno
+        trace = trace.tb_next
+    return describe_site(found)
+
+
 class GradwrightError(Exception):
     """Base of every error raised by gradwright; the message is built from its parts.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .containers import ContainerSpec
-from .errors import GradientError
+from .errors import GradientError, ShapeError
 from .graph import Graph, Node, Source, Tensor, ancestors
 from .op import ZERO, NotDifferentiable, Op, attr
 from .ops.elementwise import Add, AddN, Real, StopGradient
@@ -193,17 +193,30 @@ def fit(node: Node, x: Tensor, g: Any) -> Tensor:
             facts=[f"made at {node.where}"] if node.where else [],
             hint="gw.stop_gradient(...) where the path should end",
         )
-    out: Tensor = g
+    if not isinstance(g, Tensor):
+        raise _misfit(node, x, type(g).__name__, "a tensor, or ZERO")
+    out = g
     if isinstance(x.spec, ContainerSpec):
         return out
     if out.shape != x.shape:
-        out = SumLike()(out, x)
+        try:
+            out = SumLike()(out, x)
+        except ShapeError:
+            raise _misfit(node, x, str(g.spec), "its shape, or one broadcast from it") from None
     if out.dtype != x.dtype:
         if kind(out.dtype) == "c" and kind(x.dtype) != "c":
             out = Real()(out)
         if out.dtype != x.dtype:
             out = Cast(dtype=x.dtype)(out)
     return out
+
+
+def _misfit(node: Node, x: Tensor, got: str, need: str) -> GradientError:
+    return GradientError(
+        f"vjp of {node.op.name} {node.name!r} returned {got} for {x.name!r} : {x.spec}",
+        facts=[f"made at {node.where}"] if node.where else [],
+        need=need,
+    )
 
 
 def _result(

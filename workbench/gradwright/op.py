@@ -349,6 +349,13 @@ class Op(Frozen):
         """Return the op as it runs where nothing reads its residuals."""
         return self
 
+    def fitted(self, specs: Sequence[Any]) -> Op:
+        """Return the op as it is for inputs that an edit has given other sizes.
+
+        Ops that hold sub-graphs, which know the sizes they were built for, build them anew.
+        """
+        return self
+
     def expand(self, *xs: Any) -> Any:
         """Return the outputs as a graph of other ops; makes this a composite."""
         raise NotImplementedError(f"{self.name} is primitive")

@@ -16,10 +16,10 @@ from .device import open_device
 from .errors import DTypeError, FeedError, GradwrightError, GraphError, LoweringError, ShapeError
 from .graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update, coerce
 from .graph import read_only as as_read_only
-from .graph.expand import bind_dims
+from .graph.expand import bind_dims, run_node
 from .listeners import Listener, NodeEvent, RunEvent
 from .lowering import lowering_revision
-from .op import registry_revision, run_forward
+from .op import registry_revision
 from .plan import Plan
 from .rewrite import Program
 from .spec import BOXED, Dim, TensorSpec, spec_of
@@ -285,7 +285,8 @@ class Session:
                     )
                 op = node.op.for_mode(training).bind(sizes)
                 xs = [None if x is None else env[x] for x in node.inputs]
-                for t, y in zip(node.outputs, run_forward(op, xs, training=training), strict=True):
+                ys = run_node(node, op, xs, training=training)
+                for t, y in zip(node.outputs, ys, strict=True):
                     sizes.update(bind_dims({t: env.setdefault(t, y).shape}))
             if notify:
                 event = NodeEvent(

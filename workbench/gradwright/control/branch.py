@@ -13,7 +13,7 @@ from ..errors import DTypeError, GradientError, GradwrightError, GraphError, Sha
 from ..gradient import gradients
 from ..graph import Graph, SubGraph, Tensor
 from ..graph.build import owner_of
-from ..graph.expand import infer_nodes, stand_in
+from ..graph.expand import infer_nodes, refit, stand_in
 from ..op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ..spec import Dim, TensorSpec
 from .steps import apart
@@ -62,6 +62,12 @@ class Cond(Op):
                 f"branches return {len(then)} and {len(other)} tensors", need="equally many"
             )
         return tuple(map(_join, then, other))
+
+    def fitted(self, specs: Sequence[TensorSpec]) -> Op:
+        then, other = (refit(b, specs[1:]) for b in (self.then_branch, self.else_branch))
+        if then is self.then_branch and other is self.else_branch:
+            return self
+        return self.replace(then_branch=then, else_branch=other)
 
     def chosen(self, pred: Any) -> SubGraph:
         """Return the branch that runs."""

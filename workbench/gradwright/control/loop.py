@@ -27,6 +27,7 @@ class While(LoopOp):
     the carries and what the body captures; outputs the last carries and the stacked results.
     """
 
+    _first = 2
     _lead = 1
     onnx = OnnxRule("Loop", since=13)
     max_steps: int | None = attr(None, doc="Largest number of steps; None for no limit.")
@@ -40,12 +41,12 @@ class While(LoopOp):
             )
         if trip is not None and (trip.rank or kind(trip.dtype) not in "iu"):
             raise DTypeError(f"the number of steps is {trip}", need="i64[]")
-        n = self.n_carry
-        now, found = self.step_specs(xs[:n], (), xs[n:])
+        carries, _, captured = self.split((go, trip, *xs))
+        now, found = self.step_specs(carries, (), captured)
         after = found[0]
         if after.rank or after.dtype != np.dtype(bool):
             raise DTypeError(f"the condition of a loop is {after} after a step", need="bool[]")
-        return self.outputs(now, found[1 + n :], Dim.fresh("steps"), listed_tape=True)
+        return self.outputs(now, found[1 + self.n_carry :], Dim.fresh("steps"), listed_tape=True)
 
     def forward(self, *xs: Any) -> Any:
         training = bool(self.training)
@@ -54,8 +55,9 @@ class While(LoopOp):
     def run(self, xs: Sequence[Any], step: Step) -> tuple[Any, ...]:
         """Run until the condition fails; ``step`` computes one step."""
         n = self.n_carry
-        start = now = list(xs[2 : 2 + n])
-        captured, names = xs[2 + n :], self.carry_names
+        given, _, captured = self.split(xs)
+        start = now = list(given)
+        names = self.carry_names
         limits = [
             k for k in (self.max_steps, xs[1] if xs[1] is None else int(xs[1])) if k is not None
         ]

@@ -13,7 +13,7 @@ from ..containers import ContainerSpec, SequenceSpec
 from ..containers import join as join_containers
 from ..errors import DTypeError, GraphError, ShapeError
 from ..graph import SubGraph, Tensor
-from ..graph.expand import infer_nodes
+from ..graph.expand import infer_nodes, refit
 from ..op import Cotangent, Op, attr
 from ..spec import AnyDim, Dim, TensorSpec, differ
 
@@ -45,6 +45,8 @@ class LoopOp(Op, abstract=True):
             )
         self.__dict__["n_public"] = collected + self.n_carry
 
+    _first = 0
+    """Where the carries begin among the inputs."""
     _lead = 0
     """How many results of a step come before the carries."""
     n_xs: Any = 0
@@ -66,6 +68,20 @@ class LoopOp(Op, abstract=True):
     def is_listed(self, result: int) -> bool:
         """Tell whether a result of the steps is a sequence instead of one tensor."""
         return bool(self.listed) and self.listed[result]
+
+    def split(self, xs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Return carries, what is taken item by item, and what is captured."""
+        own, n, m = xs[self._first :], self.n_carry, self.n_carry + self.n_xs
+        return own[:n], own[n:m], own[m:]
+
+    def fitted(self, specs: Sequence[TensorSpec]) -> Op:
+        carries, scanned, captured = self.split(specs)
+        kept = [
+            join_containers(c, t.spec) if isinstance(c, ContainerSpec) else bare(c)
+            for c, t in zip(carries, self.body.inputs[1:], strict=False)
+        ]
+        body = refit(self.body, [NUMBER, *kept, *map(item_of, scanned), *captured])
+        return self if body is self.body else self.replace(body=body)
 
     # -- specs -----------------------------------------------------------------------------------
 
@@ -132,6 +148,13 @@ class LoopOp(Op, abstract=True):
     ) -> Sequence[Cotangent]:
         wanted = [x is not None and x.spec.differentiable for x in xs]
         return self.pull(gs, ys, xs, wanted)
+
+
+def item_of(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of what one step takes of a tensor or a sequence."""
+    if isinstance(spec, SequenceSpec):
+        return spec.item
+    return TensorSpec(spec.shape[1:], spec.dtype)
 
 
 def bare(spec: TensorSpec) -> TensorSpec:

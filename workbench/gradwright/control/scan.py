@@ -9,7 +9,8 @@ from ..containers import ContainerSpec, SequenceSpec
 from ..errors import GraphError
 from ..graph import Tensor
 from ..ops.movement import Transpose
-from ..spec import AnyDim, TensorSpec, normalize_axis
+from ..spec import AnyDim, normalize_axis
+from .loop_op import item_of
 from .scan_op import Scan
 from .trace import Body, flatten
 from .traced import Traced
@@ -118,11 +119,7 @@ def _scan(
             )
         return (), *made
 
-    items = [
-        t.spec.item if isinstance(t.spec, SequenceSpec) else TensorSpec(t.shape[1:], t.dtype)
-        for t in scanned
-    ]
-    body, rebuild_y = traced.trace(items, step)
+    body, rebuild_y = traced.trace([item_of(t.spec) for t in scanned], step)
     n = len(traced.carries)
     op = Scan(
         body=body.closed(list(body.graph.captures)),

@@ -30,7 +30,7 @@ from ..ops.joining import Concat
 from ..ops.like import ZerosLike
 from ..ops.movement import ExpandDims
 from ..spec import AnyDim, Dim, TensorSpec, differ, known_spec
-from .loop_op import LoopOp, bare
+from .loop_op import LoopOp, bare, item_of
 from .steps import Listing, Stack, Step, apart, check_carry, items_of
 
 
@@ -48,18 +48,12 @@ class Scan(LoopOp):
     reverse: bool = attr(False, doc="Whether the last item comes first.")
     length: AnyDim | None = attr(None, doc="Number of steps, needed where nothing is scanned.")
 
-    def split(self, xs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        """Return carries, what is scanned, and what is captured."""
-        n, m = self.n_carry, self.n_carry + self.n_xs
-        return xs[:n], xs[n:m], xs[m:]
-
     def infer(self, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
         carries, scanned, captured = self.split(xs)
         length: AnyDim | None = self.length
-        items = []
+        items = list(map(item_of, scanned))
         for i, x in enumerate(scanned):
             if isinstance(x, SequenceSpec):
-                items.append(x.item)
                 continue
             if not x.rank:
                 raise ShapeError(
@@ -69,7 +63,6 @@ class Scan(LoopOp):
                 raise ShapeError(f"x_{i} has {x.shape[0]} rows", need=f"{length}, like the others")
             if length is None or isinstance(length, Dim):
                 length = x.shape[0]
-            items.append(TensorSpec(x.shape[1:], x.dtype))
         listed = any(isinstance(x, SequenceSpec) for x in scanned)
         if length is None:
             if not listed:

@@ -65,7 +65,20 @@ class Listing:
 
 def items_of(x: Array) -> Sequence[Array]:
     """Return what a loop takes one by one: the rows of an array, or the items of a sequence."""
-    return contents(x).items if x.dtype == BOXED else x  # type: ignore[return-value]
+    return contents(x).items if x.dtype == BOXED else _Rows(x)
+
+
+class _Rows(Sequence[Array]):
+    """The rows of an array, as arrays where they have no axes too: ``x[i]`` is a scalar there."""
+
+    def __init__(self, x: Array) -> None:
+        self._x = x
+
+    def __len__(self) -> int:
+        return len(self._x)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._x[i, ...]
 
 
 def apart(ys: Sequence[Array], xs: Sequence[Array | None]) -> tuple[Array, ...]:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import DTypeError, GradwrightError, GraphError, ShapeError
+from ..errors import (
+    DTypeError,
+    GradwrightError,
+    GraphError,
+    LoweringError,
+    ShapeError,
+    raised_at,
+)
 from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
@@ -108,6 +115,24 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
         error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
     error.where = f"{node.op.name} {node.name!r}" + (f" ({node.where})" if node.where else "")
     return error
+
+
+def failed(
+    error: Exception, node: Node, op: Op, specs: Iterable[TensorSpec | None], path: str
+) -> LoweringError:
+    """Return what says at which node an op failed, on what, and where in the user's own code."""
+    facts = [f"inputs: {', '.join(map(str, specs))}"]
+    line = raised_at(error) if "/" in op.name else ""  # an op of the user
+    return LoweringError(
+        f"{type(error).__name__}: {error}",
+        where=f"{op.name} {path!r} ({node.where or 'no line'})",
+        facts=[*facts, f"raised at {line}"] if line else facts,
+    )
+
+
+def miscounted(got: int, needed: int) -> LoweringError:
+    """Return what says that an op made more or fewer outputs than it has."""
+    return LoweringError(f"forward gave {got} outputs", need=f"{needed}, as infer says")
 
 
 def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:

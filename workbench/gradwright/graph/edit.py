@@ -137,13 +137,15 @@ def unlink(node: Node) -> None:
 
 def reinfer(graph: Graph, order: Sequence[Node]) -> None:
     """Infer the specs of nodes anew, all or none; updates must still fit."""
-    before = {n: [t.spec for t in n.outputs] for n in order}
+    before = {n: (n.op, [t.spec for t in n.outputs]) for n in order}
     try:
         for node in order:
             if isinstance(node.op, Source):
                 continue
+            given = [None if t is None else t.spec for t in node.inputs]
             try:
-                specs = infer_specs(node.op, [None if t is None else t.spec for t in node.inputs])
+                node.op = node.op.fitted(given)
+                specs = infer_specs(node.op, given)
             except GradwrightError as error:
                 raise located(error, node) from None
             for t, spec in zip(node.outputs, specs, strict=True):
@@ -151,7 +153,8 @@ def reinfer(graph: Graph, order: Sequence[Node]) -> None:
         for variable, value in graph.updates.items():
             check_update(variable, value)
     except BaseException:  # an op of the user may raise anything
-        for node, old in before.items():
+        for node, (op, old) in before.items():
+            node.op = op
             for t, spec in zip(node.outputs, old, strict=True):
                 t.spec = spec
         raise
@@ -208,6 +211,9 @@ def clone(
     >>> g.output({"z": 0.0}, y2)
     {'clone/add': array(2., dtype=float32)}
     """
+    if not isinstance(outputs, (Tensor, list, tuple)):
+        got = type(outputs).__name__
+        raise GraphError(f"clone got {got}", need="tensors", hint='gw.clone(g["loss"])')
     wanted = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     if not wanted:
         raise GraphError("nothing to clone", need="at least one output")

@@ -13,10 +13,10 @@ import numpy as np
 
 from ..containers import ContainerSpec
 from ..declare import Frozen
-from ..errors import GraphError
+from ..errors import GradwrightError, GraphError
 from ..op import Op, infer_specs, registry_revision, run_forward
-from ..spec import Dim, TensorSpec, content_of, known_spec
-from .build import build
+from ..spec import Dim, TensorSpec, content_of, known_spec, spec_of
+from .build import build, failed, miscounted
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
@@ -165,9 +165,29 @@ def run_nodes(
             raise GraphError(f"placeholder {node.name!r} has no value")
         op = node.op.for_mode(training).bind(sizes)
         xs = [None if t is None else env[t] for t in node.inputs]
-        for t, y in zip(node.outputs, run_forward(op, xs, training=training), strict=True):
+        for t, y in zip(node.outputs, run_node(node, op, xs, training=training), strict=True):
             env.setdefault(t, y)
     return [env[t] for t in outputs]
+
+
+def run_node(
+    node: Node, op: Op, xs: Sequence[Array | None], *, training: bool = False
+) -> tuple[Array, ...]:
+    """Run the op of a node; an error says which node it was, unless the user did not write it."""
+    try:
+        ys = run_forward(op, xs, training=training)
+        if len(ys) != len(node.outputs):
+            raise miscounted(len(ys), len(node.outputs))
+    except GradwrightError as error:
+        if not error.where and node.site is not None:
+            error.where = f"{op.name} {node.name!r} ({node.where})"
+        raise
+    except Exception as error:
+        if node.site is None:
+            raise
+        specs = [None if x is None else spec_of(x) for x in xs]
+        raise failed(error, node, op, specs, node.name) from error
+    return ys
 
 
 def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:
@@ -178,6 +198,30 @@ def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:
             if isinstance(d, Dim):
                 sizes.update(d.solve(n))
     return sizes
+
+
+def refit(sub: SubGraph, specs: Sequence[TensorSpec]) -> SubGraph:
+    """Return a sub-graph built anew for inputs of other sizes or known values.
+
+    Inputs of another dtype or rank it refuses when they are inferred, so it stays as it is.
+    """
+    pairs = [(t.spec, s) for t, s in zip(sub.inputs, specs, strict=True)]
+    fits = all(a.dtype == b.dtype and a.rank == b.rank for a, b in pairs)
+    if not fits or all(_covers(a, b) for a, b in pairs):
+        return sub
+    graph = Graph(sub.graph.name, scratch=True)
+    inputs = [stand_in(graph, t.name, s) for t, s in zip(sub.inputs, specs, strict=True)]
+    made = SubGraph(inputs, inline(sub, graph, inputs))
+    made.sizes = sub.sizes
+    return made
+
+
+def _covers(stated: TensorSpec, given: TensorSpec) -> bool:
+    """Tell whether what was built for one spec holds for another: sizes left open hold for all."""
+    if isinstance(stated, ContainerSpec):
+        return stated == given
+    same = all(isinstance(d, Dim) or d == n for d, n in zip(stated.shape, given.shape, strict=True))
+    return same and (stated.value is None or stated.key() == given.key())
 
 
 def infer_nodes(sub: SubGraph, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
@@ -209,6 +253,8 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
                 continue
             free = node.named and graph._full_name(node.name) not in graph
             name = node.name if free else None
-            graph.add(node.op, [None if t is None else mapping[t] for t in node.inputs], name)
+            given = [None if t is None else mapping[t] for t in node.inputs]
+            op = node.op.fitted([None if t is None else t.spec for t in given])
+            graph.add(op, given, name)
             mapping.update(zip(node.outputs, graph.latest.outputs, strict=True))
     return [mapping[t] for t in sub.outputs]

@@ -6,6 +6,7 @@ the next by reference, because each result of a plan is an array of its own.
 
 from __future__ import annotations
 
+import collections
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -16,8 +17,11 @@ from ..control.steps import Step
 from ..device import Device, open_device
 from ..graph import SubGraph, Tensor
 from ..lowering import Launch, Returning, lowering
-from ..spec import TensorSpec, spec_of
+from ..spec import BOXED, TensorSpec, spec_of
 from .plan import Plan
+
+MAX_PLANS = 64
+"""How many plans of one sub-graph are kept, least recently used first to go."""
 
 
 class Compiled:
@@ -25,34 +29,40 @@ class Compiled:
 
     def __init__(self, sub: SubGraph, device: Device, training: bool) -> None:
         self._sub, self._device, self._training = sub, device, training
-        self._plans: dict[Any, Plan] = {}
+        self._plans: collections.OrderedDict[Any, Plan] = collections.OrderedDict()
         self._current: Plan | None = None
-        self._specs: list[Any] = []
+        self._met: list[Any] = []
 
     def __call__(self, xs: Sequence[Any]) -> list[Any]:
         """Return the outputs for inputs."""
         sub = self._sub
+        # Dtypes are those of the sub-graph; what a sequence holds, its shape does not say.
+        met = [x.shape if x.dtype != BOXED else spec_of(x) for x in xs]
         plan = self._current
-        if plan is None or [x.shape for x in xs] != self._specs:
+        if plan is None or met != self._met:
             plan = self._plan(xs)
+            self._current, self._met = plan, met
         env: dict[Tensor, Any] = dict(zip(sub.inputs, xs, strict=True))
         plan.run(env)
         return [env[t] for t in sub.outputs]
 
     def _plan(self, xs: Sequence[Any]) -> Plan:
-        self._specs = [x.shape for x in xs]
         specs = [spec_of(x) for x in xs]
         key = tuple(s.key() for s in specs)
-        if key not in self._plans:
-            self._plans[key] = Plan(
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = Plan(
                 self._sub.outputs,
                 dict(zip(self._sub.inputs, specs, strict=True)),
                 self._device,
                 training=self._training,
                 sizes=self._sub.sizes,
             )
-        self._current = self._plans[key]
-        return self._current
+            if len(self._plans) > MAX_PLANS:
+                self._plans.popitem(last=False)
+        else:
+            self._plans.move_to_end(key)
+        return plan
 
 
 def _fitting(run: Any, outs: Sequence[TensorSpec]) -> Launch | Returning:

@@ -10,6 +10,7 @@ import numpy as np
 from ..device import Device
 from ..errors import GradwrightError, LoweringError
 from ..graph import Tensor
+from ..graph.build import failed, miscounted
 from ..lowering import Launch, Returning, find_launch
 from ..op import run_forward
 from ..rewrite import Instr, Program
@@ -166,6 +167,8 @@ class Segment:
                 launch(xs, ys)
             else:
                 ys = launch.run(xs) if launch else run_forward(op, xs, training=training)
+                if len(ys) != len(specs):
+                    raise miscounted(len(ys), len(specs))
                 for s, y in zip(specs, ys, strict=True):
                     if y.dtype != s.dtype or (y.shape != s.shape and s.is_concrete):
                         raise LoweringError(
@@ -228,12 +231,8 @@ class Segment:
 
     def _explain(self, error: Exception, step: int) -> LoweringError:
         instr = self.program.instrs[step]
-        shapes = [None if i is None else str(self.program.specs[i]) for i in instr.ins]
-        return LoweringError(
-            f"{type(error).__name__}: {error}",
-            where=f"{instr.op.name} {instr.path!r} ({instr.origin.where or 'no line'})",
-            facts=[f"inputs: {', '.join(map(str, shapes))}"],
-        )
+        specs = [None if i is None else self.program.specs[i] for i in instr.ins]
+        return failed(error, instr.origin, instr.op, specs, instr.path)
 
 
 def _is_part_of(y: Array, xs: Sequence[Array | None]) -> bool:
