@@ -1,5 +1,3 @@
 """Adapters: affine maps with a small trained part beside a large frozen one."""
 
 from . import low_rank, products
-
-__all__ = ["low_rank", "products"]

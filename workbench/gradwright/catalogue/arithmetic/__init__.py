@@ -12,16 +12,3 @@ from . import (
     norms,
     pairs,
 )
-
-__all__ = [
-    "bits",
-    "distances",
-    "elementary",
-    "entropies",
-    "gamma",
-    "matrices",
-    "merging",
-    "moments",
-    "norms",
-    "pairs",
-]

@@ -13,17 +13,3 @@ from . import (
     shapes,
     unsorted,
 )
-
-__all__ = [
-    "counts",
-    "cumulative",
-    "lengths",
-    "matching",
-    "partition",
-    "recurrence",
-    "scatter",
-    "segments",
-    "sets",
-    "shapes",
-    "unsorted",
-]

@@ -17,21 +17,3 @@ from . import (
     turning,
     weights,
 )
-
-__all__ = [
-    "attention",
-    "biases",
-    "cache",
-    "decoding",
-    "flash",
-    "flex",
-    "forms",
-    "labels",
-    "layers",
-    "linear",
-    "rotary",
-    "sampling",
-    "turbo",
-    "turning",
-    "weights",
-]

@@ -1,4 +1,3 @@
 """Mixtures of experts."""
 
-from . import grouped as grouped
-from . import mixture as mixture
+from . import grouped, mixture

@@ -1,5 +1,3 @@
 """Images: resizing, sampling, regions, colour."""
 
 from . import colour, cropping, filters, grids, regions, resize, suppression
-
-__all__ = ["colour", "cropping", "filters", "grids", "regions", "resize", "suppression"]

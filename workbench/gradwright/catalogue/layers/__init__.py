@@ -11,15 +11,3 @@ from . import (
     standardised,
     tables,
 )
-
-__all__ = [
-    "channels",
-    "derivatives",
-    "gated",
-    "normalisations",
-    "projections",
-    "rectifiers",
-    "smooth",
-    "standardised",
-    "tables",
-]

@@ -1,5 +1,3 @@
 """Losses beyond those of the core: of errors, classes, pairs, teachers, sequences."""
 
 from . import classes, ctc, distillation, errors, pairs
-
-__all__ = ["classes", "ctc", "distillation", "errors", "pairs"]

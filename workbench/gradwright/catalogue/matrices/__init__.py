@@ -1,5 +1,3 @@
 """Factorisations and solutions of linear systems."""
 
 from . import determinants, factors, patterns, powers, solutions, spectra, svd
-
-__all__ = ["determinants", "factors", "patterns", "powers", "solutions", "spectra", "svd"]

@@ -1,5 +1,3 @@
 """Sequences and optionals: values that hold tensors."""
 
 from . import cutting, lists, optionals
-
-__all__ = ["cutting", "lists", "optionals"]

@@ -1,15 +1,3 @@
 """Fourier transforms, windows, frames, and features of sound."""
 
 from . import fourier, frames, griffin_lim, mel, parts, spectral, stft, waveform, windows
-
-__all__ = [
-    "fourier",
-    "frames",
-    "griffin_lim",
-    "mel",
-    "parts",
-    "spectral",
-    "stft",
-    "waveform",
-    "windows",
-]

@@ -1,7 +1,5 @@
 """Readers of ONNX operators that are more than another name of an op, one file per family."""
 
-from __future__ import annotations
-
 from . import (
     attention,
     control,
@@ -20,28 +18,5 @@ from . import (
     shapes,
     signals,
     texts,
-    training,
     trees,
 )
-
-__all__ = [
-    "attention",
-    "control",
-    "draws",
-    "elementwise",
-    "images",
-    "indexing",
-    "losses",
-    "neural",
-    "quantised",
-    "recurrent",
-    "reductions",
-    "regions",
-    "resizing",
-    "sequences",
-    "shapes",
-    "signals",
-    "texts",
-    "training",
-    "trees",
-]
