@@ -41,6 +41,7 @@ from . import (
     sorting,
     special,
     statistics,
+    trigonometry,
 )
 from .describe import Entries, Entry, find, schema, table
 
@@ -87,6 +88,7 @@ __all__ = [
     "statistics",
     "surface",
     "table",
+    "trigonometry",
 ]
 
 

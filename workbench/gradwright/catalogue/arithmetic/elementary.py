@@ -13,9 +13,10 @@ from ...ops.activation import Tanh
 from ...ops.choice import Clip, Maximum, Where
 from ...ops.comparison import _Step
 from ...ops.elementwise import Abs, Exp, Function, Log, _Unary
-from ...ops.functions import Log1p, Sin
+from ...ops.functions import Log1p
 from ...ops.index import Array
 from ...ops.special import erf, erfc, finfo, widened
+from ...ops.trigonometry import Sin
 
 
 class _Composed(_Unary):
