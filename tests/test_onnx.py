@@ -552,5 +552,8 @@ def test_operators_with_late_values_are_saved_replayed_and_written_again(tmp_pat
             for scale in (2.0, 3.0):
                 y = session.run("y", {"x": x, "s": np.float32([1, 1, 1, scale])})
                 assert y.shape == (1, 1, 1, 2 * scale)
+    assert gw.onnx.to_model(graph, opset=19).graph.node[-1].op_type == "Resize"
+    older = helper.make_node("Upsample", ["x", "s"], ["y"], mode="nearest")
+    graph = gw.onnx.load(model([older], {"x": [1, 2], "s": [2]}, ["y"], opset=9))
     with pytest.raises(UnsupportedOpError, match="another operator in opset 19"):
         gw.onnx.to_model(graph, opset=19)

@@ -181,7 +181,6 @@ class Eye(Op):
     m: AnyDim | None = attr(None, doc="Number of columns; None: as many as rows.")
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
     dtype: np.dtype[Any] = attr(dtype("float32"), doc="Dtype of the result.")
-    onnx = OnnxRule("EyeLike", since=9)
 
     def infer(self) -> TensorSpec:
         return TensorSpec((self.n, self.n if self.m is None else self.m), self.dtype)

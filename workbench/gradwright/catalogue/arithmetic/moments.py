@@ -136,7 +136,6 @@ class Standardize(Op):
     namespace = "math"
     axis: Axis = attr(None, doc="Axis or axes of the statistics; None: all.")
     eps: float = attr(0.0, doc="Added to the standard deviation.")
-    onnx = OnnxRule("MeanVarianceNormalization", since=13, rename={"axis": "axes"})
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if kind(x.dtype) != "f":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...containers import OptionalSpec, SequenceSpec
 from ...ops.windows import read_padding
 from ...spec import Dim, TensorSpec, dtype_name, promote_all
 from ...spec import dtype as as_dtype
@@ -41,12 +42,20 @@ def schema_of(domain: str, op_type: str, opset: int) -> Any:
         raise CannotExport from None
 
 
-def takes(schema: Any, i: int, dtype: np.dtype[Any], *, output: bool = False) -> bool:
-    """Tell whether an operator has an input or output of a dtype."""
+def takes(schema: Any, i: int, spec: TensorSpec, *, output: bool = False) -> bool:
+    """Tell whether an operator has an input or output of such a type."""
     formal = schema.outputs if output else schema.inputs
-    known = formal[min(i, len(formal) - 1)]
-    name = dtype_name(dtype)
-    return f"tensor({_ONNX_NAMES.get(name, name)})" in known.types
+    return type_name(spec) in formal[min(i, len(formal) - 1)].types
+
+
+def type_name(spec: TensorSpec) -> str:
+    """Return the type of a tensor, a sequence or an optional as schemas call it."""
+    if isinstance(spec, OptionalSpec):
+        return f"optional({type_name(spec.element)})"
+    if isinstance(spec, SequenceSpec):
+        return f"seq({type_name(TensorSpec((), spec.item_dtype))})"
+    name = dtype_name(spec.dtype)
+    return f"tensor({_ONNX_NAMES.get(name, name)})"
 
 
 def write_by_rule(call: Call) -> list[str]:
@@ -80,7 +89,7 @@ def write_by_rule(call: Call) -> list[str]:
     n_public = len(call.results) if call.op.n_public is None else call.op.n_public
     n = min(n_public, len(call.results))
     if n > schema.max_output or not all(
-        takes(schema, i, r.dtype, output=True) for i, r in enumerate(call.results[:n])
+        takes(schema, i, r, output=True) for i, r in enumerate(call.results[:n])
     ):
         raise CannotExport
     made = call.out.add(rule.op_type, xs, n=n, base=call.name, domain=rule.domain, **attrs)
@@ -102,7 +111,7 @@ def _check_inputs(schema: Any, xs: list[str], specs: list[TensorSpec | None]) ->
         if not x and not _is_optional(schema.inputs, i):
             raise CannotExport
     for i, spec in enumerate(specs):
-        if spec is not None and not takes(schema, i, spec.dtype):
+        if spec is not None and not takes(schema, i, spec):
             raise CannotExport
 
 

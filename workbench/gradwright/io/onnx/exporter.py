@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ...containers import ContainerSpec
 from ...errors import GraphError, UnsupportedOpError
 from ...graph import (
     Constant,
@@ -57,8 +56,6 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
     graph.settle()
     chosen = _chosen(graph, outputs)
     nodes = ancestors(chosen)
-    if any(isinstance(t.spec, ContainerSpec) for n in nodes for t in n.public):
-        raise UnsupportedOpError("graphs with sequences or optionals are not written as ONNX")
     out = Output(opset)
     inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
     names: dict[Tensor, str] = {}

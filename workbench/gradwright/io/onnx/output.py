@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...containers import ANY, OptionalSpec, SequenceSpec
 from ...op import Op
 from ...spec import AnyDim, Dim, TensorSpec, promote_all
 from .dtypes import element_type
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto
+    from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 Array = np.ndarray[Any, Any]
 
@@ -221,5 +222,23 @@ def value_info(name: str, spec: TensorSpec) -> ValueInfoProto:
     """Return the declaration of an input or output."""
     from onnx import helper
 
-    dims = [d if isinstance(d, int) else re.sub(r"\s", "", str(d)) for d in spec.shape]
-    return helper.make_tensor_value_info(name, element_type(spec.dtype), dims)
+    return helper.make_value_info(name, type_of(spec))
+
+
+def type_of(spec: TensorSpec) -> TypeProto:
+    """Return the type of a tensor, a sequence or an optional."""
+    from onnx import helper
+
+    if isinstance(spec, OptionalSpec):
+        return helper.make_optional_type_proto(type_of(spec.element))
+    if isinstance(spec, SequenceSpec):
+        dims = None if spec.item_shape is None else [_size(d) for d in spec.item_shape]
+        item = helper.make_tensor_type_proto(element_type(spec.item_dtype), dims)
+        return helper.make_sequence_type_proto(item)
+    dims = [_size(d) for d in spec.shape]
+    return helper.make_tensor_type_proto(element_type(spec.dtype), dims)
+
+
+def _size(d: AnyDim) -> int | str | None:
+    """Return a size, what it is in symbols, or None where it differs between items."""
+    return d if isinstance(d, int) else None if d == ANY else re.sub(r"\s", "", str(d))

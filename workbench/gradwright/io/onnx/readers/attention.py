@@ -29,20 +29,3 @@ def linear_attention(node: OnnxNode, *xs: Any) -> Any:
     attrs = dict(node.attributes)
     attrs["scale"] = attrs.get("scale") or None  # 0 stands for the usual one
     return op("linear_attention", **attrs)(*xs)
-
-
-@reads("CausalConvWithState", since=26)
-def causal_conv_with_state(
-    node: OnnxNode, x: Any, weight: Any, bias: Any = None, past: Any = None
-) -> Any:
-    """Convolve each channel with its past, and hand on the last positions."""
-    before = weight.shape[2] - 1
-    if past is None:
-        padded = op("pad", pad_width=((0, 0), (0, 0), (before, 0)))(x)
-    else:
-        padded = op("concat", axis=2)(past, x)
-    y = op("conv1d", groups=weight.shape[0])(padded, weight, *([] if bias is None else [bias]))
-    if node.get("activation", "none") in ("silu", "swish"):
-        y = op("silu")(y)
-    last = slice(-before, None) if before else slice(0, 0)
-    return y, op("strided_slice", index=(slice(None), slice(None), last))(padded)

@@ -10,6 +10,7 @@ from ....errors import ArchiveError
 from ....graph import active_graph
 from ....spec import kind
 from ..dtypes import from_element_type
+from ..folding import fold
 from ..node import OnnxNode, cast, op, reads
 
 
@@ -17,8 +18,8 @@ def _drawn(name: str, shape: Any, dtype: Any, **attrs: Any) -> Any:
     graph = active_graph()
     if graph is None:
         raise ArchiveError("random numbers need a graph")
-    y = op(name, shape=tuple(shape), stream=graph.next_stream(), **attrs)(graph.rng)
-    return cast(y, dtype)
+    drawn = op(name, shape=tuple(shape), stream=graph.next_stream(), dtype=dtype, **attrs)
+    return drawn(graph.rng)
 
 
 def _dtype(node: OnnxNode, like: Any = None) -> np.dtype[Any]:
@@ -58,14 +59,14 @@ def random_normal_like(node: OnnxNode, x: Any) -> Any:
 @reads("Bernoulli", since=15)
 def bernoulli(node: OnnxNode, p: Any) -> Any:
     dtype = from_element_type(node["dtype"]) if "dtype" in node.attributes else p.dtype
+    known = fold(p)
+    if known is not None and known.size and (known == known.flat[0]).all():
+        return _drawn("bernoulli", p.shape, dtype, p=float(known.flat[0]))
     return cast(cast(_drawn("uniform", p.shape, "float32"), p.dtype) < p, dtype)
 
 
 @reads("Multinomial", since=7)
 def multinomial(node: OnnxNode, x: Any) -> Any:
-    """Draw classes by log-probabilities, as the largest of scores with Gumbel noise."""
-    n = node.get("sample_size", 1)
     dtype = from_element_type(node.get("dtype", 6))
-    draw = _drawn("uniform", (x.shape[0], n, x.shape[1]), x.dtype, low=1e-20)
-    noise = -op("log")(-op("log")(draw))
-    return cast(op("argmax", axis=-1)(op("expand_dims", axis=1)(x) + noise), dtype)
+    attrs = {"num_samples": node.get("sample_size", 1), "stream": x.graph.next_stream()}
+    return op("categorical", **attrs, dtype=dtype)(x.graph.rng, x)

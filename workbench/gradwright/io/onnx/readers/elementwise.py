@@ -14,15 +14,13 @@ from ..node import OnnxNode, cast, op, reads
 
 @reads("Max", since=6)
 @reads("Min", since=6)
-@reads("Sum", since=6)
 def fold(node: OnnxNode, *xs: Any) -> Any:
-    combine = op({"Max": "maximum", "Min": "minimum", "Sum": "add"}[node.op_type])
-    return functools.reduce(combine, xs)
+    return functools.reduce(op({"Max": "maximum", "Min": "minimum"}[node.op_type]), xs)
 
 
-@reads("Mean", since=6)
-def mean(node: OnnxNode, *xs: Any) -> Any:
-    return functools.reduce(op("add"), xs) / len(xs)
+@reads("Sum", "Mean", since=6)
+def merged(node: OnnxNode, *xs: Any) -> Any:
+    return op({"Sum": "add_n", "Mean": "merge_avg"}[node.op_type])(*xs)
 
 
 @reads("Div", since=7)
@@ -69,9 +67,7 @@ def clip_to_attributes(node: OnnxNode, x: Any) -> Any:
 
 @reads("Clip", since=11)
 def clip(node: OnnxNode, x: Any, low: Any = None, high: Any = None) -> Any:
-    if low is not None:
-        x = op("maximum")(x, low)
-    return x if high is None else op("minimum")(x, high)
+    return op("identity")(x) if low is high is None else op("clip")(x, low, high)
 
 
 @reads("Cast", since=6)
@@ -91,7 +87,7 @@ def _cast(node: OnnxNode, x: Any, dtype: np.dtype[Any]) -> Any:
 
 @reads("PRelu", since=7)
 def prelu(node: OnnxNode, x: Any, slope: Any) -> Any:
-    return op("where")(x < 0, slope * x, x)
+    return op("prelu")(x, slope)
 
 
 @reads("IsInf", since=10)
@@ -107,32 +103,6 @@ def is_inf(node: OnnxNode, x: Any) -> Any:
 @reads("HardSigmoid", since=6)
 def hard_sigmoid(node: OnnxNode, x: Any) -> Any:
     return op("hard_sigmoid", alpha=node.get("alpha", 0.2), beta=node.get("beta", 0.5))(x)
-
-
-@reads("HardSwish", since=14)
-def hard_swish(node: OnnxNode, x: Any) -> Any:
-    return x * op("hard_sigmoid", alpha=1 / 6, beta=0.5)(x)
-
-
-@reads("Softsign", since=1)
-def softsign(node: OnnxNode, x: Any) -> Any:
-    return x / (op("abs")(x) + 1)
-
-
-@reads("ThresholdedRelu", since=10)
-def thresholded_relu(node: OnnxNode, x: Any) -> Any:
-    return op("where")(x > node.get("alpha", 1.0), x, 0)
-
-
-@reads("Shrink", since=9)
-def shrink(node: OnnxNode, x: Any) -> Any:
-    limit, bias = node.get("lambd", 0.5), node.get("bias", 0.0)
-    k = kind(x.dtype)
-    if k in "iu":
-        wide = cast(x, "float64")
-        moved = op("where")(wide < -limit, wide + bias, op("where")(wide > limit, wide - bias, 0.0))
-        return cast(moved, x.dtype)
-    return op("where")(x < -limit, x + bias, op("where")(x > limit, x - bias, 0.0))
 
 
 @reads("BitShift", since=11)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ....errors import ArchiveError, ShapeError
-from ....spec import TensorSpec
 from ..node import OnnxNode, ints, op, open_dims, reads
 
 
@@ -84,41 +82,23 @@ def max_pool(node: OnnxNode, x: Any) -> Any:
     return op("max_pool_with_argmax", **attrs)(x)
 
 
-@reads("LpPool", since=1)
+@reads("LpPool", since=2)
 def lp_pool(node: OnnxNode, x: Any) -> Any:
-    """Return the p-norm of each window, from the mean of the p-th powers."""
     n = x.rank - 2
-    p = float(node.get("p", 2))
-    attrs = {**_window(node, n), "count_include_pad": True}
-    mean = op(f"avg_pool{n}d", **attrs)(op("pow")(op("abs")(x), p))
-    return op("pow")(mean * float(math.prod(node["kernel_shape"])), 1.0 / p)
+    return op(f"lp_pool{n}d", **_window(node, n), p=int(node.get("p", 2)))(x)
 
 
-@reads("GlobalLpPool", since=2)
-def global_lp_pool(node: OnnxNode, x: Any) -> Any:
-    p = float(node.get("p", 2))
-    total = op("sum", axis=tuple(range(2, x.rank)), keepdims=True)(op("pow")(op("abs")(x), p))
-    return op("pow")(total, 1.0 / p)
-
-
-def _unpooled(node: OnnxNode, x: TensorSpec, *rest: Any) -> list[TensorSpec]:
-    return [open_dims(x.rank, x.dtype)]
-
-
-@reads("MaxUnpool", since=9, values=(2,), outputs=_unpooled)
+@reads("MaxUnpool", since=9, values=(2,))
 def max_unpool(node: OnnxNode, x: Any, places: Any, shape: Any = None) -> Any:
-    """Put elements back to where MaxPool found them; places count through the whole tensor."""
+    """Put elements back; places count through the tensor as it is before it gets a shape."""
     n = x.rank - 2
-    strides, kernel = node.get("strides", (1,) * n), node["kernel_shape"]
-    each = zip(x.shape[2:], strides, kernel, padding(node, n), strict=True)
-    size = (*x.shape[:2], *((d - 1) * s + k - a - b for d, s, k, (a, b) in each))
-    flat = op("reshape", shape=(-1,))
-    empty = op("full", shape=(math.prod(size),), dtype=x.dtype)()
-    y = op("reshape", shape=size)(op("scatter_update", axis=0)(empty, flat(places), flat(x)))
+    made = {"kernel_size": tuple(node["kernel_shape"]), "padding": padding(node, n)}
+    made["stride"] = tuple(node.get("strides", (1,) * n))
+    y = op("max_unpool", **made)(x, places)
     if shape is None:
         return y
-    widths = tuple((0, b - a) for a, b in zip(size, ints(shape) or (), strict=True))
-    return op("pad", pad_width=widths)(y)
+    widths = tuple((0, b - a) for a, b in zip(y.shape, ints(shape) or (), strict=True))
+    return op("pad", pad_width=widths)(y) if any(map(any, widths)) else y
 
 
 @reads(

@@ -54,6 +54,9 @@ def gemm(node: OnnxNode, a: Any, b: Any, c: Any = None) -> Any:
     a = turn(a) if node.flag("transA") else a
     b = turn(b) if node.flag("transB") else b
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
+    of_columns = c is None or (c.rank == 1 and c.shape[0] == b.shape[1])
+    if alpha == beta == 1.0 and of_columns:
+        return op("linear")(a, b, *([] if c is None else [c]))
     y = op("matmul")(a, b)
     y = y if alpha == 1.0 else y * alpha
     if c is None or beta == 0.0:
@@ -85,34 +88,6 @@ def batch_norm(node: OnnxNode, x: Any, scale: Any, bias: Any, mean: Any, var: An
     )
 
 
-def _per_channel(p: Any, rank: int) -> Any:
-    """Let a vector of channels broadcast along axis 1."""
-    return op("reshape", shape=(-1, *[1] * (rank - 2)))(p)
-
-
-@reads("InstanceNormalization", since=6)
-def instance_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
-    axes = tuple(range(2, x.rank))
-    centred = x - op("mean", axis=axes, keepdims=True)(x)
-    spread = op("var", axis=axes, keepdims=True)(x)
-    y = centred / op("sqrt")(spread + node.get("epsilon", 1e-5))
-    return y * _per_channel(scale, x.rank) + _per_channel(bias, x.rank)
-
-
-@reads("GroupNormalization", since=21)
-def group_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
-    n, c, *size = x.shape
-    groups = node["num_groups"]
-    wide = cast(
-        op("reshape", shape=(n, groups, -1))(x), "float32" if x.dtype.itemsize < 4 else x.dtype
-    )
-    centred = wide - op("mean", axis=2, keepdims=True)(wide)
-    spread = op("var", axis=2, keepdims=True)(wide)
-    y = centred / op("sqrt")(spread + node.get("epsilon", 1e-5))
-    y = cast(op("reshape", shape=(n, c, *size))(y), x.dtype)
-    return y * _per_channel(scale, x.rank) + _per_channel(bias, x.rank)
-
-
 @reads("LayerNormalization", since=17)
 def layer_norm(node: OnnxNode, x: Any, scale: Any, bias: Any = None) -> Any:
     axis, eps = node.get("axis", -1), node.get("epsilon", 1e-5)
@@ -134,37 +109,15 @@ def rms_norm(node: OnnxNode, x: Any, scale: Any) -> Any:
     return op("rms_norm", axis=axis, eps=eps)(x) * scale
 
 
-@reads("LpNormalization", since=1)
-def lp_normalization(node: OnnxNode, x: Any) -> Any:
-    axis = node.get("axis", -1)
-    if node.get("p", 2) == 1:
-        length = op("sum", axis=axis, keepdims=True)(op("abs")(x))
-    else:
-        length = op("sqrt")(op("sum", axis=axis, keepdims=True)(x * x))
-    return op("where")(length == 0, 0.0, x / op("where")(length == 0, 1.0, length))
+@reads("GroupNormalization", since=21)
+def group_norm(node: OnnxNode, x: Any, scale: Any, bias: Any) -> Any:
+    attrs = {"num_groups": node["num_groups"], "eps": node.get("epsilon", 1e-5)}
+    return op("group_norm", **attrs)(x, scale, bias)
 
 
 @reads("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(node: OnnxNode, x: Any) -> Any:
-    axes = node.get("axes", (0, 2, 3))
-    centred = x - op("mean", axis=axes, keepdims=True)(x)
-    return centred / (op("std", axis=axes, keepdims=True)(x) + 1e-9)
-
-
-@reads("LRN", since=1)
-def local_response_normalization(node: OnnxNode, x: Any) -> Any:
-    """Divide by a power of the mean square over neighbouring channels."""
-    size = node["size"]
-    before, after = (size - 1) // 2, size // 2
-    n = x.shape[1]
-    widths = ((0, 0), (before, after), *[(0, 0)] * (x.rank - 2))
-    padded = op("pad", pad_width=widths)(x * x)
-    total: Any = 0
-    for k in range(size):
-        part = op("strided_slice", index=(slice(None), slice(k, k + n)))(padded)
-        total = part if k == 0 else total + part
-    scale = total * (node.get("alpha", 1e-4) / size) + node.get("bias", 1.0)
-    return x / op("pow")(scale, node.get("beta", 0.75))
+    return op("mean_variance_normalization", axis=node.get("axes", (0, 2, 3)))(x)
 
 
 @reads("Dropout", since=7)
@@ -181,6 +134,9 @@ def dropout(node: OnnxNode, x: Any, ratio: Any = None, training: Any = None) -> 
     if training is None or (trains is not None and not trains) or (p is not None and not p):
         return op("identity")(x), kept
     graph = x.graph
+    if trains is not None and p is not None and not any(node.wanted[1:]):
+        always = {"training": True, "stream": graph.next_stream()}
+        return op("dropout", p=float(p), **always)(graph.rng, x)
     draw = op("uniform", shape=x.shape, stream=graph.next_stream())(graph.rng)
     limit = cast(ratio, "float32") if p is None else float(p)
     mask = draw >= limit

@@ -52,5 +52,11 @@ def optional(node: OnnxNode, x: Any = None) -> Any:
     spec = spec_of_type(node["type"], "an optional")
     element = spec.element if isinstance(spec, OptionalSpec) else spec
     if isinstance(element, SequenceSpec):
-        return op("optional", dtype=element.item_dtype, is_sequence=True)()
-    return op("optional", dtype=element.dtype)()
+        attrs = {"shape": _sizes(element.item_shape), "is_sequence": True}
+        return op("optional", dtype=element.item_dtype, **attrs)()
+    return op("optional", dtype=element.dtype, shape=_sizes(element.shape))()
+
+
+def _sizes(shape: Any) -> tuple[int | None, ...] | None:
+    """Return a shape as far as it is numbers."""
+    return None if shape is None else tuple(d if isinstance(d, int) else None for d in shape)

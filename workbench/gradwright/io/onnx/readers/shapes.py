@@ -9,6 +9,7 @@ import numpy as np
 
 from ....errors import ArchiveError
 from ....spec import TensorSpec, normalize_axis
+from ..dtypes import from_element_type
 from ..node import OnnxNode, cast, ints, one, op, open_dims, reads
 
 
@@ -26,8 +27,11 @@ def reshape(node: OnnxNode, x: Any, shape: Any) -> Any:
 
 @reads("Flatten", since=1)
 def flatten(node: OnnxNode, x: Any) -> Any:
+    """Make a matrix; our flatten makes one of all axes but the first, or but the last."""
     axis = node.get("axis", 1)
     axis = axis + x.rank if axis < 0 else axis
+    if x.rank > 1 and axis in (1, x.rank - 1):
+        return op("flatten", **({"start_axis": 1} if axis == 1 else {"end_axis": axis - 1}))(x)
     rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis:])
     return op("reshape", shape=(rows, columns))(x)
 
@@ -174,12 +178,6 @@ def _pad(node: OnnxNode, x: Any, pads: Any, value: Any, axes: Any) -> Any:
     if not any(map(any, widths)):
         return op("identity")(x)
     mode = node.get("mode", "constant")
-    if mode == "wrap":
-        for axis, (before, after) in enumerate(widths):
-            if before or after:
-                places = np.arange(-before, x.shape[axis] + after) % x.shape[axis]
-                x = op("gather", axis=axis)(x, x.graph.constant(places))
-        return x
     if isinstance(value, (bool, str)) or not isinstance(value, (int, float)):
         value = bool(value)
     return op("pad", pad_width=tuple(map(tuple, widths)), mode=mode, value=value)(x)
@@ -224,11 +222,8 @@ def range_(node: OnnxNode, start: Any, limit: Any, delta: Any) -> Any:
 
 @reads("EyeLike", since=9)
 def eye_like(node: OnnxNode, x: Any) -> Any:
-    from ..dtypes import from_element_type
-
-    d = from_element_type(node["dtype"]) if "dtype" in node.attributes else x.dtype
-    n, m = x.shape
-    return op("eye", n=n, m=m, k=node.get("k", 0), dtype=d)()
+    dtype = from_element_type(node["dtype"]) if "dtype" in node.attributes else None
+    return op("eye_like", k=node.get("k", 0), dtype=dtype)(x)
 
 
 @reads("Trilu", since=14, values=(1,))
@@ -284,22 +279,8 @@ def top_k_attribute(node: OnnxNode, x: Any) -> Any:
     return op("top_k", k=node["k"], axis=node.get("axis", -1))(x)
 
 
-@reads("DepthToSpace", since=1)
-def depth_to_space(node: OnnxNode, x: Any) -> Any:
-    """Move channels into blocks of pixels."""
-    b, (n, c, h, w) = node["blocksize"], x.shape
-    if node.get("mode", "DCR") == "DCR":
-        cut, order = (n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)
-    else:
-        cut, order = (n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3)
-    moved = op("transpose", axes=order)(op("reshape", shape=cut)(x))
-    return op("reshape", shape=(n, c // b**2, h * b, w * b))(moved)
-
-
-@reads("SpaceToDepth", since=1)
-def space_to_depth(node: OnnxNode, x: Any) -> Any:
-    """Move blocks of pixels into channels."""
-    b, (n, c, h, w) = node["blocksize"], x.shape
-    cut = op("reshape", shape=(n, c, h // b, b, w // b, b))(x)
-    order = (0, 3, 5, 1, 2, 4) if node.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    return op("reshape", shape=(n, c * b * b, h // b, w // b))(op("transpose", axes=order)(cut))
+@reads("DepthToSpace", "SpaceToDepth", since=1)
+def blocks(node: OnnxNode, x: Any) -> Any:
+    """Move blocks of pixels into channels, or back."""
+    name = "depth_to_space" if node.op_type == "DepthToSpace" else "space_to_depth"
+    return op(name, block_size=node["blocksize"], mode=node.get("mode", "DCR").lower())(x)

@@ -1,3 +1,29 @@
 """Writers of ops that are more, or less, than one ONNX operator; one file per family."""
 
-from . import control, elementwise, indexing, layers, reductions, shapes
+from __future__ import annotations
+
+from . import (
+    control,
+    draws,
+    elementwise,
+    indexing,
+    layers,
+    losses,
+    reductions,
+    sequences,
+    shapes,
+    texts,
+)
+
+__all__ = [
+    "control",
+    "draws",
+    "elementwise",
+    "indexing",
+    "layers",
+    "losses",
+    "reductions",
+    "sequences",
+    "shapes",
+    "texts",
+]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....containers import SequenceSpec
 from ....errors import UnsupportedOpError
 from ....graph import SubGraph
 from ....spec import TensorSpec
+from ....spec import dtype as as_dtype
 from ..by_rule import schema_of
+from ..dtypes import element_type
 from ..exporter import name_output, write_subgraph, writes
 from ..output import Call, CannotExport, Output
 
@@ -57,6 +60,8 @@ def cond(call: Call) -> list[str]:
 def scan(call: Call) -> list[str]:
     """Write a scan: carries, then what is scanned; the step's number is one more carry."""
     sub, n, n_xs = call.body, call.n_carry, call.n_xs
+    if n_xs and not n and isinstance(call.x, SequenceSpec):
+        return _sequence_map(call)
     if call.reverse or not n_xs or any(call.listed):
         raise CannotExport
     n_sub = len(sub.inputs)
@@ -83,6 +88,37 @@ def scan(call: Call) -> list[str]:
         body=body, num_scan_inputs=n_xs,
     )  # fmt: skip
     return made[1:]
+
+
+def _sequence_map(call: Call) -> list[str]:
+    """Write what is done with every item of sequences."""
+    sub, n_xs = call.body, call.n_xs
+    number, *items = sub.inputs
+    containers = all(isinstance(s, SequenceSpec) for s in call.specs[:n_xs])
+    if call.reverse or number.uses or not all(call.listed) or not containers:
+        raise CannotExport
+    own = [(call.out.fresh(f"{call.name}/{t.name}"), t.spec) for t in items[:n_xs]]
+    names = ["", *(name for name, _ in own), *call.xs[n_xs:]]
+    n = call.op.n_public or len(call.results)
+    body = _body(call, sub, names, own, "body", n)
+    return call.out.add("SequenceMap", call.xs[:n_xs], n=n, base=call.name, body=body)
+
+
+@writes("flex_attention")
+def flex_attention(call: Call) -> list[str]:
+    """Write the functions between the steps as sub-graphs."""
+    attrs = dict[str, Any](scale=call.scale)
+    if call.softmax_precision is not None:
+        attrs["softmax_precision"] = element_type(as_dtype(call.softmax_precision))
+    for label in ("score_mod", "prob_mod"):
+        sub = getattr(call.op, label)
+        if sub is not None:
+            own = (call.out.fresh(f"{call.name}/{label}/x"), sub.inputs[0].spec)
+            attrs[label] = _body(call, sub, [own[0], *call.xs[3:]], [own], label, 1)
+    schema_of("ai.onnx.preview", "FlexAttention", 1)
+    return call.out.add(
+        "FlexAttention", call.xs[:3], base=call.name, domain="ai.onnx.preview", **attrs
+    )
 
 
 @writes("while")
@@ -119,10 +155,29 @@ def while_(call: Call) -> list[str]:
 def onnx_op(call: Call) -> list[str]:
     """Write an operator that was read from ONNX as it was."""
     then, now = (schema_of(call.domain, call.op_type, v) for v in (call.opset, call.out.opset))
-    if then.since_version != now.since_version:
+    if not _means_the_same(then, now):
         raise UnsupportedOpError(
             f"{call.op_type} is another operator in opset {call.out.opset}",
             hint=f"opset={call.opset}",
         )
     n, attrs = len(call.results), dict(call.attributes_)
     return call.out.add(call.op_type, call.xs, n=n, base=call.name, domain=call.domain, **attrs)
+
+
+def _means_the_same(then: Any, now: Any) -> bool:
+    """Tell whether versions differ in types alone, or in attributes that may be left out."""
+    if then.since_version == now.since_version:
+        return True
+    if now.deprecated:
+        return False
+    before, after = map(_parts, (then, now))
+    return all(after.pop(k, None) == part for k, part in before.items()) and not any(after.values())
+
+
+def _parts(schema: Any) -> dict[tuple[str, str], Any]:
+    """Return inputs and outputs with their places, and attributes with their defaults."""
+    found: dict[tuple[str, str], Any] = {}
+    for label, formals in (("input", schema.inputs), ("output", schema.outputs)):
+        found |= {(label, f.name): (i, str(f.option)) for i, f in enumerate(formals)}
+    attributes = schema.attributes.items()
+    return found | {("", k): a.default_value.SerializeToString() for k, a in attributes}

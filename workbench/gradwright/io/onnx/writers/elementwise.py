@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....spec import kind
-from ..by_rule import write_by_rule
+from ..by_rule import schema_of, takes, write_by_rule
 from ..exporter import writes
 from ..output import Call, CannotExport
 
@@ -37,8 +37,9 @@ def floor_div(call: Call) -> str:
 
 @writes("mod")
 def mod(call: Call) -> str:
+    """Write the remainder that has the sign of the divisor; of floats since opset 28."""
     a, b = call.joined()
-    if kind(call.y.dtype) in "iu":
+    if kind(call.y.dtype) in "iu" or call.out.opset >= 28:
         return call.add("Mod", a, b)
     whole = call.add("Floor", call.add("Div", a, b))
     return call.add("Sub", a, call.add("Mul", whole, b))
@@ -67,13 +68,18 @@ def not_equal(call: Call) -> str:
 
 @writes("clip")
 def clip(call: Call) -> str:
-    """Clip; bounds may be tensors that broadcast, which ONNX's cannot."""
-    y = call.cast(call.xs[0], call.x.dtype, call.y.dtype)
-    for i, op_type in ((1, "Max"), (2, "Min")):
-        spec = call.specs[i] if i < len(call.specs) else None
-        if spec is not None:
-            y = call.add(op_type, y, call.cast(call.xs[i], spec.dtype, call.y.dtype))
-    return y if y != call.xs[0] else call.add("Identity", y)
+    """Clip; bounds that are no scalars are a Max and a Min, which broadcast."""
+    specs = [*call.specs, None, None][:3]
+    xs = [
+        call.cast(x, s.dtype, call.y.dtype) if s is not None else ""
+        for x, s in zip([*call.xs, "", ""], specs, strict=False)
+    ]
+    if all(s is None or not s.rank for s in specs[1:]):
+        return call.add("Clip", *xs)
+    y, *bounds = xs
+    for bound, op_type in zip(bounds, ("Max", "Min"), strict=True):
+        y = call.add(op_type, y, bound) if bound else y
+    return y
 
 
 @writes("identity", "stop_gradient", "copy")
@@ -208,8 +214,8 @@ def log_sigmoid(call: Call) -> str:
 
 @writes("left_shift", "right_shift")
 def shift(call: Call) -> str:
-    """Shift unsigned integers; ONNX has no other."""
-    if kind(call.y.dtype) != "u":
+    """Shift integers; those with a sign since opset 28."""
+    if not takes(schema_of("", "BitShift", call.out.opset), 0, call.y):
         raise CannotExport
     pairs = zip(call.xs, call.specs, strict=True)
     xs = [call.cast(x, s.dtype, call.y.dtype) for x, s in pairs if s is not None]

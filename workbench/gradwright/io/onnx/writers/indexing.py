@@ -126,7 +126,13 @@ def one_hot(call: Call) -> str:
 @writes("einsum")
 def einsum(call: Call) -> list[str]:
     """Write by rule, unless ellipses stand for axes of different number."""
-    if "..." in call.equation:
+    terms = call.equation.partition("->")[0].replace(" ", "").split(",")
+    ranks = {
+        spec.rank - len(term.replace("...", ""))
+        for term, spec in zip(terms, call.specs, strict=True)
+        if spec is not None and "..." in term
+    }
+    if len(ranks) > 1:
         raise CannotExport
     return write_by_rule(call)
 
@@ -161,3 +167,16 @@ def non_max_suppression(call: Call) -> list[str]:
     if call.max_output_boxes_per_class is None:
         call = call.with_op(call.op.replace(max_output_boxes_per_class=(1 << 31) - 1))
     return write_by_rule(call)
+
+
+@writes("roi_align")
+def roi_align(call: Call) -> str:
+    if len({s.dtype for s in call.specs[:2] if s is not None}) > 1:
+        raise CannotExport
+    size = (call.size,) * 2 if isinstance(call.size, int) else call.size
+    places = "half_pixel" if call.half_pixel_centers else "output_half_pixel"
+    return call.add(
+        "RoiAlign", *call.xs[:2], _far_places(call, 2), output_height=size[0],
+        output_width=size[1], spatial_scale=float(call.spatial_scale), mode=call.mode,
+        sampling_ratio=call.sampling_ratio, coordinate_transformation_mode=places,
+    )  # fmt: skip

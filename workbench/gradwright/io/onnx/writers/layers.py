@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from ....spec import Dim
-from ..by_rule import write_by_rule
+from ..by_rule import schema_of, write_by_rule
 from ..exporter import writes
 from ..output import Call, CannotExport
 
@@ -26,6 +26,14 @@ def pool(call: Call) -> list[str]:
     if call.x.shape[0] != 1 or call.x.shape[1] != 1:  # places count from each channel's start
         raise CannotExport
     return write_by_rule(call)
+
+
+@writes("linear")
+def linear(call: Call) -> str:
+    """Write a Gemm of matrices; of more axes it is opened."""
+    if call.x.rank != 2:
+        raise CannotExport
+    return call.add("Gemm", *call.joined())
 
 
 @writes("layer_norm")
@@ -57,12 +65,6 @@ def _ones(call: Call) -> str:
     return call.out.constant(np.ones(shape, call.x.dtype))
 
 
-@writes("standardize")
-def standardize(call: Call) -> list[str]:
-    """Open it: MeanVarianceNormalization adds to the deviation what ours does not."""
-    raise CannotExport
-
-
 @writes("col2im")
 def col2im(call: Call) -> list[str]:
     """Write by rule, with a kernel that has a size per axis."""
@@ -82,9 +84,10 @@ def only_float32(call: Call) -> list[str]:
 @writes("space_to_depth", "depth_to_space")
 def blocks(call: Call) -> str:
     op_type = "SpaceToDepth" if call.op.name == "space_to_depth" else "DepthToSpace"
-    if call.x.rank != 4 or (call.mode != "dcr" and op_type == "SpaceToDepth"):
+    modes = "mode" in schema_of("", op_type, call.out.opset).attributes
+    if call.x.rank != 4 or (call.mode != "dcr" and not modes):
         raise CannotExport
-    mode = call.mode.upper() if op_type == "DepthToSpace" else None
+    mode = call.mode.upper() if modes else None
     return call.add(op_type, call.xs[0], blocksize=call.block_size, mode=mode)
 
 
@@ -116,15 +119,6 @@ def batch_norm(call: Call) -> list[str]:
     _same_dtypes(call)
     y = call.add("BatchNormalization", *call.xs[:5], epsilon=call.eps)
     return [y, *call.xs[3:5]][: max(1, len(call.results))]
-
-
-@writes("dropout")
-def dropout(call: Call) -> list[str]:
-    """Write what dropout is outside training: nothing."""
-    if call.training or not call.inverted:
-        raise CannotExport
-    y = call.add("Identity", call.xs[1])
-    return [y] + [""] * (len(call.results) - 1)
 
 
 @writes("rnn", "gru", "lstm")

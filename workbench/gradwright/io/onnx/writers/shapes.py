@@ -9,15 +9,27 @@ import numpy as np
 
 from ....spec import AnyDim, Dim, normalize_axis
 from ..exporter import writes
-from ..output import Call, CannotExport
+from ..output import Call, CannotExport, to_tensor
 
 FAR = (1 << 63) - 1
 
 
-@writes("reshape", "flatten")
+@writes("reshape")
 def reshape(call: Call) -> str:
     given = len(call.xs) > 1 and bool(call.xs[1])
     return call.add("Reshape", call.xs[0], call.xs[1] if given else _target(call), allowzero=1)
+
+
+@writes("flatten")
+def flatten(call: Call) -> str:
+    """Write a Flatten, whose result is a matrix, where it is one here."""
+    rank = call.x.rank
+    ends = [a % rank if rank else a for a in (call.start_axis, call.end_axis)]
+    if rank > 1 and ends == [1, rank - 1]:
+        return call.add("Flatten", call.xs[0], axis=1)
+    if rank > 1 and ends == [0, rank - 2]:
+        return call.add("Flatten", call.xs[0], axis=rank - 1)
+    return call.add("Reshape", call.xs[0], _target(call), allowzero=1)
 
 
 def _target(call: Call) -> str:
@@ -214,6 +226,8 @@ def pad(call: Call) -> str:
     widths = call.op.widths(call.x.rank)  # type: ignore[attr-defined]
     if not widths:
         return call.add("Identity", call.xs[0])
+    if call.mode == "wrap" and call.out.opset < 19:
+        raise CannotExport
     pads = call.out.ints([*(a for a, _ in widths), *(b for _, b in widths)])
     value = call.number(call.value) if call.mode == "constant" else ""
     return call.add("Pad", call.xs[0], pads, value, mode=call.mode)
@@ -245,10 +259,12 @@ def roll(call: Call) -> str:
 
 @writes("full")
 def full(call: Call) -> str:
-    given = bool(call.xs) and bool(call.xs[0])
-    shape = call.xs[0] if given else call.out.shape(call.y.shape)
+    """Fill a shape that is an input, or copy the value into one that is known."""
     fill = np.asarray(call.fill_value).astype(call.y.dtype)
-    return call.add("Expand", call.out.constant(fill), shape)
+    if call.xs and call.xs[0]:
+        value = to_tensor(fill.reshape(1), "value")
+        return call.add("ConstantOfShape", call.xs[0], value=value)
+    return call.add("Expand", call.out.constant(fill), call.out.shape(call.y.shape))
 
 
 @writes(

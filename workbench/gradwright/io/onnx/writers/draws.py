@@ -1,0 +1,64 @@
+"""Random tensors: their distribution is ours, their numbers are those of whoever runs the model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..by_rule import schema_of, takes
+from ..dtypes import element_type
+from ..exporter import writes
+from ..output import Call, CannotExport
+
+
+@writes("uniform", "normal")
+def drawn(call: Call) -> str:
+    op_type = "RandomUniform" if call.op.name == "uniform" else "RandomNormal"
+    if not takes(schema_of("", op_type, call.out.opset), 0, call.y, output=True):
+        raise CannotExport
+    given = call.op.attributes()
+    names = {"low": "low", "high": "high", "mean": "mean", "std": "scale"}
+    attrs = {theirs: float(given[ours]) for ours, theirs in names.items() if ours in given}
+    attrs["dtype"] = element_type(call.y.dtype)
+    if call.y.rank and call.y.is_concrete:
+        return call.add(op_type, shape=list(call.y.shape), **attrs)
+    return call.add(op_type + "Like", _filled(call, 0.0), **attrs)
+
+
+@writes("bernoulli")
+def bernoulli(call: Call) -> str:
+    if not takes(schema_of("", "Bernoulli", call.out.opset), 0, call.y, output=True):
+        raise CannotExport
+    return call.add("Bernoulli", _filled(call, call.p), dtype=element_type(call.y.dtype))
+
+
+def _filled(call: Call, value: float) -> str:
+    """Return a tensor of the shape of the result."""
+    number = call.out.constant(np.float32(value))
+    return call.add("Expand", number, call.out.shape(call.y.shape)) if call.y.rank else number
+
+
+@writes("categorical")
+def categorical(call: Call) -> str:
+    """Draw with replacement for the rows of a matrix."""
+    logits = call.specs[1]
+    schema = schema_of("", "Multinomial", call.out.opset)
+    if logits is None or logits.rank != 2 or not call.replacement:
+        raise CannotExport
+    if not takes(schema, 0, logits) or not takes(schema, 0, call.y, output=True):
+        raise CannotExport
+    attrs = {"sample_size": call.num_samples or 1, "dtype": element_type(call.y.dtype)}
+    y = call.add("Multinomial", call.xs[1], **attrs)
+    return y if call.num_samples is not None else call.add("Squeeze", y, call.out.ints([1]))
+
+
+@writes("dropout")
+def dropout(call: Call) -> list[str]:
+    """Write what dropout is outside training: nothing; unless it is told to drop always."""
+    if not call.inverted:
+        raise CannotExport
+    if call.training:
+        ratio, always = call.out.constant(np.float32(call.p)), call.out.constant(np.bool_(True))
+        y = call.add("Dropout", call.xs[1], ratio, always)
+    else:
+        y = call.add("Identity", call.xs[1])
+    return [y] + [""] * (len(call.results) - 1)
