@@ -138,3 +138,56 @@ def test_a_histogram_counts_every_element_once() -> None:
 def test_each_samediff_name_has_an_op(namespace: str) -> None:
     known = gw.ops.namespace("base", "math", "bitwise", "linalg", "nn")
     assert not set(SAMEDIFF[namespace].values()) - set(known)
+
+
+# -- infinities, NaN and limits ------------------------------------------------------------------
+
+
+def test_a_factor_of_zero_forgets_infinities_and_no_span_overflows() -> None:
+    g = gw.Graph()
+    b = np.zeros(40)
+    b[-1] = 1.0
+    y = gw.nn.linear_scan(g.constant(np.full(40, 1e200)), g.constant(b))
+    assert run(y).tolist() == b.tolist()
+    y = gw.nn.linear_scan(g.constant([1.0, 0.0, 2.0]), g.constant([math.inf, 1.0, 0.0]), 5.0)
+    assert run(y).tolist() == [math.inf, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_what_is_not_finite_stays_in_its_segment(odd: float) -> None:
+    g = gw.Graph()
+    x = g.constant([3.0, 4.0, odd, 2.0, 5.0, 6.0])
+    (dx,) = gw.gradients(gw.segment_prod(x, [0, 0, 1, 1, 2, 2]).sum(), [x])
+    np.testing.assert_array_equal(run(dx), [4.0, 3.0, 2.0, odd, 6.0, 5.0])
+
+
+def test_a_product_with_a_logarithm_is_zero_where_its_factor_is() -> None:
+    g = gw.Graph()
+    a = g.constant(np.zeros(4))
+    y = gw.xlogy(a, [0.0, -1.0, math.inf, math.nan])
+    np.testing.assert_array_equal(run(y), [0.0, 0.0, 0.0, math.nan])
+
+
+@pytest.mark.parametrize("n", [2, 20, 50])
+def test_high_derivatives_of_digamma_below_zero_keep_their_digits(n: int) -> None:
+    g = gw.Graph()
+    x = -1.25
+    series = math.fsum((x + k) ** -(n + 1) for k in range(2000))
+    wanted = -((-1) ** n) * math.factorial(n) * series
+    np.testing.assert_allclose(run(gw.polygamma(g.constant(np.array(x)), n)), wanted, rtol=1e-6)
+
+
+def test_slices_with_nan_are_equal_to_each_other() -> None:
+    g = gw.Graph()
+    x = g.constant([[math.nan, 1.0], [0.0, 2.0], [math.nan, 1.0], [math.nan, 0.0]])
+    values, _, inverse, counts = gw.unique(x, axis=0)
+    np.testing.assert_array_equal(run(values), [[0.0, 2.0], [math.nan, 0.0], [math.nan, 1.0]])
+    assert run(inverse).tolist() == [2, 0, 2, 1]
+    assert run(counts).tolist() == [1, 1, 2]
+
+
+def test_sums_of_whole_weights_are_exact() -> None:
+    g = gw.Graph()
+    ones, large = g.constant([1, 1]), g.constant([2**53, 1])
+    assert run(gw.bincount(ones, large)).tolist() == [0, 2**53 + 1]
+    assert run(gw.confusion_matrix(ones, ones, large))[1, 1] == 2**53 + 1

@@ -119,11 +119,6 @@ class _Shift(_Bits):
                 raise DTypeError(f"{self.name} does not take {s.dtype}")
         return TensorSpec(broadcast(x.shape, n.shape), x.dtype)
 
-    def whole(self, x: Any, n: Any) -> tuple[Any, Any, int]:
-        """Return the bits of ``x`` as an unsigned number, places in their dtype, and the width."""
-        unsigned = np.dtype(f"uint{8 * x.dtype.itemsize}")
-        return x.view(unsigned) if x.ndim else x.astype(unsigned), n, 8 * x.dtype.itemsize
-
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((np.array([[5], [-3]]), np.array([1, 6, 63])))

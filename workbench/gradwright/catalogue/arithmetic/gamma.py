@@ -24,13 +24,15 @@ _BERNOULLI = (
     -174611 / 330, 854513 / 138, -236364091 / 2730,
 )  # fmt: skip
 _BLOCK = 1 << 13
+_HIGHEST = 150
+"""The factorials of higher derivatives are beyond float64."""
 _FROM = 10
 """From here on twelve terms of the asymptotic series leave less than a rounding error."""
 
 
-def _reflected(x: Array) -> tuple[Array, Array]:
-    """Return where x is below 1/2, and x or, there, 1 − x."""
-    below = x < 0.5
+def _reflected(x: Array, start: float = 0.5) -> tuple[Array, Array]:
+    """Return where x is below a start, and x or, there, 1 − x."""
+    below = x < start
     return below, np.where(below, 1 - x, x)
 
 
@@ -89,7 +91,8 @@ def gammaln(x: Array, single: bool = False) -> Array:
 
 def psi(n: int, x: Array, single: bool = False) -> Array:
     """Return the derivative number n of digamma, of float64; ``single`` as in gammaln."""
-    below, z = _reflected(x)
+    # Of high derivatives the reflection formula cancels all digits: sums go further down.
+    below, z = _reflected(x, -40.0 if n else 0.5)
     start, terms = (5 + n // 2, 5) if single else (_FROM + n // 2, 12)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         total, top = np.zeros_like(z), z.copy()
@@ -205,8 +208,10 @@ class Polygamma(Function):
     n: int = attr(doc="Number of the derivative; 0 is digamma itself.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        if self.n < 0:
-            raise GraphError(f"polygamma: n={self.n} is no derivative", need="n >= 0")
+        if not 0 <= self.n <= _HIGHEST:
+            raise GraphError(
+                f"polygamma: n={self.n} is no derivative", need=f"0 <= n <= {_HIGHEST}"
+            )
         return super().infer(x)
 
     def forward(self, x: Any) -> Any:
@@ -224,6 +229,7 @@ class Polygamma(Function):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)),), {"n": -1}, "is no derivative")
+        yield ErrorSample((TensorSpec((2,)),), {"n": 200}, "0 <= n <= 150")
         yield ErrorSample((TensorSpec((2,), "bool"),), {"n": 1}, "does not take bool")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -192,13 +193,14 @@ class Xlogy(_Composed):
     domain = (0.5, 2.0)
 
     def expand(self, a: Any, b: Any) -> Any:
-        return a * Log()(Where()((a == 0.0) & (b == 0.0), 1.0, b))
+        unsure = (b <= 0.0) | (b == math.inf)  # where a logarithm has no product with 0
+        return a * Log()(Where()((a == 0.0) & unsure, 1.0, b))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield from super().samples(rng)
         yield Sample((np.array([0.0, 0.0]), np.array([0.5, 2.0])))
-        yield Sample((np.array(0.0), np.array(0.0)), smooth=False)
+        yield Sample((np.zeros(3), np.array([0.0, -1.0, np.inf])), smooth=False)
 
 
 class Heaviside(_Binary):

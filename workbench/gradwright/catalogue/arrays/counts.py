@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,15 @@ from ...ops.index import Gather, check_indices
 from ...ops.joining import Stack
 from ...ops.scatter import GatherNd
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
+
+
+def _sums(at: Any, weights: Any, n: int) -> Any:
+    """Return the sums of weights by number; those of integers are exact."""
+    if weights is None or kind(weights.dtype) == "f":
+        return np.bincount(at, weights, n)
+    y = np.zeros(max(n, int(at.max(initial=-1)) + 1), weights.dtype)
+    np.add.at(y, at, weights)
+    return y
 
 
 class Bincount(Op):
@@ -31,6 +41,8 @@ class Bincount(Op):
 
     def infer(self, x: TensorSpec, weights: TensorSpec | None = None) -> TensorSpec:
         check_indices(x)
+        if self.minlength < 0:
+            raise ShapeError(f"minlength={self.minlength} is no length", need="minlength >= 0")
         if x.rank != 1:
             raise ShapeError("bincount takes a vector", need=f"rank 1, got {x}")
         if weights is not None and (weights.rank != 1 or differ(weights.shape[0], x.shape[0])):
@@ -43,7 +55,7 @@ class Bincount(Op):
     def forward(self, x: Any, weights: Any = None) -> Any:
         if x.size and x.min() < 0:
             raise IndexError(f"bincount takes numbers >= 0, got {x.min()}")
-        y = np.bincount(x.astype(np.intp), weights, self.minlength)
+        y = _sums(x.astype(np.intp), weights, self.minlength)
         return y.astype(np.int64 if weights is None else weights.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -61,6 +73,7 @@ class Bincount(Op):
         whole = TensorSpec((2,), "int64")
         yield ErrorSample((whole, TensorSpec((3,))), {}, "weights do not fit")
         yield ErrorSample((TensorSpec((2,)),), {}, "not integers")
+        yield ErrorSample((whole,), {"minlength": -1}, "no length")
 
 
 class Histogram(Op):
@@ -85,9 +98,12 @@ class Histogram(Op):
         if kind(x.dtype) != "f":
             raise DTypeError(f"histogram does not take {x.dtype}")
         ends = self.range
-        if self.bins < 1 or (ends is not None and (len(ends) != 2 or not ends[0] < ends[1])):
+        if self.bins < 1 or (
+            ends is not None and (len(ends) != 2 or not -math.inf < ends[0] < ends[1] < math.inf)
+        ):
             raise ShapeError(
-                f"{self.bins} bins over {ends}", need="bins >= 1 and range=(low, high), low < high"
+                f"{self.bins} bins over {ends}",
+                need="bins >= 1 and range=(low, high), low < high, finite",
             )
         return TensorSpec((self.bins,), "int64"), TensorSpec((self.bins + 1,), x.dtype)
 
@@ -108,6 +124,7 @@ class Histogram(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)),), {"bins": 0}, "bins >= 1")
         yield ErrorSample((TensorSpec((2,)),), {"range": (1.0, 0.0)}, "low < high")
+        yield ErrorSample((TensorSpec((2,)),), {"range": (0.0, math.inf)}, "low < high")
         yield ErrorSample((TensorSpec((2,), "int64"),), {}, "does not take int64")
 
 
@@ -145,6 +162,8 @@ class ConfusionMatrix(Op):
                 need=f"vectors of one length, got {', '.join(map(str, given))}",
             )
         n = Dim.fresh("classes") if self.num_classes is None else self.num_classes
+        if isinstance(n, int) and n < 0:
+            raise ShapeError(f"{n} classes", need="num_classes >= 0")
         counted = "int64" if weights is None else weights.dtype
         return TensorSpec((n, n), self.dtype or counted)
 
@@ -153,7 +172,7 @@ class ConfusionMatrix(Op):
         n = int(both.max(initial=-1)) + 1 if self.num_classes is None else int(self.num_classes)
         if both.size and not 0 <= both.min() <= both.max() < n:
             raise IndexError(f"classes of confusion_matrix are not all in 0..{n - 1}")
-        y = np.bincount(both[0] * n + both[1], weights, n * n).reshape(n, n)
+        y = _sums(both[0] * n + both[1], weights, n * n).reshape(n, n)
         return y.astype(self.dtype or (np.int64 if weights is None else weights.dtype))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -174,3 +193,4 @@ class ConfusionMatrix(Op):
         whole = TensorSpec((2,), "int64")
         yield ErrorSample((whole, TensorSpec((3,), "int64")), {}, "differ")
         yield ErrorSample((whole, TensorSpec((2,))), {}, "not integers")
+        yield ErrorSample((whole, whole), {"num_classes": -1}, "-1 classes")

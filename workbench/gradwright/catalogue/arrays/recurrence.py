@@ -28,7 +28,8 @@ class LinearScan(Op):
     b: f32[…, T, …], a broadcasts against it, but for T (with ``matrix``: f32[…, T, …, N, N]);
     initial: b without the axis, else 0. ``reverse`` goes from the last step to the first. Wide
     steps follow each other one by one; of narrow ones spans of 1, 2, 4, … are joined, so that T of
-    them take log₂ T passes over all (Hillis and Steele 1986). The gradient is the same recurrence,
+    them take log₂ T passes over all (Hillis and Steele 1986). A factor of 0 forgets what was
+    before, infinities and NaN, too. The gradient is the same recurrence,
     backwards. Raises ShapeError where sizes differ.
 
     >>> import gradwright as gw
@@ -72,6 +73,7 @@ class LinearScan(Op):
         way = slice(None, None, -1 if self.reverse else 1)
         a, b = (np.moveaxis(widened(x.astype(joint, copy=False)), axis, 0)[way] for x in (a, b))
         y = b.copy()
+        h: Any = 0
         if initial is not None and len(y):
             h = widened(initial.astype(joint, copy=False))
             y[0] += a[0] @ h if self.matrix else a[0] * h
@@ -84,6 +86,11 @@ class LinearScan(Op):
                 y[span:] += factor[span:] * y[:-span]
                 factor[span:] = factor[span:] * factor[:-span]
                 span *= 2
+        if not (self.matrix or np.isfinite(y).all()):
+            y = b.copy()
+            for t in range(len(y)):  # no factor of a span overflows, and 0 forgets infinities
+                before = y[t - 1] if t else h
+                y[t] += np.where(a[t] == 0, 0, a[t] * before)
         return np.moveaxis(y[way], 0, axis).astype(joint, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

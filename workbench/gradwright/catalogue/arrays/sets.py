@@ -50,6 +50,8 @@ class Unique(Op):
 
     def forward(self, x: Any) -> Any:
         wide = widened(x) if kind(x.dtype) == "f" else x
+        if self.axis is not None and (wide != wide).any():  # slices are compared by their ranks
+            wide = np.unique(wide, return_inverse=True)[1].reshape(x.shape)
         _, first, inverse, counts = np.unique(wide, True, True, True, self.axis)
         inverse = inverse.reshape(x.shape if self.axis is None else -1)
         if not self.sorted:
