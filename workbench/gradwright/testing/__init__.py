@@ -2,8 +2,8 @@
 
 >>> import gradwright as gw
 >>> from gradwright.testing import check_op
->>> @gw.register("me/cube")
-... class Cube(gw.Op):
+>>> @gw.register("me/third_power")
+... class ThirdPower(gw.Op):
 ...     '''Third power.
 ...
 ...     y = x³
@@ -13,7 +13,7 @@
 ...     def vjp(self, gs, ys, xs): return (gs[0] * 3.0 * xs[0] * xs[0],)
 ...     @classmethod
 ...     def samples(cls, rng): yield gw.Sample((rng.standard_normal((2, 3)),))
->>> check_op(Cube, skip=["complex"])
+>>> check_op(ThirdPower, skip=["complex"])
 """
 
 from __future__ import annotations

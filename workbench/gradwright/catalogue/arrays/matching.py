@@ -165,8 +165,8 @@ class FirstIndex(_End):
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> y = gw.first_index(g.constant([1.0, 5.0, 7.0]), "greater", 2.0, name="y")
-    >>> int(g.output({}, y)["y"])
+    >>> y = gw.first_index(g.constant([1.0, 5.0, 7.0]), "greater", value=2.0)
+    >>> int(g.output({}, y)["first_index"])
     1
     """
 
@@ -180,8 +180,8 @@ class LastIndex(_End):
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> y = gw.last_index(g.constant([1.0, 5.0, 7.0]), "greater", 2.0, name="y")
-    >>> int(g.output({}, y)["y"])
+    >>> y = gw.last_index(g.constant([1.0, 5.0, 7.0]), "greater", value=2.0)
+    >>> int(g.output({}, y)["last_index"])
     2
     """
 
