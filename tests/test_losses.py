@@ -108,3 +108,70 @@ def test_a_class_of_no_weight_does_not_count(rng: Any) -> None:
 def test_nll_refuses_an_unknown_class() -> None:
     with pytest.raises(GraphError, match=r"4 at \[1\] is no class"):
         run(gw.loss.nll_loss, np.array([0, 4]), np.zeros((2, 4)))
+
+
+def test_log_cosh_is_precise_near_0() -> None:
+    e = np.array([1e-6, 1e-4, 1e-2, 0.99, 1.01, -3.0, 500.0])
+    g = gw.Graph()
+    x = g.placeholder("x", e.shape, "float32")
+    loss = gw.loss.log_cosh(g.constant(np.zeros_like(e, "float32")), x, reduction="none")
+    (slope,) = gw.gradients(loss, [x])
+    with gw.Session(g) as session:
+        found, slopes = session.run([loss, slope], {"x": e.astype("float32")})
+    small = np.log1p(2 * np.sinh(np.minimum(np.abs(e), 9) / 2) ** 2)
+    exact = np.where(np.abs(e) < 9, small, np.abs(e) - math.log(2))
+    np.testing.assert_allclose(found, exact, rtol=5e-7)
+    np.testing.assert_allclose(slopes, np.tanh(e), rtol=5e-7)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda y, x: gw.loss.hinge_embedding(-y, x),
+        lambda y, x: gw.loss.gaussian_nll(y, y, x),
+        lambda y, x: gw.loss.log_cosh(y, x),
+        lambda y, x: gw.loss.sigmoid_focal(y, x, gamma=0.5),
+    ],
+)
+def test_nan_is_not_hidden(build: Any) -> None:
+    assert np.isnan(run(build, np.ones(2), np.array([1.0, np.nan])))
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.5])
+def test_focal_loss_of_certain_examples_has_a_slope(gamma: float) -> None:
+    g = gw.Graph()
+    x = g.constant(np.array([200.0, -200.0, 0.0], "float32"))
+    loss = gw.loss.sigmoid_focal(g.constant([1.0, 0.0, 1.0]), x, gamma=gamma, reduction="none")
+    (first,) = gw.gradients(loss, [x])
+    (second,) = gw.gradients(first, [x])
+    with gw.Session(g) as session:
+        slopes, bends = session.run([first, second])
+    assert slopes[:2].tolist() == bends[:2].tolist() == [0.0, 0.0]
+    assert slopes[2] < 0 and np.isfinite(bends[2])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float16", 3e4), ("float16", 1e-5), ("float32", 1e35)]
+)
+def test_angles_do_not_depend_on_lengths(dtype: str, size: float) -> None:
+    a, b = (np.array([[3.0, 4.0], [0.0, 0.0]]), np.array([[2.0, 0.0], [1.0, 1.0]]))
+    a, b, labels = (a * size / 4).astype(dtype), b.astype(dtype), np.ones(2, dtype)
+    found = run(lambda y, a, b: gw.loss.cosine_embedding(y, a, b, reduction="none"), labels, a, b)
+    np.testing.assert_allclose(found, [0.4, 1.0], rtol=1e-2)  # 1e-5 has 7 bits in float16
+    same = run(lambda a, b: gw.loss.contrastive_loss(a, b, reduction="none"), a, b)
+    wide = [[0.6, math.sqrt(0.5) * 1.4], [0.0, 0.0]]
+    logs = [np.log(np.exp(m).sum(1)) - np.diag(m) for m in (np.array(wide), np.array(wide).T)]
+    np.testing.assert_allclose(same, (logs[0] + logs[1]) / 2, rtol=1e-2)
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_multi_margin_with_a_margin_below_0(p: int) -> None:
+    x = np.array([[1.0, 0.5, 1.5, 1.1]])  # only 1.5 is above 1 + 0.2
+    found = run(lambda y, x: gw.loss.multi_margin(y, x, margin=-0.2, p=p), np.array([0]), x)
+    assert found == pytest.approx(0.3**p / 4)
+
+
+def test_complex_labels_are_refused() -> None:
+    g = gw.Graph()
+    with pytest.raises(GraphError, match="labels are real numbers, got complex64"):
+        gw.loss.mean_squared_error(g.constant([1j]), g.constant([1.0]))

@@ -43,6 +43,9 @@ class _Loss(Op):
         self, labels: TensorSpec, predictions: TensorSpec, weights: TensorSpec | None = None
     ) -> TensorSpec:
         check_floating(self, predictions)
+        for name, given in (("labels", labels), ("weights", weights)):
+            if given is not None and kind(given.dtype) not in "biuf":
+                raise DTypeError(f"{name} are real numbers, got {given.dtype}", need="f32[…]")
         shape = self.shape_of_each(labels, predictions)
         dtype = predictions.dtype
         if kind(labels.dtype) == "f":
@@ -110,6 +113,7 @@ class _Loss(Op):
         yield ErrorSample((y, TensorSpec((3, 5))), {}, "different shapes")
         yield ErrorSample((y, TensorSpec((3, 4), "int64")), {}, "needs floating predictions")
         yield ErrorSample((y, x, TensorSpec((2, 3, 4))), {}, "weights do not fit")
+        yield ErrorSample((y, x, x.with_dtype("complex64")), {}, "weights are real numbers")
         yield ErrorSample((y, x), {"reduction": "mean"}, "reduction='mean' is not known")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import GraphError
 from ...op import ErrorSample, Sample, attr
 from ...ops.activation import Relu, Sigmoid, Softplus
+from ...ops.choice import Where
 from ...ops.cross_entropy import ClassNumbers, _OfLabels
 from ...ops.like import OnesLike
 from ...ops.loss import _Loss
@@ -67,10 +68,15 @@ class SigmoidFocal(_Loss):
         loss = y * Softplus()(-x) + (1 - y) * Softplus()(x)
         if self.gamma:
             missed = y * Sigmoid()(-x) + (1 - y) * Sigmoid()(x)
-            loss = loss * (missed * missed if self.gamma == 2.0 else missed**self.gamma)
+            loss = loss * (missed * missed if self.gamma == 2.0 else self.power(missed))
         if self.alpha is not None:
             loss = loss * (y * self.alpha + (1 - y) * (1 - self.alpha))
         return loss
+
+    def power(self, missed: Any) -> Any:
+        """Return (1 − pₜ)^γ; where that is 0 so is its slope, which for γ < 1 would be ∞·0."""
+        gone = missed == 0
+        return Where()(gone, 0, Where()(gone, 1, missed) ** self.gamma)
 
     @classmethod
     def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -139,7 +145,7 @@ class MultiMargin(_OfLabels):
         at = ExpandDims(axis=-1)(numbers)
         above = Relu()(predictions - TakeAlongAxis(axis=-1)(predictions, at) + self.margin)
         above = above * above if self.p == 2 else above
-        own = self.margin**self.p  # what the label's own class adds to the sum
+        own = max(self.margin, 0.0) ** self.p  # what the label's own class adds to the sum
         return (above.sum(-1) - own) / OnesLike()(predictions).sum(-1)
 
     @classmethod

@@ -10,11 +10,12 @@ import numpy as np
 
 from ...errors import GraphError, ShapeError
 from ...op import ErrorSample, Sample, attr
-from ...ops.activation import Softplus
+from ...ops.activation import Relu, Softplus
 from ...ops.choice import Maximum, Where
 from ...ops.elementwise import Abs, Log
 from ...ops.functions import Log1p, Square
 from ...ops.loss import _Loss
+from ...ops.trigonometry import Sinh
 from ...spec import Shape, TensorSpec, broadcast, differ, promote
 
 
@@ -70,7 +71,14 @@ class LogCosh(_Loss):
 
     def each(self, labels: Any, predictions: Any) -> Any:
         e = predictions - labels
-        return e + Softplus()(e * -2) - math.log(2)
+        near = Abs()(e) < 1  # there the other form cancels, and cosh e − 1 = 2·sinh²(e/2)
+        half = Sinh()(Where()(near, e, 0) * 0.5)
+        return Where()(near, Log1p()(half * half * 2), e + Softplus()(e * -2) - math.log(2))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        yield Sample((np.zeros(3), np.array([0.0, 0.01, -30.0])))
 
 
 class Pinball(_Loss):
@@ -182,7 +190,7 @@ class GaussianNll(_Loss):
     def expand(  # type: ignore[override]
         self, labels: Any, predictions: Any, variance: Any, weights: Any = None
     ) -> Any:
-        v = Where()(variance > self.eps, variance, self.eps)
+        v = Where()(variance < self.eps, self.eps, variance)
         each = (Log()(v) + Square()(predictions - labels) / v) * 0.5
         return self.reduced(each + 0.5 * math.log(2 * math.pi) if self.full else each, weights)
 
@@ -238,7 +246,7 @@ class HingeEmbedding(_Loss):
 
     def each(self, labels: Any, predictions: Any) -> Any:
         far = self.margin - predictions
-        return Where()(labels > 0, predictions, Where()(far > 0, far, 0))
+        return Where()(labels > 0, predictions, Relu()(far))
 
     @classmethod
     def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +11,25 @@ import numpy as np
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ErrorSample, Sample, attr
 from ...ops.activation import Relu
-from ...ops.choice import Maximum, Minimum, Where
+from ...ops.choice import Minimum, Where
 from ...ops.cross_entropy import LabelCrossEntropy
+from ...ops.elementwise import StopGradient
 from ...ops.like import IotaLike
 from ...ops.loss import _Loss, check_floating
 from ...ops.statistics import Norm
 from ...spec import TensorSpec, differ, kind, promote, promote_all
+
+
+def unit(x: Any) -> Any:
+    """Return the rows of a tensor at length 1, and rows of zeros as they are.
+
+    They are divided by their largest component first, whose square neither overflows nor vanishes.
+    """
+    for ord in (math.inf, 2.0):
+        size = Norm(ord=ord, axis=-1, keepdims=True)(x)
+        size = StopGradient()(size) if ord == math.inf else size  # the result does not depend on it
+        x = x / Where()(size == 0, 1, size)
+    return x
 
 
 class ContrastiveLoss(_Loss):
@@ -64,7 +78,7 @@ class ContrastiveLoss(_Loss):
     ) -> Any:
         a, b = labels, predictions
         if self.normalize:
-            a, b = (x / Maximum()(Norm(axis=-1, keepdims=True)(x), 1e-12) for x in (a, b))
+            a, b = (unit(x) for x in (a, b))
         t = self.temperature or 1.0 if temperature is None else temperature
         scores = (a @ b.mT) / t
         rows = IotaLike()(scores.sum(-1))
@@ -223,7 +237,8 @@ class MarginRanking(_OfTwo):
 class CosineEmbedding(_OfTwo):
     """Angles made small where the label is 1, large where it is −1.
 
-    l = 1 − cos(a, b) for label 1, max(0, cos(a, b) − margin) for label −1, one per row of f32[…, D]
+    l = 1 − cos(a, b) for label 1, max(0, cos(a, b) − margin) for label −1, per row of f32[…, D];
+    the cosine with a row of zeros counts as 0
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -238,8 +253,7 @@ class CosineEmbedding(_OfTwo):
         return super().shape_of_each(labels, predictions.with_shape(predictions.shape[:-1]))
 
     def of_two(self, labels: Any, a: Any, b: Any) -> Any:
-        sizes = Norm(axis=-1)(a) * Norm(axis=-1)(b)
-        cosine = (a * b).sum(-1) / Maximum()(sizes, 1e-12)
+        cosine = (unit(a) * unit(b)).sum(-1)
         return Where()(labels > 0, 1 - cosine, Relu()(cosine - self.margin))
 
     @classmethod
