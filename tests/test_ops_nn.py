@@ -518,3 +518,22 @@ def test_messages(build: Any, error: type[Exception], message: str) -> None:
     g = gw.Graph()
     with pytest.raises(error, match=message):
         build(g.placeholder("x", (3,)), g.placeholder("i", (3,), "int64"))
+
+
+@pytest.mark.parametrize("name", ["thresholded_relu", "shrink", "hard_shrink", "soft_shrink"])
+def test_nan_goes_through_activations_with_a_dead_zone(name: str) -> None:
+    g = gw.Graph()
+    x = g.constant([np.nan, 0.1, 2.0])
+    y = getattr(gw.nn, name)(x, name="y")
+    found = g.output({}, y)["y"]
+    assert np.isnan(found).tolist() == [True, False, False]
+    assert found[1] == 0
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_no_ids_are_zeros(mode: str) -> None:
+    g = gw.Graph()
+    y = gw.nn.embedding_bag(
+        g.constant(np.zeros((2, 0), int)), g.constant(np.ones((3, 4))), mode=mode
+    )
+    np.testing.assert_array_equal(g.output({}, y)[y.name], np.zeros((2, 4)))

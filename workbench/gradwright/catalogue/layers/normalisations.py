@@ -17,13 +17,13 @@ from ...ops.movement import Cast
 from ...ops.nn import Linear
 from ...ops.norm import LayerNorm, RmsNorm, _as, _check_floating, _Normalize, _widened
 from ...ops.special import finfo
-from ...spec import TensorSpec, differ, dtype, dtype_name, promote
+from ...spec import TensorSpec, at_least_float32, differ, dtype, dtype_name, promote
 from .standardised import StandardRows
 
 
 def _wide(x: TensorSpec) -> np.dtype[Any]:
     """Return the dtype that statistics have: at least float32."""
-    return promote(x.dtype, dtype("float32")) if x.dtype.itemsize < 4 else x.dtype
+    return at_least_float32(x.dtype)
 
 
 class FusedLayerNorm(_Normalize):

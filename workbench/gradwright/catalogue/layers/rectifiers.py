@@ -93,10 +93,10 @@ class ThresholdedRelu(_Activation):
     onnx = OnnxRule("ThresholdedRelu", since=10)
 
     def forward(self, x: Any) -> Any:
-        return np.where(x > x.dtype.type(self.alpha), x, x.dtype.type(0))
+        return np.where(x <= x.dtype.type(self.alpha), x.dtype.type(0), x)  # NaN goes through
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (Where()(xs[0] > self.alpha, gs[0], 0),)
+        return (Where()(xs[0] <= self.alpha, 0, gs[0]),)
 
 
 class HardSwish(_Activation):
@@ -157,12 +157,13 @@ class Shrink(_Activation):
     def forward(self, x: Any) -> Any:
         bias = x.dtype.type(self.bias)
         with np.errstate(over="ignore"):  # of unsigned integers, in the branch not taken
-            outer = np.where(x > self.lambd, x - bias, np.where(x < -self.lambd, x + bias, 0))
+            near = np.where(x <= self.lambd, 0, x - bias)  # NaN is not near 0
+            outer = np.where(x < -self.lambd, x + bias, near)
         return outer.astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (x,) = xs
-        return (Where()((x > self.lambd) | (x < -self.lambd), gs[0], 0),)
+        return (Where()((x <= self.lambd) & (x >= -self.lambd), 0, gs[0]),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -11,6 +11,7 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, WeightSite, attr
 from ...ops.choice import Maximum, Where
 from ...ops.elementwise import _Unary
+from ...ops.like import SizeOf
 from ...ops.movement import Cast, ExpandDims
 from ...ops.nn import Embedding, Softmax
 from ...ops.reduce import Cumsum
@@ -66,14 +67,13 @@ class EmbeddingBag(Op):
         if self.padding_idx is not None:
             counts = ExpandDims(axis=-1)(ids != self.padding_idx)
             rows = Where()(counts, rows, -np.inf if self.mode == "max" else 0.0)
-        if self.mode == "max":
+        if self.mode == "max" and ids.shape[-1] != 0:
             y = rows.max(-2)
             return y if counts is None else Where()(counts.any(-2), y, 0.0)
-        if self.mode == "mean" and counts is None:
-            return rows.mean(-2)
         y = rows.sum(-2)
         if self.mode == "mean":
-            y = y / Maximum()(Cast(dtype=weight.dtype)(counts).sum(-2), 1.0)
+            n = SizeOf(axis=(-1,))(ids) if counts is None else counts.sum(-2)
+            y = y / Maximum()(Cast(dtype=weight.dtype)(n), 1.0)
         return y
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
@@ -86,6 +86,8 @@ class EmbeddingBag(Op):
         yield Sample((ids, weight), {"mode": "mean", "padding_idx": 0})
         yield Sample((ids[:, :2], weight), {"mode": "max"})
         yield Sample((np.zeros((0, 2), np.int64), weight))
+        for mode in ("mean", "max"):
+            yield Sample((np.zeros((2, 0), np.int64), weight), {"mode": mode})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -115,7 +117,10 @@ class PerLayerEmbedding(Op):
         rows = Embedding().infer(ids, weight)
         if rows.rank != x.rank or any(map(differ, rows.shape, x.shape)):
             raise ShapeError("ids and weight do not fit x", need=f"x: {rows}")
-        return TensorSpec(x.shape, promote(x.dtype, weight.dtype))
+        joint = promote(x.dtype, weight.dtype)
+        if kind(joint) != "f":
+            raise DTypeError(f"{self.name} does not take {joint}", hint="gw.cast(x, 'float32')")
+        return TensorSpec(x.shape, joint)
 
     def expand(self, x: Any, weight: Any, ids: Any) -> Any:
         rows = Embedding()(ids, weight)
@@ -136,6 +141,8 @@ class PerLayerEmbedding(Op):
         w, ids = TensorSpec((4, 3)), TensorSpec((2,), "int64")
         yield ErrorSample((TensorSpec((2, 2)), w, ids), {}, "do not fit x")
         yield ErrorSample((TensorSpec((2, 3)), w, TensorSpec((2,))), {}, "needs integer ids")
+        whole = TensorSpec((2, 3), "int32")
+        yield ErrorSample((whole, w.with_dtype("int32"), ids), {}, "does not take int32")
 
 
 class VisionEmbeddingMerge(Op):
