@@ -105,12 +105,30 @@ def test_the_mode_reaches_the_branch():
         assert set(kept.tolist()) == {0.0, 2.0}
 
 
+def test_structures_of_operands_and_results():
+    g = gw.Graph()
+    p, x = g.placeholder("p", (), "bool"), g.placeholder("x", ())
+    y = gw.cond(
+        p,
+        lambda pair: {"sum": pair["a"] + pair["b"], "both": (pair["a"], [pair["b"]])},
+        lambda pair: {"sum": pair["a"], "both": (pair["b"], [pair["a"] * 3.0])},
+        {"a": x, "b": x * 2.0},
+    )
+    (one,) = gw.cond(p, lambda: [x], lambda: (x * 2.0,))
+    with gw.Session(g) as session:
+        assert session.run(y, {"p": True, "x": 1.0}) == {"sum": 3.0, "both": (1.0, [2.0])}
+        assert session.run(y, {"p": False, "x": 1.0}) == {"sum": 1.0, "both": (2.0, [3.0])}
+        assert session.run(one, {"p": False, "x": 1.0}) == 2.0
+
+
 @pytest.mark.parametrize(
     ("pred", "then", "other", "message"),
     [
         ("x", lambda x: x, lambda x: x, r"need: bool\[\]"),
         ("p", lambda x: (x, x), lambda x: x, "branches return 2 and 1"),
         ("p", lambda x: x, lambda x: x.sum(), "equal rank and dtype"),
+        ("p", lambda x: {"a": x}, lambda x: {"b": x}, "the same nesting"),
+        ("p", lambda x: x, lambda x: None, "else branch of a cond returns nothing"),
         ("p", lambda x: (), lambda x: x, "returns nothing"),
         ("p", lambda x: x @ x.reshape(-1, 1) @ x, lambda x: x, "while building the then branch"),
         ("p", lambda x: x.graph.variable("v", (3,)), lambda x: x, "cannot be made inside"),

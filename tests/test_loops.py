@@ -421,6 +421,36 @@ def test_the_gradient_sees_the_numbers_that_were_drawn():
     assert gw.Session(g).run(dw).tolist() == [4.0] * 50
 
 
+def test_random_ops_deep_inside_draw_anew_and_again_the_same():
+    g = gw.Graph()
+    x = g.placeholder("x", (3,), "float64")
+
+    @gw.function("noise")
+    def noise(v):
+        return v + gw.random.normal((), dtype="float64")
+
+    def inner(c, v):
+        drawn = gw.cond(v > 0.0, lambda: noise(v), lambda: gw.random.uniform((), dtype="float64"))
+        return c, drawn
+
+    _, ys = gw.scan(lambda c, v: (c, gw.scan(inner, c, x)[1]), x[0], x)
+    (dx,) = gw.gradients(total([ys]), [x])
+    feeds = {"x": [1.0, -1.0, 2.0]}
+    drawn, grad = everywhere(g, [ys, dx], feeds, step=7)
+    assert len(np.unique(drawn)) == 9
+    np.testing.assert_allclose(grad, 2.0 * drawn.sum(0) * [1.0, 0.0, 1.0])
+    assert not np.isin(everywhere(g, [ys], feeds, step=8)[0], drawn).any()
+    s = gw.Stepper(g, [ys], feeds, step=7)
+    while s.current is not None or s.depth:
+        if s.current is None:
+            s.out()
+        elif s.current.op.name in ("scan", "cond", "call"):
+            s.into()
+        else:
+            s.step()
+    np.testing.assert_array_equal(s.results()[0], drawn)
+
+
 def test_calls_of_one_function_draw_different_numbers():
     @gw.function("noisy")
     def noisy(x):

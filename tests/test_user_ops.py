@@ -229,6 +229,34 @@ def test_defining_again_replaces_it_in_graphs_that_exist():
         assert float(session.run(y, {"x": 1.0})) == 10.0
 
 
+def test_gradients_are_those_of_the_op_as_it_is_now():
+    op = gw.define_op("test/late", lambda x: x * x)
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    y = gw.map_fn(lambda v: op(v), x)
+    with pytest.raises(GradientError, match="without vjp="):
+        gw.gradients(y, [x])
+    for factor in (1.0, 2.0):  # wrong, and mended
+        gw.define_op("test/late", lambda x: x * x, vjp=lambda g, y, x, k=factor: g * x * k)
+        (dx,) = gw.gradients(y, [x])
+        assert gw.gradients(y, [x]) == [dx]
+        assert g.output({"x": [1.0, 3.0]}, dx)[dx.name].tolist() == [factor, 3.0 * factor]
+
+
+def test_an_op_that_makes_something_else_now_is_refused():
+    op = gw.define_op("test/other", lambda x: x + 1.0)
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    y = op(x, name="y")
+    for now in (
+        {"fn": lambda x: (x + 1.0).astype("float64")},
+        {"fn": lambda x: x.sum(), "infer": lambda x: x.with_shape(())},
+    ):
+        gw.define_op("test/other", **now)
+        with pytest.raises(DTypeError, match=r"(?s)'y' is f.*build the graph again"):
+            g.output({"x": [1.0, 2.0]}, y)
+
+
 def test_saved_by_name_and_loaded_where_it_is_defined(tmp_path):
     softcap = softcap_op()
     g = gw.Graph()

@@ -8,7 +8,7 @@ from typing import Any
 from .containers import ContainerSpec
 from .errors import GradientError, ShapeError
 from .graph import Graph, Node, Source, Tensor, ancestors
-from .op import ZERO, NotDifferentiable, Op, attr
+from .op import ZERO, NotDifferentiable, Op, attr, redefinitions
 from .ops.elementwise import Add, AddN, Real, StopGradient
 from .ops.items import AddItems, FillItems
 from .ops.like import OnesLike, SumLike, ZerosLike
@@ -49,7 +49,7 @@ def gradients(
     stops = frozenset(stop)
     key = (
         tuple(outputs), tuple(wrt), tuple(s if isinstance(s, Tensor) else id(s) for s in seeds),
-        stops, unreachable,
+        stops, unreachable, redefinitions(),
     )  # fmt: skip
     reusable = all(s is None or isinstance(s, Tensor) for s in seeds)
     if not reusable or key not in graph.gradients:
@@ -158,7 +158,7 @@ def _total(parts: list[Tensor] | None) -> Tensor | None:
 
 def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any]:
     """Return the cotangents of a node's inputs, from its own vjp or from its expansion."""
-    op = node.op
+    op = node.op.current()
     if op.has_vjp():
         out = op.pull(gs, node.outputs, node.inputs, wanted)  # type: ignore[arg-type]
         if not isinstance(out, Sequence):

@@ -59,6 +59,7 @@ __all__ = [  # an op's file needs this one import, for what it declares as well
     "find_op",
     "function",
     "infer_specs",
+    "redefinitions",
     "register",
     "registry_revision",
     "run_forward",
@@ -71,6 +72,7 @@ OPS: dict[str, type[Op]] = {}
 """Every op that graphs and archives may name, by registered name."""
 
 _revision = 0
+_redefined = 0
 
 
 def registry_revision() -> int:
@@ -78,8 +80,14 @@ def registry_revision() -> int:
     return _revision
 
 
+def redefinitions() -> int:
+    """Return how often an op has taken the place of another; gradients depend on it."""
+    return _redefined
+
+
 def _register(cls: type[Op]) -> None:
-    global _revision
+    global _revision, _redefined
+    _redefined += cls.name in OPS
     OPS[cls.name], cls.registered = cls, True
     _revision += 1
 
@@ -400,13 +408,19 @@ class Op(Frozen):
         """Tell whether the op states its own gradient."""
         return cls.vjp is not Op.vjp
 
-    def for_mode(self, training: bool) -> Op:
-        """Return the op as it runs: as it is defined now, with ``training`` settled inside too."""
+    def current(self) -> Op:
+        """Return the op as it is defined now: where its cell ran again, of another class."""
         cls = type(self)
         now = OPS.get(cls.name, cls)
-        if now is not cls and cls.registered:  # its cell ran again: the same name, a new class
-            known = {k: v for k, v in self.attributes().items() if k in now.attrs}
-            return now(**known).for_mode(training)
+        if now is cls or not cls.registered:
+            return self
+        return now(**{k: v for k, v in self.attributes().items() if k in now.attrs})
+
+    def for_mode(self, training: bool) -> Op:
+        """Return the op as it runs: as it is defined now, with ``training`` settled inside too."""
+        cls, now = type(self), self.current()
+        if now is not self:
+            return now.for_mode(training)
         changes: dict[str, Any] = {
             k: v.for_mode(training)
             for k, v in self.__dict__.items()

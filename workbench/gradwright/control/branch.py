@@ -17,7 +17,7 @@ from ..graph.expand import infer_nodes, refit, stand_in
 from ..op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ..spec import Dim, TensorSpec
 from .steps import apart
-from .trace import Body, scratch
+from .trace import Body, flatten, same_structure, scratch
 
 
 class Cond(Op):
@@ -168,14 +168,15 @@ def cond(
     pred: Tensor,
     then_fn: Callable[..., Any],
     else_fn: Callable[..., Any],
-    *operands: Tensor,
+    *operands: Any,
     name: str | None = None,
 ) -> Any:
     """Return ``then_fn(*operands)`` if ``pred`` holds when run, else ``else_fn(*operands)``.
 
     ``pred`` is bool[]. Both functions build graph, and may use tensors from outside. They return
-    equally many tensors, of equal rank and dtype; shapes may differ. Only the chosen branch runs,
-    and gradients of every order flow through it.
+    tensors, or nested lists, tuples and dicts of them, in one structure and of equal rank and
+    dtype; shapes may differ. Only the chosen branch runs, and gradients of every order flow
+    through it.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -194,23 +195,34 @@ def cond(
             "a branch of a cond is no function", hint="cond(pred, lambda: x, lambda: y)"
         )
     owner = owner_of("cond", [pred])
-    bodies = [
-        _trace(owner, fn, operands, label) for fn, label in ((then_fn, "then"), (else_fn, "else"))
-    ]
-    captured = list(dict.fromkeys(t for body in bodies for t in body.graph.captures))
-    then, other = (body.closed(captured) for body in bodies)
-    return owner.add(Cond(then_branch=then, else_branch=other), [pred, *captured], name)
+    first, made = _trace(owner, then_fn, operands, "then")
+    second, otherwise = _trace(owner, else_fn, operands, "else")
+    alike = same_structure(made, otherwise)
+    if not alike and len(first.outputs) == len(second.outputs):
+        raise GraphError(
+            "the branches of a cond return other structures",
+            need="the same nesting of lists and dicts",
+        )
+    captured = list(dict.fromkeys([*first.graph.captures, *second.graph.captures]))
+    op = Cond(then_branch=first.closed(captured), else_branch=second.closed(captured))
+    owner.add(op, [pred, *captured], name)
+    return flatten(made, [])(iter(owner.latest.outputs))
 
 
-def _trace(owner: Graph, fn: Callable[..., Any], operands: Sequence[Any], label: str) -> Body:
+def _trace(
+    owner: Graph, fn: Callable[..., Any], operands: Sequence[Any], label: str
+) -> tuple[Body, Any]:
+    """Return the graph of a branch, and what its function returned."""
     body = Body(owner, f"{label} branch", "cond")
-    result = body.call(fn, *map(body.take, operands))
-    body.outputs = [
-        body.take(y) for y in (result if isinstance(result, (tuple, list)) else [result])
-    ]
+    leaves: list[Any] = []
+    rebuild = flatten(operands, leaves)
+    result = body.call(fn, *rebuild(map(body.take, leaves)))
+    results: list[Any] = []
+    flatten(result, results)
+    body.outputs = list(map(body.take, results))
     if not body.outputs:
         raise GraphError(
             f"the {label} branch of a cond returns nothing", need="at least one tensor"
         )
     body.check()
-    return body
+    return body, result

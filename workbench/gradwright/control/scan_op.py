@@ -51,6 +51,8 @@ class Scan(LoopOp):
     def infer(self, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
         carries, scanned, captured = self.split(xs)
         length: AnyDim | None = self.length
+        if isinstance(length, int) and length < 0:
+            raise ShapeError(f"scan cannot make {length} steps", need="length >= 0")
         items = list(map(item_of, scanned))
         for i, x in enumerate(scanned):
             if isinstance(x, SequenceSpec):
@@ -147,6 +149,7 @@ class Scan(LoopOp):
         yield ErrorSample((vector, TensorSpec(())), {"body": same, **attrs}, "row by row")
         wide = {"body": same, **attrs, "length": 3}
         yield ErrorSample((vector, rows), wide, "4 rows")
+        yield ErrorSample((vector, rows), {**wide, "length": -1}, "cannot make -1 steps")
 
 
 def pull_steps(

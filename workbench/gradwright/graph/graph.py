@@ -194,8 +194,8 @@ class Graph(NodeTable):
         if self.parent is not None:
             if self._key is None:
                 self._key = self.capture(self.parent.rng)
-                if self.step is not None:
-                    self._key = find_op("fold_in")()(self._key, self.step)
+                if self.step is not None:  # a graph inside this one may be the one being built
+                    self._key = self.add(find_op("fold_in")(), [self._key, self.step])
             return self._key
         with self._at_top():
             key = self._source(Rng(), RNG, TensorSpec((2,), "uint64"))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..device import Device
-from ..errors import FeedError, GradwrightError, ShapeError
+from ..errors import DTypeError, FeedError, GradwrightError, ShapeError
 from ..graph import Constant, Node, Source, Tensor, Variable, ancestors
 from ..graph.build import located
 from ..graph.expand import bind_dims
@@ -175,6 +175,13 @@ class Plan:
         except GradwrightError as error:
             raise located(error, node) from None
         for t, spec in zip(node.outputs, outs, strict=True):
+            if spec.dtype != t.dtype or spec.rank != t.rank:
+                raise DTypeError(
+                    f"{t.name!r} is {spec}, not {t.spec}",
+                    where=f"{node.op.name} {node.name!r} ({node.where or 'no line'})",
+                    need="what the graph was built for",
+                    hint=f"{op.name} is defined otherwise now: build the graph again",
+                )
             for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
                 expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
                 if isinstance(size, int) and isinstance(expected, int) and size != expected:
