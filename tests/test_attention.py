@@ -101,6 +101,14 @@ def test_a_query_that_sees_nothing_gets_zeros(name: str) -> None:
     assert not dq[:, :, :2].any() and all(np.isfinite(d).all() for d in (dq, dk, dv))
 
 
+def test_a_mask_that_is_nan_is_seen() -> None:
+    g = gw.Graph()
+    q = g.constant(np.ones((1, 1, 2, 2)))
+    mask = g.constant([[0.0, np.nan], [0.0, -np.inf]])
+    y = gw.Session(g).run(gw.nn.attention(q, q, q, mask)[0])
+    assert np.isnan(y[0, 0, 0]).all() and np.isfinite(y[0, 0, 1]).all()
+
+
 def test_dot_product_attention_is_that_of_jax(jax: ModuleType) -> None:
     """In float32: JAX takes the softmax in float32 whatever the dtype."""
     rng = np.random.default_rng(4)

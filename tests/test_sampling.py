@@ -142,6 +142,22 @@ def test_gradients_flow_through_what_is_kept() -> None:
         assert (slope[np.isneginf(found)] == 0).all() and np.isfinite(slope).all()
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("bad", [[np.nan, 1.0], [-np.inf, -np.inf], [np.inf, 1.0]])
+def test_rows_without_a_token_to_draw_are_told(bad: list[float], temperature: float) -> None:
+    g = gw.Graph()
+    y = gw.nn.token_sample(g.constant([[0.0, 1.0], bad]), temperature=temperature, name="next")
+    with gw.Session(g) as session, pytest.raises(GraphError, match="no token to draw") as told:
+        session.run(y)
+    assert "next" in str(told.value)
+
+
+def test_the_least_temperature_takes_the_largest() -> None:
+    g = gw.Graph()
+    y = gw.nn.token_sample(g.constant([[1.0, 5.0, 3.0]]), temperature=1e-320)
+    assert gw.Session(g).run(y).tolist() == [1]
+
+
 def test_settings_that_leave_nothing_are_refused() -> None:
     g = gw.Graph()
     x = g.constant(LOGITS)

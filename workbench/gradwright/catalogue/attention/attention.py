@@ -221,7 +221,8 @@ def with_mask(scores: Any, seen: Any, mask: Any) -> tuple[Any, Any]:
         mask = Pad(pad_width=pads, value=False if is_bool else -np.inf)(mask)
     visible = mask
     if not is_bool:
-        scores, visible = Cast(dtype=scores.dtype)(scores + mask), mask > -np.inf
+        # Not mask > −∞: a mask that is NaN has to be seen, not to hide.
+        scores, visible = Cast(dtype=scores.dtype)(scores + mask), mask != -np.inf
     return scores, visible if seen is None else seen & visible
 
 

@@ -143,7 +143,9 @@ class Rope(Op):
         if x.rank == 3 and differ(width * self.num_heads, x.shape[-1]):
             raise ShapeError(f"{x.shape[-1]} features are not {self.num_heads} heads")
         turned = self.rotary_dim or width
-        if isinstance(turned, int) and (turned % 2 or (isinstance(width, int) and turned > width)):
+        if isinstance(turned, int) and (
+            turned % 2 or turned < 0 or (isinstance(width, int) and turned > width)
+        ):
             raise ShapeError(
                 f"{turned} features of {width} cannot be rotated", need="an even number"
             )
@@ -152,6 +154,10 @@ class Rope(Op):
             kind(position_ids.dtype) not in "iu" or position_ids.rank != 2
         ):
             raise DTypeError("positions are integers", need="position_ids: i64[B, T]")
+        if position_ids is not None and any(
+            d != 1 and differ(d, n) for d, n in zip(position_ids.shape, (b, t), strict=True)
+        ):
+            raise ShapeError("position_ids do not fit", need=f"i64[{b}, {t}], got {position_ids}")
         lead = (b, t) if position_ids is None else cos_cache.shape[:1]
         for name, cache in (("cos_cache", cos_cache), ("sin_cache", sin_cache)):
             want = (*lead, turned // 2)
@@ -189,6 +195,8 @@ class Rope(Op):
         yield ErrorSample((x, c, TensorSpec((2, 2, 3))), {}, "sin_cache does not fit")
         yield ErrorSample((x, c, c), {"rotary_dim": 6}, "cannot be rotated")
         yield ErrorSample((x, c, c, TensorSpec((2, 2))), {}, "positions are integers")
+        table, at = TensorSpec((8, 2)), TensorSpec((2, 3), "int64")
+        yield ErrorSample((x, table, table, at), {}, "position_ids do not fit")
 
 
 def frequencies(op: Any, dim: int, base: float) -> Array:
@@ -234,7 +242,8 @@ class _Angles(Op):
     low_freq_factor: float = attr(1.0, doc="llama3: likewise, turns at which all slow.")
     high_freq_factor: float = attr(4.0, doc="llama3: likewise, turns at which none slow.")
     attention_factor: float | None = attr(
-        None, doc="Factor of cos and sin; None is 1, for yarn 0.1·ln factor + 1."
+        None,
+        doc="Factor of cos and sin; None is 1, for yarn with a factor above 1 0.1·ln factor + 1.",
     )
 
     def check(self, dim: Any, positions: TensorSpec) -> None:
@@ -248,6 +257,16 @@ class _Angles(Op):
                 f"base={self.base}, factor={self.factor} give no angles",
                 need="base > 1, both > 0",
             )
+        if self.scaling == "yarn" and not self.beta_fast > self.beta_slow > 0:
+            raise GraphError(
+                f"yarn between {self.beta_slow} and {self.beta_fast} turns",
+                need="beta_fast > beta_slow > 0",
+            )
+        if self.scaling == "llama3" and not self.high_freq_factor > self.low_freq_factor:
+            raise GraphError(
+                f"llama3 between {self.low_freq_factor} and {self.high_freq_factor} turns",
+                need="high_freq_factor > low_freq_factor",
+            )
         if kind(positions.dtype) not in "iu":
             raise DTypeError("positions are integers", need=f"i64, got {positions}")
 
@@ -256,7 +275,7 @@ class _Angles(Op):
         angles = positions[..., None] * frequencies(self, dim, base)
         size = self.attention_factor
         if size is None:
-            size = 0.1 * math.log(self.factor) + 1 if self.scaling == "yarn" else 1.0
+            size = 0.1 * math.log(max(self.factor, 1)) + 1 if self.scaling == "yarn" else 1.0
         return np.cos(angles) * size, np.sin(angles) * size
 
 
@@ -305,4 +324,8 @@ class RopeCosSin(_Angles):
         yield ErrorSample((at,), {"dim": 3}, "make no pairs")
         yield ErrorSample((at,), {"dim": 4, "base": 0.5}, "give no angles")
         yield ErrorSample((TensorSpec((3,)),), {"dim": 4}, "positions are integers")
+        yarn = {"dim": 4, "scaling": "yarn", "beta_fast": 0.0}
+        yield ErrorSample((at,), yarn, "yarn between 1.0 and 0.0 turns")
+        llama = {"dim": 4, "scaling": "llama3", "high_freq_factor": 1.0}
+        yield ErrorSample((at,), llama, "llama3 between 1.0 and 1.0 turns")
         yield ErrorSample((at,), {"dim": 4, "dtype": "int32"}, "cosines are not int32")

@@ -86,9 +86,16 @@ class _Sampler(Op):
         return TensorSpec(logits.shape[:-1], "int64")
 
     def forward(self, rng: Any, logits: Any) -> Any:
+        x = logits.astype(np.float64)
+        top = x.max(-1, keepdims=True)
+        if not np.isfinite(top).all():
+            raise GraphError(
+                f"the largest logit of a row is {top[~np.isfinite(top)][0]}: no token to draw",
+                need="no NaN, no ∞, and in each row something above −∞",
+            )
         if self.temperature == 0:
-            return np.argmax(logits.astype(np.float64), -1)
-        p = probabilities(logits.astype(np.float64) / self.temperature)
+            return np.argmax(x, -1)
+        p = probabilities((x - top) / self.temperature)
         p = np.where(self.kept(p), p, 0.0)
         total = np.cumsum(p, -1)
         lead = total.shape[:-1]
@@ -124,7 +131,7 @@ class TokenSample(_Sampler):
     y ~ softmax(logits/temperature) among the ``top_k`` likeliest, the fewest of them that have the
     mass ``top_p``, and those at least ``min_p`` times as likely as the likeliest
 
-    logits: f32[…, V] gives i64[…].
+    logits: f32[…, V] gives i64[…]. Raises GraphError when run on a row of −∞, or one with NaN.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -180,10 +180,17 @@ class FusedMrope(_Turned):
         one = position_ids.with_shape(position_ids.shape[1:])
         found = FusedRope(base=self.base, rotary_dim=self.rotary_dim).infer(query, key, one)
         dim = self.rotary_dim or query.shape[3]
-        if min(self.sections) < 0 or sum(self.sections) * 2 != dim:
+        if min(self.sections, default=0) < 0 or sum(self.sections) * 2 != dim:
             raise ShapeError(
                 f"sections {self.sections} are not the {dim} rotated features",
                 need=f"counts of pairs that add up to {dim // 2}",
+            )
+        given = np.bincount(self.owners(), minlength=n)
+        if given.tolist() != list(self.sections):
+            raise ShapeError(
+                f"axes that take turns get {given.tolist()} pairs, not {list(self.sections)}",
+                need="sections of nearly equal size, the first the largest",
+                hint="sections_interleaved=False",
             )
         return found
 
@@ -212,3 +219,4 @@ class FusedMrope(_Turned):
         q, at = TensorSpec((1, 2, 2, 8)), TensorSpec((3, 1, 2), "int64")
         yield ErrorSample((q, q, at), {}, "are not the 8 rotated features")
         yield ErrorSample((q, q, TensorSpec((2, 1, 2), "int64")), {}, "not 3 positions")
+        yield ErrorSample((q, q, at), {"sections": (0, 0, 4)}, "axes that take turns get")
