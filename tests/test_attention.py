@@ -203,14 +203,36 @@ def test_a_cache_that_is_too_small_is_told_before_anything_runs() -> None:
     with gw.Session(g) as session:
         where = {"ids": ids, "position": at, "caches": [cache]}
         with pytest.raises(ShapeError, match="2 tokens of prompt and 4 more do not fit into 4"):
-            next(generate(session, ids[:, -1], [[1, 2]], 4, **where))
-        with pytest.raises(ShapeError, match="a row of tokens per sample"):
-            next(generate(session, ids[:, -1], [1, 2], 1, **where))
+            generate(session, ids[:, -1], [[1, 2]], 4, **where)
+        for no_rows in ([1, 2], [[1, 2], [3]], [[]]):
+            with pytest.raises(ShapeError, match="a row of tokens per sample"):
+                generate(session, ids[:, -1], no_rows, 1, **where)
+        with pytest.raises(GraphError, match="-1 tokens cannot"):
+            generate(session, ids[:, -1], [[1]], -1, **where)
         with pytest.raises(GraphError, match="3 positions from 2 do not fit into 4"):
             session.run(ids, {ids: [[1, 2, 3]], at: 2}, cache.updates)
         assert not session.values["layer/key_cache"].any()
         list(generate(session, ids[:, -1], [[1, 2]], 3, **where))
         assert session.values["layer/key_cache"].ravel().tolist() == [1, 2, 2, 2]
+        unused = KvCache(g, "other", batch=1, heads=1, capacity=4, features=1)
+        with pytest.raises(GraphError, match="nothing is written to the cache of 'other/key"):
+            generate(session, ids[:, -1], [[1]], 1, **{**where, "caches": [cache, unused]})
+
+
+def test_generations_do_not_write_over_each_other() -> None:
+    g = gw.Graph()
+    ids, at = g.placeholder("ids", (1, "T"), "int64"), g.placeholder("at", (), "int64")
+    cache = KvCache(g, "layer", batch=1, heads=1, capacity=4, features=1)
+    k = gw.cast(ids, "float32")[:, None, :, None]
+    cache.append(k, k, at)
+    where = {"ids": ids, "position": at, "caches": [cache]}
+    with gw.Session(g) as one, gw.Session(g) as two:
+        first = generate(one, ids[:, -1], [[1]], 3, **where)
+        second = generate(two, ids[:, -1], [[2]], 3, **where)
+        next(first), next(second)
+        with pytest.raises(GraphError, match="another generation has begun"):
+            next(first)
+        assert len(list(second)) == 2
 
 
 def test_quantised_caches_stay_near() -> None:

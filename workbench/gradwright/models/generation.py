@@ -59,6 +59,8 @@ class KvCache:
         self.capacity = capacity
         self.updates: dict[Tensor, Tensor] = {}
         """What a run has to commit for the next one to find what was appended."""
+        self.filler: object = None
+        """The generation that fills the room now: another one would write over its past."""
 
     def append(self, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
         """Return the whole caches with new positions written from ``position`` (i64[]) on."""
@@ -88,7 +90,9 @@ def generate(
     ``fetches`` is the next token, i64[B], or a list that begins with it. ``ids`` is the placeholder
     i64[B, T] for tokens, ``position``, i64[], says where the first of them stands; the prompt is
     fed as i64[B, T] at 0. Two plans are compiled, however many tokens there are. Raises ShapeError
-    if prompt and tokens do not fit into the caches; nothing has run by then.
+    at once if prompt and tokens do not fit into the caches, GraphError for a cache that nothing is
+    written to. Caches belong to the graph, so one generation fills them at a time: where a second
+    one begins, the first raises GraphError when it goes on.
 
     >>> import gradwright as gw, numpy as np
     >>> from gradwright.models import generate
@@ -101,18 +105,53 @@ def generate(
     ...     [int(t[0]) for t in run], len(session.plan_cache)
     ([4, 10, 23], 2)
     """
-    tokens = np.asarray(prompt)
+    try:
+        tokens = np.asarray(prompt)
+    except ValueError:  # rows of different lengths
+        tokens = np.empty(0)
     if tokens.ndim != 2 or not tokens.shape[1]:
-        raise ShapeError("a prompt is a row of tokens per sample", need="i64[B, T], T >= 1")
+        raise ShapeError(
+            "a prompt is a row of tokens per sample, all of one length", need="i64[B, T], T >= 1"
+        )
+    if n < 0:
+        raise GraphError(f"{n} tokens cannot be generated", need="0 or more")
+    for cache in caches:
+        if not cache.updates:
+            raise GraphError(
+                f"nothing is written to the cache of {cache.key.name!r}",
+                hint="cache.append(key, value, position)",
+            )
     room = min((cache.capacity for cache in caches), default=tokens.shape[1] + n)
     if tokens.shape[1] + n - 1 > room:
         raise ShapeError(
             f"{tokens.shape[1]} tokens of prompt and {n} more do not fit into {room}",
             hint="KvCache(..., capacity=...)",
         )
+    return _generated(session, fetches, tokens, n, ids, position, caches, training)
+
+
+def _generated(
+    session: Session,
+    fetches: Tensor | Sequence[Tensor],
+    tokens: Array,
+    n: int,
+    ids: Tensor,
+    position: Tensor,
+    caches: Sequence[KvCache],
+    training: bool,
+) -> Iterator[Any]:
+    """Yield what is fetched, step by step."""
     updates = {k: v for cache in caches for k, v in cache.updates.items()}
-    at = 0
+    own, at = object(), 0
+    for cache in caches:
+        cache.filler = own
     for _ in range(n):
+        if any(cache.filler is not own for cache in caches):
+            raise GraphError(
+                "another generation has begun to fill these caches",
+                need="one at a time",
+                hint="finish the first, join the prompts in a batch, or build a graph for each",
+            )
         feeds = {ids: tokens, position: at}
         found = session.run(fetches, feeds, updates, training=training)
         yield found
