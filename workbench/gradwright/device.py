@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import ml_dtypes
 import numpy as np
 
+from . import cpu as _cpu  # noqa: F401  it registers how ops run here
 from .errors import LoweringError
 from .lowering import load
 from .spec import TensorSpec, kind

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..op import Cotangent, OnnxRule, Op, Sample, attr
 from .choice import Where
-from .elementwise import Function, _Unary
-from .special import Erfc, widened
+from .elementwise import Exp, Function, _Unary
+from .special import Erfc, sigmoid, softplus
 
 
 class _Activation(Function):
@@ -46,7 +46,7 @@ class Relu(_Activation):
     """
 
     is_method = True
-    onnx = OnnxRule("Relu", since=14)
+    onnx = OnnxRule("Relu", since=6)
 
     def forward(self, x: Any) -> Any:
         return np.maximum(x, x.dtype.type(0))
@@ -94,7 +94,7 @@ class LeakyRelu(_Activation):
     """
 
     negative_slope: float = attr(0.01, doc="Slope where x is negative.")
-    onnx = OnnxRule("LeakyRelu", since=16, rename={"negative_slope": "alpha"})
+    onnx = OnnxRule("LeakyRelu", since=6, rename={"negative_slope": "alpha"})
 
     def forward(self, x: Any) -> Any:
         zero, slope = x.dtype.type(0), x.dtype.type(self.negative_slope)
@@ -138,16 +138,10 @@ class Sigmoid(_Activation):
     """
 
     is_method = True
-    onnx = OnnxRule("Sigmoid", since=13)
+    onnx = OnnxRule("Sigmoid", since=6)
 
     def forward(self, x: Any) -> Any:
-        w = widened(x)
-        y = np.negative(w, out=np.empty_like(w))
-        with np.errstate(over="ignore"):  # 1/(1 + ∞) is 0, as it should be
-            np.exp(y, out=y)
-        y += 1
-        np.reciprocal(y, out=y)
-        return y.astype(x.dtype, copy=False)
+        return sigmoid(x)
 
     def slope(self, x: Any, y: Any) -> Any:
         return y * (1 - y)
@@ -165,7 +159,7 @@ class Tanh(Function):
     """
 
     ufunc = np.tanh
-    onnx = OnnxRule("Tanh", since=13)
+    onnx = OnnxRule("Tanh", since=6)
 
     def slope(self, x: Any, y: Any) -> Any:
         return 1 - y * y
@@ -185,13 +179,7 @@ class Softplus(_Activation):
     onnx = OnnxRule("Softplus", since=1)
 
     def forward(self, x: Any) -> Any:
-        w = widened(x)
-        y = np.abs(w, out=np.empty_like(w))  # max(x, 0) + log(1 + e^−|x|)
-        np.negative(y, out=y)
-        np.exp(y, out=y)
-        np.log1p(y, out=y)
-        y += np.maximum(w, 0)
-        return y.astype(x.dtype, copy=False)
+        return softplus(x)
 
     def slope(self, x: Any, y: Any) -> Any:
         return Sigmoid()(x)
@@ -211,6 +199,20 @@ class Silu(_Composed):
     def expand(self, x: Any) -> Any:
         return x * Sigmoid()(x)
 
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        s = Sigmoid()(xs[0])
+        return (gs[0] * (s + ys[0] * (1 - s)),)
+
+
+def _normal_cdf(x: Any) -> Any:
+    """Return the probability that a standard normal is at most x."""
+    return Erfc()(x * -math.sqrt(0.5)) * 0.5
+
+
+def _bent(x: Any) -> Any:
+    """Return that of which the tanh is about that probability, twice, less 1."""
+    return (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+
 
 class Gelu(_Composed):
     """Gaussian error linear unit (Hendrycks and Gimpel 2016).
@@ -229,9 +231,16 @@ class Gelu(_Composed):
 
     def expand(self, x: Any) -> Any:
         if self.approximate == "tanh":
-            inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-            return x * 0.5 * (1 + Tanh()(inner))
-        return x * 0.5 * Erfc()(x * -math.sqrt(0.5))
+            return x * 0.5 * (1 + Tanh()(_bent(x)))
+        return x * _normal_cdf(x)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        (g,), (x,) = gs, xs
+        if self.approximate == "tanh":
+            t = Tanh()(_bent(x))
+            slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
+            return (g * 0.5 * (1 + t + x * (1 - t * t) * slope),)
+        return (g * (_normal_cdf(x) + x * Exp()(x * x * -0.5) * math.sqrt(0.5 / math.pi)),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

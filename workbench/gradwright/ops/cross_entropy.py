@@ -299,8 +299,7 @@ class LabelCrossEntropy(Op):
         return np.where(kept, loss, 0).astype(logits.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        slope = SoftmaxMinusOneHot(ignore_index=self.ignore_index)(*xs)
-        return ZERO, ExpandDims(axis=-1)(gs[0]) * slope
+        return ZERO, LabelCrossEntropyGrad(ignore_index=self.ignore_index)(gs[0], *xs)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -312,6 +311,37 @@ class LabelCrossEntropy(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((3,)), TensorSpec((3, 4))), {}, "must be class numbers")
+
+
+class LabelCrossEntropyGrad(Op):
+    """Cotangent of the logits of class numbers.
+
+    dxⱼ = g·(softmax(x)ⱼ − [j = label]), 0 where the label is ignored
+    """
+
+    namespace = "gradient"
+    ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
+
+    def infer(self, g: TensorSpec, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
+        LabelCrossEntropy(ignore_index=self.ignore_index).infer(labels, logits)
+        if g.rank != labels.rank or any(map(differ, g.shape, labels.shape)):
+            raise ShapeError("the cotangent does not fit the labels", need=str(labels.shape))
+        return logits.with_shape(logits.shape)
+
+    def expand(self, g: Any, labels: Any, logits: Any) -> Any:
+        slope = SoftmaxMinusOneHot(ignore_index=self.ignore_index)(labels, logits)
+        return ExpandDims(axis=-1)(g) * slope
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in LabelCrossEntropy.samples(rng):
+            g = rng.standard_normal(sample.inputs[0].shape)
+            yield Sample((g, *sample.inputs), sample.attrs)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        g, y, x = TensorSpec((2,)), TensorSpec((3,), "int64"), TensorSpec((3, 4))
+        yield ErrorSample((g, y, x), {}, "does not fit the labels")
 
 
 class SoftmaxMinusOneHot(LabelCrossEntropy):

@@ -14,10 +14,8 @@ from ..spec import TensorSpec, differ, kind, normalize_axis, promote
 from . import philox
 from .elementwise import Exp
 from .index import GatherGrad
+from .rows import BLOCK
 from .special import widened
-
-BLOCK = 1 << 16
-"""Numbers that a softmax takes at a time: five passes over 256 kB stay in the L2 cache."""
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
@@ -129,16 +127,6 @@ class SoftmaxGrad(Op):
         yield ErrorSample((TensorSpec((2, 3)), TensorSpec((3,))), {}, "does not fit the weights")
 
 
-def softmax_grad_into(g: Any, p: Any, y: Any) -> None:
-    """Write (g − Σ g·p)·p, summed over the last axis, into an array, in blocks."""
-    for at in _blocks(g.shape):
-        weights, out = p[at], y[at]
-        np.multiply(g[at], weights, out=out)
-        total = out.sum(-1, keepdims=True)
-        np.subtract(g[at], total, out=out)
-        np.multiply(out, weights, out=out)
-
-
 class LogSoftmax(Softmax):
     """Logarithm of softmax along ``axis``, precise where that is tiny.
 
@@ -160,8 +148,17 @@ class LogSoftmax(Softmax):
         return y.astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), (y,) = gs, ys
-        return (g - Exp()(y) * g.sum(self.axis, keepdims=True),)
+        return (LogSoftmaxGrad(axis=self.axis)(gs[0], ys[0]),)
+
+
+class LogSoftmaxGrad(SoftmaxGrad):
+    """Cotangent of what a log softmax was taken of.
+
+    dx = g − exp(y)·Σ g, summed along the axis, for its result y and the cotangent g of that
+    """
+
+    def expand(self, g: Any, y: Any) -> Any:
+        return g - Exp()(y) * g.sum(self.axis, keepdims=True)
 
 
 def refuse_outside(ids: Any, fits: Any, what: str, n: int, hint: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +15,8 @@ from .elementwise import Exp, Function
 
 Array = np.ndarray[Any, Any]
 
-_BLOCK = 1 << 13
+_BLOCK = 1 << 16
+"""Elements at a time: erfc of 1 MB takes 0.9 ms; of 8192 at a time 1.3, all at once 3.0."""
 
 # Chebyshev coefficients, computed with 50 digits for this file:
 # erf(x)/x in 2x² − 1 for |x| <= 1, and (1 + 2x)·exp(x²)·erfc(x) in (x − 3)/(x + 3) for x >= 0.
@@ -34,16 +35,24 @@ _TAIL = (
 )  # fmt: skip
 
 
+# erfc(x)·exp(x²)/t in powers of t = 1/(1 + 0.38·x) for 0 <= x <= 10.2, where float32 ends: 2e-8.
+_SHORT_TAIL = (
+    0.05898968746853445, -0.2623958198343982, 0.36410735660587723, -0.1617521700865844,
+    0.23023685040679426, 0.1385550516151828, 0.2039323912078213, 0.21391546280278748,
+    0.21441120969487415,
+)  # fmt: skip
+
+
 @functools.cache
 def _powers(dtype: np.dtype[Any]) -> tuple[list[Any], list[Any]]:
-    """Return both series as polynomials, with the terms that a dtype resolves."""
+    """Return the series of the centre and the tail as polynomials, with what a dtype resolves."""
     from numpy.polynomial.chebyshev import cheb2poly  # not at the top: 3 ms that few need
 
-    n_centre, n_tail = (12, 24) if dtype == np.float64 else (7, 12)
-    return tuple(  # type: ignore[return-value]
-        [dtype.type(c) for c in cheb2poly(series)[::-1]]
-        for series in (_CENTRE[:n_centre], _TAIL[:n_tail])
-    )
+    if dtype == np.float64:
+        centre, tail = (list(cheb2poly(series)[::-1]) for series in (_CENTRE, _TAIL))
+    else:
+        centre, tail = list(cheb2poly(_CENTRE[:7])[::-1]), list(_SHORT_TAIL)
+    return [dtype.type(c) for c in centre], [dtype.type(c) for c in tail]
 
 
 def _horner(coefficients: list[Any], u: Array) -> Array:
@@ -71,47 +80,95 @@ def _centre(x: Array) -> Array:
 
 
 def _tail(x: Array) -> Array:
-    """Return erfc(x) for x >= 0; relative error 6e-16, growing as x² with that of exp."""
-    x = np.minimum(x, 30)  # erfc(27) is below the smallest float64, and inf/inf is not a number
-    y: Array = np.exp(-x * x) * _horner(_powers(x.dtype)[1], (x - 3) / (x + 3)) / (1 + 2 * x)
+    """Return erfc(x) for x >= 0; relative error 6e-16 or 4e-7, growing as x² with that of exp."""
+    # erfc(27) is below the smallest float64, and inf/inf is not a number
+    y = np.minimum(x, 30) if x.dtype == np.float64 else np.minimum(x, np.float32(10.2))
+    if x.dtype == np.float64:
+        series = _horner(_powers(y.dtype)[1], (y - 3) / (y + 3)) / (1 + 2 * y)
+    else:
+        t = y * np.float32(0.38)
+        t += 1
+        np.divide(1, t, out=t)
+        series = _horner(_powers(y.dtype)[1], t)
+        series *= t
+    y *= y
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    y *= series
     return y
 
 
-def _blockwise(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Apply a function of many passes to blocks that stay in the cache: twice as fast."""
+class OfElements(Protocol):
+    """A function of each element of floats, as numpy's are."""
 
-    @functools.wraps(function)
-    def apply(x: Array) -> Array:
-        flat, out = np.ravel(x), np.empty(x.size, x.dtype)
-        for start in range(0, x.size, _BLOCK):
-            part = slice(start, start + _BLOCK)
-            out[part] = function(widened(flat[part]))
-        return out.reshape(x.shape)
+    def __call__(self, x: Array, out: Array | None = None) -> Array:
+        """Return the values, in ``out`` if it is given."""
+
+
+def in_blocks(into: Callable[[Array, Array], None]) -> OfElements:
+    """Make a function of what writes it for some elements: of many passes, over what is cached."""
+
+    @functools.wraps(into)
+    def apply(x: Array, out: Array | None = None) -> Array:
+        flat = widened(x).reshape(-1)
+        y = np.empty_like(flat) if out is None else out.reshape(-1)
+        for start in range(0, flat.size, _BLOCK):
+            at = slice(start, start + _BLOCK)
+            into(flat[at], y[at])
+        return y.reshape(x.shape).astype(x.dtype, copy=False)
 
     return apply
 
 
-@_blockwise
-def erf(x: Array) -> Array:
+@in_blocks
+def erf(x: Array, y: Array) -> None:
     """Return 2/√π ∫₀ˣ exp(−t²) dt.
 
     >>> erf(np.array([0.0, 0.5, np.inf])).round(6).tolist()
     [0.0, 0.5205, 1.0]
     """
     size = np.abs(x)
-    return np.where(size <= 1, _centre(np.clip(x, -1, 1)), np.copysign(1 - _tail(size), x))
+    np.copysign(1 - _tail(size), x, out=y)
+    np.copyto(y, _centre(np.clip(x, -1, 1)), where=size <= 1)
 
 
-@_blockwise
-def erfc(x: Array) -> Array:
+@in_blocks
+def erfc(x: Array, y: Array) -> None:
     """Return 1 − erf(x), precise where that is tiny.
 
     >>> f"{erfc(np.array(10.0)):.12e}"
     '2.088487583763e-45'
     """
-    sign = np.copysign(x.dtype.type(1), x)
-    y: Array = (1 - sign) + sign * _tail(np.abs(x))
-    return y
+    np.subtract(_tail(np.abs(x)), (x < 0) * x.dtype.type(2), out=y)
+    np.abs(y, out=y)
+
+
+@in_blocks
+def sigmoid(x: Array, y: Array) -> None:
+    """Return 1/(1 + e⁻ˣ).
+
+    >>> sigmoid(np.array([-1000.0, 0.0])).tolist()
+    [0.0, 0.5]
+    """
+    np.negative(x, out=y)
+    with np.errstate(over="ignore"):  # 1/(1 + ∞) is 0, as it should be
+        np.exp(y, out=y)
+    np.add(y, 1, out=y)
+    np.divide(1, y, out=y)  # half the time of a reciprocal
+
+
+@in_blocks
+def softplus(x: Array, y: Array) -> None:
+    """Return log(1 + eˣ) = max(x, 0) + log(1 + e^−|x|).
+
+    >>> softplus(np.array([-1000.0, 1000.0])).tolist()
+    [0.0, 1000.0]
+    """
+    np.abs(x, out=y)
+    np.negative(y, out=y)
+    np.exp(y, out=y)
+    np.log1p(y, out=y)
+    np.add(y, np.maximum(x, 0), out=y)
 
 
 def normal_cdf(x: Array) -> Array:
@@ -152,7 +209,7 @@ class Erf(Function):
     """
 
     accepts = "f"
-    onnx = OnnxRule("Erf", since=13)
+    onnx = OnnxRule("Erf", since=9)
 
     def forward(self, x: Any) -> Any:
         return erf(x)

@@ -64,7 +64,7 @@ def check_symbolic(cls: type[Op], sample: Sample) -> None:
                     live = [t for t in node.public if is_floating(t.dtype)]
                     wrt = wanted(op, xs, sample, ins)
                     if live and wrt:
-                        targets += gradients(live, wrt, unreachable="zero")
+                        targets += gradients(live, wrt, live, unreachable="zero")
             except ShapeError as error:
                 need(
                     "has no value yet" in error.problem or bool(error.need),
@@ -89,13 +89,16 @@ def check_symbolic(cls: type[Op], sample: Sample) -> None:
 
 
 def _slopes(op: Op, xs: Sequence[Array | None], sample: Sample) -> list[Array]:
-    """Return the gradients of the sum of all outputs, with sizes known."""
+    """Return the gradients of half the squares of all outputs, with sizes known.
+
+    Those of their sum would be noise around 0 where the outputs sum to a constant.
+    """
     _, ins, node, given = place(op, xs)
     live = [t for t in node.public if is_floating(t.dtype)]
     wrt = wanted(op, xs, sample, ins)
     if not live or not wrt:
         return []
-    found = gradients(live, wrt, unreachable="zero")
+    found = gradients(live, wrt, live, unreachable="zero")
     return run_nodes(ancestors(found, stop=set(given)), given, found)
 
 
