@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import gradwright as gw
 from gradwright.catalogue.layers.gated import FusedElementwiseChain
 from gradwright.catalogue.layers.projections import FusedBiasDropoutResidual
 from tests.oracle.rows import Row, ints, normal, unary, uniform
@@ -189,6 +190,11 @@ NORMS: dict[str, Row] = {
             (normal(2, 2, 5), normal(5), normal(5), {"norm": "layer"}),
             (normal(0, 3),),
         ],
+    ),
+    "fused_norm_quantize, bias alone": Row(
+        lambda t, x, b: quantised(t, x, None, b, "layer"),
+        [(normal(2, 5), normal(5))],
+        ours=lambda x, b, **k: gw.nn.fused_norm_quantize(x, bias=b, norm="layer", **k),
     ),
     "mean_square": Row(
         lambda t, x, axis=None, keepdims=False: (x**2).mean(axis, keepdim=keepdims),

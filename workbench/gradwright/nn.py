@@ -15,7 +15,7 @@ from .ops import namespace, surface
 from .ops.activation import Tanh
 from .ops.nn import Dropout
 from .ops.norm import BatchNorm
-from .spec import TensorSpec, normalize_axis
+from .spec import TensorSpec, at_least_float32, normalize_axis
 
 if TYPE_CHECKING:
     from .ops.signatures.nn import *  # noqa: F403
@@ -80,7 +80,7 @@ def batch_norm(
     """
     op = BatchNorm(axis=axis, momentum=momentum, eps=eps, training=training)
     channels = x.shape[normalize_axis(axis, x.rank)]
-    spec = TensorSpec((channels,), x.dtype if x.dtype.itemsize >= 4 else "float32")
+    spec = TensorSpec((channels,), at_least_float32(x.dtype))
     given = {
         "weight": weight,
         "bias": bias,

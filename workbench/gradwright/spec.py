@@ -173,6 +173,16 @@ def promote_all(*specs: TensorSpec) -> np.dtype[Any]:
     return functools.reduce(promote, (s.dtype for s in specs))
 
 
+def at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which an op computes: float32 for halves and float8, else the same.
+
+    >>> from gradwright.spec import at_least_float32, dtype
+    >>> at_least_float32(dtype("bfloat16")).name, at_least_float32(dtype("float64")).name
+    ('float32', 'float64')
+    """
+    return dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+
+
 class TensorSpec:
     """Shape and dtype of a tensor, and its values where they are small integers known early.
 

@@ -10,7 +10,15 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, differ, dtype, is_floating, normalize_axes, normalize_axis
+from ..spec import (
+    TensorSpec,
+    at_least_float32,
+    differ,
+    dtype,
+    is_floating,
+    normalize_axes,
+    normalize_axis,
+)
 from .standard import library
 
 _POWERS = dtype("float8_e8m0fnu")
@@ -87,6 +95,16 @@ def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
     k = np.where(x == 0, -1 << 20, np.where(np.isinf(x), 1 << 20, exponent - 1 + above))
     lost = np.isnan(x) | (x < 0) | ((not saturate) & (np.abs(k) > 127))
     return np.where(lost, 255, np.clip(k, -127, 127) + 127).astype(np.uint8).view(_POWERS)
+
+
+def cast_to(dtype: Any, x: Any) -> Any:
+    """Return a tensor in a dtype; itself if it has it."""
+    return x if x.dtype == dtype else Cast(dtype=dtype)(x)
+
+
+def widen(x: Any) -> Any:
+    """Return a tensor in the dtype in which an op computes: halves in float32."""
+    return cast_to(at_least_float32(x.dtype), x)
 
 
 class Transpose(Op):

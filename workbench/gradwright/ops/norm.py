@@ -10,23 +10,15 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, differ, dtype, kind, normalize_axis
+from ..spec import TensorSpec, differ, kind, normalize_axis
 from .elementwise import Sqrt
-from .movement import Cast, ExpandDims
+from .movement import ExpandDims, cast_to, widen
 
 
-def _check_floating(op: Op, x: TensorSpec) -> None:
+def check_floating(op: Op, x: TensorSpec) -> None:
+    """Refuse what has no floating dtype."""
     if kind(x.dtype) != "f":
         raise DTypeError(f"{op.name} does not take {x.dtype}", hint="gw.cast(x, 'float32')")
-
-
-def _widened(x: Any) -> Any:
-    """Return halves and float8 as float32, in which statistics are taken."""
-    return _as(x, dtype("float32")) if x.dtype.itemsize < 4 else x
-
-
-def _as(x: Any, target: np.dtype[Any]) -> Any:
-    return x if x.dtype == target else Cast(dtype=target)(x)
 
 
 class _Normalize(Op):
@@ -37,7 +29,7 @@ class _Normalize(Op):
     eps: float = attr(1e-5, doc="Added to the variance, so that constants do not divide by 0.")
 
     def _infer(self, x: TensorSpec, *parameters: TensorSpec | None) -> TensorSpec:
-        _check_floating(self, x)
+        check_floating(self, x)
         normalized = x.shape[normalize_axis(self.axis, x.rank) :]
         for p in parameters:
             if p is not None and (
@@ -79,14 +71,14 @@ class LayerNorm(_Normalize):
         return self._infer(x, weight, bias)
 
     def expand(self, x: Any, weight: Any = None, bias: Any = None) -> Any:
-        wide = _widened(x)
+        wide = widen(x)
         axes = self.axes(x.rank)
         centred = wide - wide.mean(axes, keepdims=True)
         variance = (centred * centred).mean(axes, keepdims=True)
         y = centred / Sqrt()(variance + self.eps)
         y = y if weight is None else y * weight
         y = y if bias is None else y + bias
-        return _as(y, x.dtype)
+        return cast_to(x.dtype, y)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -115,11 +107,11 @@ class RmsNorm(_Normalize):
         return self._infer(x, weight)
 
     def expand(self, x: Any, weight: Any = None) -> Any:
-        wide = _widened(x)
+        wide = widen(x)
         square = (wide * wide).mean(self.axes(x.rank), keepdims=True)
         y = wide / Sqrt()(square + self.eps)
         y = y if weight is None else y * weight
-        return _as(y, x.dtype)
+        return cast_to(x.dtype, y)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -166,7 +158,7 @@ class BatchNorm(Op):
         running_mean: TensorSpec,
         running_var: TensorSpec,
     ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-        _check_floating(self, x)
+        check_floating(self, x)
         if not 0 <= self.momentum <= 1:
             raise GraphError(f"momentum={self.momentum} is no share", need="0 <= momentum <= 1")
         channels = x.shape[normalize_axis(self.axis, x.rank)]
@@ -196,7 +188,7 @@ class BatchNorm(Op):
         def aligned(p: Any) -> Any:
             return ExpandDims(axis=trailing)(p) if trailing else p
 
-        wide = _widened(x)
+        wide = widen(x)
         if self.training:
             others = tuple(i for i in range(x.rank) if i != channel)
             share, n = self.momentum, self._count(x)
@@ -208,11 +200,11 @@ class BatchNorm(Op):
             share, unbiased = 0.0, 1.0
             mean, var = running_mean, running_var
             centred = wide - aligned(mean)
-        new_mean = running_mean * (1 - share) + _as(mean, running_mean.dtype) * share
-        new_var = running_var * (1 - share) + _as(var, running_var.dtype) * (share * unbiased)
+        new_mean = running_mean * (1 - share) + cast_to(running_mean.dtype, mean) * share
+        new_var = running_var * (1 - share) + cast_to(running_var.dtype, var) * (share * unbiased)
         scale = weight / Sqrt()(var + self.eps)
         y = centred * aligned(scale) + aligned(bias)
-        return _as(y, x.dtype), new_mean, new_var
+        return cast_to(x.dtype, y), new_mean, new_var
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

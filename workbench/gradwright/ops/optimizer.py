@@ -15,22 +15,18 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
-from ..spec import TensorSpec, differ, dtype, kind, promote, promote_all
+from ..spec import TensorSpec, at_least_float32, differ, dtype, kind, promote_all
 from .choice import Maximum
 from .elementwise import Sqrt
-from .movement import Cast
+from .movement import cast_to
 
-_F64 = dtype("float64")
+FLOAT64 = dtype("float64")
 
 
-def _work(*xs: Any) -> np.dtype[Any]:
+def work_dtype(*xs: Any) -> np.dtype[Any]:
     """Return the dtype an update computes in: that of its tensors, at least float32."""
     joint = promote_all(*xs)
-    return promote(joint, dtype("float32")) if joint.itemsize < 4 else joint
-
-
-def _to(dtype: Any, x: Any) -> Any:
-    return x if x.dtype == dtype else Cast(dtype=dtype)(x)
+    return at_least_float32(joint)
 
 
 class _Update(Op):
@@ -64,7 +60,7 @@ class _Update(Op):
         if isinstance(moved[0], np.ndarray):
             out = tuple(y.astype(x.dtype, copy=False) for y, x in zip(moved, inputs, strict=True))
         else:
-            out = tuple(_to(x.dtype, y) for y, x in zip(moved, inputs, strict=True))
+            out = tuple(cast_to(x.dtype, y) for y, x in zip(moved, inputs, strict=True))
         return out if self.n_state else out[0]
 
     @classmethod
@@ -103,16 +99,16 @@ class SgdUpdate(_Update):
     """
 
     def forward(self, param: Any, grad: Any, learning_rate: Any, weight_decay: Any) -> Any:
-        work = _work(param, grad)
+        work = work_dtype(param, grad)
         p, g = param.astype(work, copy=False), grad.astype(work, copy=False)
         g = _decayed(p, g, float(weight_decay))
         return self.cast([np.asarray(p - float(learning_rate) * g)], [param])
 
     def expand(self, param: Any, grad: Any, learning_rate: Any, weight_decay: Any) -> Any:
-        work = _work(param, grad)
-        p, g = _to(work, param), _to(work, grad)
-        g = g + _to(work, weight_decay) * p
-        return self.cast([p - _to(work, learning_rate) * g], [param])
+        work = work_dtype(param, grad)
+        p, g = cast_to(work, param), cast_to(work, grad)
+        g = g + cast_to(work, weight_decay) * p
+        return self.cast([p - cast_to(work, learning_rate) * g], [param])
 
     @classmethod
     def scalars(cls) -> tuple[Any, ...]:
@@ -144,7 +140,7 @@ class MomentumUpdate(_Update):
         momentum: Any,
         weight_decay: Any,
     ) -> Any:
-        work = _work(param, grad, velocity)
+        work = work_dtype(param, grad, velocity)
         p, g, u = (x.astype(work, copy=False) for x in (param, grad, velocity))
         mu = float(momentum)
         g = _decayed(p, g, float(weight_decay))
@@ -162,9 +158,9 @@ class MomentumUpdate(_Update):
         momentum: Any,
         weight_decay: Any,
     ) -> Any:
-        work = _work(param, grad, velocity)
+        work = work_dtype(param, grad, velocity)
         p, g, u, lr, mu, decay = (
-            _to(work, x) for x in (param, grad, velocity, learning_rate, momentum, weight_decay)
+            cast_to(work, x) for x in (param, grad, velocity, learning_rate, momentum, weight_decay)
         )
         g = g + decay * p
         u = mu * u + g
@@ -217,7 +213,7 @@ class AdamUpdate(_Update):
         eps: Any,
         weight_decay: Any,
     ) -> Any:
-        work = _work(param, grad, m, v)
+        work = work_dtype(param, grad, m, v)
         p, g, m1, v1 = (x.astype(work, copy=False) for x in (param, grad, m, v))
         lr, b1, b2, t = float(learning_rate), float(beta1), float(beta2), float(step)
         m1 = b1 * m1 + (1 - b1) * g
@@ -239,11 +235,11 @@ class AdamUpdate(_Update):
         eps: Any,
         weight_decay: Any,
     ) -> Any:
-        work = _work(param, grad, m, v)
-        to = functools.partial(_to, work)
+        work = work_dtype(param, grad, m, v)
+        to = functools.partial(cast_to, work)
         p, g, m1, v1 = map(to, (param, grad, m, v))
         lr, b1, b2, t, decay = (
-            _to(_F64, x) for x in (learning_rate, beta1, beta2, step, weight_decay)
+            cast_to(FLOAT64, x) for x in (learning_rate, beta1, beta2, step, weight_decay)
         )
         m1 = to(b1) * m1 + to(1 - b1) * g
         v1 = to(b2) * v1 + to(1 - b2) * (g * g)
@@ -277,11 +273,11 @@ class GlobalNorm(Op):
     def infer(self, *xs: TensorSpec) -> TensorSpec:
         if not xs or any(kind(x.dtype) not in "fc" for x in xs):
             raise DTypeError("global_norm needs floating tensors")
-        work = _work(*xs)
+        work = work_dtype(*xs)
         return TensorSpec((), work if kind(work) == "f" else f"float{4 * work.itemsize}")
 
     def forward(self, *xs: Any) -> Any:
-        work = _work(*xs)
+        work = work_dtype(*xs)
         real = self.infer(*xs).dtype
         total = real.type(0)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -336,9 +332,9 @@ class ClipByGlobalNorm(Op):
 
     def expand(self, clip_norm: Any, *xs: Any) -> Any:
         norm = GlobalNorm()(*xs)
-        limit = _to(norm.dtype, clip_norm)
+        limit = cast_to(norm.dtype, clip_norm)
         factor = limit / Maximum()(norm, limit)
-        return norm, *(_to(x.dtype, x * factor) for x in xs)
+        return norm, *(cast_to(x.dtype, x * factor) for x in xs)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

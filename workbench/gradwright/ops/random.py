@@ -17,7 +17,7 @@ from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import AnyDim, Dim, TensorSpec, differ, dtype_name, kind
 from . import philox
 
-_KEY = TensorSpec((2,), "uint64")
+KEY = TensorSpec((2,), "uint64")
 _FARTHEST = 37
 """Standard deviations beyond which float64 has no number for the tail of the normal."""
 
@@ -32,7 +32,7 @@ class _Random(Op):
     dtype: np.dtype[Any] = attr("float32", doc="Dtype of the result.")
 
     def infer(self, rng: TensorSpec) -> TensorSpec:
-        if rng.dtype != _KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
+        if rng.dtype != KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
             raise DTypeError(f"{self.name} needs a random key, got {rng}", need="g.rng: u64[2]")
         if not all(isinstance(d, Dim) or (isinstance(d, int) and d >= 0) for d in self.shape):
             raise ShapeError(f"{self.shape} is no shape", need="sizes or dims")
@@ -66,8 +66,8 @@ class _Random(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)),), {"shape": (3,)}, "needs a random key")
-        yield ErrorSample((_KEY,), {"shape": (-3,)}, "is no shape")
-        yield ErrorSample((_KEY,), {"shape": (3,), "dtype": "complex64"}, "does not make complex64")
+        yield ErrorSample((KEY,), {"shape": (-3,)}, "is no shape")
+        yield ErrorSample((KEY,), {"shape": (3,), "dtype": "complex64"}, "does not make complex64")
 
 
 class FoldIn(Op):
@@ -89,7 +89,7 @@ class FoldIn(Op):
     places = (1,)
 
     def infer(self, rng: TensorSpec, number: TensorSpec) -> TensorSpec:
-        if rng.dtype != _KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
+        if rng.dtype != KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
             raise DTypeError(f"fold_in needs a random key, got {rng}", need="g.rng: u64[2]")
         if number.rank or kind(number.dtype) not in "iu":
             raise DTypeError(f"fold_in needs a whole number, got {number}", need="i64[]")
@@ -109,7 +109,7 @@ class FoldIn(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)), TensorSpec((), "int64")), {}, "needs a random key")
-        yield ErrorSample((_KEY, TensorSpec(())), {}, "a whole number")
+        yield ErrorSample((KEY, TensorSpec(())), {}, "a whole number")
 
 
 class Uniform(_Random):
@@ -157,10 +157,10 @@ class Uniform(_Random):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "low": 1.0}, "nothing is between")
+        yield ErrorSample((KEY,), {"shape": (3,), "low": 1.0}, "nothing is between")
         wide = {"shape": (3,), "high": 1e5, "dtype": "float16"}
-        yield ErrorSample((_KEY,), wide, "does not hold the range")
-        yield ErrorSample((_KEY,), {"shape": (3,), "high": math.inf}, "does not hold the range")
+        yield ErrorSample((KEY,), wide, "does not hold the range")
+        yield ErrorSample((KEY,), {"shape": (3,), "high": math.inf}, "does not hold the range")
 
 
 class Normal(_Random):
@@ -192,8 +192,8 @@ class Normal(_Random):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "std": -1.0}, "no standard deviation")
-        yield ErrorSample((_KEY,), {"shape": (3,), "mean": math.nan}, "is no mean")
+        yield ErrorSample((KEY,), {"shape": (3,), "std": -1.0}, "no standard deviation")
+        yield ErrorSample((KEY,), {"shape": (3,), "mean": math.nan}, "is no mean")
 
 
 class TruncatedNormal(Normal):
@@ -231,9 +231,9 @@ class TruncatedNormal(Normal):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "lower": 2.0}, "nothing is between")
+        yield ErrorSample((KEY,), {"shape": (3,), "lower": 2.0}, "nothing is between")
         far = {"shape": (3,), "lower": 40.0, "upper": 50.0}
-        yield ErrorSample((_KEY,), far, "too far from the mean")
+        yield ErrorSample((KEY,), far, "too far from the mean")
 
 
 class Bernoulli(_Random):
@@ -267,4 +267,4 @@ class Bernoulli(_Random):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "p": -0.1}, "p=-0.1 is no probability")
+        yield ErrorSample((KEY,), {"shape": (3,), "p": -0.1}, "p=-0.1 is no probability")

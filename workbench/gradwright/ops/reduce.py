@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, dtype, kind, normalize_axes, normalize_axis
+from ..spec import TensorSpec, at_least_float32, dtype, kind, normalize_axes, normalize_axis
 from .joining import Concat
 from .like import BroadcastLike, OnesLike, SizeOf
 from .movement import Cast, ExpandDims, Transpose
@@ -72,15 +72,15 @@ class _Reduction(Op):
         return "float32" if "f" in cls.accepts else "bool"
 
 
-def _counted(d: np.dtype[Any]) -> np.dtype[Any]:
+def counted(d: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of a sum: 64-bit ints for bools and ints."""
     k = kind(d)
     return d if k in "fc" else dtype("uint64" if k == "u" else "int64")
 
 
-def _summed(d: np.dtype[Any]) -> np.dtype[Any]:
+def summed(d: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which a sum is computed: float32 for halves and float8."""
-    return _counted(d) if d.itemsize >= 4 or kind(d) != "f" else dtype("float32")
+    return counted(d) if d.itemsize >= 4 or kind(d) != "f" else dtype("float32")
 
 
 class Sum(_Reduction):
@@ -101,15 +101,15 @@ class Sum(_Reduction):
     onnx = OnnxRule("ReduceSum", since=13)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        return super().infer(x).with_dtype(_counted(x.dtype))
+        return super().infer(x).with_dtype(counted(x.dtype))
 
     def forward(self, x: Any) -> Any:
         axes, keep = self.axes(x.ndim), self.keepdims
         if x.dtype == object:
             return x.sum(axes, keepdims=keep)
         found = dtype_of(x)
-        y = library(x).sum(cast(x, _summed(found)), axis=axes, keepdims=keep)
-        return cast(y, _counted(found))
+        y = library(x).sum(cast(x, summed(found)), axis=axes, keepdims=keep)
+        return cast(y, counted(found))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (BroadcastLike()(self.kept(gs[0], xs[0].rank), xs[0]),)
@@ -143,7 +143,7 @@ class Mean(_Reduction):
 
     def forward(self, x: Any) -> Any:
         found = dtype_of(x)
-        work = cast(x, _summed(found) if kind(found) in "fc" else dtype("float64"))
+        work = cast(x, summed(found) if kind(found) in "fc" else dtype("float64"))
         axes = self.axes(x.ndim)
         n = math.prod(x.shape[a] for a in axes)
         y = library(x).sum(work, axis=axes, keepdims=self.keepdims)
@@ -158,7 +158,7 @@ class Mean(_Reduction):
 
 def _size(op: _Reduction, g: Any, x: Any) -> Any:
     """Return the number of elements reduced to one; float32 at least, since halves end at 65504."""
-    wide = g.dtype if g.dtype.itemsize >= 4 else dtype("float32")
+    wide = at_least_float32(g.dtype)
     return SizeOf(axis=op.axis, dtype=wide)(x)
 
 
@@ -182,7 +182,7 @@ class Prod(_Reduction):
     onnx = OnnxRule("ReduceProd", since=18)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        return super().infer(x).with_dtype(_counted(x.dtype))
+        return super().infer(x).with_dtype(counted(x.dtype))
 
     def forward(self, x: Any) -> Any:
         if x.dtype == object:
@@ -192,14 +192,14 @@ class Prod(_Reduction):
     def expand(self, x: Any) -> Any:
         axes = self.axes(x.rank)
         rest = [a for a in range(x.rank) if a not in axes]
-        y = Transpose(axes=(*rest, *axes))(Cast(dtype=_summed(x.dtype))(x))
+        y = Transpose(axes=(*rest, *axes))(Cast(dtype=summed(x.dtype))(x))
         y = Reshape(shape=(*(x.shape[a] for a in rest), math.prod(x.shape[a] for a in axes)))(y)
         while (n := int(y.shape[-1])) > 1:
             halves = y[..., : n // 2] * y[..., n // 2 : n - n % 2]
             y = Concat(axis=-1)(halves, y[..., n - 1 :]) if n % 2 else halves
         y = y[..., 0] if n else OnesLike()(Sum(axis=-1)(y))
         shape = [1 if a in axes else d for a, d in enumerate(x.shape)]
-        return Cast(dtype=_counted(x.dtype))(Reshape(shape=shape)(y) if self.keepdims else y)
+        return Cast(dtype=counted(x.dtype))(Reshape(shape=shape)(y) if self.keepdims else y)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -417,10 +417,10 @@ class Cumsum(Op):
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         normalize_axis(self.axis, x.rank)
-        return x.with_dtype(_counted(x.dtype))
+        return x.with_dtype(counted(x.dtype))
 
     def forward(self, x: Any) -> Any:
-        work = x.astype(_summed(x.dtype), copy=False)
+        work = x.astype(summed(x.dtype), copy=False)
         y = np.empty(x.shape, work.dtype)
         line = (slice(None),) * normalize_axis(self.axis, x.ndim)
         way = slice(None, None, -1 if self.reverse else None)
@@ -429,7 +429,7 @@ class Cumsum(Op):
             target[(*line, slice(1))] = 0
             source, target = source[(*line, slice(-1))], target[(*line, slice(1, None))]
         np.cumsum(source, self.axis, out=target)
-        return y.astype(_counted(x.dtype), copy=False)
+        return y.astype(counted(x.dtype), copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (self.replace(reverse=not self.reverse)(gs[0]),)

@@ -35,7 +35,7 @@ class _Composite(_Reduction):
         return Cast(dtype=x.dtype)(self.reduced(Cast(dtype="float32")(x)))
 
 
-def _root(x: Any, p: float = 2.0) -> Any:
+def root(x: Any, p: float = 2.0) -> Any:
     """Return the p-th root of x >= 0, whose gradient at 0 is taken to be 0."""
     zero = x == 0.0
     safe = Where()(zero, 1.0, x)
@@ -83,7 +83,7 @@ class Std(Var):
     """
 
     def reduced(self, x: Any) -> Any:
-        return _root(super().reduced(x))
+        return root(super().reduced(x))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -119,8 +119,8 @@ class Norm(_Composite):
         if self.ord == 1.0:
             return Sum(axis=axis, keepdims=keep)(Abs()(x))
         if self.ord == 2.0:
-            return _root(Sum(axis=axis, keepdims=keep)(Square()(x)))
-        return _root(Sum(axis=axis, keepdims=keep)(Abs()(x) ** self.ord), self.ord)
+            return root(Sum(axis=axis, keepdims=keep)(Square()(x)))
+        return root(Sum(axis=axis, keepdims=keep)(Abs()(x) ** self.ord), self.ord)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import TrainingError
 from ..graph import Graph, Tensor, Values, Variable
 from ..graph.edit import discard
-from ..spec import TensorSpec
+from ..spec import TensorSpec, at_least_float32
 from .optim import Optimizer
 
 Array = np.ndarray[Any, Any]
@@ -51,7 +51,7 @@ class OptimizerState:
 
     def slots(self, param: Tensor, optimizer: Optimizer) -> list[Tensor]:
         """Return the slots of a parameter, made of zeros where it has none yet."""
-        wide = np.dtype("float32") if param.dtype.itemsize < 4 else param.dtype
+        wide = at_least_float32(param.dtype)
         spec = TensorSpec(param.shape, wide)
         return [self._variable(f"{param.name}/{name}", spec) for name in optimizer.slots]
 
@@ -126,7 +126,7 @@ class OptimizerState:
             if slot == "step":
                 counts[owner] = int(array)
                 continue
-            wide = np.dtype("float32") if param.dtype.itemsize < 4 else param.dtype
+            wide = at_least_float32(param.dtype)
             spec = TensorSpec(param.shape, wide)
             if TensorSpec(array.shape, array.dtype) != spec:
                 raise TrainingError(

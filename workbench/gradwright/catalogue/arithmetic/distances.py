@@ -14,8 +14,8 @@ from ...ops.elementwise import Abs
 from ...ops.functions import Square
 from ...ops.movement import Cast
 from ...ops.reduce import CountNonzero, Sum, _Reduction
-from ...ops.statistics import _root
-from ...spec import TensorSpec, broadcast, kind, promote
+from ...ops.statistics import root
+from ...spec import TensorSpec, at_least_float32, broadcast, kind, promote
 
 
 class _Distance(_Reduction):
@@ -33,7 +33,7 @@ class _Distance(_Reduction):
 
     def expand(self, a: Any, b: Any) -> Any:
         joint = promote(a.dtype, b.dtype)
-        wide = "float32" if joint.itemsize < 4 else joint
+        wide = at_least_float32(joint)
         return Cast(dtype=joint)(self.between(Cast(dtype=wide)(a), Cast(dtype=wide)(b)))
 
     def between(self, a: Any, b: Any) -> Any:
@@ -73,7 +73,7 @@ class EuclideanDistance(_Distance):
     """
 
     def between(self, a: Any, b: Any) -> Any:
-        return _root(self.total(Square()(a - b)))
+        return root(self.total(Square()(a - b)))
 
 
 class ManhattanDistance(_Distance):
@@ -127,7 +127,7 @@ class CosineSimilarity(_Distance):
     def between(self, a: Any, b: Any) -> Any:
         one = a * 0.0 + b * 0.0 + 1.0
         left, right = self.total(Square()(a) * one), self.total(Square()(b) * one)
-        return self.total(a * b) / Maximum()(_root(left) * _root(right), self.eps)
+        return self.total(a * b) / Maximum()(root(left) * root(right), self.eps)
 
 
 class CosineSeparation(CosineSimilarity):

@@ -17,7 +17,7 @@ from ...ops.like import SizeOf
 from ...ops.movement import Cast
 from ...ops.reduce import Argmax, Argmin, Axis, Max, Mean, Min, Sum, _Place, _Reduction
 from ...ops.statistics import Norm, _Composite
-from ...spec import TensorSpec, kind, normalize_axes
+from ...spec import TensorSpec, at_least_float32, kind, normalize_axes
 
 
 class _OfSize(_Composite):
@@ -224,7 +224,7 @@ class ClipByNorm(Op):
         return x.with_shape(x.shape)
 
     def expand(self, x: Any, clip_norm: Any) -> Any:
-        wide = Cast(dtype="float32" if x.dtype.itemsize < 4 else x.dtype)(x)
+        wide = Cast(dtype=at_least_float32(x.dtype))(x)
         limit = Cast(dtype=wide.dtype)(clip_norm)
         return Cast(dtype=x.dtype)(wide * (limit / Maximum()(self.size(wide), limit)))
 

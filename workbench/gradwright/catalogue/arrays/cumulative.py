@@ -12,7 +12,7 @@ from ...errors import DTypeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Where
 from ...ops.elementwise import Exp, conj
-from ...ops.reduce import _counted, _summed
+from ...ops.reduce import counted, summed
 from ...ops.scatter import TakeAlongAxisGrad
 from ...ops.special import widened
 from ...spec import TensorSpec, kind, normalize_axis
@@ -41,16 +41,16 @@ class Cumprod(Op):
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         normalize_axis(self.axis, x.rank)
-        return x.with_dtype(_counted(x.dtype))
+        return x.with_dtype(counted(x.dtype))
 
     def forward(self, x: Any) -> Any:
-        work = np.moveaxis(x.astype(_summed(x.dtype), copy=False), self.axis, 0)
+        work = np.moveaxis(x.astype(summed(x.dtype), copy=False), self.axis, 0)
         work = work[::-1] if self.reverse else work
         y = np.ones((len(work) + 1, *work.shape[1:]), work.dtype)
         np.cumprod(work, 0, out=y[1:])
         y = y[:-1] if self.exclusive else y[1:]
         y = y[::-1] if self.reverse else y
-        return np.moveaxis(y, 0, self.axis).astype(_counted(x.dtype))
+        return np.moveaxis(y, 0, self.axis).astype(counted(x.dtype))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs

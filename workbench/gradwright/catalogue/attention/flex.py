@@ -12,7 +12,7 @@ from ...graph import Graph, SubGraph, Tensor
 from ...graph.expand import infer_nodes, inline
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.movement import Cast
-from ...spec import TensorSpec, differ, dtype
+from ...spec import TensorSpec, at_least_float32, differ, dtype
 from .weights import MaskedSoftmax, check_heads, group_average, group_scores, scale_of
 
 
@@ -62,7 +62,7 @@ class FlexAttention(Op):
 
     def precision(self, given: np.dtype[Any]) -> np.dtype[Any]:
         """Return the dtype of scores and weights."""
-        wide = given if given.itemsize >= 4 else "float32"
+        wide = at_least_float32(given)
         return dtype(self.softmax_precision or wide)
 
     def expand(self, query: Any, key: Any, value: Any, *captured: Any) -> Any:

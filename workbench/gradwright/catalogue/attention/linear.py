@@ -15,7 +15,7 @@ from ...ops.elementwise import Exp
 from ...ops.joining import Concat, Split
 from ...ops.movement import Cast, ExpandDims
 from ...ops.reduce import Cumsum
-from ...spec import TensorSpec, differ, dtype, promote_all
+from ...spec import TensorSpec, at_least_float32, differ, promote_all
 from ..matrices.solutions import TriangularSolve
 from .attention import unpacked
 from .weights import check_heads, join_heads, scale_of, split_heads
@@ -165,7 +165,7 @@ class LinearAttention(Op):
     ) -> Any:
         heads = self.kv_num_heads
         like = promote_all(query.spec, key.spec, value.spec)
-        wide = Cast(dtype=like if like.itemsize >= 4 else dtype("float32"))
+        wide = Cast(dtype=at_least_float32(like))
         q = split_heads(wide(query), self.q_num_heads)
         k, v = (split_heads(wide(x), heads) for x in (key, value))
         b, n, t, e = q.shape
@@ -330,7 +330,7 @@ class LightningAttention(Op):
 
     def expand(self, query: Any, key: Any, value: Any, rate: Any, past_state: Any = None) -> Any:
         joint = promote_all(query.spec, key.spec, value.spec)
-        wide = Cast(dtype=joint if joint.itemsize >= 4 else dtype("float32"))
+        wide = Cast(dtype=at_least_float32(joint))
         q, k, v = (wide(x) for x in (query, key, value))
         state = empty_state(k, v) if past_state is None else wide(past_state)
         steps = query.graph.constant(np.ones((int(key.shape[2]), 1), wide.dtype))

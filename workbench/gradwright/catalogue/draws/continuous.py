@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import GraphError
 from ...op import ErrorSample, Sample, attr
 from ...ops import philox
-from ...ops.random import _KEY, Normal, _Random
+from ...ops.random import KEY, Normal, _Random
 
 
 def _open(rng: Any, stream: int, n: int, dtype: np.dtype[Any]) -> Any:
@@ -51,7 +51,7 @@ class Exponential(_Random):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "rate": 0.0}, "is not positive")
+        yield ErrorSample((KEY,), {"shape": (3,), "rate": 0.0}, "is not positive")
 
 
 class LogNormal(Normal):
@@ -91,8 +91,8 @@ class _LocScale(_Random):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "scale": 0.0}, "is not positive")
-        yield ErrorSample((_KEY,), {"shape": (3,), "loc": math.nan}, "is no place")
+        yield ErrorSample((KEY,), {"shape": (3,), "scale": 0.0}, "is not positive")
+        yield ErrorSample((KEY,), {"shape": (3,), "loc": math.nan}, "is no place")
 
 
 class Gumbel(_LocScale):

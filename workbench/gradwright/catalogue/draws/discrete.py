@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ...ops import philox
-from ...ops.random import _KEY, _Random
+from ...ops.random import KEY, _Random
 from ...spec import Dim, TensorSpec, differ, dtype, dtype_name, kind
 
 _SAMPLE_KEY = np.array([7, 3], np.uint64)
@@ -102,9 +102,9 @@ class Binomial(_Counts):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "n": -1}, "are no trials")
-        yield ErrorSample((_KEY,), {"shape": (3,), "p": 1.5}, "are no trials")
-        yield ErrorSample((_KEY,), {"shape": (), "n": 1000, "dtype": "int8"}, "does not hold")
+        yield ErrorSample((KEY,), {"shape": (3,), "n": -1}, "are no trials")
+        yield ErrorSample((KEY,), {"shape": (3,), "p": 1.5}, "are no trials")
+        yield ErrorSample((KEY,), {"shape": (), "n": 1000, "dtype": "int8"}, "does not hold")
 
 
 class Poisson(_Counts):
@@ -140,8 +140,8 @@ class Poisson(_Counts):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((_KEY,), {"shape": (3,), "rate": -1.0}, "is no rate")
-        yield ErrorSample((_KEY,), {"shape": (), "rate": 250.0, "dtype": "uint8"}, "does not hold")
+        yield ErrorSample((KEY,), {"shape": (3,), "rate": -1.0}, "is no rate")
+        yield ErrorSample((KEY,), {"shape": (), "rate": 250.0, "dtype": "uint8"}, "does not hold")
 
 
 class Randint(_Random):
@@ -188,9 +188,9 @@ class Randint(_Random):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)),), {"shape": (3,)}, "needs a random key")
-        yield ErrorSample((_KEY,), {"shape": (3,), "low": 2}, "no range from 2 to 2")
-        yield ErrorSample((_KEY,), {"shape": (3,), "high": 300, "dtype": "uint8"}, "does not hold")
-        yield ErrorSample((_KEY,), {"shape": (3,), "dtype": "float32"}, "does not make float32")
+        yield ErrorSample((KEY,), {"shape": (3,), "low": 2}, "no range from 2 to 2")
+        yield ErrorSample((KEY,), {"shape": (3,), "high": 300, "dtype": "uint8"}, "does not hold")
+        yield ErrorSample((KEY,), {"shape": (3,), "dtype": "float32"}, "does not make float32")
 
 
 class Permutation(_Random):
@@ -225,8 +225,8 @@ class Permutation(_Random):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)),), {"shape": (3,)}, "needs a random key")
-        yield ErrorSample((_KEY,), {"shape": (3, 2)}, "is no length")
-        yield ErrorSample((_KEY,), {"shape": (300,), "dtype": "uint8"}, "does not hold")
+        yield ErrorSample((KEY,), {"shape": (3, 2)}, "is no length")
+        yield ErrorSample((KEY,), {"shape": (300,), "dtype": "uint8"}, "does not hold")
 
 
 def _refuse_rows(fits: Any, problem: str, need: str) -> None:
@@ -260,7 +260,7 @@ class Categorical(Op):
     onnx = OnnxRule("Multinomial", since=7, rename={"num_samples": "sample_size"})
 
     def infer(self, rng: TensorSpec, logits: TensorSpec) -> TensorSpec:
-        if rng.dtype != _KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
+        if rng.dtype != KEY.dtype or rng.rank != 1 or differ(rng.shape[0], 2):
             raise DTypeError(f"{self.name} needs a random key, got {rng}", need="g.rng: u64[2]")
         if kind(logits.dtype) != "f" or kind(self.dtype) not in "iu":
             raise DTypeError(
@@ -322,8 +322,8 @@ class Categorical(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         x = TensorSpec((2, 3))
         yield ErrorSample((x, x), {}, "needs a random key")
-        yield ErrorSample((_KEY, x), {"num_samples": 4, "replacement": False}, "cannot differ")
-        yield ErrorSample((_KEY, x.with_dtype("int64")), {}, "floating logits")
-        yield ErrorSample((_KEY, TensorSpec((2, 0))), {}, "no classes")
-        yield ErrorSample((_KEY, TensorSpec((2, 300))), {"dtype": "uint8"}, "does not hold")
-        yield ErrorSample((_KEY, x), {"num_samples": -1}, "is negative")
+        yield ErrorSample((KEY, x), {"num_samples": 4, "replacement": False}, "cannot differ")
+        yield ErrorSample((KEY, x.with_dtype("int64")), {}, "floating logits")
+        yield ErrorSample((KEY, TensorSpec((2, 0))), {}, "no classes")
+        yield ErrorSample((KEY, TensorSpec((2, 300))), {"dtype": "uint8"}, "does not hold")
+        yield ErrorSample((KEY, x), {"num_samples": -1}, "is negative")

@@ -10,11 +10,11 @@ import numpy as np
 from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops import philox
+from ...ops.random import KEY
 from ...ops.windows import check_cotangent
 from ...spec import AnyDim, TensorSpec
 
 Array = np.ndarray[Any, Any]
-_KEY = TensorSpec((2,), "uint64")
 
 
 class RandomCrop(Op):
@@ -34,7 +34,7 @@ class RandomCrop(Op):
     stream: int = attr(0, doc="Random stream, given by the graph.")
 
     def infer(self, rng: TensorSpec, x: TensorSpec) -> TensorSpec:
-        if rng.dtype != _KEY.dtype or rng.rank != 1:
+        if rng.dtype != KEY.dtype or rng.rank != 1:
             raise ShapeError(f"{self.name} needs a random key, got {rng}", need="g.rng: u64[2]")
         n = len(self.size)
         if not n or n > x.rank:
@@ -74,8 +74,8 @@ class RandomCrop(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         x = TensorSpec((2, 3))
         yield ErrorSample((x, x), {"size": (1, 1)}, "needs a random key")
-        yield ErrorSample((_KEY, x), {"size": (1, 1, 1)}, "does not fit")
-        yield ErrorSample((_KEY, x), {"size": (3, 1)}, "a crop of 3 does not fit axis -2")
+        yield ErrorSample((KEY, x), {"size": (1, 1, 1)}, "does not fit")
+        yield ErrorSample((KEY, x), {"size": (3, 1)}, "a crop of 3 does not fit axis -2")
 
 
 class RandomCropGrad(RandomCrop):
@@ -109,10 +109,10 @@ class RandomCropGrad(RandomCrop):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in RandomCrop.samples(rng):
             key, x = sample.inputs
-            shape = RandomCrop(**sample.attrs).infer(_KEY, TensorSpec(x.shape)).shape
+            shape = RandomCrop(**sample.attrs).infer(KEY, TensorSpec(x.shape)).shape
             yield Sample((key, rng.standard_normal(shape), x), sample.attrs)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         x = TensorSpec((2, 3))
-        yield ErrorSample((_KEY, x, x), {"size": (1, 1)}, "the cotangent does not fit")
+        yield ErrorSample((KEY, x, x), {"size": (1, 1)}, "the cotangent does not fit")

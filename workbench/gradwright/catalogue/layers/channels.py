@@ -11,8 +11,8 @@ from ...errors import GraphError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Maximum, Where
 from ...ops.like import ReshapeLike
-from ...ops.movement import ExpandDims
-from ...ops.norm import _as, _check_floating, _widened
+from ...ops.movement import ExpandDims, cast_to, widen
+from ...ops.norm import check_floating
 from ...ops.reduce import Mean
 from ...ops.reshape import Reshape
 from ...ops.statistics import Norm
@@ -29,7 +29,7 @@ class _OfChannels(Op):
     def infer(
         self, x: TensorSpec, weight: TensorSpec | None = None, bias: TensorSpec | None = None
     ) -> TensorSpec:
-        _check_floating(self, x)
+        check_floating(self, x)
         if x.rank < 2:
             raise ShapeError(f"{self.name} needs channels", need="x: f32[B, C, …]")
         for p in (weight, bias):
@@ -40,7 +40,7 @@ class _OfChannels(Op):
         return x.with_shape(x.shape)
 
     def expand(self, x: Any, weight: Any = None, bias: Any = None) -> Any:
-        y = self.normal(_widened(x))
+        y = self.normal(widen(x))
         trailing = tuple(range(1, x.rank - 1))
 
         def aligned(p: Any) -> Any:
@@ -48,7 +48,7 @@ class _OfChannels(Op):
 
         y = y if weight is None else y * aligned(weight)
         y = y if bias is None else y + aligned(bias)
-        return _as(y, x.dtype)
+        return cast_to(x.dtype, y)
 
     def normal(self, x: Any) -> Any:
         """Return x with mean 0 and variance 1."""
@@ -150,16 +150,16 @@ class MeanVarianceNormalization(Op):
     onnx = OnnxRule("MeanVarianceNormalization", since=9, rename={"axis": "axes"})
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        _check_floating(self, x)
+        check_floating(self, x)
         normalize_axes(self.axis, x.rank)
         return x.with_shape(x.shape)
 
     def expand(self, x: Any) -> Any:
-        wide = _widened(x)
+        wide = widen(x)
         centred = wide - Mean(axis=self.axis, keepdims=True)(wide)
         deviation = Norm(axis=self.axis, keepdims=True)(centred)  # whose gradient at 0 is 0
         scale = deviation / Norm(axis=self.axis, keepdims=True)(centred * 0 + 1)
-        return _as(centred / (scale + self.eps), x.dtype)
+        return cast_to(x.dtype, centred / (scale + self.eps))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -190,17 +190,17 @@ class LpNormalize(Op):
     onnx = OnnxRule("LpNormalization", since=1)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        _check_floating(self, x)
+        check_floating(self, x)
         if not self.p >= 1:
             raise GraphError(f"p={self.p} is no norm", need="p >= 1")
         normalize_axis(self.axis, x.rank)
         return x.with_shape(x.shape)
 
     def expand(self, x: Any) -> Any:
-        wide = _widened(x)
+        wide = widen(x)
         size = Norm(ord=float(self.p), axis=self.axis, keepdims=True)(wide)
         divisor = Maximum()(size, self.eps) if self.eps else Where()(size == 0, 1, size)
-        return _as(wide / divisor, x.dtype)
+        return cast_to(x.dtype, wide / divisor)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -232,12 +232,12 @@ class MeanSquare(Op):
     keepdims: bool = attr(False, doc="Keep reduced axes with size 1.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        _check_floating(self, x)
+        check_floating(self, x)
         return Mean(axis=self.axis, keepdims=self.keepdims).infer(x)
 
     def expand(self, x: Any) -> Any:
-        wide = _widened(x)
-        return _as(Mean(axis=self.axis, keepdims=self.keepdims)(wide * wide), x.dtype)
+        wide = widen(x)
+        return cast_to(x.dtype, Mean(axis=self.axis, keepdims=self.keepdims)(wide * wide))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -13,17 +13,12 @@ from ...ops.activation import Silu
 from ...ops.choice import Maximum
 from ...ops.comparison import Round
 from ...ops.elementwise import Abs
-from ...ops.movement import Cast
+from ...ops.movement import Cast, cast_to, widen
 from ...ops.nn import Linear
-from ...ops.norm import LayerNorm, RmsNorm, _as, _check_floating, _Normalize, _widened
+from ...ops.norm import LayerNorm, RmsNorm, _Normalize, check_floating
 from ...ops.special import finfo
 from ...spec import TensorSpec, at_least_float32, differ, dtype, dtype_name, promote
 from .standardised import StandardRows
-
-
-def _wide(x: TensorSpec) -> np.dtype[Any]:
-    """Return the dtype that statistics have: at least float32."""
-    return at_least_float32(x.dtype)
 
 
 class FusedLayerNorm(_Normalize):
@@ -46,14 +41,15 @@ class FusedLayerNorm(_Normalize):
     ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
         y = self._infer(x, weight, bias)
         axes = self.axes(x.rank)
-        kept = TensorSpec([1 if i in axes else d for i, d in enumerate(x.shape)], _wide(x))
+        shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
+        kept = TensorSpec(shape, at_least_float32(x.dtype))
         return y, kept, kept
 
     def expand(self, x: Any, weight: Any = None, bias: Any = None) -> Any:
-        y, mean, inverse = StandardRows(axis=self.axis, eps=self.eps)(_widened(x))
+        y, mean, inverse = StandardRows(axis=self.axis, eps=self.eps)(widen(x))
         y = y if weight is None else y * weight
         y = y if bias is None else y + bias
-        return _as(y, x.dtype), mean, inverse
+        return cast_to(x.dtype, y), mean, inverse
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -86,7 +82,7 @@ class SkipRmsNorm(_Normalize):
     ) -> tuple[TensorSpec, TensorSpec]:
         if skip.rank != x.rank or any(map(differ, skip.shape, x.shape)):
             raise ShapeError("skip has another shape than x", need=str(x))
-        _check_floating(self, skip)
+        check_floating(self, skip)
         total = TensorSpec(x.shape, promote(x.dtype, skip.dtype))
         if bias is not None:
             total = total.with_dtype(promote(total.dtype, bias.dtype))
@@ -230,16 +226,16 @@ class FusedNormQuantize(_Normalize):
         if bias is not None and self.norm == "rms":
             raise ShapeError("an rms norm has no bias", hint='norm="layer"')
         axes = self.axes(x.rank)
-        scale = TensorSpec([1 if i in axes else d for i, d in enumerate(x.shape)], _wide(x))
-        return y.with_dtype(self.dtype), scale
+        shape = [1 if i in axes else d for i, d in enumerate(x.shape)]
+        return y.with_dtype(self.dtype), TensorSpec(shape, at_least_float32(x.dtype))
 
     def expand(self, x: Any, weight: Any = None, bias: Any = None) -> Any:
-        wide, whole = _widened(x), self.dtype == np.int8
-        op = (RmsNorm if self.norm == "rms" else LayerNorm)(axis=self.axis, eps=self.eps)
-        n = _as(
-            op(wide, *(p for p in (weight, bias)[: 1 + (bias is not None)] if p is not None)),
-            wide.dtype,
-        )
+        wide, whole = widen(x), self.dtype == np.int8
+        if self.norm == "rms":
+            n = RmsNorm(axis=self.axis, eps=self.eps)(wide, weight)
+        else:
+            n = LayerNorm(axis=self.axis, eps=self.eps)(wide, weight, bias)
+        n = cast_to(wide.dtype, n)
         largest = 127.0 if whole else float(finfo(self.dtype).max)
         scale = Abs()(n).max(self.axes(x.rank), keepdims=True) / largest
         codes = n / Maximum()(scale, float(finfo(wide.dtype).tiny))
@@ -250,6 +246,7 @@ class FusedNormQuantize(_Normalize):
         x, w, b = rng.standard_normal((2, 3)), rng.standard_normal(3), rng.standard_normal(3)
         yield Sample((x, w))
         yield Sample((x, w, b), {"norm": "layer", "eps": 0.1})
+        yield Sample((x, None, b), {"norm": "layer"})
         yield Sample((np.zeros((2, 3)),), smooth=False)
         yield Sample((np.zeros((0, 3)),))
 

@@ -12,7 +12,7 @@ from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.like import SizeOf
 from ...ops.movement import Cast
-from ...ops.norm import _check_floating
+from ...ops.norm import check_floating
 from ...ops.special import widened
 from ...spec import TensorSpec, normalize_axis
 
@@ -62,7 +62,7 @@ class StandardRows(_OfRows):
     eps: float = attr(1e-5, doc="Added to the variance, so that constants do not divide by 0.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-        _check_floating(self, x)
+        check_floating(self, x)
         return x.with_shape(x.shape), self.kept(x), self.kept(x)
 
     def forward(self, x: Any) -> Any:
@@ -116,7 +116,7 @@ class StandardRowsGrad(_OfRows):
     namespace = "gradient"
 
     def infer(self, g: TensorSpec, y: TensorSpec, r: TensorSpec) -> TensorSpec:
-        _check_floating(self, g)
+        check_floating(self, g)
         if g.rank != y.rank or r.rank != y.rank:
             raise ShapeError("g, y and r are of different ranks", need="g and y alike")
         return g.with_shape(g.shape)

@@ -12,7 +12,7 @@ from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.creation import DiagGrad, Tril, Triu
 from ...ops.like import OnesLike
 from ...ops.movement import Cast
-from ...spec import TensorSpec, broadcast, differ, promote
+from ...spec import TensorSpec, at_least_float32, broadcast, differ, promote
 from .common import Array, MatrixOp, adjoint
 
 BLOCK = 32
@@ -32,6 +32,8 @@ class Inv(MatrixOp):
     >>> g.output({}, gw.linalg.inv(x))["inv"].tolist()
     [[0.5, 0.0], [-0.5, 1.0]]
     """
+
+    remedy = "gw.linalg.pinv(x)"
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         self.check(x, square=True)
@@ -59,6 +61,8 @@ class Inv(MatrixOp):
 class _System(MatrixOp):
     """Systems of linear equations a·y = b, for columns or a single vector b."""
 
+    remedy = "gw.linalg.lstsq(a, b)"
+
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         _, n = self.check(a, square=True, name="a")
         if not b.rank:
@@ -76,6 +80,9 @@ class _System(MatrixOp):
     def columns(self, a: Array, b: Array) -> Array:
         """Return the solutions for a right-hand side of columns."""
         raise NotImplementedError
+
+    def alone(self, x: Array) -> Any:
+        return self.columns(x, np.zeros((len(x), 1), x.dtype))
 
     def compute(self, *xs: Array) -> Any:
         a, b = xs
@@ -200,6 +207,7 @@ class Pinv(MatrixOp):
     [[0.5, 0.0]]
     """
 
+    finite = True
     rtol: float | None = attr(
         None, doc="Relative size of singular values that count as 0; None: max(M, N)·eps."
     )
@@ -268,7 +276,7 @@ class Lstsq(Op):
 
     def expand(self, a: Any, b: Any) -> Any:
         joint = promote(a.dtype, b.dtype)
-        wide = joint if joint.itemsize >= 4 else np.dtype(np.float32)
+        wide = at_least_float32(joint)
         a, b = (x if x.dtype == wide else Cast(dtype=wide)(x) for x in (a, b))
         if self.l2_regularizer:
             gram = adjoint(a) @ a

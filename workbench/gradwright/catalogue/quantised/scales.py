@@ -14,7 +14,7 @@ from ...ops.choice import Where
 from ...ops.comparison import Round
 from ...ops.like import BroadcastLike, ReshapeLike, SumLike
 from ...ops.movement import Cast
-from ...spec import NARROW, TensorSpec, differ, dtype, kind, normalize_axis
+from ...spec import NARROW, TensorSpec, at_least_float32, differ, dtype, kind, normalize_axis
 
 Array = np.ndarray[Any, Any]
 
@@ -187,7 +187,7 @@ class DequantizeLinear(Op):
 
     def expand(self, x: Any, scale: Any, zero_point: Any = None) -> Any:
         target = self.dtype or scale.dtype
-        wide = target if target.itemsize >= 4 else dtype("float32")
+        wide = at_least_float32(target)
         y = Cast(dtype=wide)(x)
         if zero_point is not None:
             y = y - self.spread(Cast(dtype=wide)(zero_point), x)
@@ -320,7 +320,7 @@ class FakeQuantize(Op):
         spread_ = DequantizeLinear(axis=self.axis).spread
         s = spread_(scale, x)
         full = BroadcastLike()(s, x)
-        wide = Cast(dtype=x.dtype if x.dtype.itemsize >= 4 else dtype("float32"))
+        wide = Cast(dtype=at_least_float32(x.dtype))
         q = Round()(wide(x) / wide(s))  # as forwards, so that both agree on what is clipped
         q = q if zero is None else q + Cast(dtype=q.dtype)(spread_(zero, x))
         inside = (q >= float(self.low)) & (q <= float(self.high))

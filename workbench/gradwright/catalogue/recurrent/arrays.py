@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import GraphError
 from ...ops.special import widened
-from ...spec import dtype, promote
+from ...spec import at_least_float32, promote
 
 if TYPE_CHECKING:
     from .layer import RecurrentLayer
@@ -26,7 +26,7 @@ class Arrays:
         self.given = {k: v for k, v in given.items() if v is not None}
         lengths = self.given.pop("lengths", None)
         self.out = functools.reduce(promote, (v.dtype for v in self.given.values()))
-        self.dtype = self.out if self.out.itemsize >= 4 else dtype("float32")
+        self.dtype = at_least_float32(self.out)
         moved = {k: v.astype(self.dtype, copy=False) for k, v in self.given.items()}
         self.layout = op.layout
         if op.layout:

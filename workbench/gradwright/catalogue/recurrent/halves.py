@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ops.movement import Cast
-from ...spec import dtype
+from ...ops.movement import cast_to, widen
 
 
 def wide(*xs: Any) -> list[Any]:
     """Return halves as float32, in which states are computed; None and others as they are."""
-    return [
-        x if x is None or x.dtype.itemsize >= 4 else Cast(dtype=dtype("float32"))(x) for x in xs
-    ]
+    return [None if x is None else widen(x) for x in xs]
 
 
 def narrowed(like: Any, *ys: Any) -> tuple[Any, ...]:
     """Return results in the dtype of a tensor."""
-    return tuple(y if y.dtype == like.dtype else Cast(dtype=like.dtype)(y) for y in ys)
+    return tuple(cast_to(like.dtype, y) for y in ys)

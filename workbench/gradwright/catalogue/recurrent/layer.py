@@ -22,7 +22,7 @@ from ...ops.creation import Arange
 from ...ops.joining import Stack
 from ...ops.like import ZerosLike
 from ...ops.special import widened
-from ...spec import TensorSpec, differ, dtype, is_floating, kind, promote
+from ...spec import TensorSpec, at_least_float32, differ, is_floating, kind, promote
 from .activations import Activation, activations
 from .arrays import Arrays, Cotangents
 
@@ -125,7 +125,7 @@ class RecurrentLayer(Op, abstract=True):
         if kind(joint) != "f":
             raise DTypeError(f"{self.name} does not take {joint}", hint="gw.cast(x, 'float32')")
         seq = (lead, n, batch, size) if self.layout == 0 else (batch, lead, n, size)
-        wide = joint if joint.itemsize >= 4 else dtype("float32")
+        wide = at_least_float32(joint)
         saved = ((n, *blocks, lead, batch, size) for blocks in self.saved())
         return (
             TensorSpec(seq, joint),

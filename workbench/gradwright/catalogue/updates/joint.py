@@ -11,7 +11,8 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Where
 from ...ops.elementwise import Sqrt
-from ...ops.optimizer import _F64, _to
+from ...ops.movement import cast_to
+from ...ops.optimizer import FLOAT64
 from ...spec import TensorSpec, differ, kind
 from .scaled import times
 
@@ -52,7 +53,7 @@ class _Joint(Op):
         return tuple(x.with_shape(x.shape) for group in zip(*moved, strict=True) for x in group)
 
     def expand(self, learning_rate: Any, step: Any, *tensors: Any) -> Any:
-        r, t = _to(_F64, learning_rate), _to(_F64, step)
+        r, t = cast_to(FLOAT64, learning_rate), cast_to(FLOAT64, step)
         moved = [self.move(r, t, *group) for group in self.grouped(tensors)]
         return tuple(x for group in zip(*moved, strict=True) for x in group)
 

@@ -13,7 +13,8 @@ import numpy as np
 from ...op import Sample
 from ...ops.choice import Maximum, Where
 from ...ops.elementwise import Abs, Sqrt
-from ...ops.optimizer import _to, _Update
+from ...ops.movement import cast_to
+from ...ops.optimizer import _Update
 from ...ops.statistics import Norm
 from .scaled import prepared, running, times
 
@@ -81,7 +82,7 @@ class AdamaxUpdate(_Moments):
         t, lr, b1, b2, eps, decay = scalars
         g = g + times(decay, p)
         m = running(b1, m, g)
-        v = Maximum()(times(b2, v), Abs()(g) + _to(p.dtype, eps))
+        v = Maximum()(times(b2, v), Abs()(g) + cast_to(p.dtype, eps))
         return p - times(lr / (1 - b1**t), m / v), m, v
 
 
@@ -123,7 +124,7 @@ class AmsgradUpdate(_OfAdam):
         m1 = running(b1, m1, g)
         v1 = running(b2, v1, g * g)
         h1 = Maximum()(h1, v1)
-        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(h1)) + _to(p.dtype, eps)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(h1)) + cast_to(p.dtype, eps)
         p = times(1 - lr * decay, p) - times(lr / (1 - b1**t), m1 / scale)
         return self.cast([p, m1, v1, h1], [param, m, v, h])
 
@@ -150,7 +151,7 @@ class NadamUpdate(_Moments):
         m = running(b1, m, g)
         v = running(b2, v, g * g)
         ahead = times(b1 / (1 - b1 ** (t + 1)), m) + times((1 - b1) / (1 - b1**t), g)
-        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + _to(p.dtype, eps)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + cast_to(p.dtype, eps)
         p = times(1 - lr * decay, p) - times(lr, ahead / scale)
         return p, m, v
 
@@ -173,7 +174,7 @@ class AdabeliefUpdate(_Moments):
 
     def move(self, p: Any, g: Any, m: Any, v: Any, *scalars: Any) -> tuple[Any, ...]:
         t, lr, b1, b2, eps, decay = scalars
-        small = _to(p.dtype, eps)
+        small = cast_to(p.dtype, eps)
         m = running(b1, m, g)
         v = running(b2, v, (g - m) * (g - m)) + small
         scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + small
@@ -209,7 +210,7 @@ class RadamUpdate(_Moments):
         known = rho > 5
         safe = Where()(known, rho, 6.0)
         square = (safe - 4) * (safe - 2) * c / ((c - 4) * (c - 2) * safe)
-        rectified = times(Sqrt()(square) * Sqrt()(faded), 1 / (Sqrt()(v) + _to(p.dtype, eps)))
+        rectified = times(Sqrt()(square) * Sqrt()(faded), 1 / (Sqrt()(v) + cast_to(p.dtype, eps)))
         move = times(lr / (1 - b1**t), m)
         return p - move * Where()(known, rectified, 1.0), m, v
 
@@ -239,7 +240,7 @@ class LambUpdate(_Moments):
         t, lr, b1, b2, eps, decay = scalars
         m = running(b1, m, g)
         v = running(b2, v, g * g)
-        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + _to(p.dtype, eps)
+        scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + cast_to(p.dtype, eps)
         r = times(1 / (1 - b1**t), m / scale) + times(decay, p)
         of_p, of_r = Norm()(p), Norm()(r)
         known = (of_p > 0) & (of_r > 0)

@@ -11,7 +11,8 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...ops.choice import Clip, Where
 from ...ops.comparison import Mod
-from ...ops.optimizer import _F64, AllFinite, _to, _work
+from ...ops.movement import cast_to
+from ...ops.optimizer import FLOAT64, AllFinite, work_dtype
 from ...spec import TensorSpec, differ, kind
 from .scaled import times
 
@@ -56,9 +57,9 @@ class EmaUpdate(Op):
         return average.with_shape(average.shape)
 
     def expand(self, average: Any, value: Any, decay: Any) -> Any:
-        work, keep = _work(average, value), _to(_F64, decay)
-        y = times(keep, _to(work, average)) + times(1 - keep, _to(work, value))
-        return _to(average.dtype, y)
+        work, keep = work_dtype(average, value), cast_to(FLOAT64, decay)
+        y = times(keep, cast_to(work, average)) + times(1 - keep, cast_to(work, value))
+        return cast_to(average.dtype, y)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -102,9 +103,9 @@ class AccumulateGradient(Op):
         return same, same, TensorSpec((), "bool")
 
     def expand(self, total: Any, gradient: Any, step: Any, every: Any) -> Any:
-        work = _work(total, gradient)
-        summed = _to(work, total) + times(1 / _to(_F64, every), _to(work, gradient))
-        summed = _to(total.dtype, summed)
+        work = work_dtype(total, gradient)
+        summed = cast_to(work, total) + times(1 / cast_to(FLOAT64, every), cast_to(work, gradient))
+        summed = cast_to(total.dtype, summed)
         ready = Mod()(step, every) == 0
         return Where()(ready, 0.0, summed), summed, ready
 
@@ -182,8 +183,8 @@ class UnscaleGradients(Op):
         return TensorSpec((), "bool"), *(g.with_shape(g.shape) for g in gradients)
 
     def expand(self, scale: Any, *gradients: Any) -> Any:
-        back = 1 / _to(_F64, scale)
-        found = [_to(g.dtype, times(back, _to(_work(g), g))) for g in gradients]
+        back = 1 / cast_to(FLOAT64, scale)
+        found = [cast_to(g.dtype, times(back, cast_to(work_dtype(g), g))) for g in gradients]
         return AllFinite()(*found), *found
 
     @classmethod
@@ -243,8 +244,8 @@ class UpdateLossScale(Op):
         count = Where()(finite, good + 1, 0)
         grows = count >= self.interval
         factor = Where()(finite, Where()(grows, self.growth, 1.0), self.backoff)
-        moved = Clip()(scale * _to(scale.dtype, factor), self.smallest, self.largest)
-        return moved, _to(good.dtype, Where()(grows, 0, count))
+        moved = Clip()(scale * cast_to(scale.dtype, factor), self.smallest, self.largest)
+        return moved, cast_to(good.dtype, Where()(grows, 0, count))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return [NotDifferentiable("a loss scale is chosen, not learned")] * 3

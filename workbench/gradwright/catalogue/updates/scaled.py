@@ -6,18 +6,19 @@ from typing import Any
 
 from ...ops.comparison import Sign
 from ...ops.elementwise import Sqrt
-from ...ops.optimizer import _F64, _to, _Update, _work
+from ...ops.movement import cast_to
+from ...ops.optimizer import FLOAT64, _Update, work_dtype
 
 
 def prepared(tensors: tuple[Any, ...], scalars: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return tensors in the dtype that an update computes in, and scalars in float64."""
-    work = _work(*tensors)
-    return (*(_to(work, x) for x in tensors), *(_to(_F64, x) for x in scalars))
+    work = work_dtype(*tensors)
+    return (*(cast_to(work, x) for x in tensors), *(cast_to(FLOAT64, x) for x in scalars))
 
 
 def times(scalar: Any, x: Any) -> Any:
     """Return a product in the tensor's dtype, whatever the scalar's."""
-    return _to(x.dtype, scalar) * x
+    return cast_to(x.dtype, scalar) * x
 
 
 def running(beta: Any, mean: Any, x: Any) -> Any:
@@ -92,7 +93,7 @@ class AdagradUpdate(_Update):
         p, g, s, lr, eps, decay = prepared((param, grad, h), (learning_rate, eps, weight_decay))
         g = g + times(decay, p)
         s = s + g * g
-        return self.cast([p - times(lr, g / (Sqrt()(s) + _to(p.dtype, eps))), s], [param, h])
+        return self.cast([p - times(lr, g / (Sqrt()(s) + cast_to(p.dtype, eps))), s], [param, h])
 
     @classmethod
     def scalars(cls) -> tuple[Any, ...]:
@@ -132,7 +133,7 @@ class AdadeltaUpdate(_Update):
         p, g, s1, d1, lr, keep, eps, decay = prepared(
             (param, grad, s, d), (learning_rate, rho, eps, weight_decay)
         )
-        small = _to(p.dtype, eps)
+        small = cast_to(p.dtype, eps)
         g = g + times(decay, p)
         s1 = running(keep, s1, g * g)
         u = Sqrt()(d1 + small) / Sqrt()(s1 + small) * g
@@ -175,7 +176,7 @@ class RmspropUpdate(_Update):
         )
         g = g + times(decay, p)
         v1 = running(keep, v1, g * g)
-        return self.cast([p - times(lr, g / (Sqrt()(v1) + _to(p.dtype, eps))), v1], [param, v])
+        return self.cast([p - times(lr, g / (Sqrt()(v1) + cast_to(p.dtype, eps))), v1], [param, v])
 
     @classmethod
     def scalars(cls) -> tuple[Any, ...]:
