@@ -191,3 +191,17 @@ def test_sums_of_whole_weights_are_exact() -> None:
     ones, large = g.constant([1, 1]), g.constant([2**53, 1])
     assert run(gw.bincount(ones, large)).tolist() == [0, 2**53 + 1]
     assert run(gw.confusion_matrix(ones, ones, large))[1, 1] == 2**53 + 1
+
+
+@pytest.mark.parametrize(
+    ("x", "wanted"),
+    [
+        ([math.inf, math.inf], math.inf),
+        ([-math.inf, 5.0], -math.inf),
+        ([-math.inf, -math.inf, 1.0, 2.0], -math.inf),
+        ([-math.inf, math.inf], math.nan),
+    ],
+)
+def test_the_middle_of_infinities(x: list[float], wanted: float) -> None:
+    g = gw.Graph()
+    np.testing.assert_array_equal(run(gw.median(g.constant(x))), wanted)

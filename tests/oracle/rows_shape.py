@@ -291,6 +291,7 @@ SHAPES_AND_VALUES: dict[str, Row] = {
             (normal(3, 4), {"pad_width": ((2, 2), (3, 1)), "mode": "reflect"}),
             (normal(3, 4), {"pad_width": ((2, 1), (0, 7)), "mode": "edge"}),
             (normal(3, 4), {"pad_width": ((2, 7), (0, 1)), "mode": "wrap"}),
+            (normal(3, 4), {"pad_width": ((2, 7), (0, 1)), "mode": "symmetric"}),
             (normal(0, 2), {"pad_width": 1}),
         ],
         library="jax",

@@ -752,8 +752,8 @@ class TensorMethods:
     ) -> Tensor:
         """Extend a tensor at the ends of its axes.
 
-        y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the edge, or x
-        from its other end on
+        y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the element of the
+        edge (reflect) or behind it (symmetric), or x from its other end on (wrap)
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

@@ -41,23 +41,27 @@ def add_rows(n: int, at: Array, rows: Array) -> Array:
     """Return ``n`` rows: in each the sum of all ``rows`` whose place ``at`` it is, in order.
 
     Places that occur a few times get their first row together, then their second, and so on; the
-    others a sum each. For 4096 rows of 64 at random among 5000 places this takes 0.3 ms, a sum for
-    each place 1.3 ms, ``np.add.at`` 2.3 ms; among 10 places 0.3, 0.3 and 2.3 ms.
+    others a sum each. For 4096 rows of 64 at random among 5000 places this takes 0.2 ms, a sum for
+    each place 2.0 ms, ``np.add.at`` 2.3 ms; among 10 places 0.3, 0.3 and 2.3 ms.
     """
     wide = rows.astype(np.float32) if rows.dtype.itemsize < 4 and kind(rows.dtype) == "f" else rows
     y = np.zeros((n, rows.shape[1]), wide.dtype)
     if rows.shape[1] == 1:
         np.add.at(y[:, 0], at, wide[:, 0])
     elif at.size:
-        order = np.argsort(at, kind="stable")
+        short = np.uint16 if n <= 1 << 16 else at.dtype  # a third of the time: a radix sort
+        order = np.argsort(at.astype(short), kind="stable")
         sorted_at = at[order]
         starts = np.flatnonzero(np.diff(sorted_at, prepend=-1))
         counts, place = np.diff(starts, append=at.size), sorted_at[starts]
         few = np.flatnonzero(counts <= FEW)
-        y[place[few]] = wide[order[starts[few]]]
+        few = few[np.argsort(-counts[few], kind="stable")]  # those with a second row lie in front
+        first = starts[few]
+        total = wide.take(order[first], 0)
         for number in range(1, FEW):
-            few = few[counts[few] > number]
-            y[place[few]] += wide[order[starts[few] + number]]
+            front = np.count_nonzero(counts[few] > number)
+            total[:front] += wide.take(order[first[:front] + number], 0)
+        y[place[few]] = total
         many = counts > FEW
         if many.any():
             ends = np.cumsum(counts[many])
@@ -89,6 +93,8 @@ class Gather(Op):
         check_indices(indices)
         axis = normalize_axis(self.axis, x.rank)
         n = x.shape[axis]
+        if n == 0 and all(isinstance(d, int) and d for d in indices.shape):
+            raise ShapeError(f"no element lies on axis {axis}", need="one to take, or no indices")
         if indices.value is not None and isinstance(n, int):
             wrong = [
                 i for i in np.ravel(indices.value) if not isinstance(i, Dim) and not -n <= i < n
@@ -115,6 +121,7 @@ class Gather(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3)), TensorSpec((2,))), {}, "not integers")
         yield ErrorSample((TensorSpec(()), TensorSpec((2,), "int64")), {}, "out of range")
+        yield ErrorSample((TensorSpec((0, 3)), TensorSpec((2,), "int64")), {}, "no element lies")
 
 
 class GatherGrad(Op):

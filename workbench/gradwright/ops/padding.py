@@ -12,14 +12,14 @@ from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, kind
 from .special import widened
 
-MODES = "constant", "edge", "reflect", "wrap"
+MODES = "constant", "edge", "reflect", "symmetric", "wrap"
 
 
 class Pad(Op):
     """Extend a tensor at the ends of its axes.
 
-    y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the edge, or x
-    from its other end on
+    y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the element of the
+    edge (reflect) or behind it (symmetric), or x from its other end on (wrap)
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -81,6 +81,7 @@ class Pad(Op):
         yield Sample((x,), {"pad_width": ((1, 0), (0, 2)), "value": 0.5})
         yield Sample((x,), {"pad_width": ((2, 2), (3, 1)), "mode": "reflect"})
         yield Sample((x,), {"pad_width": ((2, 1), (0, 0)), "mode": "edge"})
+        yield Sample((x,), {"pad_width": ((3, 1), (0, 5)), "mode": "symmetric"})
         yield Sample((x,), {"pad_width": ((4, 1), (0, 2)), "mode": "wrap"})
         yield Sample((rng.standard_normal((0, 2)),), {"pad_width": 1})
         yield Sample((rng.standard_normal(()),), {"pad_width": ()})

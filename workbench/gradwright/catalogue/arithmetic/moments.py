@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import ErrorSample, Op, Sample, attr
 from ...ops.choice import Where
-from ...ops.comparison import IsNan, LogicalNot
+from ...ops.comparison import IsFinite, IsNan, LogicalNot
 from ...ops.elementwise import Identity
 from ...ops.functions import Square
 from ...ops.joining import Stack
@@ -253,9 +253,13 @@ class Quantile(_Composite):
                 "midpoint": 0.5,
                 "nearest": float(round(place) - low),
             }[self.method]
-            y = rows[..., low]
-            if low < high:
-                y = y + (rows[..., high] - y) * share
+            y, top = rows[..., low], rows[..., high]
+            if share == 1:
+                y = top
+            elif low < high and share:
+                rise = top - y
+                ends = y * (1 - share) + top * share  # ∞ − ∞ is NaN, but of two infinities one is
+                y = Where()(IsFinite()(rise), y + rise * share, ends)
             y = Where()(IsNan()(last), last, y)
             shape = [1 if a in axes else d for a, d in enumerate(x.shape)]
             found.append(Reshape(shape=shape)(y) if self.keepdims else y)

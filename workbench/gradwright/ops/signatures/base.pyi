@@ -421,6 +421,8 @@ def dynamic_partition(
 
     yₖ = x[labels = k, …] for k = 0 … n − 1, in the order of x
 
+    Slices with other labels are in none of them.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> a, b = gw.dynamic_partition(g.constant([1.0, 2.0, 3.0]), [0, 1, 0], 2)
@@ -922,8 +924,8 @@ def pad(
 ) -> Tensor:
     """Extend a tensor at the ends of its axes.
 
-    y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the edge, or x
-    from its other end on
+    y[i] = x[i − before], and beyond the ends a constant, the edge, x mirrored at the element of the
+    edge (reflect) or behind it (symmetric), or x from its other end on (wrap)
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -48,6 +48,8 @@ def condition_number(
 
     y = s₀ / sₖ₋₁ for ``p`` 2, its reciprocal for −2, else ‖x‖·‖x⁻¹‖
 
+    A singular matrix has condition ∞ for ``p`` 2, and raises an error for norms that need x⁻¹.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.constant([[4.0, 0.0], [0.0, 2.0]])

@@ -115,7 +115,8 @@ def cosine_embedding(
 ) -> Tensor:
     """Angles made small where the label is 1, large where it is −1.
 
-    l = 1 − cos(a, b) for label 1, max(0, cos(a, b) − margin) for label −1, one per row of f32[…, D]
+    l = 1 − cos(a, b) for label 1, max(0, cos(a, b) − margin) for label −1, per row of f32[…, D];
+    the cosine with a row of zeros counts as 0
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -685,8 +685,8 @@ def first_index(
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> y = gw.first_index(g.constant([1.0, 5.0, 7.0]), "greater", 2.0, name="y")
-    >>> int(g.output({}, y)["y"])
+    >>> y = gw.first_index(g.constant([1.0, 5.0, 7.0]), "greater", value=2.0)
+    >>> int(g.output({}, y)["first_index"])
     1
 
     Attributes:
@@ -972,8 +972,8 @@ def last_index(
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> y = gw.last_index(g.constant([1.0, 5.0, 7.0]), "greater", 2.0, name="y")
-    >>> int(g.output({}, y)["y"])
+    >>> y = gw.last_index(g.constant([1.0, 5.0, 7.0]), "greater", value=2.0)
+    >>> int(g.output({}, y)["last_index"])
     2
 
     Attributes:
@@ -1600,8 +1600,8 @@ def rational_tanh(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> g.output({}, gw.rational_tanh(g.constant([0.0, 1.0]), name="y"))["y"].round(3).tolist()
-    [0.0, 0.998]
+    >>> print(g.output({}, gw.rational_tanh(g.constant([0.0, 1.0]), name="y"))["y"].round(3))
+    [0.    0.998]
     """
 
 def rdiv(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -1646,8 +1646,8 @@ def rectified_tanh(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> g.output({}, gw.rectified_tanh(g.constant([-1.0, 1.0]), name="y"))["y"].round(3).tolist()
-    [0.0, 0.762]
+    >>> print(g.output({}, gw.rectified_tanh(g.constant([-1.0, 1.0]), name="y"))["y"].round(3))
+    [0.    0.762]
     """
 
 def round(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:

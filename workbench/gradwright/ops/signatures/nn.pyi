@@ -420,7 +420,7 @@ def dual_rope(
         beta_slow: yarn: pairs that turn less often slow by the factor.
         low_freq_factor: llama3: likewise, turns at which all slow.
         high_freq_factor: llama3: likewise, turns at which none slow.
-        attention_factor: Factor of cos and sin; None is 1, for yarn 0.1·ln factor + 1.
+        attention_factor: Factor of cos and sin; None is 1, for yarn with a factor above 1 0.1·ln factor + 1.
         interleaved: Pairs stand side by side.
         rotary_dim: How many features are rotated; 0 is all.
         global_base: Base of the global angles.
@@ -674,7 +674,7 @@ def fused_mrope(
         beta_slow: yarn: pairs that turn less often slow by the factor.
         low_freq_factor: llama3: likewise, turns at which all slow.
         high_freq_factor: llama3: likewise, turns at which none slow.
-        attention_factor: Factor of cos and sin; None is 1, for yarn 0.1·ln factor + 1.
+        attention_factor: Factor of cos and sin; None is 1, for yarn with a factor above 1 0.1·ln factor + 1.
         interleaved: Pairs stand side by side.
         rotary_dim: How many features are rotated; 0 is all.
         sections: Pairs that turn by each axis.
@@ -779,7 +779,7 @@ def fused_rope(
         beta_slow: yarn: pairs that turn less often slow by the factor.
         low_freq_factor: llama3: likewise, turns at which all slow.
         high_freq_factor: llama3: likewise, turns at which none slow.
-        attention_factor: Factor of cos and sin; None is 1, for yarn 0.1·ln factor + 1.
+        attention_factor: Factor of cos and sin; None is 1, for yarn with a factor above 1 0.1·ln factor + 1.
         interleaved: Pairs stand side by side.
         rotary_dim: How many features are rotated; 0 is all.
     """
@@ -1449,7 +1449,8 @@ def linear_scan(
     b: f32[…, T, …], a broadcasts against it, but for T (with ``matrix``: f32[…, T, …, N, N]);
     initial: b without the axis, else 0. ``reverse`` goes from the last step to the first. Wide
     steps follow each other one by one; of narrow ones spans of 1, 2, 4, … are joined, so that T of
-    them take log₂ T passes over all (Hillis and Steele 1986). The gradient is the same recurrence,
+    them take log₂ T passes over all (Hillis and Steele 1986). A factor of 0 forgets what was
+    before, infinities and NaN, too. The gradient is the same recurrence,
     backwards. Raises ShapeError where sizes differ.
 
     >>> import gradwright as gw
@@ -2261,7 +2262,7 @@ def rope_cos_sin(
         beta_slow: yarn: pairs that turn less often slow by the factor.
         low_freq_factor: llama3: likewise, turns at which all slow.
         high_freq_factor: llama3: likewise, turns at which none slow.
-        attention_factor: Factor of cos and sin; None is 1, for yarn 0.1·ln factor + 1.
+        attention_factor: Factor of cos and sin; None is 1, for yarn with a factor above 1 0.1·ln factor + 1.
         dim: Number of features that are rotated, two to an angle.
         dtype: Dtype of the result.
     """

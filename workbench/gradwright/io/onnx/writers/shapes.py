@@ -226,7 +226,7 @@ def pad(call: Call) -> str:
     widths = call.op.widths(call.x.rank)  # type: ignore[attr-defined]
     if not widths:
         return call.add("Identity", call.xs[0])
-    if call.mode == "wrap" and call.out.opset < 19:
+    if call.mode == "symmetric" or (call.mode == "wrap" and call.out.opset < 19):
         raise CannotExport
     pads = call.out.ints([*(a for a, _ in widths), *(b for _, b in widths)])
     value = call.number(call.value) if call.mode == "constant" else ""
