@@ -40,6 +40,19 @@ def test_text_is_fed_moved_chosen_and_compared(session_of):
     assert found[5].tolist() == ["", ""] and found[6].tolist() == [expected, expected]
 
 
+def test_one_text_of_many_is_text(session_of):
+    g = gw.Graph()
+    s, i = g.placeholder("s", ("N",), "str"), g.placeholder("i", (), "int64")
+    fetches = [gw.gather(s, 0), s[i], gw.gather(s, i)]
+    feeds = {"s": ["ab", "ünï"], "i": 1}
+    stepper = gw.Stepper(g, fetches, feeds)
+    stepper.run()
+    with session_of(g) as session:
+        for found in (session.run(fetches, feeds), stepper.results()):
+            assert [str(text) for text in found] == ["ab", "ünï", "ünï"]
+            assert {text.dtype for text in found} == {s.dtype}
+
+
 def test_equal_text_is_shared_only_where_it_is_equal():
     # Long text lies elsewhere: the arrays themselves hold addresses, which may agree by chance.
     g = gw.Graph()

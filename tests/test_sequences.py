@@ -282,6 +282,11 @@ def test_scan_goes_along_texts():
     last, ys = gw.scan(lambda c, t: (t, gw.strings.string_concat(c, t)), g.constant("-"), x)
     found = everywhere(g, [last, ys], {"x": ["a", "bc"]})
     assert _plain(found) == ["bc", ["-a", "abc"]]
+    s = gw.Stepper(g, [ys], {"x": ["a", "bc"]})
+    s.run_to(ys)
+    s.into()
+    s.out()
+    assert s.results()[0].tolist() == ["-a", "abc"]
 
 
 def test_scan_goes_along_lists_and_rows_together():

@@ -507,7 +507,12 @@ def run_forward(op: Op, xs: Sequence[Array | None], *, training: bool = False) -
         ys = _builder.interpret(op, xs, training)
     else:
         ys = op.forward(*(xs if op.views else map(_locked, xs)))
-    return tuple(map(np.asarray, ys)) if isinstance(ys, tuple) else (np.asarray(ys),)
+    return tuple(map(_array, ys)) if isinstance(ys, tuple) else (_array(ys),)
+
+
+def _array(y: Any) -> Array:
+    """Return an output as an array; of text, numpy gives one element as Python's str."""
+    return np.asarray(y, as_dtype("str")) if isinstance(y, str) else np.asarray(y)
 
 
 def _locked(x: Array | None) -> Array | None:
