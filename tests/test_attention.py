@@ -27,7 +27,7 @@ def heads(rng: np.random.Generator, n: int, m: int, t: int, s: int, e: int) -> l
 @pytest.mark.parametrize("attrs", [{}, {"is_causal": True, "left_window_size": 300}])
 def test_flash_attention_holds_no_table_of_pairs(attrs: dict[str, Any]) -> None:
     """Neither the plans, forward and with gradients, nor what the op itself allocates."""
-    t = 2048
+    t = 1280
     arrays = heads(np.random.default_rng(0), 2, 1, t, t, 8)
     g = gw.Graph()
     xs = [g.placeholder(n, a.shape) for n, a in zip("qkv", arrays, strict=True)]
@@ -47,6 +47,25 @@ def test_flash_attention_holds_no_table_of_pairs(attrs: dict[str, Any]) -> None:
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             assert peak < table / 2
+
+
+@pytest.mark.parametrize("tile", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (6, 2), (6, 1)])
+def test_heads_that_are_computed_together_are_those_apart(n: int, m: int, tile: int) -> None:
+    """Small tiles hold a part of the heads that share keys, large ones many groups of them."""
+    rng = np.random.default_rng(tile)
+    shapes = (2, n, 4, 3), (2, m, 5, 3), (2, m, 5, 2)
+    g = gw.Graph()
+    xs = [g.constant(rng.standard_normal(s)) for s in shapes]
+    found = []
+    for y in (
+        gw.nn.flash_attention(*xs, tile=tile, right_window_size=1),
+        gw.nn.attention(*xs, None, None, None, g.constant(5), right_window_size=1)[0],
+    ):
+        found.append([y, *gw.gradients((y * y).sum(), xs)])
+    with gw.Session(g) as session:
+        for a, b in zip(*map(session.run, found), strict=True):
+            np.testing.assert_allclose(a, b, 1e-12, 1e-12)
 
 
 def test_flash_attention_takes_sizes_that_are_not_known_yet() -> None:

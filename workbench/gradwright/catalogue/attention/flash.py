@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -67,6 +68,17 @@ class _Tiled(Op):
                 parts.append((columns, hidden))
             yield rows, parts
 
+    def runs(self, n_heads: int, share: int, n_queries: int, n_keys: int) -> Iterator[slice]:
+        """Yield runs of heads of queries that are computed together: as many as fill a tile.
+
+        A run holds whole groups of heads that share keys, or stays inside one.
+        """
+        size = min(self.tile, n_queries) * min(self.tile, n_keys)
+        most = max(self.tile**2 // max(size, 1), 1)
+        step = most // share * share if most >= share else math.gcd(most, share)
+        for start in range(0, n_heads, step):
+            yield slice(start, min(start + step, n_heads))
+
     def check(self) -> None:
         """Refuse settings without meaning."""
         check_windows(self.left_window_size, self.right_window_size)
@@ -114,29 +126,28 @@ class FlashAttention(_Tiled):
         y = np.zeros((n, n_queries, width), query.dtype)
         lse = np.full((n, n_queries), np.inf, wide)  # e to the score less this: 0 for no keys
         plan = list(self.tiles(n_queries, n_keys))
-        for head in range(n):
-            k = keys[head // share].astype(wide, copy=False)
-            v = values[head // share].astype(wide, copy=False)
+        for run in self.runs(n, share, n_queries, n_keys):
+            k, v = (_of_run(x, run, share).astype(wide, copy=False) for x in (keys, values))
             for rows, parts in plan:
-                q = queries[head, rows] * wide(scale)
-                total = np.zeros((q.shape[0], width), wide)
-                top, size = np.full(q.shape[0], -np.inf, wide), np.zeros(q.shape[0], wide)
+                q = _grouped(queries[run, rows] * wide(scale), len(k))
+                total = np.zeros((*q.shape[:-1], width), wide)
+                top, size = np.full(q.shape[:-1], -np.inf, wide), np.zeros(q.shape[:-1], wide)
                 for columns, hidden in parts:
-                    s = q @ k[columns].T
-                    if hidden is not None:
-                        s[hidden] = -np.inf
+                    s = _scores(q, k[:, columns], hidden)
                     higher = np.maximum(top, s.max(-1))
                     base = np.where(np.isneginf(higher), wide(0), higher)
-                    s -= base[:, None]
+                    s -= base[..., None]
                     np.exp(s, out=s)
                     shrink = np.exp(top - base)
                     size = size * shrink + s.sum(-1)
-                    total *= shrink[:, None]
-                    total += s @ v[columns]
+                    total *= shrink[..., None]
+                    total += s @ v[:, columns]
                     top = higher
                 seen = size > 0
-                y[head, rows] = total / np.where(seen, size, wide(1))[:, None]
-                lse[head, rows][seen] = top[seen] + np.log(size[seen])
+                total /= np.where(seen, size, wide(1))[..., None]
+                y[run, rows] = total.reshape(y[run, rows].shape)
+                top[seen] += np.log(size[seen])
+                lse[run, rows] = np.where(seen, top, np.inf).reshape(lse[run, rows].shape)
         return y.reshape(b, heads, n_queries, width), lse.reshape(b, heads, n_queries)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -194,28 +205,28 @@ class FlashAttentionGrad(_Tiled):
         wide = lse.dtype.type
         scale = wide(scale_of(self.scale, query.shape[3]))
         n_queries, n_keys = query.shape[2], key.shape[2]
-        flat = [_flat(x) for x in (g, query, key, value, lse, delta)]
+        flat = [_flat(x) for x in (g, query, key, value, lse[..., None], delta[..., None])]
         dq, dk, dv = (np.zeros(x.shape, wide) for x in flat[1:4])
         plan = list(self.tiles(n_queries, n_keys))
-        for head in range(query.shape[0] * heads):
-            at = head // share
-            k, v = (widened(x[at]) for x in flat[2:4])
+        for run in self.runs(query.shape[0] * heads, share, n_queries, n_keys):
+            k, v = (widened(_of_run(x, run, share)) for x in flat[2:4])
+            of_k, of_v = (_of_run(x, run, share) for x in (dk, dv))
             for rows, parts in plan:
-                gy, q = widened(flat[0][head, rows]), flat[1][head, rows] * scale
-                less, minus = flat[4][head, rows, None], flat[5][head, rows, None]
+                gy, q, less, minus = (_grouped(flat[i][run, rows], len(k)) for i in (0, 1, 4, 5))
+                gy, q = widened(gy), q * scale
+                of_q = np.zeros(q.shape, wide)
                 for columns, hidden in parts:
-                    p = q @ k[columns].T
-                    if hidden is not None:
-                        p[hidden] = -np.inf
+                    p = _scores(q, k[:, columns], hidden)
                     p -= less
                     np.exp(p, out=p)
-                    dv[at, columns] += p.T @ gy
-                    ds = gy @ v[columns].T
+                    of_v[:, columns] += p.mT @ gy
+                    ds = gy @ v[:, columns].mT
                     ds -= minus
                     ds *= p
-                    dq[head, rows] += ds @ k[columns]
-                    dk[at, columns] += ds.T @ q
-                dq[head, rows] *= scale
+                    of_q += ds @ k[:, columns]
+                    of_k[:, columns] += ds.mT @ q
+                of_q *= scale
+                dq[run, rows] = of_q.reshape(dq[run, rows].shape)
         return tuple(
             d.astype(x.dtype, copy=False).reshape(x.shape)
             for d, x in zip((dq, dk, dv), (query, key, value), strict=True)
@@ -318,3 +329,22 @@ class FlashAttentionGradGrad(_Tiled):
 def _flat(x: Array) -> Array:
     """Return the array with samples and heads on one axis."""
     return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+
+def _of_run(x: Array, run: slice, share: int) -> Array:
+    """Return the heads of keys that a run of heads of queries sees, as a view."""
+    return x[run.start // share : -(-run.stop // share)]
+
+
+def _grouped(x: Array, n: int) -> Array:
+    """Return [n, share·T, …] for [n·share, T, …]: what sees the same keys, below each other."""
+    return x.reshape(n, len(x) // n * x.shape[1], x.shape[2])
+
+
+def _scores(q: Array, k: Array, hidden: Array | None) -> Array:
+    """Return the scores of a tile, −∞ where they are hidden."""
+    s: Array = q @ k.mT
+    if hidden is not None:
+        parts = s.reshape(len(s), -1, *hidden.shape)
+        np.copyto(parts, s.dtype.type(-np.inf), where=hidden)
+    return s
