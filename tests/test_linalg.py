@@ -13,7 +13,7 @@ import gradwright as gw
 from gradwright.catalogue.matrices.factors import PANEL
 from gradwright.catalogue.matrices.patterns import cheapest
 from gradwright.catalogue.matrices.solutions import BLOCK
-from gradwright.errors import GradwrightError, ShapeError
+from gradwright.errors import GradwrightError, GraphError, ShapeError
 from gradwright.op import find_op
 from gradwright.testing import SAMPLE_CHECKS, samples
 
@@ -196,7 +196,7 @@ def test_multi_dot_takes_the_cheapest_order() -> None:
     [gw.linalg.inv, lambda x: gw.linalg.solve(x, x), gw.linalg.cholesky],
 )
 def test_singular_matrices_are_named(function: Callable[..., Any]) -> None:
-    with pytest.raises(GradwrightError, match=r"(?s)LinAlgError.*f64\[2, 2\]"):
+    with pytest.raises(GradwrightError, match=r"(?s)(singular|not positive def).*f64\[2, 2\]"):
         run(function, np.zeros((2, 2)))
 
 
@@ -243,3 +243,38 @@ def test_matrices_of_two_dtypes_meet_in_their_common_one(a: str, b: str, joint: 
         found = g.output(feeds, z)[z.name]
         assert z.dtype == found.dtype == joint
         np.testing.assert_allclose(found.astype("complex128"), 1.0, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("build", "bad", "problem", "hint"),
+    [
+        (gw.linalg.inv, 0.0, r"singular matrix, at \[1\]", "gw.linalg.pinv"),
+        (lambda x: gw.linalg.solve(x, x), 0.0, r"singular matrix, at \[1\]", "lstsq"),
+        (gw.linalg.cholesky, -1.0, r"not positive definite, at \[1\]", "eigvalsh"),
+        (gw.linalg.svdvals, np.inf, r"the matrix at \[1\] holds NaN or infinity", ""),
+        (gw.linalg.matrix_rank, np.inf, r"the matrix at \[1\] holds NaN or infinity", ""),
+        (gw.linalg.eigvalsh, np.nan, r"the matrix at \[1\] holds NaN or infinity", ""),
+        (gw.linalg.pinv, np.nan, r"the matrix at \[1\] holds NaN or infinity", ""),
+    ],
+)
+def test_the_matrix_without_a_result_is_named(
+    build: Any, bad: float, problem: str, hint: str
+) -> None:
+    g = gw.Graph()
+    y = build(g.constant(np.stack([np.eye(2), np.full((2, 2), bad), np.eye(2)])))
+    with pytest.raises(GraphError, match=problem) as caught:
+        gw.Session(g).run(y)
+    assert hint in caught.value.hint
+
+
+def test_each_matrix_is_exponentiated_for_itself() -> None:
+    turn = np.array([[0.0, 3e4], [-3e4, 0.0]])
+    small = np.array([[0.1, 0.2], [0.0, 0.3]])
+    g = gw.Graph()
+    x = g.constant(np.stack([small, turn, np.full((2, 2), np.inf)]).astype("float32"))
+    found = g.output({}, gw.linalg.matrix_exp(x, name="y"))["y"]
+    upper = 0.2 * (np.exp(0.3) - np.exp(0.1)) / 0.2
+    exact = [[np.exp(0.1), upper], [0.0, np.exp(0.3)]]
+    np.testing.assert_allclose(found[0], exact, rtol=3e-7)  # not squared with the large one
+    np.testing.assert_allclose(found[1] @ found[1].T, np.eye(2), atol=5e-2)
+    assert np.isnan(found[2]).all()

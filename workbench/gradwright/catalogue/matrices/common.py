@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...errors import DTypeError, ShapeError
+from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Op
 from ...ops.choice import Where
 from ...ops.elementwise import conj
@@ -22,13 +22,40 @@ class MatrixOp(Op, abstract=True):
 
     namespace = "linalg"
     accepts: ClassVar[str] = "fc"
+    finite: ClassVar[bool] = False
+    """Whether NaN and infinity are refused: LAPACK's iterations do not end, or end anywhere."""
+    remedy: ClassVar[str] = ""
+    """What to try where a matrix has no result."""
 
     def compute(self, *xs: Array) -> Any:
         """Return the outputs for arrays of float32, float64 or complex numbers."""
         raise NotImplementedError
 
+    def alone(self, x: Array) -> Any:
+        """Compute for one of the matrices, to find the one that has no result."""
+        return self.compute(x)
+
+    def checked(self, *xs: Array) -> Any:
+        """Return the outputs, or say which matrix has none."""
+        if self.finite:
+            _refuse_not_finite(xs[0])
+        try:
+            return self.compute(*xs)
+        except np.linalg.LinAlgError as error:
+            _refuse_not_finite(xs[0])
+            problem, at = str(error), ""
+            for index in np.ndindex(xs[0].shape[:-2]):
+                try:
+                    self.alone(xs[0][index])
+                except np.linalg.LinAlgError:
+                    at = f", at {list(index)}" if index else ""
+                    break
+            facts = [f"inputs: {', '.join(str(TensorSpec(x.shape, x.dtype)) for x in xs)}"]
+            problem = f"{problem[0].lower()}{problem[1:]}{at}"
+            raise GraphError(problem, facts=facts, hint=self.remedy) from None
+
     def forward(self, *xs: Any) -> Any:
-        ys = self.compute(*map(widened, xs))
+        ys = self.checked(*map(widened, xs))
         joint = functools.reduce(promote, (x.dtype for x in xs))
         if joint.itemsize >= 4:
             return ys
@@ -51,6 +78,18 @@ class MatrixOp(Op, abstract=True):
                 need=f"{name}.shape[-2] == {name}.shape[-1], got {m} and {n}",
             )
         return m, n
+
+
+def _refuse_not_finite(x: Array) -> None:
+    """Refuse matrices that hold NaN or infinity; name the first one."""
+    fits = np.isfinite(x).all((-2, -1))
+    if not fits.all():
+        at = [int(i) for i in np.argwhere(~fits)[0]]
+        raise GraphError(
+            f"the matrix{f' at {at}' if at else ''} holds NaN or infinity",
+            facts=[f"input: {TensorSpec(x.shape, x.dtype)}"],
+            need="finite numbers",
+        )
 
 
 def adjoint(x: Any) -> Any:

@@ -52,6 +52,7 @@ class Cholesky(MatrixOp):
     [[2.0, 0.0], [1.0, 2.0]]
     """
 
+    remedy = "x + eps·identity, with eps above minus the least of gw.linalg.eigvalsh(x)"
     upper: bool = attr(False, doc="Whether to return the upper factor yᴴ instead.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:

@@ -175,6 +175,8 @@ class Vander(Op):
     def infer(self, x: TensorSpec) -> TensorSpec:
         if not x.rank or kind(x.dtype) not in "fc":
             raise ShapeError("vander needs vectors of floats", need=f"rank 1 or more, got {x}")
+        if isinstance(self.n, int) and self.n < 0:
+            raise ShapeError(f"there are no {self.n} powers", need="n >= 0")
         return x.with_shape((*x.shape, x.shape[-1] if self.n is None else self.n))
 
     def expand(self, x: Any) -> Any:
@@ -192,6 +194,7 @@ class Vander(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec(()),), {}, "needs vectors")
+        yield ErrorSample((TensorSpec((2,)),), {"n": -1}, "no -1 powers")
 
 
 class MultiDot(Op):

@@ -91,11 +91,13 @@ class MatrixExp(MatrixOp):
 
     def compute(self, *xs: Array) -> Any:
         (x,) = xs
-        norm = np.abs(x).sum(-2).max(initial=0.0)
-        if not np.isfinite(norm):
-            return np.full(x.shape, np.nan, x.dtype)
-        halvings = max(0, int(np.ceil(np.log2(norm / _THETA)))) if norm else 0
-        x = x / x.dtype.type(2**halvings)
+        norm = np.asarray(np.abs(x).sum(-2).max(-1, initial=0.0))
+        finite = np.isfinite(norm)
+        norm = np.where(finite, norm, 0)
+        # Each matrix for itself: what is squared more often than it needs loses digits.
+        halvings = np.ceil(np.log2(np.maximum(norm, _THETA) / _THETA)).astype(int)
+        scale = np.exp2(halvings)[..., None, None].astype(norm.dtype)
+        x = np.where(finite[..., None, None], x, 0) / scale
         one = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
         x2 = x @ x
         x4 = x2 @ x2
@@ -109,8 +111,10 @@ class MatrixExp(MatrixOp):
             c[6] * x6 + c[4] * x4 + c[2] * x2 + c[0] * one
         )
         y = np.linalg.solve(even - odd, even + odd)
-        for _ in range(halvings):
-            y = y @ y
+        for i in range(halvings.max(initial=0)):
+            more = halvings > i
+            y[more] = y[more] @ y[more]
+        y[~finite] = np.nan
         return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

@@ -82,6 +82,8 @@ class Eigh(MatrixOp):
     [1.0, 3.0]
     """
 
+    finite = True
+
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         self.check(x, square=True)
         w = x.with_shape(x.shape[:-1])
@@ -126,6 +128,8 @@ class Eigvalsh(MatrixOp):
     [1.0, 3.0]
     """
 
+    finite = True
+
     def infer(self, x: TensorSpec) -> TensorSpec:
         return Eigh().infer(x)[0]
 
@@ -161,6 +165,8 @@ class Eig(MatrixOp):
     >>> sorted(g.output({}, w)[w.name].imag.round(4).tolist())
     [-1.0, 1.0]
     """
+
+    finite = True
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         self.check(x, square=True)

@@ -45,6 +45,7 @@ class Svd(MatrixOp):
     ((3, 3), (2, 2), [4.0, 3.0])
     """
 
+    finite = True
     full_matrices: bool = attr(True, doc="Whether u and vh are square.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
@@ -129,6 +130,8 @@ class Svdvals(MatrixOp):
     [4.0, 3.0]
     """
 
+    finite = True
+
     def infer(self, x: TensorSpec) -> TensorSpec:
         return Svd(full_matrices=False).infer(x)[1]
 
@@ -162,6 +165,7 @@ class MatrixRank(MatrixOp):
     1
     """
 
+    finite = True
     rtol: float | None = attr(None, doc="Relative size that counts as 0; None: max(M, N)·eps.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -189,6 +193,8 @@ class ConditionNumber(Op):
     """Condition of matrices: how much larger a relative error may become when solving.
 
     y = s₀ / sₖ₋₁ for ``p`` 2, its reciprocal for −2, else ‖x‖·‖x⁻¹‖
+
+    A singular matrix has condition ∞ for ``p`` 2, and raises an error for norms that need x⁻¹.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
