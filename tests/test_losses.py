@@ -36,14 +36,14 @@ def test_ctc_sums_over_all_paths(label: list[int], n_times: int, blank: int, rng
         for path in itertools.product(range(3), repeat=n_times)
         if collapse(path, blank) == label
     )
-    found = run(lambda y, x: gw.loss.ctc_loss(y, x, blank=blank), np.array([label], int), x)
+    found = run(lambda y, x: gw.loss.ctc(y, x, blank=blank), np.array([label], int), x)
     assert found == pytest.approx(-math.log(total), rel=1e-12)
 
 
 def test_ctc_is_stable_over_thousands_of_times() -> None:
     x = np.zeros((1, 3000, 2))
     x[..., 0] = 50.0  # only the blank is likely
-    loss = run(lambda y, x: gw.loss.ctc_loss(y, x), np.array([[1]]), x)
+    loss = run(lambda y, x: gw.loss.ctc(y, x), np.array([[1]]), x)
     assert loss == pytest.approx(50.0 - math.log(3000), rel=1e-6)
 
 
@@ -52,7 +52,7 @@ def test_ctc_of_what_does_not_fit(zero_infinity: bool, expected: float) -> None:
     g = gw.Graph()
     x = g.placeholder("x", (1, 2, 3), "float64")
     with g:
-        loss = gw.loss.ctc_loss(g.constant([[1, 1]]), x, zero_infinity=zero_infinity)
+        loss = gw.loss.ctc(g.constant([[1, 1]]), x, zero_infinity=zero_infinity)
         (dx,) = gw.gradients(loss, [x])
         with gw.Session(g) as session:
             found, slope = session.run([loss, dx], {"x": np.zeros((1, 2, 3))})
@@ -63,8 +63,8 @@ def test_ctc_of_what_does_not_fit(zero_infinity: bool, expected: float) -> None:
 def test_ctc_ignores_what_lies_beyond_the_lengths(rng: Any) -> None:
     labels, x = np.array([[1, 2, -7]]), rng.standard_normal((1, 6, 4))
     lengths = np.array([2]), np.array([4])
-    whole = run(lambda y, x, s, t: gw.loss.ctc_loss(y, x, None, s, t), labels, x, *lengths)
-    assert whole == run(gw.loss.ctc_loss, labels[:, :2], x[:, :4])
+    whole = run(lambda y, x, s, t: gw.loss.ctc(y, x, None, s, t), labels, x, *lengths)
+    assert whole == run(gw.loss.ctc, labels[:, :2], x[:, :4])
 
 
 @pytest.mark.parametrize(
@@ -79,17 +79,17 @@ def test_ctc_ignores_what_lies_beyond_the_lengths(rng: Any) -> None:
 def test_ctc_refuses(labels: Any, lengths: Any, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         run(
-            lambda y, x, s, t: gw.loss.ctc_loss(y, x, None, s, t),
+            lambda y, x, s, t: gw.loss.ctc(y, x, None, s, t),
             labels, np.zeros((1, 4, 3)), *map(np.array, lengths),
         )  # fmt: skip
 
 
 def test_contrastive_loss_prefers_matching_rows(rng: Any) -> None:
     a = rng.standard_normal((8, 5))
-    matched = run(lambda a, b: gw.loss.contrastive_loss(a, b, temperature=0.1), a, a)
-    shuffled = run(lambda a, b: gw.loss.contrastive_loss(a, b, temperature=0.1), a, a[::-1].copy())
+    matched = run(lambda a, b: gw.loss.contrastive(a, b, temperature=0.1), a, a)
+    shuffled = run(lambda a, b: gw.loss.contrastive(a, b, temperature=0.1), a, a[::-1].copy())
     assert matched < shuffled
-    even = run(gw.loss.contrastive_loss, np.ones((8, 5)), np.ones((8, 5)))
+    even = run(gw.loss.contrastive, np.ones((8, 5)), np.ones((8, 5)))
     assert even == pytest.approx(math.log(8))
 
 
@@ -107,7 +107,7 @@ def test_a_class_of_no_weight_does_not_count(rng: Any) -> None:
 
 def test_nll_refuses_an_unknown_class() -> None:
     with pytest.raises(GraphError, match=r"4 at \[1\] is no class"):
-        run(gw.loss.nll_loss, np.array([0, 4]), np.zeros((2, 4)))
+        run(gw.loss.nll, np.array([0, 4]), np.zeros((2, 4)))
 
 
 def test_log_cosh_is_precise_near_0() -> None:
@@ -158,7 +158,7 @@ def test_angles_do_not_depend_on_lengths(dtype: str, size: float) -> None:
     a, b, labels = (a * size / 4).astype(dtype), b.astype(dtype), np.ones(2, dtype)
     found = run(lambda y, a, b: gw.loss.cosine_embedding(y, a, b, reduction="none"), labels, a, b)
     np.testing.assert_allclose(found, [0.4, 1.0], rtol=1e-2)  # 1e-5 has 7 bits in float16
-    same = run(lambda a, b: gw.loss.contrastive_loss(a, b, reduction="none"), a, b)
+    same = run(lambda a, b: gw.loss.contrastive(a, b, reduction="none"), a, b)
     wide = [[0.6, math.sqrt(0.5) * 1.4], [0.0, 0.0]]
     logs = [np.log(np.exp(m).sum(1)) - np.diag(m) for m in (np.array(wide), np.array(wide).T)]
     np.testing.assert_allclose(same, (logs[0] + logs[1]) / 2, rtol=1e-2)

@@ -111,7 +111,7 @@ def overlap(t: Any, y: Any, p: Any, smooth: float = 1.0) -> Any:
 
 
 CLASSES: dict[str, Row] = {
-    "nll_loss": Row(
+    "nll": Row(
         by_class("nll_loss"),
         [
             (LABELS, LOGITS, np.ones(()), uniform(0.5, 2, 4), {"axis": 1, **more})
@@ -119,7 +119,7 @@ CLASSES: dict[str, Row] = {
         ],
         fixed=(2, 3),
     ),
-    "nll_loss, plain": Row(
+    "nll, plain": Row(
         lambda t, y, p, w=None, reduction="none": reduced(F("nll_loss"))(
             t, y, p, w, reduction=reduction
         ),
@@ -176,7 +176,7 @@ def cosine(t: Any, y: Any, a: Any, b: Any, margin: float = 0.0) -> Any:
 
 
 PAIRED: dict[str, Row] = {
-    "contrastive_loss": Row(
+    "contrastive": Row(
         info_nce,
         [
             (normal(4, 3), normal(4, 3)),
@@ -274,7 +274,7 @@ def ctc(
 
 
 CTC: dict[str, Row] = {
-    "ctc_loss": Row(
+    "ctc": Row(
         ctc,
         [
             (np.array([[1, 2, 2], [3, 1, 1], [2, 2, 2]]), normal(3, 8, 5) * 2, uniform(0.5, 2, 3),

@@ -948,7 +948,7 @@ class TensorMethods:
     def sort(self, axis: int = -1, descending: bool = False, *, name: str | None = None) -> Tensor:
         """Elements in order.
 
-        y₀ ≤ y₁ ≤ …, or ≥ if descending
+        y₀ ≤ y₁ ≤ …, or ≥ if descending. The places they come from are a residual, for gradients.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

@@ -102,9 +102,9 @@ SAMEDIFF: Mapping[str, Mapping[str, str]] = {
     "rnn": _named("gru gruCell lstmCell lstmLayer=lstm lstmblock=lstm_block sru sruCell"),
     "loss": _named(
         """
-        absoluteDifference cosineDistance ctcLoss hingeLoss=hinge huberLoss=huber l2Loss logLoss
+        absoluteDifference cosineDistance ctcLoss=ctc hingeLoss=hinge huberLoss=huber l2Loss logLoss
         logPoisson meanPairwiseSquaredError meanSquaredError sigmoidCrossEntropy softmaxCrossEntropy
-        sparseSoftmaxCrossEntropy contrastiveLoss
+        sparseSoftmaxCrossEntropy contrastiveLoss=contrastive
         """
     ),
     "image": _named(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...op import ErrorSample, Sample, attr
+from ...op import ErrorSample, OnnxRule, Sample, attr
 from ...ops.activation import Relu, Sigmoid, Softplus
 from ...ops.choice import Where
 from ...ops.cross_entropy import ClassNumbers, _OfLabels
@@ -19,7 +19,7 @@ from ...ops.scatter import TakeAlongAxis
 from ...spec import Shape, TensorSpec
 
 
-class NllLoss(_OfLabels):
+class Nll(_OfLabels):
     """Negative log likelihood of class numbers; predictions are log probabilities.
 
     l = −prediction[label], times class_weights[label] where they are given
@@ -31,9 +31,11 @@ class NllLoss(_OfLabels):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y, p = g.constant([1, 0]), g.constant([[-3.0, -1.0], [-2.0, 0.0]])
-    >>> float(g.output({}, gw.loss.nll_loss(y, p, name="l"))["l"])
+    >>> float(g.output({}, gw.loss.nll(y, p, name="l"))["l"])
     1.5
     """
+
+    onnx = OnnxRule("NegativeLogLikelihoodLoss", since=12)
 
     def each(self, labels: Any, predictions: Any) -> Any:
         numbers = ClassNumbers(ignore_index=self.ignore_index)(labels, predictions)

@@ -160,7 +160,7 @@ class CtcOfLogs(Op):
     [0.28769999742507935]
     """
 
-    namespace = "inner"  # of ctc_loss, which is the public one
+    namespace = "inner"  # of ctc, which is the public one
     blank: int = attr(0, doc="Symbol that stands for no label.")
 
     def infer(
@@ -293,7 +293,7 @@ class CtcCurvature(CtcOfLogs):
         return (-g[:, None, None] * lattice.spread(lattice.shares(u)[1])).astype(x.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        reason = NotDifferentiable("ctc_loss has gradients of orders 1 and 2 only")
+        reason = NotDifferentiable("ctc has gradients of orders 1 and 2 only")
         return reason, reason, ZERO, reason, ZERO, ZERO
 
     @classmethod
@@ -314,7 +314,7 @@ def _lengths(x: Any) -> Any:
     return Cast(dtype="int64")(OnesLike()(x)).max(2).sum(1)
 
 
-class CtcLoss(_Loss):
+class Ctc(_Loss):
     """Loss of label sequences that are not aligned to their inputs (Graves et al. 2006).
 
     l = −log Σ over alignments of Πₜ softmax(predictions[t])[symbol], one per example: f32[B]
@@ -328,7 +328,7 @@ class CtcLoss(_Loss):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.constant([[[0.0, 0.0], [0.0, 0.0]]])
-    >>> round(float(g.output({}, gw.loss.ctc_loss(g.constant([[1]]), x, name="l"))["l"]), 4)
+    >>> round(float(g.output({}, gw.loss.ctc(g.constant([[1]]), x, name="l"))["l"]), 4)
     0.2877
     """
 

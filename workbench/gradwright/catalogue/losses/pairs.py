@@ -32,7 +32,7 @@ def unit(x: Any) -> Any:
     return x
 
 
-class ContrastiveLoss(_Loss):
+class Contrastive(_Loss):
     """Symmetric InfoNCE: row i of either side picks row i of the other (van den Oord et al. 2018).
 
     l = ½(−log softmax(s)[i, i] − log softmax(sᵀ)[i, i]), s = a·bᵀ/temperature, with a = labels/‖·‖
@@ -43,7 +43,7 @@ class ContrastiveLoss(_Loss):
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> a = g.constant([[1.0, 0.0], [0.0, 1.0]])
-    >>> loss = gw.loss.contrastive_loss(a, a, temperature=0.1, name="l")
+    >>> loss = gw.loss.contrastive(a, a, temperature=0.1, name="l")
     >>> round(float(g.output({}, loss)["l"]), 6)
     4.5e-05
     """

@@ -1550,7 +1550,7 @@ def sort(
 ) -> Tensor:
     """Elements in order.
 
-    y₀ ≤ y₁ ≤ …, or ≥ if descending
+    y₀ ≤ y₁ ≤ …, or ≥ if descending. The places they come from are a residual, for gradients.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -49,7 +49,7 @@ def attention_distillation(
         reduction: How many become one.
     """
 
-def contrastive_loss(
+def contrastive(
     labels: Tensor | ArrayLike,
     predictions: Tensor | ArrayLike,
     weights: Tensor | ArrayLike | None = None,
@@ -69,7 +69,7 @@ def contrastive_loss(
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> a = g.constant([[1.0, 0.0], [0.0, 1.0]])
-    >>> loss = gw.loss.contrastive_loss(a, a, temperature=0.1, name="l")
+    >>> loss = gw.loss.contrastive(a, a, temperature=0.1, name="l")
     >>> round(float(g.output({}, loss)["l"]), 6)
     4.5e-05
 
@@ -129,7 +129,7 @@ def cosine_embedding(
         margin: How far the two have to be apart.
     """
 
-def ctc_loss(
+def ctc(
     labels: Tensor | ArrayLike,
     predictions: Tensor | ArrayLike,
     weights: Tensor | ArrayLike | None = None,
@@ -154,7 +154,7 @@ def ctc_loss(
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.constant([[[0.0, 0.0], [0.0, 0.0]]])
-    >>> round(float(g.output({}, gw.loss.ctc_loss(g.constant([[1]]), x, name="l"))["l"]), 4)
+    >>> round(float(g.output({}, gw.loss.ctc(g.constant([[1]]), x, name="l"))["l"]), 4)
     0.2877
 
     Attributes:
@@ -571,7 +571,7 @@ def multi_margin(
         p: Power: 1 or 2.
     """
 
-def nll_loss(
+def nll(
     labels: Tensor | ArrayLike,
     predictions: Tensor | ArrayLike,
     weights: Tensor | ArrayLike | None = None,
@@ -593,7 +593,7 @@ def nll_loss(
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y, p = g.constant([1, 0]), g.constant([[-3.0, -1.0], [-2.0, 0.0]])
-    >>> float(g.output({}, gw.loss.nll_loss(y, p, name="l"))["l"])
+    >>> float(g.output({}, gw.loss.nll(y, p, name="l"))["l"])
     1.5
 
     Attributes:

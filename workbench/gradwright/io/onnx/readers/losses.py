@@ -18,7 +18,7 @@ def _loss(name: str, node: OnnxNode, x: Any, labels: Any, weights: Any) -> Any:
 
 @reads("NegativeLogLikelihoodLoss", since=12)
 def negative_log_likelihood(node: OnnxNode, x: Any, target: Any, weight: Any = None) -> Any:
-    return _loss("nll_loss", node, x, target, weight)
+    return _loss("nll", node, x, target, weight)
 
 
 @reads("SoftmaxCrossEntropyLoss", since=12)

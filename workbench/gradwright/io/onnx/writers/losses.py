@@ -10,7 +10,7 @@ from ..output import Call, CannotExport
 
 _REDUCTIONS = {"none": "none", "sum": "sum", "mean_by_weight": "mean"}
 _OPERATORS = {
-    "nll_loss": "NegativeLogLikelihoodLoss",
+    "nll": "NegativeLogLikelihoodLoss",
     "sparse_softmax_cross_entropy": "SoftmaxCrossEntropyLoss",
 }
 
