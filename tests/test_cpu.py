@@ -8,6 +8,7 @@ from gradwright.errors import GraphError
 from gradwright.gradient import gradients
 from gradwright.graph.expand import ancestors, run_nodes
 from gradwright.ops import rows
+from gradwright.ops.sorting import order
 
 N, D = 700, 96  # more than one block of rows, the last one smaller
 
@@ -97,3 +98,16 @@ def test_labels_are_checked_where_the_loss_runs_at_once():
     loss = gw.loss.sparse_softmax_cross_entropy(y, x)
     with pytest.raises(GraphError, match=r"3 at \[1\] is no class"):
         gw.Session(g).run(loss, {y: [0, 3], x: np.zeros((2, 3))})
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_equal_elements_keep_their_order_when_sorted(dtype, descending):
+    x = np.random.default_rng(0).integers(-3, 3, (50, 40)).astype(dtype)
+    wide = x.astype(np.float64)
+    if wide.dtype != x.dtype and x.dtype.kind == "f":
+        x[3, 4], x[3, 9], x[5, 2], x[5, 7], x[6, :5] = np.nan, -np.nan, np.inf, -np.inf, -0.0
+        wide = np.where(np.isnan(x), 1e300, x.astype(np.float64))
+    expected = np.argsort(-wide if descending else wide, -1, kind="stable")
+    np.testing.assert_array_equal(order(x, -1, descending), expected)
+    np.testing.assert_array_equal(order(x.T, 0, descending), expected.T)

@@ -97,7 +97,7 @@ def cases(torch: Any) -> Iterator[Case]:
         gw.index_add,
         lambda x, i, u: x.index_add(0, i, u),
     )
-    yield Case("sort", [f32(*wide)], gw.sort, lambda x: x.sort(-1, stable=True).values)
+    yield Case("sort", [f32(*wide)], gw.sort, lambda x: x.sort(stable=True, dim=-1).values)
     yield Case("top_k", [f32(*wide)], lambda x: gw.top_k(x, 8)[0], lambda x: x.topk(8).values)
     yield Case("concat", [f32(*wide), f32(*wide)], gw.concat, lambda a, b: torch.concat([a, b]))
     x, w = f32(8, 32, 32, 32), f32(64, 32, 3, 3)

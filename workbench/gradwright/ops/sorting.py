@@ -17,17 +17,40 @@ from .special import widened
 def order(x: Any, axis: int, descending: bool) -> Any:
     """Return the places of the elements in order; equal ones keep theirs, NaN counts as largest.
 
-    Where nothing is equal, as in most tensors, numpy's unstable sort gives the same in a third of
-    the time (256 rows of 1024 numbers: 5 ms, not 17).
+    float32 is sorted together with its places, as integers (256 rows of 1024 numbers: 4 ms). Of
+    other dtypes, rows where nothing is equal take numpy's unstable sort, which gives the same in a
+    third of the time (5 ms, not 17).
     """
     x = np.moveaxis(widened(x), axis, -1)  # ml_dtypes does not sort NaN
+    if x.dtype == np.float32 and x.shape[-1] < 1 << 32:
+        return np.moveaxis(_order_of_float32(x, descending), -1, axis)
     places = np.argsort(x, -1)
     y = np.take_along_axis(x, places, -1)
-    if np.any(y[..., 1:] == y[..., :-1]) or np.any(y[..., -1:] != y[..., -1:]):
-        backwards = x[..., ::-1] if descending else x
-        places = np.argsort(backwards, -1, kind="stable")
-        places = x.shape[-1] - 1 - places if descending else places
+    tied = np.any(y[..., 1:] == y[..., :-1], -1) | np.any(y[..., -1:] != y[..., -1:], -1)
+    if tied.any():
+        rows = x[tied]
+        again = np.argsort(rows[..., ::-1] if descending else rows, -1, kind="stable")
+        places[tied] = x.shape[-1] - 1 - again if descending else again
     return np.moveaxis(places[..., ::-1] if descending else places, -1, axis)
+
+
+def _order_of_float32(x: Any, descending: bool) -> Any:
+    """Return the places of the elements of each row in order, equal ones in that they have.
+
+    The bits of floats are ordered as integers are if those of negative ones are inverted, and of
+    the others the sign: with the place in the lower half, no two keys are equal.
+    """
+    x = x + x.dtype.type(0)  # −0 is 0
+    if np.isnan(x.max(initial=0)):
+        x = np.where(np.isnan(x), x.dtype.type(np.nan), x)  # they have a sign, too
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    bits ^= (bits.view(np.int32) >> 31).view(np.uint32) | np.uint32(1 << 31)
+    keys = (~bits if descending else bits).astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.arange(x.shape[-1], dtype=np.uint64)
+    keys.sort(-1)
+    keys &= np.uint64((1 << 32) - 1)
+    return keys.view(np.int64)
 
 
 def first_places(x: Any, k: int, axis: int, largest: bool) -> Any:
@@ -102,7 +125,7 @@ class Argsort(_Order):
 class Sort(_Order):
     """Elements in order.
 
-    y₀ ≤ y₁ ≤ …, or ≥ if descending
+    y₀ ≤ y₁ ≤ …, or ≥ if descending. The places they come from are a residual, for gradients.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -111,12 +134,18 @@ class Sort(_Order):
     [3, 5, 9]
     """
 
+    n_public = 1
+
+    def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:  # type: ignore[override]
+        y = super().infer(x)
+        return y.with_shape(y.shape), y.with_dtype("int64")
+
     def forward(self, x: Any) -> Any:
-        return np.take_along_axis(x, order(x, self.axis, self.descending), self.axis)
+        places = order(x, self.axis, self.descending)
+        return np.take_along_axis(x, places, self.axis), places
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        places = Argsort(axis=self.axis, descending=self.descending)(xs[0])
-        return (TakeAlongAxisGrad(axis=self.axis)(gs[0], places, xs[0]),)
+        return (TakeAlongAxisGrad(axis=self.axis)(gs[0], ys[1], xs[0]),)
 
 
 class TopK(Op):
