@@ -537,3 +537,12 @@ def test_bags_of_no_ids_are_zeros(mode: str) -> None:
         g.constant(np.zeros((2, 0), int)), g.constant(np.ones((3, 4))), mode=mode
     )
     np.testing.assert_array_equal(g.output({}, y)[y.name], np.zeros((2, 4)))
+
+
+def test_gelu_of_large_halves_has_a_slope() -> None:
+    g = gw.Graph()
+    x = g.constant(np.array([300.0, -300.0, 1.5], "float16"))
+    (slope,) = gw.gradients(gw.nn.gelu(x, approximate="tanh"), [x])
+    found = g.output({}, slope)[slope.name]
+    assert found.dtype == np.float16 and found[:2].tolist() == [1.0, 0.0]
+    assert float(found[2]) == pytest.approx(1.128, rel=1e-3)

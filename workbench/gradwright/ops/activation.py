@@ -11,6 +11,7 @@ import numpy as np
 from ..op import Cotangent, OnnxRule, Op, Sample, attr
 from .choice import Where
 from .elementwise import Exp, Function, _Unary
+from .movement import Cast
 from .special import Erfc, sigmoid, softplus
 
 
