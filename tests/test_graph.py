@@ -495,6 +495,11 @@ def test_names_with_odd_digits_are_looked_up():
 def test_a_number_that_does_not_fit_its_neighbour_is_refused():
     g = gw.Graph()
     x = g.placeholder("x", (2,), "int8")
+    for dtype, value in (("int8", 1000), ("uint8", [0, -1]), ("int4", 8), ("uint2", np.array([4]))):
+        with pytest.raises(DTypeError, match=f"a constant do not fit into {dtype}"):
+            g.constant(value, dtype=dtype)
+    with pytest.raises(DTypeError, match="8 does not fit into int4"):
+        g.constant([1], dtype="int4") + 8
     with pytest.raises(DTypeError, match="1000 does not fit into int8"):
         x + 1000
 

@@ -187,6 +187,14 @@ def test_fake_quantize_stops_the_gradient_just_where_it_clips(dtype, zero):
     np.testing.assert_array_equal(found.astype(float), (q >= low) & (q <= high))
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float6_e2m3fn", "float4_e2m1fn"])
+def test_rounding_to_narrow_floats_keeps_nan(dtype):
+    g = gw.Graph()
+    y = gw.quant.fake_cast(g.constant([np.nan, 1.0]), dtype=dtype)
+    (found,) = g.output({}, y).values()
+    np.testing.assert_array_equal(found, [np.nan, 1.0])
+
+
 @pytest.mark.parametrize("scale", [0.5, [0.5]])
 def test_one_scale_fits_one_number(scale):
     g = gw.Graph()

@@ -20,7 +20,7 @@ from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
 from .tensor import Node, Tensor
-from .values import coerce
+from .values import check_range, coerce
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -71,7 +71,10 @@ def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     elif dtype is None:
         array = np.asarray(value)
     if dtype is not None:
-        array = np.array(value, as_dtype(dtype))
+        target = as_dtype(dtype)
+        if array.dtype.kind in "iuf":
+            check_range(array, target, "the values of a constant do")
+        array = np.array(value, target)
     as_dtype(array.dtype)
     return array.copy() if array is value else array
 
@@ -79,6 +82,8 @@ def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
 def number(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return a number as a 0-d array of its neighbours' dtype, if it fits."""
     try:
+        if isinstance(value, int):
+            check_range(np.asarray(value), dtype, f"the number {value} does")
         return np.asarray(value, dtype)
     except OverflowError:
         raise DTypeError(

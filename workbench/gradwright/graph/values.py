@@ -95,11 +95,18 @@ def _text(array: Array, spec: TensorSpec, label: str) -> Array:
 
 
 def _cast(array: Array, target: np.dtype[Any], label: str) -> Array:
+    check_range(array, target, f"{label}: values do")
+    return array.astype(target)
+
+
+def check_range(array: Array, target: np.dtype[Any], what: str) -> None:
+    """Refuse numbers that an integer dtype does not hold: a cast would wrap them silently."""
     if kind(target) in "iu" and array.size:
         limits = ml_dtypes.iinfo(target)  # type: ignore[no-untyped-call]
-        if array.min() < limits.min or array.max() > limits.max:
-            raise DTypeError(f"{label}: values do not fit into {dtype_name(target)}")
-    return array.astype(target)
+        if not (limits.min <= array.min() and array.max() <= limits.max):
+            raise DTypeError(
+                f"{what} not fit into {dtype_name(target)}", need=f"{limits.min} to {limits.max}"
+            )
 
 
 def read_only(array: Array) -> Array:
