@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections import defaultdict
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import UnsupportedOpError
 from gradwright.op import OPS
+from gradwright.ops import loaded
 from gradwright.ops.samediff import SAMEDIFF, SHARED
 
 
@@ -121,3 +123,31 @@ assert loaded() and not any("images" in m for m in loaded()), loaded()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert not done.returncode, done.stderr
+
+
+def test_ops_are_looked_up_while_another_thread_defines_some() -> None:
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def look() -> None:
+        try:
+            while not done.is_set():
+                assert "exp" in loaded("math")
+        except BaseException as error:
+            errors.append(error)
+
+    known = dict(OPS)
+    held = sys.getswitchinterval()
+    thread = threading.Thread(target=look)
+    try:
+        sys.setswitchinterval(1e-6)
+        thread.start()
+        for i in range(200):
+            gw.register(f"test/thread_{i}")(type(f"Thread{i}", (gw.Op,), {"__doc__": "One."}))
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(held)
+        for name in OPS.keys() - known:
+            del OPS[name]
+    assert not errors

@@ -564,6 +564,16 @@ def test_what_cannot_be_a_loop_is_explained(build, says):
                for n in g.nodes)  # fmt: skip
 
 
+def test_a_loop_without_a_tape_says_why_it_has_no_gradient():
+    g = gw.Graph()
+    x = g.placeholder("x", (3,))
+    _, ys = gw.scan(lambda c, v: (c + v, c), 0.0, x)
+    lean = ys.node.op.without_residuals()(*ys.node.inputs)
+    assert len(lean) == 2
+    with pytest.raises(GradientError, match="record=False"):
+        gw.gradients(lean[1].sum(), [x])
+
+
 def test_a_loop_whose_parts_do_not_fit_is_refused():
     g = gw.Graph()
     x = g.placeholder("x", (4,))

@@ -69,7 +69,10 @@ __all__ = [  # an op's file needs this one import, for what it declares as well
 Array = np.ndarray[Any, Any]
 
 OPS: dict[str, type[Op]] = {}
-"""Every op that graphs and archives may name, by registered name."""
+"""Every op that graphs and archives may name, by registered name.
+
+Families are loaded on first use, in any thread: who goes through all takes a list of them first.
+"""
 
 _revision = 0
 _redefined = 0
@@ -131,7 +134,7 @@ def called(name: str) -> str:
     from .catalogue import load
 
     load()
-    public = {cls.name: cls for cls in OPS.values() if "/" not in cls.name and cls.namespace}
+    public = {cls.name: cls for cls in list(OPS.values()) if "/" not in cls.name and cls.namespace}
     close = meant(name, public)
     if not close:
         return ""

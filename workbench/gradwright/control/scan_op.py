@@ -164,6 +164,9 @@ def pull_steps(
     if any(isinstance(x.spec, ContainerSpec) for x in xs[: op.n_carry]):
         reason = "a carry is a sequence or an optional; stack what is differentiated"
         return [NotDifferentiable(reason) if w else ZERO for w in wanted]
+    if not op.record:
+        reason = "it was made with record=False, so the carries of its steps are not kept"
+        return [NotDifferentiable(reason) if w else ZERO for w in wanted]
     pull = _Pull(op, gs, ys, xs, reverse)
     wrt = [i for i, w in enumerate(wanted) if w and pull.matters(i)]
     out: list[Cotangent] = [ZERO] * len(xs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import hashlib
+import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -95,16 +96,18 @@ class SubGraph(Frozen):
 
 
 _expansions: collections.OrderedDict[Any, SubGraph] = collections.OrderedDict()
+_expanding = threading.Lock()
 _MAX_EXPANSIONS = 2048
 
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped."""
     key = op, registry_revision(), tuple(None if s is None else s.key() for s in specs)
-    held = _expansions.get(key)
-    if held is not None:
-        _expansions.move_to_end(key)
-        return held
+    with _expanding:
+        held = _expansions.get(key)
+        if held is not None:
+            _expansions.move_to_end(key)
+            return held
     inner = Graph(op.name, scratch=True)
     with inner:
         xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
@@ -112,9 +115,11 @@ def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     ys = ys if isinstance(ys, tuple) else (ys,)
     if not all(isinstance(y, Tensor) for y in ys):
         raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
-    made = _expansions[key] = SubGraph([x for x in xs if x is not None], ys)
-    if len(_expansions) > _MAX_EXPANSIONS:
-        _expansions.popitem(last=False)
+    made = SubGraph([x for x in xs if x is not None], ys)
+    with _expanding:
+        _expansions[key] = made
+        if len(_expansions) > _MAX_EXPANSIONS:
+            _expansions.popitem(last=False)
     return made
 
 

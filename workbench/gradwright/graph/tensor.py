@@ -373,7 +373,7 @@ def _op_of(ufunc: np.ufunc) -> str:
     """Return the name of the op that computes a ufunc, "" if there is none."""
     if ufunc in _OPERATORS:
         return _OPERATORS[ufunc]
-    return next((cls.name for cls in OPS.values() if cls.ufunc is ufunc), "")
+    return next((cls.name for cls in list(OPS.values()) if cls.ufunc is ufunc), "")
 
 
 def _apply(name: str, *inputs: Any, **attrs: Any) -> Tensor:

@@ -108,7 +108,9 @@ def loaded(*names: str) -> Mapping[str, Callable[..., Any]]:
 @functools.lru_cache(maxsize=64)
 def _functions(names: tuple[str, ...], revision: int) -> Mapping[str, Callable[..., Any]]:
     return {
-        cls.name.rpartition("/")[2]: function(cls) for cls in OPS.values() if cls.namespace in names
+        cls.name.rpartition("/")[2]: function(cls)
+        for cls in list(OPS.values())
+        if cls.namespace in names
     }
 
 

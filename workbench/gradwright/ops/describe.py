@@ -182,7 +182,7 @@ def table(namespace: str = "") -> Entries:
     from ..catalogue import load
 
     load(*([namespace] if namespace else []))
-    public = [c for c in OPS.values() if c.namespace not in HIDDEN and "/" not in c.name]
+    public = [c for c in list(OPS.values()) if c.namespace not in HIDDEN and "/" not in c.name]
     chosen = [c for c in public if namespace in ("", c.namespace)]
     if not chosen:
         spaces = ", ".join(sorted({c.namespace for c in public}))
@@ -208,7 +208,7 @@ def find(name: str) -> Entry:
     space, _, short = name.removeprefix("gw.").rpartition(".")
     ours = [short] if short in OPS and space in ("", OPS[short].namespace) else []
     theirs = [t[short] for s, t in SAMEDIFF.items() if short in t and space in ("", s)]
-    theirs += [c.name for c in OPS.values() if c.onnx and c.onnx.op_type == name]
+    theirs += [c.name for c in list(OPS.values()) if c.onnx and c.onnx.op_type == name]
     for found in theirs + ours if space and not name.startswith("gw.") else ours + theirs:
         if found in OPS:
             return Entry(OPS[found])

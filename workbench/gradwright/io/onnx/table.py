@@ -42,7 +42,7 @@ def _load_all() -> None:
 @functools.lru_cache(maxsize=2)
 def _joined(revision: int) -> Mapping[tuple[str, str], list[Reader]]:
     by_rule: dict[tuple[str, str], list[type[Op]]] = {}
-    for cls in OPS.values():
+    for cls in list(OPS.values()):
         if cls.onnx is not None:
             by_rule.setdefault((cls.onnx.domain, cls.onnx.op_type), []).append(cls)
     return {**{key: [_by_rules(classes)] for key, classes in by_rule.items()}, **READERS}
