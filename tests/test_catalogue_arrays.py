@@ -205,3 +205,21 @@ def test_sums_of_whole_weights_are_exact() -> None:
 def test_the_middle_of_infinities(x: list[float], wanted: float) -> None:
     g = gw.Graph()
     np.testing.assert_array_equal(run(gw.median(g.constant(x))), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_beta_function_of_large_numbers_keeps_its_digits(dtype: str) -> None:
+    g = gw.Graph()
+    n = np.array([3.0, 9.9, 20.0, 1e4, 1e8, 1e20], dtype)
+    wide = n.astype(np.float64)
+    y = run(gw.betaln(g.constant(n), g.constant(np.array(1.0, dtype))))
+    np.testing.assert_allclose(y, -np.log(wide), rtol=1e-6 if dtype == "float32" else 1e-13)
+    y = run(gw.betaln(g.constant(np.array(2.0, dtype)), g.constant(n)))
+    wanted = -np.log(wide) - np.log(wide + 1)
+    np.testing.assert_allclose(y, wanted, rtol=1e-6 if dtype == "float32" else 1e-13)
+
+
+def test_the_sign_of_zero_tells_the_side_of_the_pole() -> None:
+    g = gw.Graph()
+    y = run(gw.digamma(g.constant([0.0, -0.0, -1.0])))
+    np.testing.assert_array_equal(y, [-math.inf, math.inf, math.nan])

@@ -191,6 +191,15 @@ def test_rows_of_large_images_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+def test_an_infinite_element_reaches_only_the_taps_that_see_it() -> None:
+    x = np.ones((1, 2, 4, 4))
+    x[0, 0, 0, 3] = np.inf
+    g = gw.Graph()
+    w = g.constant(np.ones((2, 1, 2, 2)))
+    (dw,) = gw.gradients(CNN.conv2d(g.constant(x), w, groups=2).sum(), [w])
+    assert g.output({}, dw)[dw.name][0, 0].tolist() == [[9.0, np.inf], [9.0, 9.0]]
+
+
 # -- resizing ----------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import ShapeError
@@ -297,6 +297,11 @@ def differ(a: AnyDim, b: AnyDim) -> bool:
     return not isinstance(rest, Dim)
 
 
+def shapes_differ(a: Sequence[AnyDim], b: Sequence[AnyDim]) -> bool:
+    """Tell whether two shapes can never be equal."""
+    return len(a) != len(b) or any(map(differ, a, b))
+
+
 def same_dim(a: AnyDim, b: AnyDim, what: str) -> AnyDim:
     """Return the dimension that ``a`` and ``b`` both are; prefers the known one.
 
@@ -340,7 +345,8 @@ def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:
         raise ShapeError(f"{name} {axis!r} is not a whole number", need="int")
     if not -rank <= axis < rank:
         raise ShapeError(
-            f"{name} {axis} is out of range", need=f"-{rank} <= {name} < {rank} for rank {rank}"
+            f"{name} {axis} is out of range",
+            need=f"-{rank} <= {name} < {rank} for rank {rank}" if rank else "a tensor with axes",
         )
     return axis % rank
 

@@ -29,7 +29,9 @@ def correlate(windows: Windows, x: Array, weight: Array, groups: int) -> Array:
 def correlated(windows: Windows, x: Array, g: Array, groups: int, shape: tuple[int, ...]) -> Array:
     """Return how the windows of x went with g, in the shape of the weight."""
     if _by_channel(windows, x, shape[0], groups):
-        return _correlated_channels(windows, x, g).reshape(shape)
+        dw = _correlated_channels(windows, x, g).reshape(shape)
+        if np.isfinite(dw).all():  # else infinities at the ends of rows may be in it, times 0
+            return dw
     dw = np.zeros((groups, math.prod(shape[1:]), shape[0] // groups), x.dtype)
     for part, columns in windows.columns(x, groups):
         dw += columns @ _by_group(g[part], groups).mT

@@ -74,8 +74,8 @@ class Resize(AlongAxes):
             )
         if self.roi is not None and len(self.roi) != 2 * n:
             raise ShapeError(f"roi={self.roi} does not fit", need=f"{n} starts and {n} ends")
-        if any(isinstance(v, (int, float)) and v <= 0 for v in given or ()):
-            raise ShapeError(f"{given} leaves nothing", need="numbers above 0")
+        if any(isinstance(v, (int, float)) and not 0 < v < math.inf for v in given or ()):
+            raise ShapeError(f"{given} leaves nothing", need="finite numbers above 0")
         return axes
 
     def targets(self, shape: Sequence[AnyDim]) -> dict[int, tuple[AnyDim, float | None]]:
@@ -180,6 +180,7 @@ class Resize(AlongAxes):
         yield ErrorSample((x,), {"sizes": (3,)}, "does not fit the axes")
         yield ErrorSample((x,), {"sizes": (3, 0)}, "leaves nothing")
         yield ErrorSample((x,), {"scales": (0.1, 1.0)}, "would be empty")
+        yield ErrorSample((x,), {"scales": (math.nan, 1.0)}, "leaves nothing")
         yield ErrorSample((x,), {"sizes": (3, 3), "roi": (0.0, 1.0)}, "2 starts and 2 ends")
         yield ErrorSample((x.with_dtype("int64"),), {"sizes": (3, 3)}, "does not take int64")
 
