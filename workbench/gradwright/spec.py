@@ -19,6 +19,7 @@ from .dims import (
     normalize_axes,
     normalize_axis,
     same_dim,
+    shapes_differ,
     substitute,
 )
 from .errors import DTypeError
@@ -32,6 +33,7 @@ __all__ = [
     "Dim",
     "Shape",
     "TensorSpec",
+    "at_least_float32",
     "broadcast",
     "content_of",
     "differ",
@@ -45,6 +47,7 @@ __all__ = [
     "promote",
     "promote_all",
     "same_dim",
+    "shapes_differ",
     "spec_of",
     "substitute",
 ]

@@ -15,7 +15,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..graph import SubGraph, Tensor
 from ..graph.expand import infer_nodes, refit
 from ..op import Cotangent, Op, attr
-from ..spec import AnyDim, Dim, TensorSpec, differ
+from ..spec import AnyDim, Dim, TensorSpec, shapes_differ
 
 NUMBER = TensorSpec((), "int64")
 
@@ -117,7 +117,7 @@ class LoopOp(Op, abstract=True):
                     need="one dtype in all steps",
                     hint="gw.cast what it starts with, or what a step returns",
                 )
-            if a.rank != b.rank or any(map(differ, a.shape, b.shape)):
+            if shapes_differ(a.shape, b.shape):
                 raise ShapeError(
                     f"the carry {name!r} starts as {a} and is {b} after a step",
                     need="one shape in all steps",

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import AnyDim, Dim, TensorSpec, differ, dtype
+from ..spec import AnyDim, Dim, TensorSpec, dtype, shapes_differ
 from .reshape import stated_shape
 
 SMALL = 64
@@ -257,7 +257,7 @@ class DiagGrad(Op):
 
     def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:
         taken = Diag(k=self.k).infer(x)
-        if x.rank < 2 or g.rank != taken.rank or any(map(differ, g.shape, taken.shape)):
+        if x.rank < 2 or shapes_differ(g.shape, taken.shape):
             raise ShapeError("g is no diagonal of x", need=str(taken), facts=[f"got {g}"])
         return g.with_shape(x.shape)
 

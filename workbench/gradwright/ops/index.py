@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import Dim, TensorSpec, differ, kind, normalize_axis, promote
+from ..spec import Dim, TensorSpec, kind, normalize_axis, promote, shapes_differ
 
 Array = np.ndarray[Any, Any]
 
@@ -136,7 +136,7 @@ class GatherGrad(Op):
 
     def infer(self, g: TensorSpec, indices: TensorSpec, x: TensorSpec) -> TensorSpec:
         taken = Gather(axis=self.axis).infer(x, indices)
-        if taken.rank != g.rank or any(map(differ, taken.shape, g.shape)):
+        if shapes_differ(taken.shape, g.shape):
             raise ShapeError("g is not of the gathered shape", need=str(taken))
         return g.with_shape(x.shape)
 

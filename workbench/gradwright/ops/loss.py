@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, Op, Sample, attr
-from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
+from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote, shapes_differ
 from .activation import Relu
 from .choice import Clip, Maximum, Where
 from .elementwise import Abs, Exp, Log
@@ -59,7 +59,7 @@ class _Loss(Op):
 
     def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
         """Return the shape of the unreduced loss; refuse what does not fit."""
-        if labels.rank != predictions.rank or any(map(differ, labels.shape, predictions.shape)):
+        if shapes_differ(labels.shape, predictions.shape):
             raise ShapeError("labels and predictions have different shapes", need="equal shapes")
         return predictions.shape
 

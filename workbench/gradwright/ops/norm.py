@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, differ, kind, normalize_axis
+from ..spec import TensorSpec, differ, kind, normalize_axis, shapes_differ
 from .elementwise import Sqrt
 from .movement import ExpandDims, cast_to, widen
 
@@ -32,9 +32,7 @@ class _Normalize(Op):
         check_floating(self, x)
         normalized = x.shape[normalize_axis(self.axis, x.rank) :]
         for p in parameters:
-            if p is not None and (
-                p.rank != len(normalized) or any(map(differ, p.shape, normalized))
-            ):
+            if p is not None and shapes_differ(p.shape, normalized):
                 raise ShapeError(
                     "weight or bias does not fit", need=f"the normalised axes {normalized}"
                 )

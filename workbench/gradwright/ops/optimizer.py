@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
-from ..spec import TensorSpec, at_least_float32, differ, dtype, kind, promote_all
+from ..spec import TensorSpec, at_least_float32, dtype, kind, promote_all, shapes_differ
 from .choice import Maximum
 from .elementwise import Sqrt
 from .movement import cast_to
@@ -49,7 +49,7 @@ class _Update(Op):
                     raise DTypeError(f"{name} must be real", need="a floating dtype")
             elif kind(x.dtype) not in self.accepts:
                 raise DTypeError(f"{name} cannot be {x.dtype}", need="a floating dtype")
-            elif x.rank != param.rank or any(map(differ, x.shape, param.shape)):
+            elif shapes_differ(x.shape, param.shape):
                 raise ShapeError(f"{name} has another shape than the parameter", need=str(param))
         moved = (param, *rest[: self.n_state])
         out = tuple(x.with_shape(param.shape) for x in moved)

@@ -14,14 +14,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import (
-    Dim,
-    TensorSpec,
-    broadcast,
-    differ,
-    normalize_axis,
-    promote,
-)
+from ..spec import Dim, TensorSpec, broadcast, normalize_axis, promote, shapes_differ
 from .choice import Where
 from .elementwise import promoted
 from .index import Array, add_rows, check_indices, places
@@ -51,7 +44,7 @@ class _Places(Op):
     def check_fits(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> None:
         """Refuse updates that are not one for each place."""
         taken = self.taken(x, indices)
-        if taken.rank != updates.rank or any(map(differ, taken.shape, updates.shape)):
+        if shapes_differ(taken.shape, updates.shape):
             raise ShapeError("updates do not fit the indices", need=str(taken.shape))
 
 

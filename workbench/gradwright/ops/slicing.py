@@ -12,7 +12,7 @@ from ..errors import DTypeError, ShapeError
 from ..graph import Tensor
 from ..graph.tensor import set_indexing
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import AnyDim, Dim, TensorSpec, differ, kind
+from ..spec import AnyDim, Dim, TensorSpec, kind, shapes_differ
 from .index import Gather
 from .joining import Stack
 from .like import BroadcastLike
@@ -139,7 +139,7 @@ class StridedSliceGrad(Op):
 
     def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:
         taken = StridedSlice(index=self.index).infer(x)
-        if taken.rank != g.rank or any(map(differ, taken.shape, g.shape)):
+        if shapes_differ(taken.shape, g.shape):
             raise ShapeError("g is not of the slice's shape", need=str(taken), facts=[f"got {g}"])
         return g.with_shape(x.shape)
 

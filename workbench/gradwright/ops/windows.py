@@ -25,7 +25,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ..errors import DTypeError, ShapeError
 from ..op import Op
-from ..spec import AnyDim, Dim, TensorSpec, differ, kind
+from ..spec import AnyDim, Dim, TensorSpec, kind, shapes_differ
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[AnyDim, ...]
@@ -256,5 +256,5 @@ def check_images(op: Op, x: TensorSpec, n: int | None = None, kinds: str = "f") 
 
 def check_cotangent(g: TensorSpec, y: TensorSpec) -> None:
     """Refuse a cotangent that has another shape than the result it belongs to."""
-    if g.rank != y.rank or any(map(differ, g.shape, y.shape)):
+    if shapes_differ(g.shape, y.shape):
         raise ShapeError("the cotangent does not fit", need=f"the shape of the result, {y.shape}")

@@ -15,7 +15,7 @@ from ...ops.like import ReshapeLike, ZerosLike
 from ...ops.movement import ExpandDims
 from ...ops.reduce import Sum
 from ...ops.reshape import Reshape
-from ...spec import TensorSpec, differ, promote
+from ...spec import TensorSpec, promote, shapes_differ
 
 
 class DiagPart(Op):
@@ -86,7 +86,7 @@ class SetDiag(Op):
 
     def infer(self, x: TensorSpec, diagonal: TensorSpec) -> TensorSpec:
         part = DiagPart(k=self.k).infer(x)
-        if part.rank != diagonal.rank or any(map(differ, part.shape, diagonal.shape)):
+        if shapes_differ(part.shape, diagonal.shape):
             raise ShapeError("the diagonal does not fit", need=f"{part.shape}, got {diagonal}")
         return x.with_dtype(promote(x.dtype, diagonal.dtype))
 

@@ -14,7 +14,7 @@ from ...ops.joining import Concat
 from ...ops.like import ZerosLike
 from ...ops.movement import Roll
 from ...ops.special import widened
-from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote
+from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote, shapes_differ
 
 _WIDE = 256
 """From this many elements on, a step outlasts numpy's call: 512 steps of 512 take 2 ms, not 8."""
@@ -59,7 +59,7 @@ class LinearScan(Op):
         joint = promote(a.dtype, b.dtype)
         state = (*b.shape[:axis], *b.shape[axis + 1 :])
         if initial is not None:
-            if initial.rank != len(state) or any(map(differ, initial.shape, state)):
+            if shapes_differ(initial.shape, state):
                 raise ShapeError("initial does not fit", need=f"{state}", facts=[f"got {initial}"])
             joint = promote(joint, initial.dtype)
         if kind(joint) not in "fc":

@@ -15,7 +15,7 @@ from ...ops.elementwise import Exp
 from ...ops.joining import filled
 from ...ops.movement import Cast, ExpandDims
 from ...ops.special import widened
-from ...spec import TensorSpec, differ
+from ...spec import TensorSpec, shapes_differ
 from .weights import VisibleKeys, check_heads, check_windows, scale_of
 
 Array = np.ndarray[Any, Any]
@@ -196,7 +196,7 @@ class FlashAttentionGrad(_Tiled):
     ) -> tuple[TensorSpec, ...]:
         y, like = FlashAttention(**self.attributes()).infer(query, key, value)
         for given, need in ((g, y), (lse, like), (delta, like)):
-            if given.rank != need.rank or any(map(differ, given.shape, need.shape)):
+            if shapes_differ(given.shape, need.shape):
                 raise ShapeError("a cotangent does not fit the attention", need=str(need))
         return tuple(x.with_shape(x.shape) for x in (query, key, value))
 
@@ -279,7 +279,7 @@ class FlashAttentionGradGrad(_Tiled):
     ) -> tuple[TensorSpec, ...]:
         found = FlashAttentionGrad(**self.attributes()).infer(g, query, key, value, lse, delta)
         for given, need in zip((a, b, c), found, strict=True):
-            if given.rank != need.rank or any(map(differ, given.shape, need.shape)):
+            if shapes_differ(given.shape, need.shape):
                 raise ShapeError("a cotangent does not fit the gradient", need=str(need))
         return tuple(x.with_shape(x.shape) for x in (g, query, key, value, lse, delta))
 

@@ -14,7 +14,7 @@ from ...ops.elementwise import promoted
 from ...ops.index import Gather
 from ...ops.joining import Concat
 from ...ops.special import widened
-from ...spec import TensorSpec, broadcast, differ, kind, promote_all
+from ...spec import TensorSpec, broadcast, differ, kind, promote_all, shapes_differ
 
 Array = np.ndarray[Any, Any]
 
@@ -161,7 +161,7 @@ class Rope(Op):
         lead = (b, t) if position_ids is None else cos_cache.shape[:1]
         for name, cache in (("cos_cache", cos_cache), ("sin_cache", sin_cache)):
             want = (*lead, turned // 2)
-            if cache.rank != len(want) or any(map(differ, cache.shape, want)):
+            if shapes_differ(cache.shape, want):
                 raise ShapeError(f"{name} does not fit", need=f"f32{list(want)}, got {cache}")
         return TensorSpec(x.shape, dtype)
 

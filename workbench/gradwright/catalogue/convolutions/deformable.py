@@ -12,7 +12,7 @@ from ...errors import ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...ops.movement import Cast
 from ...ops.windows import Windows, check_images
-from ...spec import TensorSpec, differ, promote
+from ...spec import TensorSpec, differ, promote, shapes_differ
 from .sampling import length, positions, product, sampled, taps
 
 
@@ -85,9 +85,7 @@ class DeformConv2d(Op):
         }
         dtype = promote(x.dtype, weight.dtype)
         for name, (spec, shape) in wanted.items():
-            if spec is not None and (
-                spec.rank != len(shape) or any(map(differ, spec.shape, shape))
-            ):
+            if spec is not None and shapes_differ(spec.shape, shape):
                 raise ShapeError(f"the {name} does not fit", need=f"f32{list(shape)}, got {spec}")
         if bias is not None:
             dtype = promote(dtype, bias.dtype)

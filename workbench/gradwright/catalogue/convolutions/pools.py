@@ -17,7 +17,7 @@ from ...ops.pooling import RENAMED, MaxPooling, Pooling, Untap, largest
 from ...ops.scatter import TakeAlongAxis
 from ...ops.statistics import Norm
 from ...ops.windows import check_images, per_axis, read_padding
-from ...spec import AnyDim, TensorSpec, differ, kind
+from ...spec import AnyDim, TensorSpec, kind, shapes_differ
 
 
 class MaxPoolWithArgmax(MaxPooling):
@@ -123,7 +123,7 @@ class MaxUnpool(Op):
         check_images(self, x, None, "fciu")
         if kind(indices.dtype) not in "iu":
             raise DTypeError(f"indices are integers, not {indices.dtype}", need="i64, as x's shape")
-        if x.rank != indices.rank or any(map(differ, x.shape, indices.shape)):
+        if shapes_differ(x.shape, indices.shape):
             raise ShapeError("indices do not fit the elements", need=f"the shape {x.shape}")
         size = self.size(x.shape[2:])
         if any(isinstance(n, int) and n < 1 for n in size):

@@ -15,7 +15,7 @@ from ...ops.like import SizeOf
 from ...ops.masking import OneHot
 from ...ops.nn import Softmax
 from ...ops.sorting import Argsort, TopK
-from ...spec import TensorSpec, differ, kind
+from ...spec import TensorSpec, differ, kind, shapes_differ
 from .grouped import GroupedMatmul
 
 ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
@@ -136,9 +136,7 @@ class MixtureOfExperts(Op):
             ("b1", b1, (n_experts, f)),
             ("b2", b2, (n_experts, d)),
         ):
-            if spec is not None and (
-                spec.rank != len(shape) or any(map(differ, spec.shape, shape))
-            ):
+            if spec is not None and shapes_differ(spec.shape, shape):
                 raise ShapeError(f"{name} does not fit", need=f"{shape}", facts=[f"{name}: {spec}"])
         return super().infer(x, gate, w1, w2, w3, b1, b2)
 

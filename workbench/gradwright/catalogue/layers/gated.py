@@ -12,7 +12,7 @@ from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr, find
 from ...ops.activation import Gelu, Relu, Sigmoid
 from ...ops.elementwise import _Binary, _Unary
 from ...ops.joining import Split
-from ...spec import TensorSpec, differ, kind, normalize_axis, promote
+from ...spec import TensorSpec, kind, normalize_axis, promote, shapes_differ
 from .smooth import Swish
 
 
@@ -60,7 +60,7 @@ class _Gated(Op):
         joint = promote(gate.dtype, x.dtype)
         if kind(joint) != "f":
             raise DTypeError(f"{self.name} does not take {joint}", hint="gw.cast(x, 'float32')")
-        if gate.rank != x.rank or any(map(differ, gate.shape, x.shape)):
+        if shapes_differ(gate.shape, x.shape):
             raise ShapeError("gate and x have different shapes", need="equal shapes")
         return TensorSpec(x.shape, joint)
 

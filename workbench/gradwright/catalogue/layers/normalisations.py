@@ -17,7 +17,7 @@ from ...ops.movement import Cast, cast_to, widen
 from ...ops.nn import Linear
 from ...ops.norm import LayerNorm, RmsNorm, _Normalize, check_floating
 from ...ops.special import finfo
-from ...spec import TensorSpec, at_least_float32, differ, dtype, dtype_name, promote
+from ...spec import TensorSpec, at_least_float32, differ, dtype, dtype_name, promote, shapes_differ
 from .standardised import StandardRows
 
 
@@ -80,7 +80,7 @@ class SkipRmsNorm(_Normalize):
         weight: TensorSpec | None = None,
         bias: TensorSpec | None = None,
     ) -> tuple[TensorSpec, TensorSpec]:
-        if skip.rank != x.rank or any(map(differ, skip.shape, x.shape)):
+        if shapes_differ(skip.shape, x.shape):
             raise ShapeError("skip has another shape than x", need=str(x))
         check_floating(self, skip)
         total = TensorSpec(x.shape, promote(x.dtype, skip.dtype))

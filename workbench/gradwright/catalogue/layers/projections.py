@@ -13,7 +13,7 @@ from ...ops.activation import Gelu, Silu
 from ...ops.joining import Split
 from ...ops.movement import ExpandDims
 from ...ops.nn import Dropout, Linear
-from ...spec import TensorSpec, differ, kind, normalize_axis, promote
+from ...spec import TensorSpec, differ, kind, normalize_axis, promote, shapes_differ
 
 
 class BiasAdd(Op):
@@ -164,7 +164,7 @@ class FusedBiasDropoutResidual(Op):
         self, rng: TensorSpec, x: TensorSpec, bias: TensorSpec, residual: TensorSpec
     ) -> TensorSpec:
         y = Dropout(p=self.p).infer(rng, BiasAdd().infer(x, bias))[0]
-        if residual.rank != y.rank or any(map(differ, residual.shape, y.shape)):
+        if shapes_differ(residual.shape, y.shape):
             raise ShapeError("residual has another shape than x", need=str(y))
         return TensorSpec(y.shape, promote(y.dtype, residual.dtype))
 

@@ -16,7 +16,7 @@ from ...ops.movement import Cast, ExpandDims
 from ...ops.nn import Embedding, Softmax
 from ...ops.reduce import Cumsum
 from ...ops.scatter import TakeAlongAxis
-from ...spec import TensorSpec, differ, kind, normalize_axis, promote, promote_all
+from ...spec import TensorSpec, differ, kind, normalize_axis, promote, promote_all, shapes_differ
 
 
 class EmbeddingBag(Op):
@@ -53,7 +53,7 @@ class EmbeddingBag(Op):
         if per_sample_weights is None:
             return y
         w = per_sample_weights
-        if w.rank != ids.rank or any(map(differ, w.shape, ids.shape)):
+        if shapes_differ(w.shape, ids.shape):
             raise ShapeError("per_sample_weights do not fit", need=f"one per id: {ids.shape}")
         if self.mode != "sum":
             raise GraphError(f"mode={self.mode!r} takes no weights", hint='mode="sum"')
@@ -115,7 +115,7 @@ class PerLayerEmbedding(Op):
 
     def infer(self, x: TensorSpec, weight: TensorSpec, ids: TensorSpec) -> TensorSpec:
         rows = Embedding().infer(ids, weight)
-        if rows.rank != x.rank or any(map(differ, rows.shape, x.shape)):
+        if shapes_differ(rows.shape, x.shape):
             raise ShapeError("ids and weight do not fit x", need=f"x: {rows}")
         joint = promote(x.dtype, weight.dtype)
         if kind(joint) != "f":

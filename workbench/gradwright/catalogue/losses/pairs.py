@@ -17,7 +17,7 @@ from ...ops.elementwise import StopGradient
 from ...ops.like import IotaLike
 from ...ops.loss import _Loss, check_floating
 from ...ops.statistics import Norm
-from ...spec import TensorSpec, differ, kind, promote, promote_all
+from ...spec import TensorSpec, kind, promote, promote_all, shapes_differ
 
 
 def unit(x: Any) -> Any:
@@ -182,7 +182,7 @@ class _OfTwo(_Loss):
         joint = promote_all(a, b)
         if kind(joint) != "f":
             raise DTypeError(f"{self.name} does not take {joint}", need="floating tensors")
-        if a.rank != b.rank or any(map(differ, a.shape, b.shape)):
+        if shapes_differ(a.shape, b.shape):
             raise ShapeError("the two tensors have different shapes", need="equal shapes")
         y = super().infer(labels, a, weights)
         return y.with_dtype(promote(y.dtype, b.dtype))

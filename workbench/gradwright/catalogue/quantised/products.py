@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.special import widened
-from ...spec import TensorSpec, differ, kind
+from ...spec import TensorSpec, differ, kind, shapes_differ
 from .ggml import FORMATS, columns, unpacked
 from .nf4 import FROZEN, check_blocks, check_packed, packed_nf4, unpacked_nf4
 from .scales import check_scale, spread
@@ -83,7 +83,7 @@ class PackedMatmulGrad(Op):
 
     def infer(self, g: TensorSpec, x: TensorSpec, *packed: TensorSpec | None) -> TensorSpec:
         y = self.product.joint(x, *packed)
-        if g.rank != y.rank or any(map(differ, g.shape, y.shape)):
+        if shapes_differ(g.shape, y.shape):
             raise ShapeError("g is no cotangent of the product", need=f"{y}", facts=[f"got {g}"])
         return g.with_shape(x.shape)
 

@@ -14,7 +14,16 @@ from ...ops.choice import Where
 from ...ops.comparison import Round
 from ...ops.like import BroadcastLike, ReshapeLike, SumLike
 from ...ops.movement import Cast
-from ...spec import NARROW, TensorSpec, at_least_float32, differ, dtype, kind, normalize_axis
+from ...spec import (
+    NARROW,
+    TensorSpec,
+    at_least_float32,
+    differ,
+    dtype,
+    kind,
+    normalize_axis,
+    shapes_differ,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -47,9 +56,7 @@ def check_scale(
             need="one number, one per place along the axis, or one per block with block_size",
             facts=[f"x: {x}, scale: {scale}, axis {axis}, block_size {block}"],
         )
-    if zero_point is not None and (
-        zero_point.rank != scale.rank or any(map(differ, zero_point.shape, scale.shape))
-    ):
+    if zero_point is not None and shapes_differ(zero_point.shape, scale.shape):
         raise ShapeError("zero_point does not fit the scale", facts=[f"{zero_point} and {scale}"])
 
 

@@ -22,7 +22,7 @@ from ...ops.creation import Arange
 from ...ops.joining import Stack
 from ...ops.like import ZerosLike
 from ...ops.special import widened
-from ...spec import TensorSpec, at_least_float32, differ, is_floating, kind, promote
+from ...spec import TensorSpec, at_least_float32, is_floating, kind, promote, shapes_differ
 from .activations import Activation, activations
 from .arrays import Arrays, Cotangents
 
@@ -114,7 +114,7 @@ class RecurrentLayer(Op, abstract=True):
         for name, spec, shape in known:
             if spec is None:
                 continue
-            if spec.rank != len(shape) or any(map(differ, spec.shape, shape)):
+            if shapes_differ(spec.shape, shape):
                 raise ShapeError(
                     f"{name} does not fit", need=f"{list(shape)}", facts=[f"{name}: {spec}"]
                 )

@@ -16,7 +16,7 @@ from ...ops.elementwise import Exp
 from ...ops.joining import Concat
 from ...ops.like import OnesLike, ZerosLike
 from ...ops.reduce import Cumsum
-from ...spec import AnyDim, Dim, TensorSpec, differ, kind
+from ...spec import AnyDim, Dim, TensorSpec, kind, shapes_differ
 from ..arrays.recurrence import LinearScan, shifted
 from .halves import narrowed, wide
 
@@ -28,7 +28,7 @@ def check(op: Op, known: Sequence[tuple[str, TensorSpec | None, tuple[AnyDim, ..
             continue
         if kind(spec.dtype) != "f":
             raise DTypeError(f"{op.name} does not take {spec.dtype}", hint="gw.cast(x, 'float32')")
-        if spec.rank != len(shape) or any(map(differ, spec.shape, shape)):
+        if shapes_differ(spec.shape, shape):
             raise ShapeError(f"{name} does not fit", need=f"{list(shape)}", facts=[f"got {spec}"])
 
 

@@ -13,7 +13,7 @@ from ...ops.choice import Where
 from ...ops.elementwise import Sqrt
 from ...ops.movement import cast_to
 from ...ops.optimizer import FLOAT64
-from ...spec import TensorSpec, differ, kind
+from ...spec import TensorSpec, kind, shapes_differ
 from .scaled import times
 
 _DOMAIN = "ai.onnx.preview.training"
@@ -47,7 +47,7 @@ class _Joint(Op):
             for x in (param, *others):
                 if kind(x.dtype) != "f":
                     raise DTypeError(f"{self.name} does not take {x.dtype}", need="floats")
-                if x.rank != param.rank or any(map(differ, x.shape, param.shape)):
+                if shapes_differ(x.shape, param.shape):
                     raise ShapeError("gradient or state has another shape", need=str(param))
         moved = ((s[0], *s[2:]) for s in sets)
         return tuple(x.with_shape(x.shape) for group in zip(*moved, strict=True) for x in group)

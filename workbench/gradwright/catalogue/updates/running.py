@@ -13,7 +13,7 @@ from ...ops.choice import Clip, Where
 from ...ops.comparison import Mod
 from ...ops.movement import cast_to
 from ...ops.optimizer import FLOAT64, AllFinite, work_dtype
-from ...spec import TensorSpec, differ, kind
+from ...spec import TensorSpec, kind, shapes_differ
 from .scaled import times
 
 
@@ -31,7 +31,7 @@ def _check_pair(op: Op, a: TensorSpec, b: TensorSpec) -> None:
     for x in (a, b):
         if kind(x.dtype) not in "fc":
             raise DTypeError(f"{op.name} does not take {x.dtype}", need="floating tensors")
-    if a.rank != b.rank or any(map(differ, a.shape, b.shape)):
+    if shapes_differ(a.shape, b.shape):
         raise ShapeError(f"{op.name}: shapes differ", need=f"equal shapes, got {a} and {b}")
 
 
