@@ -541,7 +541,7 @@ def test_bags_of_no_ids_are_zeros(mode: str) -> None:
 
 def test_gelu_of_large_halves_has_a_slope() -> None:
     g = gw.Graph()
-    x = g.constant(np.array([300.0, -300.0, 1.5], "float16"))
+    x = g.constant(np.array([3000.0, -3000.0, 1.5], "float16"))
     (slope,) = gw.gradients(gw.nn.gelu(x, approximate="tanh"), [x])
     found = g.output({}, slope)[slope.name]
     assert found.dtype == np.float16 and found[:2].tolist() == [1.0, 0.0]

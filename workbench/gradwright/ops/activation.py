@@ -11,7 +11,7 @@ import numpy as np
 from ..op import Cotangent, OnnxRule, Op, Sample, attr
 from .choice import Where
 from .elementwise import Exp, Function, _Unary
-from .movement import Cast
+from .movement import cast_to, widen
 from .special import Erfc, sigmoid, softplus
 
 
@@ -238,9 +238,11 @@ class Gelu(_Composed):
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
         if self.approximate == "tanh":
-            t = Tanh()(_bent(x))
-            slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * x * x)
-            return (g * 0.5 * (1 + t + x * (1 - t * t) * slope),)
+            wide = widen(x)  # x² of halves would overflow
+            t = Tanh()(_bent(wide))
+            bend = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * wide * wide)
+            slope = 0.5 * (1 + t + wide * (1 - t * t) * bend)
+            return (g * cast_to(x.dtype, slope),)
         return (g * (_normal_cdf(x) + x * Exp()(x * x * -0.5) * math.sqrt(0.5 / math.pi)),)
 
     @classmethod
