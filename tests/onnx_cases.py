@@ -6,6 +6,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import gradwright as gw
 
 FOREIGN = ("onnx.reference", "torch", "scipy")
 """What would know the answers; none of it can be imported while a case runs."""
+NEWEST = 28
+"""Opset in which cases are written again."""
 
 
 class _NoForeign:
@@ -51,11 +54,27 @@ def operator(case: Any) -> str:
     return node.name.partition("_test_")[0] if is_expanded(case.name) else str(node.op_type)
 
 
-def run_case(case: Any) -> None:
+def run_case(case: Any) -> gw.Graph:
     """Build the graph of a case, run a session on its data, and compare; raises what is wrong."""
     graph = gw.onnx.load(case.model)
+    _run(case, graph, [info.name for info in case.model.graph.output])
+    return graph
+
+
+def run_again(case: Any, graph: gw.Graph) -> Any:
+    """Write the graph of a case, let the checker see it, read it and run it; return the model."""
+    import onnx
+
+    results = [graph[info.name] for info in case.model.graph.output]
+    model = gw.onnx.to_model(graph, results, opset=NEWEST)
+    onnx.checker.check_model(model, full_check=True)
+    names = dict(zip(dict.fromkeys(results), (o.name for o in model.graph.output), strict=True))
+    _run(case, gw.onnx.load(model), [names[t] for t in results])
+    return model
+
+
+def _run(case: Any, graph: gw.Graph, results: list[str]) -> None:
     names = [info.name for info in case.model.graph.input]
-    results = [info.name for info in case.model.graph.output]
     with gw.Session(graph) as session:
         for given, expected in case.data_sets:
             feeds = dict(zip(names, map(as_given, given), strict=False))
@@ -64,6 +83,16 @@ def run_case(case: Any) -> None:
             for name, ours, theirs in zip(results, found, expected, strict=True):
                 compare(name, ours, as_given(theirs), case.rtol, case.atol)
     assert not any(name.startswith(FOREIGN) for name in sys.modules)
+
+
+def op_types(graph: Any) -> set[str]:
+    """Return the operators that a graph and its sub-graphs use, with their domains."""
+    found = set()
+    for node in graph.node:
+        found.add(f"{node.domain}:{node.op_type}")
+        for attribute in node.attribute:
+            found |= op_types(attribute.g)
+    return found
 
 
 def as_given(value: Any) -> Any:
@@ -108,15 +137,34 @@ def compare(name: str, ours: Any, theirs: Any, rtol: float, atol: float) -> None
         np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol, err_msg=name)
 
 
-def outcome(case: Any) -> str:
-    """Return "" if a case passes, else its error in one line."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            run_case(case)
-    except Exception as error:  # whatever it is belongs into the table
-        return f"{type(error).__name__}: " + " | ".join(str(error).strip().splitlines()[:6])
-    return ""
+@dataclass(frozen=True)
+class Outcome:
+    """What becomes of a case: the errors of reading and of writing, "" for none, and operators."""
+
+    error: str
+    again: str = ""
+    lost: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+
+def outcome(case: Any) -> Outcome:
+    """Run a case, then write it and run it again; errors are told in one line."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            graph = run_case(case)
+        except Exception as error:  # whatever it is belongs into the table
+            return Outcome(_line(error))
+        given = op_types(case.model.graph)
+        try:
+            written = op_types(run_again(case, graph).graph)
+        except Exception as error:
+            return Outcome("", _line(error), tuple(sorted(given)))
+    return Outcome("", "", tuple(sorted(given - written)), tuple(sorted(given & written)))
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: " + " | ".join(str(error).strip().splitlines()[:6])
 
 
 def chosen(patterns: Sequence[str]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
     graph.settle()
     chosen = _chosen(graph, outputs)
     nodes = ancestors(chosen)
+    nodes += _telling_sizes(graph, nodes)
     out = Output(opset)
     inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
     names: dict[Tensor, str] = {}
@@ -95,6 +96,19 @@ def _chosen(graph: Graph, outputs: Sequence[Tensor | str] | None) -> list[Tensor
     if not found:
         raise GraphError(f"graph {graph.name!r} has no output to write")
     return list(dict.fromkeys(found))
+
+
+def _telling_sizes(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """Return the placeholders that only tell sizes which ops state, such as of a random tensor."""
+    stated = {symbol for n in nodes for symbol in n.op.symbols()}
+    stated -= {str(d) for n in nodes if isinstance(n.op, Placeholder) for d in n.outputs[0].shape}
+    found = []
+    for t in graph.placeholders:
+        told = stated & set(map(str, t.shape))
+        if told and t.node not in nodes:
+            found.append(t.node)
+            stated -= told
+    return found
 
 
 def name_output(out: Output, name: str, wanted: str) -> str:

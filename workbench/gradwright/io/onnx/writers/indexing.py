@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....spec import Dim, normalize_axis
+from ....spec import Dim, differ, normalize_axis
 from ..by_rule import write_by_rule
 from ..exporter import writes
 from ..output import Call, CannotExport
@@ -46,10 +46,11 @@ def take_along_axis(call: Call) -> str:
     axis = normalize_axis(call.axis, x.rank)
     if places is None or places.rank != x.rank:
         raise CannotExport
+    pairs = zip(x.shape, places.shape, strict=True)
     if any(
-        i != axis and a != b for i, (a, b) in enumerate(zip(x.shape, places.shape, strict=True))
+        i != axis and a != b and (1 in (a, b) or differ(a, b)) for i, (a, b) in enumerate(pairs)
     ):
-        raise CannotExport
+        raise CannotExport  # ours broadcasts
     return call.add("GatherElements", call.xs[0], _places(call), axis=axis)
 
 
