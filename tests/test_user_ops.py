@@ -229,6 +229,31 @@ def test_defining_again_replaces_it_in_graphs_that_exist():
         assert float(session.run(y, {"x": 1.0})) == 10.0
 
 
+def test_a_function_may_write_all_results_into_one_buffer():
+    buffer = np.empty(2, "float32")
+    double = gw.define_op("test/double", lambda x: np.multiply(x, 2.0, out=buffer), like=0)
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    a, b = double(x), double(x + 1.0)
+    _, ys = gw.scan(lambda c, v: (double(c) + v, double(c)), x, gw.stack([x, x]))
+    with gw.Session(g) as session:
+        found = session.run([a, b, ys], {"x": [1.0, 2.0]})
+    assert [y.tolist() for y in found] == [[2.0, 4.0], [4.0, 6.0], [[2.0, 4.0], [6.0, 12.0]]]
+
+
+def test_an_attribute_may_be_a_dtype():
+    cast = gw.define_op(
+        "test/cast",
+        lambda x, dtype="float32": x.astype(dtype),
+        infer=lambda x, dtype: x.with_dtype(dtype),
+    )
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    assert cast(x).dtype == x.dtype and cast(x, dtype="int64").dtype == np.int64
+    y = cast(x, dtype=np.float64)
+    assert g.output({"x": [1.0, 2.0]}, y)[y.name].dtype == np.float64
+
+
 def test_gradients_are_those_of_the_op_as_it_is_now():
     op = gw.define_op("test/late", lambda x: x * x)
     g = gw.Graph()

@@ -88,7 +88,7 @@ def define_op(
         "_samples": staticmethod(samples) if callable(samples) else samples,
         "_kinds": kinds,
         **{k: attr(v, doc=f"{k} of {name}.") for k, v in attributes.items()},
-        "__annotations__": {k: _type_of(v) for k, v in attributes.items()},
+        "__annotations__": {k: _type_of(k, v) for k, v in attributes.items()},
     }
     cls: Any = type(_title(name), (FunctionOp,), members)
     cls.inputs = tuple(inspect.Parameter(k, _POSITIONAL) for k in inputs)
@@ -143,7 +143,7 @@ class FunctionOp(Op, abstract=True):
             raise DTypeError(f"the function returned {got}", need="arrays of numbers")
         if narrow and not any(x.dtype in (np.float32, np.float64) for x in xs):
             ys = [y.astype(narrow[0]) if kind(y.dtype) == "f" else y for y in ys]
-        ys = [y.copy() if any(np.may_share_memory(x, y) for x in xs) else y for y in ys]
+        ys = [y.copy() for y in ys]  # it may be an input, or a buffer that the next call writes
         return tuple(ys) if isinstance(found, tuple) else ys[0]
 
     def vjp(self, gs: Sequence[Any], ys: Sequence[Any], xs: Sequence[Any]) -> Sequence[Cotangent]:
@@ -221,8 +221,10 @@ def _parameters(name: str, fn: Any) -> tuple[list[str], dict[str, Any]]:
     return inputs, attributes
 
 
-def _type_of(default: Any) -> str:
-    """Return the declared type of an attribute, from its default."""
+def _type_of(name: str, default: Any) -> str:
+    """Return the declared type of an attribute, from its default; every op's dtype is a dtype."""
+    if name == "dtype":
+        return "Any"
     known = {bool: "bool", int: "int | float", float: "float", str: "str", tuple: "tuple"}
     return known.get(type(default), "Any")
 
