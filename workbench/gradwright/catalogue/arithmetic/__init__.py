@@ -2,11 +2,11 @@
 
 from . import (
     bits,
+    diagonals,
     distances,
     elementary,
     entropies,
     gamma,
-    matrices,
     merging,
     moments,
     norms,

@@ -8,12 +8,11 @@ from . import (
     flash,
     flex,
     forms,
-    labels,
+    fused_rotary,
     layers,
     linear,
     rotary,
     sampling,
     turbo,
-    turning,
     weights,
 )

@@ -2,12 +2,13 @@
 
 from . import (
     channels,
+    ctc_decoder,
     derivatives,
+    embeddings,
     gated,
     normalisations,
     projections,
     rectifiers,
     smooth,
     standardised,
-    tables,
 )

@@ -1,3 +1,3 @@
 """Recurrent layers and state-space models."""
 
-from . import convolution, delta, gru, lstm, rnn, spaces, sru
+from . import convolution, delta, gru, lstm, rnn, sru, state_space

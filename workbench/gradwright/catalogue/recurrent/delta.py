@@ -20,7 +20,7 @@ from ...spec import TensorSpec, differ, kind
 from ..arrays.recurrence import LinearScan, shifted
 from .convolution import CausalConv1d
 from .halves import narrowed, wide
-from .spaces import between, check, in_chunks, last_state
+from .state_space import between, check, in_chunks, last_state
 
 
 class UnitLowerInverse(Op):

@@ -216,9 +216,10 @@ def arg_abs_min(
     """
 
 def betaln(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
-    """Logarithm of the beta function of positive numbers.
+    """Logarithm of the beta function of positive numbers, computed in float64.
 
-    y = ln Γ(a) + ln Γ(b) − ln Γ(a + b)
+    y = ln Γ(a) + ln Γ(b) − ln Γ(a + b), without these terms where they are large (Didonato and
+    Morris 1992)
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

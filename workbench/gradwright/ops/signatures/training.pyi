@@ -49,6 +49,8 @@ def adabelief_update(
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·(g − m)² + ε
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(v/(1 − β₂ᵗ)) + ε)
 
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -75,6 +77,8 @@ def adadelta_update(
 
     s ← ρ·s + (1 − ρ)·g²        u = √(d + ε)/√(s + ε)·g
     d ← ρ·d + (1 − ρ)·u²        p ← p − lr·u, with λ·p added to g
+
+    States begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -126,6 +130,8 @@ def adagrad_update(
     """Adagrad (Duchi, Hazan and Singer 2011).
 
     h ← h + g²        p ← p − lr·g/(√h + ε), with λ·p added to g
+
+    The state begins as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -218,6 +224,8 @@ def adamax_update(
     m ← β₁·m + (1 − β₁)·g        v ← max(β₂·v, |g| + ε)
     p ← p − lr/(1 − β₁ᵗ)·m/v, with λ·p added to g
 
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -259,6 +267,8 @@ def amsgrad_update(
 
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        h ← max(h, v)
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√h/√(1 − β₂ᵗ) + ε)
+
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -341,6 +351,8 @@ def lamb_update(
     r = m/(1 − β₁ᵗ)/(√(v/(1 − β₂ᵗ)) + ε) + λ·p
     p ← p − lr·‖p‖/‖r‖·r, or p − lr·r where either length is 0
 
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -365,6 +377,8 @@ def lion_update(
     """Sign of a momentum, with decoupled decay (Chen et al. 2023, arXiv:2302.06675).
 
     p ← p·(1 − lr·λ) − lr·sign(β₁·m + (1 − β₁)·g)        m ← β₂·m + (1 − β₂)·g
+
+    The state begins as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -449,6 +463,8 @@ def nadam_update(
     n = β₁·m/(1 − β₁ᵗ⁺¹) + (1 − β₁)·g/(1 − β₁ᵗ)
     p ← p·(1 − lr·λ) − lr·n/(√(v/(1 − β₂ᵗ)) + ε)
 
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -475,6 +491,8 @@ def nesterov_update(
 
     As in Sutskever et al. 2013; ``momentum_update(nesterov=True)`` is torch's form, whose velocity
     has no learning rate in it. They agree while that does not change.
+
+    The state begins as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -505,6 +523,8 @@ def radam_update(
     ρ = c − 2t·β₂ᵗ/(1 − β₂ᵗ), c = 2/(1 − β₂) − 1, r² = (ρ−4)(ρ−2)c/((c−4)(c−2)ρ);
     λ·p is added to g
 
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -529,6 +549,8 @@ def rmsprop_update(
     """Gradient over the root of its mean square (Tieleman and Hinton 2012).
 
     v ← ρ·v + (1 − ρ)·g²        p ← p − lr·g/(√v + ε), with λ·p added to g
+
+    The state begins as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

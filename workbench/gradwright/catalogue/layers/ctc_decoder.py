@@ -12,7 +12,7 @@ from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.choice import Where
 from ...ops.reduce import Argmax, Max
 from ...spec import TensorSpec, differ, kind
-from .weights import VisibleKeys
+from ..attention.weights import VisibleKeys
 
 
 class CtcGreedyDecoder(Op):
