@@ -8,13 +8,15 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gradwright as gw
 from gradwright import ops
-from gradwright.errors import UnsupportedOpError
+from gradwright.errors import GradwrightError, UnsupportedOpError
 from gradwright.op import OPS
 from gradwright.ops.samediff import SAMEDIFF, SHARED
+from gradwright.testing import samples
 
 
 def shared() -> dict[str, set[str]]:
@@ -138,3 +140,29 @@ def test_ops_are_looked_up_while_another_thread_defines_some(monkeypatch) -> Non
     finally:
         for name in OPS.keys() - known:
             del OPS[name]
+
+
+TAKES_ALL = {
+    *("cast", "identity", "copy", "stop_gradient", "is_numeric_tensor", "rank", "shape_of"),
+    *("zeros_like", "ones_like", "full_like", "outer", "kron", "all_finite", "empty"),
+    *("optional_get_element", "optional_has_element"),
+}
+"""Ops that no dtype and no shape of numbers can fail."""
+
+
+def test_every_op_says_what_it_refuses() -> None:
+    silent = {e.name for e in gw.ops.table() if not list(e.op.error_samples())}
+    assert silent == TAKES_ALL
+
+
+def test_numbers_are_asked_for_where_text_comes_in() -> None:
+    """No op that takes numbers fails inside numpy, or not at all, when it is given text."""
+    for entry in gw.ops.table():
+        sample = samples(entry.op)[0]
+        if entry.op.by_reference or not sample.inputs or entry.op.is_composite():
+            continue
+        graph = gw.Graph(entry.name, scratch=True)
+        first, *rest = sample.inputs
+        text = graph.placeholder("text", np.shape(first), "str")
+        with graph, pytest.raises(GradwrightError):
+            entry.op(**sample.attrs)(text, *(None if x is None else np.asarray(x) for x in rest))

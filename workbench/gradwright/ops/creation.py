@@ -183,7 +183,10 @@ class Eye(Op):
     dtype: np.dtype[Any] = attr(dtype("float32"), doc="Dtype of the result.")
 
     def infer(self) -> TensorSpec:
-        return TensorSpec((self.n, self.n if self.m is None else self.m), self.dtype)
+        shape = self.n, self.n if self.m is None else self.m
+        if any(isinstance(d, int) and d < 0 for d in shape):
+            raise ShapeError(f"there is no matrix of shape {list(shape)}", need="n >= 0 and m >= 0")
+        return TensorSpec(shape, self.dtype)
 
     def forward(self) -> Any:
         rows, columns = self.infer().shape
@@ -193,6 +196,10 @@ class Eye(Op):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((), {"n": 3})
         yield Sample((), {"n": 2, "m": 4, "k": -1, "dtype": "bool"})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((), {"n": 2, "m": -1}, "no matrix of shape [2, -1]")
 
 
 class Diag(Op):

@@ -424,6 +424,10 @@ class AddN(Op):
         for n in (1, 3):
             yield Sample(tuple(rng.standard_normal((2, 3)) for _ in range(n)))
 
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((2,)), TensorSpec((3,))), {}, "do not broadcast")
+
 
 class _Same(_Unary):
     """The tensor itself."""

@@ -102,6 +102,11 @@ class _Scatter(_Places):
             updates = rng.standard_normal(cls.siblings[0](**sample.attrs).forward(x, indices).shape)
             yield Sample((x, indices, updates), sample.attrs)
 
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        specs = TensorSpec((2, 2)), TensorSpec((2, 2)), TensorSpec((2, 2))
+        yield ErrorSample(specs, {}, "indices are not integers")
+
 
 class _Add(_Scatter):
     """Add at the places."""

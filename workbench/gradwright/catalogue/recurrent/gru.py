@@ -70,6 +70,11 @@ class GruCell(Op):
         yield Sample(xs[:4])
         yield Sample(xs, {"clip": 0.7, "linear_before_reset": True})
 
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        shapes = (2, 4), (2, 2), (6, 3), (6, 2)
+        yield ErrorSample(tuple(map(TensorSpec, shapes)), {}, "inner dimensions differ")
+
 
 class Gru(RecurrentLayer):
     """Gated recurrent units of one direction or two (Cho et al. 2014).

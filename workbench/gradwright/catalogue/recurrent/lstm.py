@@ -72,6 +72,11 @@ class LstmCell(Op):
         yield Sample(xs[:5])
         yield Sample(xs, {"clip": 0.7, "input_forget": True})
 
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        shapes = (2, 4), (2, 2), (2, 2), (8, 3), (8, 2)
+        yield ErrorSample(tuple(map(TensorSpec, shapes)), {}, "inner dimensions differ")
+
 
 class Lstm(RecurrentLayer):
     """Long short-term memory of one direction or two (Hochreiter and Schmidhuber 1997).

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...op import OnnxRule, Op, Sample, attr
+from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Clip
+from ...spec import TensorSpec
 from .activations import activations
 from .arrays import Array, Arrays, Cotangents, gates_of
 from .layer import RecurrentLayer
@@ -44,6 +45,11 @@ class RnnCell(Op):
         yield Sample(tuple(rng.standard_normal(s) for s in shapes))
         attrs = {"activation": "Elu", "alpha": 0.7, "clip": 0.9}
         yield Sample(tuple(rng.standard_normal(s) for s in shapes[:4]), attrs)
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        shapes = (2, 4), (2, 2), (2, 3), (2, 2)
+        yield ErrorSample(tuple(map(TensorSpec, shapes)), {}, "inner dimensions differ")
 
 
 def joined(x: Any, h: Any, w: Any, r: Any, b: Any) -> Any:
