@@ -178,6 +178,23 @@ def test_both_ways_back_through_a_convolution_agree(channels: int, out: int) -> 
     np.testing.assert_allclose((found * h).sum(), (seed * run(CNN.conv2d, h, w, **attrs)).sum())
 
 
+@pytest.mark.parametrize("include", [False, True])
+def test_means_of_large_windows_are_taken_axis_by_axis(
+    include: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 2, 9, 11))
+    attrs: dict[str, Any] = {"kernel_size": (5, 4), "stride": (2, 3), "padding": (2, 1)}
+    attrs |= {"dilation": (1, 2), "ceil_mode": True, "count_include_pad": include}
+    g = gw.Graph()
+    v = g.constant(x)
+    y = CNN.avg_pool2d(v, **attrs)
+    found = [y, *gw.gradients((y * y).sum(), [v])]
+    fast = g.output({}, *found).values()
+    monkeypatch.setattr("gradwright.ops.averages.FEW", 100)
+    for a, b in zip(fast, g.output({}, *found).values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
 def test_rows_of_large_images_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     attrs: dict[str, Any] = {"stride": (2, 1), "padding": ((1, 0), (2, 1)), "dilation": (1, 2)}

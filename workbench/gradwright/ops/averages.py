@@ -13,6 +13,12 @@ from .pooling import RENAMED, Pooling
 from .special import widened
 from .windows import Windows, check_cotangent, check_images, chunks
 
+Array = np.ndarray[Any, Any]
+
+
+FEW = 9
+"""Windows of more elements are summed axis by axis: 32 by 32 in 64 steps, not in 1024."""
+
 
 class AvgPooling(Pooling, abstract=True):
     """Poolings that take the mean of each window."""
@@ -48,16 +54,32 @@ class _AvgPool(AvgPooling):
         y = np.empty((len(padded), *n_out), padded.dtype)
         counts = self.counts(windows, x.shape[2:], y.dtype)
         for some in chunks(len(padded), 2 * padded[:1].nbytes):
-            slices = windows.slices(padded[some], n_out)
             total = y[some]
-            total[...] = next(slices)
-            for seen in slices:
-                total += seen
+            if windows.n_taps > FEW:
+                part = padded[some]
+                for axis, m in enumerate(n_out):
+                    part = _total(windows.along(axis, part, m))
+                total[...] = part
+            else:
+                _total(windows.slices(padded[some], n_out), total)
             total /= counts
         return y.reshape(*x.shape[:2], *n_out).astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (AvgPoolGrad(**self.attributes())(gs[0], xs[0]),)
+
+
+def _total(views: Iterator[Array], out: Array | None = None) -> Array:
+    """Return the sum of views."""
+    total = next(views)
+    if out is None:
+        total = total.copy()
+    else:
+        out[...] = total
+        total = out
+    for view in views:
+        total += view
+    return total
 
 
 class AvgPool1d(_AvgPool):
@@ -131,8 +153,18 @@ class AvgPoolGrad(AvgPooling):
         part = (part / self.counts(windows, size, part.dtype)).reshape(-1, *n_out)
         padded = np.zeros((len(part), *windows.padded_size(size)), part.dtype)
         for some in chunks(len(part), padded[:1].nbytes):
-            for view in windows.slices(padded[some], n_out):
-                view += part[some]
+            if windows.n_taps > FEW:
+                spread = part[some]
+                for axis, n in enumerate(padded.shape[1:]):
+                    shape = (*spread.shape[: axis + 1], n, *spread.shape[axis + 2 :])
+                    wider = np.zeros(shape, spread.dtype)
+                    for view in windows.along(axis, wider, n_out[axis]):
+                        view += spread
+                    spread = wider
+                padded[some] = spread
+            else:
+                for view in windows.slices(padded[some], n_out):
+                    view += part[some]
         dx = windows.cropped(padded.reshape(*x.shape[:2], *padded.shape[1:]), size)
         return dx.astype(g.dtype, copy=False)
 

@@ -171,6 +171,13 @@ class Windows:
             )
             yield padded[(slice(None),) * (padded.ndim - len(seen)) + seen]
 
+    def along(self, axis: int, padded: Array, n_out: AnyDim) -> Iterator[Array]:
+        """Yield per element of the kernel along one spatial axis the view that it sees."""
+        lead = (slice(None),) * (padded.ndim - len(self.kernel) + axis)
+        step, reach = self.stride[axis], (int(n_out) - 1) * self.stride[axis] + 1
+        for start in range(0, int(self.reach[axis]), self.dilation[axis]):
+            yield padded[(*lead, slice(start, start + reach, step))]
+
     def views(self, padded: Array) -> Array:
         """Return all windows as a view ``[N, C, *kernel, *n_out]``."""
         n = len(self.kernel)
