@@ -16,8 +16,8 @@ from ..graph.build import owner_of
 from ..graph.expand import infer_nodes, refit, stand_in
 from ..op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ..spec import Dim, TensorSpec
+from .body import Body, flatten, same_structure, scratch
 from .steps import apart
-from .trace import Body, flatten, same_structure, scratch
 
 
 class Cond(Op):

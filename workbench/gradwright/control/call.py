@@ -14,7 +14,7 @@ from ..graph.build import check_name, owner_of
 from ..graph.expand import infer_nodes, inline
 from ..op import ErrorSample, Op, Sample, attr
 from ..spec import TensorSpec
-from .trace import Body, flatten
+from .body import Body, flatten
 
 
 class Call(Op):

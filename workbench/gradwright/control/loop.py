@@ -11,10 +11,10 @@ from ..errors import DTypeError, GraphError
 from ..graph import Graph, SubGraph, Tensor
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample, attr, infer_specs
 from ..spec import Dim, TensorSpec, kind, known_spec
+from .body import Body
 from .loop_op import LoopOp
 from .scan_op import pull_steps
 from .steps import Listing, Stack, Step, apart, check_carry
-from .trace import Body
 from .traced import Traced
 
 

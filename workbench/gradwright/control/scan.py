@@ -10,9 +10,9 @@ from ..errors import GraphError
 from ..graph import Tensor
 from ..ops.movement import Transpose
 from ..spec import AnyDim, normalize_axis
+from .body import Body, flatten
 from .loop_op import item_of
 from .scan_op import Scan
-from .trace import Body, flatten
 from .traced import Traced
 
 

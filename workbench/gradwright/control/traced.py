@@ -12,8 +12,8 @@ from ..graph import Tensor
 from ..graph.build import owner_of
 from ..op import Op
 from ..spec import TensorSpec
+from .body import Body, Rebuild, flatten, same_structure
 from .loop_op import NUMBER, bare
-from .trace import Body, Rebuild, flatten, same_structure
 
 
 class Traced:
