@@ -16,7 +16,7 @@ from .elementwise import Exp, Function
 Array = np.ndarray[Any, Any]
 
 _BLOCK = 1 << 16
-"""Elements at a time: erfc of 1 MB takes 0.9 ms; of 8192 at a time 1.3, all at once 3.0."""
+"""Bytes at a time: what a pass writes stays in the cache, and in memory that is used again."""
 
 # Chebyshev coefficients, computed with 50 digits for this file:
 # erf(x)/x in 2x² − 1 for |x| <= 1, and (1 + 2x)·exp(x²)·erfc(x) in (x − 3)/(x + 3) for x >= 0.
@@ -112,8 +112,9 @@ def in_blocks(into: Callable[[Array, Array], None]) -> OfElements:
     def apply(x: Array, out: Array | None = None) -> Array:
         flat = widened(x).reshape(-1)
         y = np.empty_like(flat) if out is None else out.reshape(-1)
-        for start in range(0, flat.size, _BLOCK):
-            at = slice(start, start + _BLOCK)
+        step = _BLOCK // flat.itemsize
+        for start in range(0, flat.size, step):
+            at = slice(start, start + step)
             into(flat[at], y[at])
         return y.reshape(x.shape).astype(x.dtype, copy=False)
 

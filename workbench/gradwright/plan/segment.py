@@ -55,11 +55,11 @@ class Segment:
         self._steps = [self._bind(n, launch) for n, launch in enumerate(launches)]
         self._reads = [(number, t) for number, t in program.sources.items()]
         given_away = {*program.sources, *program.constants}
-        self._writes = []
+        self._writes: list[tuple[Tensor, int, Callable[[Array], Array] | None]] = []
         for t in program.outputs:
             number = program.numbers[t]
             is_shared = self._roots[number] != number or number in given_away
-            self._writes.append((t, number, is_shared))
+            self._writes.append((t, number, self._copier(number) if is_shared else None))
             given_away.add(number)
         self._transient = [
             i
@@ -120,6 +120,20 @@ class Segment:
                 if o not in self.layout.offsets and self._roots[o] not in kept:
                     frees[last[self._roots[o]]].append(o)
         return frees
+
+    def _copier(self, number: int) -> Callable[[Array], Array]:
+        """Return what copies a value that others hold, too."""
+        spec = self.program.specs[number]
+        if self.device.name != "cpu" or spec.by_reference or not spec.is_concrete:
+            return lambda value: value.copy()
+        take = Spares(spec, self.device.empty).take
+
+        def copied(value: Array) -> Array:
+            result = take()
+            np.copyto(result, value)
+            return result
+
+        return copied
 
     def _bind(self, number: int, launch: Launch | Returning | None) -> Callable[[Registers], None]:
         instr, device, frees = self.program.instrs[number], self.device, self._frees[number]
@@ -211,8 +225,8 @@ class Segment:
                             observe(o, regs[o])
                     del held
                     step += 1
-            for t, number, is_shared in self._writes:
-                env[t] = regs[number].copy() if is_shared else regs[number]
+            for t, number, copied in self._writes:
+                env[t] = copied(regs[number]) if copied else regs[number]
         except GradwrightError as error:
             self._locate(error, step)
             raise
