@@ -86,8 +86,8 @@ class Attention(Op):
         v = unpacked(value, self.kv_num_heads, "kv_num_heads") if packed else value
         check_heads(q, k, v)
         check_windows(self.left_window_size, self.right_window_size)
-        if self.softcap < 0:
-            raise GraphError(f"softcap={self.softcap} is negative", need="0 for none, or above")
+        if not self.softcap >= 0:
+            raise GraphError(f"softcap={self.softcap} is no cap", need="0 for none, or above")
         k, v = _joined(k, v, past_key, past_value)
         b, n, t, _ = q.shape
         scores = (b, n, t, k.shape[2])
@@ -183,13 +183,15 @@ class Attention(Op):
         yield ErrorSample((q, k, v, None, k, v, length), {}, "do not go together")
         yield ErrorSample((q, k, v, TensorSpec((3, 4))), {}, "attn_mask does not fit")
         yield ErrorSample((q, k, v, TensorSpec((3, 3), "int64")), {}, "cannot be int64")
-        yield ErrorSample((q, k, v), {"softcap": -1.0}, "is negative")
+        yield ErrorSample((q, k, v), {"softcap": -1.0}, "softcap=-1.0 is no cap")
+        heads = {"q_num_heads": -2, "kv_num_heads": 1}
+        yield ErrorSample((packed, packed, packed), heads, "needs q_num_heads, not -2")
 
 
 def unpacked(x: TensorSpec, heads: int | None, name: str) -> TensorSpec:
     """Return the spec of ``[B, T, n·D]`` with its heads apart."""
-    if not heads:
-        raise ShapeError(f"attention of packed heads needs {name}", hint=f"{name}=8")
+    if heads is None or heads < 1:
+        raise ShapeError(f"attention of packed heads needs {name}, not {heads}", hint=f"{name}=8")
     if x.rank != 3:
         raise ShapeError("some inputs are packed and some are not", need="all of rank 3, or of 4")
     b, t, width = x.shape

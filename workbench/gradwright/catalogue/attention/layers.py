@@ -76,6 +76,8 @@ class DotProductAttention(Op):
         for lengths in (query_seq_lengths, key_value_seq_lengths):
             if lengths is not None:
                 VisibleKeys().infer(TensorSpec(scores), lengths)
+                if lengths.rank and differ(lengths.shape[0], scores[0]):
+                    raise ShapeError("lengths do not fit", need=f"i64[{scores[0]}], got {lengths}")
         return Transpose(axes=(0, 2, 1, 3)).infer(y)
 
     def expand(
@@ -117,6 +119,8 @@ class DotProductAttention(Op):
         yield ErrorSample((q, k, k), {}, "cannot share 2 heads")
         yield ErrorSample((q, q, q, TensorSpec((3, 3), "bool")), {}, "bias cannot be bool")
         yield ErrorSample((q, q, q, None, TensorSpec((3, 3))), {}, "mask cannot be float32")
+        lengths = TensorSpec((2,), "int64")
+        yield ErrorSample((q, q, q, None, None, lengths), {}, "lengths do not fit")
 
 
 class MultiHeadDotProductAttention(Op):
