@@ -430,6 +430,33 @@ def test_control_flow_is_written_with_its_bodies() -> None:
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_a_scan_from_the_last_item_to_the_first_is_written() -> None:
+    graph = gw.Graph()
+    x = graph.placeholder("x", ("T", 2))
+
+    def step(c, v):
+        return c * 0.5 + v + gw.cast(v.graph.step, "float32"), c * v
+
+    last, ys = gw.scan(step, np.zeros(2, "float32"), x, reverse=True, name="back")
+    (alone, _) = gw.scan(lambda c, v: (c - v, ()), x[0], x, reverse=True, name="only")
+    results = [last, ys, alone]
+    proto = gw.onnx.to_model(graph, results)
+    onnx.checker.check_model(proto, full_check=True)
+    names = [o.name.replace(":", "_") for o in proto.graph.output]
+    feeds = {"x": np.arange(6, dtype="float32").reshape(3, 2)}
+    expected, found = graph.output(feeds, *results), gw.onnx.load(proto).output(feeds, *names)
+    for a, b in zip(found.values(), expected.values(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_gradients_that_read_residuals_are_named() -> None:
+    graph = gw.Graph()
+    x = graph.placeholder("x", (3,))
+    _, ys = gw.scan(lambda c, v: (gw.tanh(c + v), c), 0.0, x)
+    with pytest.raises(UnsupportedOpError, match="the gradient of scan: 2 nodes"):
+        gw.onnx.to_model(graph, gw.gradients(ys.sum(), [x]))
+
+
 def test_what_onnx_cannot_express_is_named_at_once(tmp_path: Path) -> None:
     graph = gw.Graph()
     x = graph.placeholder("x", (2, 2))

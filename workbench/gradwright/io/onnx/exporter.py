@@ -155,8 +155,13 @@ def write_nodes(
             names[t] = out.fresh(label)
             continue
         xs = [None if x is None else names.get(x, "") for x in node.inputs]
-        if any(x == "" for x in xs):  # a residual, which only gradients use in ONNX's eyes
+        kept = [x for x, name in zip(node.inputs, xs, strict=True) if x is not None and not name]
+        if kept and path:  # a residual, which only gradients use in ONNX's eyes
             raise CannotExport
+        if kept:
+            out.missing.update(f"the gradient of {x.node.op.name}" for x in kept[:1])
+            names.update((y, out.fresh(label)) for y in node.outputs)
+            continue
         made = write(
             out, node.op, xs, [None if x is None else x.spec for x in node.inputs],
             [y.spec for y in node.outputs], label,

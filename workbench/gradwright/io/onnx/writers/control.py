@@ -62,7 +62,8 @@ def scan(call: Call) -> list[str]:
     sub, n, n_xs = call.body, call.n_carry, call.n_xs
     if n_xs and not n and isinstance(call.x, SequenceSpec):
         return _sequence_map(call)
-    if call.reverse or not n_xs or any(call.listed):
+    items = call.specs[n : n + n_xs]
+    if not n_xs or any(call.listed) or any(isinstance(s, SequenceSpec) for s in items):
         raise CannotExport
     n_sub = len(sub.inputs)
     own = [(call.out.fresh(f"{call.name}/{t.name}"), t.spec) for t in sub.inputs[: 1 + n + n_xs]]
@@ -75,17 +76,24 @@ def scan(call: Call) -> list[str]:
     path = f"{call.name}/body"
     made = write_subgraph(inner, sub, names, path)
     number_spec = sub.inputs[0].spec
-    number = inner.add(
-        "Add", [own[0][0], inner.constant(np.ones((), number_spec.dtype))], base=f"{path}/step"
-    )[0]
+    one = np.ones((), number_spec.dtype)
+    onward = inner.constant(-one if call.reverse else one)
+    number = inner.add("Add", [own[0][0], onward], base=f"{path}/step")[0]
     outputs = [(number, number_spec)]
     for i in range(n + n_y):
         outputs.append((_own(inner, made[i], f"{path}/y{i}"), sub.outputs[i].spec))
     body = inner.graph(path, own, outputs)
-    start = call.out.constant(np.zeros((), number_spec.dtype))
+    start = call.out.constant(one - one)
+    directions: dict[str, Any] = {}
+    if call.reverse:
+        directions = {"scan_input_directions": [1] * n_xs}
+        if n_y:
+            directions["scan_output_directions"] = [1] * n_y
+        rows = call.out.add("Gather", [call.out.add("Shape", [call.xs[n]])[0], start])[0]
+        start = call.out.add("Sub", [rows, call.out.constant(one)])[0]
     made = call.out.add(
         "Scan", [start, *call.xs[: n + n_xs]], n=1 + n + n_y, base=call.name,
-        body=body, num_scan_inputs=n_xs,
+        body=body, num_scan_inputs=n_xs, **directions,
     )  # fmt: skip
     return made[1:]
 
