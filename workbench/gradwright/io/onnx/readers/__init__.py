@@ -2,6 +2,7 @@
 
 from . import (
     attention,
+    classical,
     control,
     draws,
     elementwise,
