@@ -45,7 +45,7 @@ class Im2col(_Columns):
     """
 
     kernel_size: int | tuple[int, ...] = attr(doc="Size of the windows.")
-    fill: float = attr(0.0, doc="Value of the padding.")
+    value: float = attr(0.0, doc="Value of the padding.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         check_images(self, x, None, "fcbiu")
@@ -55,13 +55,13 @@ class Im2col(_Columns):
 
     def forward(self, x: Any) -> Any:
         windows = self.windows(x.ndim - 2)
-        views = windows.views(windows.padded(x, self.fill))
+        views = windows.views(windows.padded(x, self.value))
         n_out = math.prod(map(int, windows.n_out(x.shape[2:])))
         return views.reshape(len(x), x.shape[1] * windows.n_taps, n_out)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         settings = self.attributes()
-        del settings["fill"]
+        del settings["value"]
         return (Col2im(image_size=xs[0].shape[2:], **settings)(gs[0]),)
 
     @classmethod
@@ -69,7 +69,7 @@ class Im2col(_Columns):
         draw = rng.standard_normal
         yield Sample((draw((2, 2, 4, 3)),), {"kernel_size": (2, 3), "padding": 1, "stride": 2})
         yield Sample((draw((1, 2, 5)),), {"kernel_size": 2, "dilation": 3, "padding": "same"})
-        yield Sample((draw((0, 1, 2, 2, 2)),), {"kernel_size": 2, "fill": 1.0})
+        yield Sample((draw((0, 1, 2, 2, 2)),), {"kernel_size": 2, "value": 1.0})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
@@ -135,7 +135,7 @@ class Col2im(_Columns):
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in Im2col.samples(rng):
-            x, attrs = sample.inputs[0], {k: v for k, v in sample.attrs.items() if k != "fill"}
+            x, attrs = sample.inputs[0], {k: v for k, v in sample.attrs.items() if k != "value"}
             columns = Im2col(**attrs).infer(TensorSpec(x.shape)).shape
             yield Sample((rng.standard_normal(columns),), {"image_size": x.shape[2:], **attrs})
 
@@ -219,7 +219,7 @@ class Dilation2d(_Columns):
     def expand(self, x: Any, weight: Any) -> Any:
         n, channels, *size = x.shape
         kernel = tuple(map(int, weight.shape[1:]))
-        columns = Im2col(**self.attributes(), kernel_size=kernel, fill=-np.inf)(x)
+        columns = Im2col(**self.attributes(), kernel_size=kernel, value=-np.inf)(x)
         parts = columns.reshape(n, channels, math.prod(kernel), columns.shape[2])
         sums = parts + weight.reshape(channels, math.prod(kernel), 1)
         n_out = Windows.of(kernel, self.stride, self.padding, self.dilation).n_out(size)

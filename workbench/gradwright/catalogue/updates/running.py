@@ -78,8 +78,8 @@ class EmaUpdate(Op):
 class AccumulateGradient(Op):
     """Mean gradient of several micro-batches, summed up in float32 at least.
 
-    s = total + gradient/every; ready = (step mod every = 0)
-    total ← 0 where ready, else s;        gradient ← s, the mean gradient where ready
+    s = total + grad/every; ready = (step mod every = 0)
+    total ← 0 where ready, else s;        grad ← s, the mean where ready
 
     ``step`` counts micro-batches from 1. Outputs the new total, s, and ready: bool[], which is the
     ``commit_if`` of the update that s is for.
@@ -95,16 +95,16 @@ class AccumulateGradient(Op):
     namespace = "training"
 
     def infer(
-        self, total: TensorSpec, gradient: TensorSpec, step: TensorSpec, every: TensorSpec
+        self, total: TensorSpec, grad: TensorSpec, step: TensorSpec, every: TensorSpec
     ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-        _check_pair(self, total, gradient)
+        _check_pair(self, total, grad)
         _check_scalars(self, step=step, every=every)
         same = total.with_shape(total.shape)
         return same, same, TensorSpec((), "bool")
 
-    def expand(self, total: Any, gradient: Any, step: Any, every: Any) -> Any:
-        work = work_dtype(total, gradient)
-        summed = cast_to(work, total) + times(1 / cast_to(FLOAT64, every), cast_to(work, gradient))
+    def expand(self, total: Any, grad: Any, step: Any, every: Any) -> Any:
+        work = work_dtype(total, grad)
+        summed = cast_to(work, total) + times(1 / cast_to(FLOAT64, every), cast_to(work, grad))
         summed = cast_to(total.dtype, summed)
         ready = Mod()(step, every) == 0
         return Where()(ready, 0.0, summed), summed, ready

@@ -609,7 +609,7 @@ def im2col(
     stride: int | Sequence[int] = 1,
     padding: str | int | Sequence[Any] = 0,
     dilation: int | Sequence[int] = 1,
-    fill: float = 0.0,
+    value: float = 0.0,
     *,
     name: str | None = None,
 ) -> Tensor:
@@ -630,7 +630,7 @@ def im2col(
         padding: Padding around the image.
         dilation: Distance of a window's elements.
         kernel_size: Size of the windows.
-        fill: Value of the padding.
+        value: Value of the padding.
     """
 
 def local_response_norm(

@@ -8,7 +8,7 @@ from gradwright.graph import Tensor
 
 def accumulate_gradient(
     total: Tensor | ArrayLike,
-    gradient: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
     step: Tensor | ArrayLike,
     every: Tensor | ArrayLike,
     *,
@@ -16,8 +16,8 @@ def accumulate_gradient(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Mean gradient of several micro-batches, summed up in float32 at least.
 
-    s = total + gradient/every; ready = (step mod every = 0)
-    total ← 0 where ready, else s;        gradient ← s, the mean gradient where ready
+    s = total + grad/every; ready = (step mod every = 0)
+    total ← 0 where ready, else s;        grad ← s, the mean where ready
 
     ``step`` counts micro-batches from 1. Outputs the new total, s, and ready: bool[], which is the
     ``commit_if`` of the update that s is for.
