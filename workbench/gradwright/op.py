@@ -127,14 +127,18 @@ def register(name: str) -> Callable[[OpType], OpType]:
 def called(name: str) -> str:
     """Return how the function is called that was probably meant by a name: ``gw.nn.relu``, or "".
 
-    >>> import gradwright
-    >>> called("relu"), called("unsqueeze"), called("nonsense")
-    ('gw.nn.relu', 'gw.expand_dims', '')
+    >>> from gradwright.ops import called
+    >>> called("relu"), called("unsqueeze"), called("ctc_loss"), called("nonsense")
+    ('gw.nn.relu', 'gw.expand_dims', 'gw.loss.ctc', '')
     """
     from .catalogue import load
 
     load()
-    public = {cls.name: cls for cls in list(OPS.values()) if "/" not in cls.name and cls.namespace}
+    public = {
+        cls.name: cls
+        for cls in list(OPS.values())
+        if "/" not in cls.name and cls.namespace not in ("", "inner", "gradient")
+    }
     close = meant(name, public)
     if not close:
         return ""

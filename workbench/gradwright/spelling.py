@@ -18,6 +18,13 @@ _TORCH = {
     "repeat_interleave": "repeat",
     "cross_entropy": "softmax_cross_entropy",
     "mse_loss": "mean_squared_error",
+    "l1_loss": "absolute_difference",
+    "kl_div": "kl_divergence",
+    "rand": "uniform",
+    "randn": "normal",
+    "randperm": "permutation",
+    "multinomial": "categorical",
+    "binary_cross_entropy_with_logits": "sigmoid_cross_entropy",
     "layernorm": "layer_norm",
 }
 
@@ -34,5 +41,7 @@ def meant(name: str, known: Iterable[str]) -> str:
 
     plain = {k.replace("_", ""): k for k in known}
     wanted = _TORCH.get(name.lower(), name).lower().replace("_", "")
+    if wanted.removesuffix("loss") in plain:
+        return plain[wanted.removesuffix("loss")]
     close = difflib.get_close_matches(wanted, plain, 1, cutoff=0.75)
     return plain[close[0]] if close else ""
