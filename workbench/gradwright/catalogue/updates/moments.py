@@ -68,6 +68,8 @@ class AdamaxUpdate(_Moments):
     m ← β₁·m + (1 − β₁)·g        v ← max(β₂·v, |g| + ε)
     p ← p − lr/(1 − β₁ᵗ)·m/v, with λ·p added to g
 
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -91,6 +93,8 @@ class AmsgradUpdate(_OfAdam):
 
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²        h ← max(h, v)
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√h/√(1 − β₂ᵗ) + ε)
+
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -136,6 +140,8 @@ class NadamUpdate(_Moments):
     n = β₁·m/(1 − β₁ᵗ⁺¹) + (1 − β₁)·g/(1 − β₁ᵗ)
     p ← p·(1 − lr·λ) − lr·n/(√(v/(1 − β₂ᵗ)) + ε)
 
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -161,6 +167,8 @@ class AdabeliefUpdate(_Moments):
 
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·(g − m)² + ε
     p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ)·m/(√(v/(1 − β₂ᵗ)) + ε)
+
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -189,6 +197,8 @@ class RadamUpdate(_Moments):
     p ← p − lr·m/(1 − β₁ᵗ)·r·√(1 − β₂ᵗ)/(√v + ε) for ρ > 5, else p − lr·m/(1 − β₁ᵗ),
     ρ = c − 2t·β₂ᵗ/(1 − β₂ᵗ), c = 2/(1 − β₂) − 1, r² = (ρ−4)(ρ−2)c/((c−4)(c−2)ρ);
     λ·p is added to g
+
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -225,6 +235,8 @@ class LambUpdate(_Moments):
     m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
     r = m/(1 − β₁ᵗ)/(√(v/(1 − β₂ᵗ)) + ε) + λ·p
     p ← p − lr·‖p‖/‖r‖·r, or p − lr·r where either length is 0
+
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -34,6 +34,8 @@ class NesterovUpdate(_Update):
     As in Sutskever et al. 2013; ``momentum_update(nesterov=True)`` is torch's form, whose velocity
     has no learning rate in it. They agree while that does not change.
 
+    The state begins as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -70,6 +72,8 @@ class AdagradUpdate(_Update):
 
     h ← h + g²        p ← p − lr·g/(√h + ε), with λ·p added to g
 
+    The state begins as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -105,6 +109,8 @@ class AdadeltaUpdate(_Update):
 
     s ← ρ·s + (1 − ρ)·g²        u = √(d + ε)/√(s + ε)·g
     d ← ρ·d + (1 − ρ)·u²        p ← p − lr·u, with λ·p added to g
+
+    States begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -150,6 +156,8 @@ class RmspropUpdate(_Update):
 
     v ← ρ·v + (1 − ρ)·g²        p ← p − lr·g/(√v + ε), with λ·p added to g
 
+    The state begins as zeros.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
@@ -187,6 +195,8 @@ class LionUpdate(_Update):
     """Sign of a momentum, with decoupled decay (Chen et al. 2023, arXiv:2302.06675).
 
     p ← p·(1 − lr·λ) − lr·sign(β₁·m + (1 − β₁)·g)        m ← β₂·m + (1 − β₂)·g
+
+    The state begins as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
