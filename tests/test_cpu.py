@@ -8,7 +8,7 @@ from gradwright.errors import GraphError
 from gradwright.gradient import gradients
 from gradwright.graph.expand import ancestors, run_nodes
 from gradwright.ops import rows
-from gradwright.ops.sorting import order
+from gradwright.ops.sorting import first_places, order
 
 N, D = 700, 96  # more than one block of rows, the last one smaller
 
@@ -111,3 +111,20 @@ def test_equal_elements_keep_their_order_when_sorted(dtype, descending):
     expected = np.argsort(-wide if descending else wide, -1, kind="stable")
     np.testing.assert_array_equal(order(x, -1, descending), expected)
     np.testing.assert_array_equal(order(x.T, 0, descending), expected.T)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("what", ["distinct", "ties", "many ties", "nan", "infinite"])
+def test_the_first_places_are_those_of_the_order(what, largest):
+    x = np.random.default_rng(0).standard_normal((20, 7, 96)).astype(np.float32)
+    if what == "ties":
+        x = x.round(1)
+    elif what == "many ties":
+        x = np.sign(x)
+    elif what == "nan":
+        x[3, 4, 5] = np.nan
+    elif what == "infinite":
+        x[3, 4, :9], x[3, 4, 9:] = np.inf, -np.inf
+    for k, axis in ((3, -1), (2, 0), (8, 2), (1, 1)):
+        expected = np.take(order(x, axis, largest), np.arange(k), axis)
+        np.testing.assert_array_equal(first_places(x, k, axis, largest), expected)

@@ -56,21 +56,22 @@ def _order_of_float32(x: Any, descending: bool) -> Any:
 def first_places(x: Any, k: int, axis: int, largest: bool) -> Any:
     """Return the first k of ``order(x, axis, largest)``.
 
-    Where it is clear which elements these are, only they are sorted (8 of 1024: 1 ms, not 15).
+    Of floats only those are sorted that are not below the k-th of the extremes of groups, which k
+    elements reach (8 of 1024 in 256 rows: 0.4 ms, not 4); unless NaN or many ties are among them.
     """
     n = x.shape[axis]
-    if 0 < k < n // 4:
+    if 0 < 8 * k <= n and n % 2 == 0 and kind(x.dtype) == "f" and x.size:
         work = np.moveaxis(widened(x), axis, -1)
-        if largest:
-            chosen = work >= np.partition(work, n - k, -1)[..., n - k, None]
-        else:
-            chosen = work <= np.partition(work, k - 1, -1)[..., k - 1, None]
-        if np.all(np.count_nonzero(chosen, -1) == k):  # no tie for the last place, no NaN
-            shape = (*work.shape[:-1], k)
-            places = np.nonzero(chosen)[-1].reshape(shape)
-            found = work[chosen].reshape(shape)
-            places = np.take_along_axis(places, order(found, -1, largest), -1)
-            return np.moveaxis(places, -1, axis)
+        rows = best = np.ascontiguousarray(work if largest else -work).reshape(-1, n)
+        while (width := best.shape[1]) % 2 == 0 and width >= 8 * k:
+            best = np.maximum(best[:, : width // 2], best[:, width // 2 :])
+        bound = np.partition(best, width - k, -1)[:, width - k, None]
+        row, column = np.divmod(np.flatnonzero(rows >= bound), n)
+        if row.size <= 4 * k * rows.shape[0] and not np.isnan(best).any():
+            counts = np.bincount(row, minlength=rows.shape[0])
+            found = np.lexsort((-rows[row, column], row))  # equal ones keep their order
+            first = found[(np.cumsum(counts) - counts)[:, None] + np.arange(k)]
+            return np.moveaxis(column[first].reshape(*work.shape[:-1], k), -1, axis)
     return np.take(order(x, axis, largest), np.arange(k), axis)
 
 
