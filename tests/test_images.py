@@ -195,6 +195,21 @@ def test_means_of_large_windows_are_taken_axis_by_axis(
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("odd", [2.0, np.nan, -np.inf])
+def test_the_largest_of_large_windows_is_found_axis_by_axis(
+    odd: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 3, (2, 2, 9, 11)).astype(np.float64)
+    x[rng.uniform(size=x.shape) < (0.7 if odd == -np.inf else 0.05)] = odd
+    attrs: dict[str, Any] = {"kernel_size": (5, 4), "stride": (2, 3), "padding": (2, 1)}
+    attrs |= {"dilation": (1, 2), "ceil_mode": True}
+    fast = run(CNN.max_pool_with_argmax, x, **attrs)
+    monkeypatch.setattr("gradwright.ops.pooling.FEW", 100)
+    for a, b in zip(fast, run(CNN.max_pool_with_argmax, x, **attrs), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_rows_of_large_images_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     attrs: dict[str, Any] = {"stride": (2, 1), "padding": ((1, 0), (2, 1)), "dilation": (1, 2)}

@@ -6,6 +6,7 @@ holds: cotangents then go back tap by tap, in as few passes as the maximum took.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -26,6 +27,10 @@ RENAMED = {
     "padding": "pads",
     "dilation": "dilations",
 }
+
+
+FEW = 16
+"""Windows of more elements are searched axis by axis: 13 by 13 in 26 steps, not in 169."""
 
 
 class Pooling(Op, abstract=True):
@@ -296,6 +301,9 @@ def largest(windows: Windows, x: Array) -> tuple[Array, Array]:
     number_of = tap.dtype.type
     for some in chunks(len(padded), 2 * padded[:1].nbytes):
         best, winner = y[some], tap[some]
+        if windows.n_taps > FEW:
+            best[...], winner[...] = _largest_by_axis(windows, padded[some], x.shape[2:], tap.dtype)
+            continue
         slices = windows.slices(padded[some], n_out)
         best[...] = next(slices)
         winner[...] = first  # padding would win where all is −∞
@@ -312,11 +320,41 @@ def largest(windows: Windows, x: Array) -> tuple[Array, Array]:
     return y.reshape(shape).astype(x.dtype, copy=False), tap.reshape(shape)
 
 
+def _largest_by_axis(
+    windows: Windows, part: Array, size: Sequence[int], number: np.dtype[Any]
+) -> tuple[Array, Array]:
+    """Return largest elements and their numbers: of rows first, then of what rows gave."""
+    winner, inner = np.zeros((1,) * part.ndim, number), 1
+    for axis in reversed(range(len(size))):
+        first = firsts_along(windows, axis, size).reshape(-1, *(1,) * (len(size) - 1 - axis))
+        m = len(first)
+        values = windows.along(axis, part, m)
+        numbers = itertools.repeat(winner) if inner == 1 else windows.along(axis, winner, m)
+        best, found = next(values).copy(), np.where(first == 0, next(numbers), number.type(0))
+        found = np.broadcast_to(found, best.shape).astype(number)
+        for tap, (seen, own) in enumerate(zip(values, numbers, strict=False), 1):
+            wins = (seen > best) | (first == tap)  # padding would win where all is −∞
+            np.maximum(found, wins * (own + number.type(tap * inner)), out=found)
+            np.maximum(best, seen, out=best)
+        if best.dtype.kind == "f" and np.isnan(best).any():
+            values = windows.along(axis, part, m)
+            numbers = itertools.repeat(winner) if inner == 1 else windows.along(axis, winner, m)
+            for tap, (seen, own) in enumerate(zip(values, numbers, strict=False)):
+                np.copyto(found, own + number.type(tap * inner), where=np.isnan(seen))
+        part, winner, inner = best, found, inner * int(windows.kernel[axis])
+    return part, winner
+
+
+def firsts_along(windows: Windows, axis: int, size: Sequence[int]) -> Array:
+    """Return along one axis the number of each window's first element that is not padding."""
+    m = int(windows.n_out(size)[axis])
+    start = np.arange(m) * windows.stride[axis] - windows.pads(size)[axis][0]
+    return np.maximum(-(start // windows.dilation[axis]), 0)
+
+
 def first_inside(windows: Windows, size: Sequence[int]) -> Array:
     """Return the number of each window's first element that is not padding."""
     total = np.zeros((), np.int64)
-    for i, m in enumerate(windows.n_out(size)):
-        start = np.arange(int(m)) * windows.stride[i] - windows.pads(size)[i][0]
-        index = np.maximum(-(start // windows.dilation[i]), 0)
-        total = total[..., None] * int(windows.kernel[i]) + index
+    for axis, kernel in enumerate(windows.kernel):
+        total = total[..., None] * int(kernel) + firsts_along(windows, axis, size)
     return total
