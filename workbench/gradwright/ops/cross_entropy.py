@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
-from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
 from .activation import Softplus
 from .choice import Where
@@ -197,6 +197,7 @@ class SparseSoftmaxCrossEntropy(_OfLabels):
     """
 
     label_smoothing: float = attr(0.0, doc="Share of every label that is spread over classes.")
+    onnx = OnnxRule("SoftmaxCrossEntropyLoss", since=12)
 
     def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
         _check_share("label_smoothing", self.label_smoothing)

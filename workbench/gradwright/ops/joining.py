@@ -295,6 +295,7 @@ class Tile(Op):
     by_reference = "s"
     is_method = True
     reps: int | tuple[int, ...] = attr(doc="Repeats per axis; as many as axes, or for the last.")
+    onnx = OnnxRule("Tile", since=6)
 
     def paired(self, x: TensorSpec) -> tuple[tuple[int, ...], tuple[AnyDim, ...]]:
         """Return repeats and sizes of all axes of the result."""

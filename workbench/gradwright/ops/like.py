@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError
-from ..op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, differ, dtype, kind, normalize_axes
 from .special import widened
 
@@ -236,6 +236,7 @@ class ShapeOf(Op):
     namespace = "base"
     by_reference = "s"
     shape_only = (0,)
+    onnx = OnnxRule("Shape", since=1)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return TensorSpec(
@@ -271,6 +272,7 @@ class SizeOf(Op):
     shape_only = (0,)
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes that count; None counts all.")
     dtype: np.dtype[Any] = attr(dtype("int64"), doc="Dtype of the result.")
+    onnx = OnnxRule("Size", since=1)
 
     def count(self, shape: Sequence[Any]) -> Any:
         """Return the number of elements that a shape has along the axes."""

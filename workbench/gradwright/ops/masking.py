@@ -115,6 +115,7 @@ class Nonzero(Op):
 
     namespace = "base"
     many = True
+    onnx = OnnxRule("NonZero", since=9)
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, ...]:
         if not x.rank:

@@ -285,6 +285,7 @@ class Linear(Op):
     """
 
     namespace = "nn"
+    onnx = OnnxRule("Gemm", since=7)
 
     def infer(
         self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None

@@ -251,6 +251,7 @@ class Bernoulli(_Random):
     p: float = attr(0.5, doc="Probability of a one.")
 
     kinds = "fbiu"
+    onnx = OnnxRule("Bernoulli", since=15)
 
     def check(self) -> None:
         if not 0 <= self.p <= 1:

@@ -140,6 +140,7 @@ class Flatten(Op):
     is_method = True
     start_axis: int = attr(0, doc="First axis to join.")
     end_axis: int = attr(-1, doc="Last axis to join.")
+    onnx = OnnxRule("Flatten", since=1)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if not x.rank:

@@ -13,6 +13,7 @@ from ...op import (
     ZERO,
     Cotangent,
     ErrorSample,
+    OnnxRule,
     Op,
     Sample,
     attr,
@@ -233,6 +234,7 @@ class RoiAlign(Op):
     sampling_ratio: int = attr(0, doc="Points per element and axis; 0 takes one per pixel.")
     half_pixel_centers: bool = attr(True, doc="Whether elements lie at the middle of their cell.")
     mode: str = attr("avg", doc="What becomes of the points.", choices=("avg", "max"))
+    onnx = OnnxRule("RoiAlign", since=16)
 
     def infer(self, x: TensorSpec, rois: TensorSpec, batch_indices: TensorSpec) -> TensorSpec:
         check_images(self, x, 2)

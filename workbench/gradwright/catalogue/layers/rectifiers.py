@@ -317,6 +317,8 @@ class ReluLayer(Linear):
     [3.0, 0.0]
     """
 
+    onnx = None  # no Gemm alone, as the affine map is
+
     def infer(
         self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None
     ) -> TensorSpec:

@@ -110,6 +110,7 @@ class Stft(InFloat32):
         None, doc="Number of elements of a frame: L; None: that of the window, or of the signal."
     )
     onesided: bool = attr(True, doc="Whether only one half of a symmetric spectrum is computed.")
+    onnx = OnnxRule("STFT", since=17)
 
     def infer(self, signal: TensorSpec, window: TensorSpec | None = None) -> Any:
         check_parts(self, signal, (1,) if self.onesided else (1, 2), 2)

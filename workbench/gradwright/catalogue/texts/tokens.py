@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
+from ...op import Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, dtype, kind
 
 Array = np.ndarray[Any, Any]
@@ -38,6 +38,7 @@ class LabelEncoder(Op):
     values: tuple[Any, ...] = attr(doc="What stands for it.")
     default: Any = attr(doc="What stands for everything else.")
     dtype: np.dtype[Any] = attr(doc="Dtype of the values.")
+    onnx = OnnxRule("LabelEncoder", since=2, domain="ai.onnx.ml")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if not self.keys or len(self.keys) != len(self.values):
@@ -109,6 +110,7 @@ class TfIdfVectorizer(Op):
     max_skip_count: int = attr(0, doc="Largest number of tokens between two of an n-gram.")
     mode: str = attr("TF", doc="What the result is.", choices=("TF", "IDF", "TFIDF"))
     weights: tuple[float, ...] | None = attr(None, doc="Per n-gram its weight; None is 1.")
+    onnx = OnnxRule("TfIdfVectorizer", since=9)
 
     def grams(self) -> list[tuple[int, int, int]]:
         """Return per n its place in the pool and the number of its first n-gram."""

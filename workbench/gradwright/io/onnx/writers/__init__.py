@@ -12,6 +12,7 @@ from . import (
     reductions,
     sequences,
     shapes,
+    signals,
     texts,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "reductions",
     "sequences",
     "shapes",
+    "signals",
     "texts",
 ]

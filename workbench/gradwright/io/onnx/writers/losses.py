@@ -27,7 +27,8 @@ def of_labels(call: Call) -> str:
     if of_class is not None and of_class.dtype != x.dtype:
         raise CannotExport
     alike = of_class is None and call.ignore_index is None
-    reduction = "mean" if call.reduction == "mean" and alike else _REDUCTIONS.get(call.reduction)
+    counted = call.reduction == "mean_by_nonzero_weight_count" and alike
+    reduction = "mean" if counted else _REDUCTIONS.get(call.reduction)
     if reduction is None:
         raise CannotExport
     numbers = call.cast(call.xs[0], labels.dtype, np.dtype("int64"))
@@ -35,3 +36,27 @@ def of_labels(call: Call) -> str:
         _OPERATORS[call.op.name], call.xs[1], numbers, call.xs[3] if of_class is not None else "",
         reduction=reduction, ignore_index=call.ignore_index,
     )  # fmt: skip
+
+
+@writes("label_cross_entropy")
+def label_cross_entropy(call: Call) -> str:
+    """Write the losses per example, with the classes moved to axis 1."""
+    labels, x = call.specs
+    assert labels is not None and x is not None
+    numbers, logits = call.cast(call.xs[0], labels.dtype, np.dtype("int64")), call.xs[1]
+    if x.rank == 1:
+        numbers, logits = (call.add("Unsqueeze", t, call.out.ints([0])) for t in (numbers, logits))
+    elif x.rank > 2:
+        logits = call.add("Transpose", logits, perm=[0, x.rank - 1, *range(1, x.rank - 1)])
+    attrs = {"reduction": "none", "ignore_index": call.ignore_index}
+    y = call.add("SoftmaxCrossEntropyLoss", logits, numbers, **attrs)
+    return call.add("Squeeze", y, call.out.ints([0])) if x.rank == 1 else y
+
+
+@writes("class_numbers")
+def class_numbers(call: Call) -> str:
+    numbers = call.cast(call.xs[0], call.x.dtype, np.dtype("int64"))
+    if call.ignore_index is None:
+        return call.add("Identity", numbers)
+    ignored = call.add("Equal", numbers, call.out.constant(np.int64(call.ignore_index)))
+    return call.add("Where", ignored, call.out.constant(np.int64(0)), numbers)
