@@ -564,6 +564,21 @@ def test_what_cannot_be_a_loop_is_explained(build, says):
                for n in g.nodes)  # fmt: skip
 
 
+def test_a_tensor_of_a_step_cannot_be_used_outside():
+    g = gw.Graph()
+    x = g.placeholder("x", (3,))
+    inside = []
+    gw.scan(lambda c, v: (inside.append(c + v) or inside[-1], c), 0.0, x)
+    del inside[:-1]  # of the graphs before the carry's dtype was settled
+    gw.cond(x.sum() > 0.0, lambda: inside.append(x * 2.0) or x, lambda: x)
+    for t, says in zip(inside, ("body of scan", "then branch of cond"), strict=True):
+        for build in (lambda t=t: t * 2.0, lambda t=t: x + t):
+            with pytest.raises(GraphError, match=f"a tensor of the {says} is used after"):
+                build()
+        with pytest.raises(GraphError, match=f"return it from the {says}"):
+            gw.Session(g).run(t, {"x": [1.0, 2.0, 3.0]})
+
+
 def test_a_loop_without_a_tape_says_why_it_has_no_gradient():
     g = gw.Graph()
     x = g.placeholder("x", (3,))

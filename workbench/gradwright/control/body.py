@@ -86,8 +86,10 @@ class Body:
             )
 
     def closed(self, captured: Sequence[Tensor]) -> SubGraph:
-        """Return the sub-graph: its inputs, then what stands for ``captured``."""
-        return SubGraph([*self.inputs, *map(self.graph.capture, captured)], self.outputs)
+        """Return the sub-graph: its inputs, then what stands for ``captured``; it is complete."""
+        made = SubGraph([*self.inputs, *map(self.graph.capture, captured)], self.outputs)
+        self.graph.closed = f"{self.label} of {self.what}"
+        return made
 
 
 def scratch(sub: SubGraph, names: str) -> tuple[Graph, list[Tensor], list[Tensor]]:

@@ -56,6 +56,8 @@ class Graph(NodeTable):
         """For a sub-graph: tensors of the outer graphs it uses -> its placeholders for them."""
         self.step: Tensor | None = None
         """For the body of a loop: its number of the step, with which random ops draw anew."""
+        self.closed = ""
+        """For the body of a loop, a branch or a function, once it is built: what it is called."""
         self.revision = 0
         """Grows with every edit that is not merely an addition; plans depend on it."""
         self.gradients: dict[Any, Any] = {}
@@ -258,6 +260,11 @@ class Graph(NodeTable):
     def _new_node(
         self, op: Op, inputs: tuple[Tensor | None, ...], name: str, *, auto: bool
     ) -> Node:
+        if self.closed:
+            raise GraphError(
+                f"a tensor of the {self.closed} is used after that was built",
+                hint="return it from the function, and use what comes back",
+            )
         self._enter_cell()
         if auto:
             full = self._free_name(name)

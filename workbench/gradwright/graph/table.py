@@ -118,8 +118,11 @@ class NodeTable:
     def check_member(self, tensor: Tensor) -> Tensor:
         """Return the tensor if it is part of this graph as it is now."""
         if tensor.graph is not self:
+            inside = tensor.graph.closed
             raise GraphError(
-                f"{tensor!r} is of another graph", facts=[f"this is graph {self.name!r}"]
+                f"{tensor!r} is of another graph",
+                facts=[f"this is graph {self.name!r}"],
+                hint=f"return it from the {inside}" if inside else "",
             )
         if self._nodes.get(tensor.node.name) is not tensor.node:
             raise GraphError(
