@@ -128,8 +128,10 @@ def called(name: str) -> str:
     """Return how the function is called that was probably meant by a name: ``gw.nn.relu``, or "".
 
     >>> from gradwright.ops import called
-    >>> called("relu"), called("unsqueeze"), called("ctc_loss"), called("nonsense")
-    ('gw.nn.relu', 'gw.expand_dims', 'gw.loss.ctc', '')
+    >>> called("relu"), called("unsqueeze"), called("ctc_loss"), called("while")
+    ('gw.nn.relu', 'gw.expand_dims', 'gw.loss.ctc', 'gw.while_loop')
+    >>> called("nonsense")
+    ''
     """
     from .catalogue import load
 
@@ -137,13 +139,25 @@ def called(name: str) -> str:
     public = {
         cls.name: cls
         for cls in list(OPS.values())
-        if "/" not in cls.name and cls.namespace not in ("", "inner", "gradient")
+        if "/" not in cls.name and cls.namespace not in HIDDEN
     }
     close = meant(name, public)
-    if not close:
-        return ""
-    space = public[close].namespace
-    return f"gw.{close}" if space in ("base", "math", "linalg") else f"gw.{space}.{close}"
+    return public_name(public[close]) if close else ""
+
+
+HIDDEN = ("", "gradient", "inner")
+"""Namespaces of ops that only the engine makes."""
+TOP = ("base", "math", "linalg", "control")
+"""Namespaces whose functions stand at the top level, ``gw.exp``."""
+MAKERS = {"while": "while_loop", "call": "function"}
+"""Ops of control flow whose function is called otherwise."""
+
+
+def public_name(cls: type[Op]) -> str:
+    """Return how the function of an op is called: ``gw.nn.relu``."""
+    short = cls.name.rpartition("/")[2]
+    short = MAKERS.get(short, short)
+    return f"gw.{short}" if cls.namespace in TOP else f"gw.{cls.namespace}.{short}"
 
 
 def find_op(name: str) -> type[Op]:

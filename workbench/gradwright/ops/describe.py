@@ -16,17 +16,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedOpError
-from ..op import OPS, REQUIRED, Attr, Op, called, function
+from ..op import HIDDEN, OPS, REQUIRED, Attr, Op, called, function, public_name
 from ..spec import dtype_name
 from ..tables import Table
 from .samediff import SAMEDIFF
-
-HIDDEN = ("", "gradient", "inner")
-"""Namespaces of ops that only the engine makes."""
-TOP = ("base", "math", "linalg", "control")
-"""Namespaces whose functions stand at the top level, ``gw.exp``."""
-MAKERS = {"while": "while_loop", "call": "function"}
-"""Ops of control flow whose function is called otherwise."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +42,7 @@ class Entry:
     @property
     def call(self) -> str:
         """The public function, ``gw.nn.relu``."""
-        short = self.name.rpartition("/")[2]
-        short = MAKERS.get(short, short)
-        return f"gw.{short}" if self.op.namespace in TOP else f"gw.{self.op.namespace}.{short}"
+        return public_name(self.op)
 
     @property
     def function(self) -> Callable[..., Any]:
