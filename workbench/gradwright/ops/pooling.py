@@ -31,6 +31,8 @@ RENAMED = {
 
 FEW = 16
 """Windows of more elements are searched axis by axis: 13 by 13 in 26 steps, not in 169."""
+MANY = 32
+"""For windows of more elements, places are computed: a pass for each element would take longer."""
 
 
 class Pooling(Op, abstract=True):
@@ -211,6 +213,9 @@ class Tap(_Taps):
 
     def forward(self, x: Any, tap: Any) -> Any:
         windows = self.windows(x.ndim - 2)
+        if windows.n_taps > MANY:
+            at = _places(windows, tap.reshape(-1, *tap.shape[2:]), windows.padded_size(x.shape[2:]))
+            return windows.padded(x).reshape(-1)[at].reshape(tap.shape)
         y = np.zeros(tap.shape, x.dtype)
         for number, view in enumerate(windows.slices(windows.padded(x), tap.shape[2:])):
             np.copyto(y, view, where=tap == number)
@@ -256,7 +261,13 @@ class Untap(_Taps):
         n_out, size = g.shape[2:], x.shape[2:]
         part = widened(g).reshape(-1, *n_out)
         tap = tap.reshape(-1, *n_out)
-        padded = np.zeros((len(part), *windows.padded_size(size)), part.dtype)
+        shape = (len(part), *windows.padded_size(size))
+        if windows.n_taps > MANY:
+            at = _places(windows, tap, shape[1:]).reshape(-1)
+            total = np.bincount(at, part.reshape(-1), math.prod(shape))
+            dx = windows.cropped(total.reshape(*x.shape[:2], *shape[1:]), size)
+            return dx.astype(g.dtype, copy=False)
+        padded = np.zeros(shape, part.dtype)
         finite = np.isfinite(part).all()  # else 0 times it is no 0
         apart = all(int(r) <= s for r, s in zip(windows.reach, windows.stride, strict=True))
         for some in chunks(len(part), padded[:1].nbytes):
@@ -282,6 +293,19 @@ class Untap(_Taps):
     def error_samples(cls) -> Iterator[ErrorSample]:
         x, tap = TensorSpec((1, 1, 4, 4)), TensorSpec((1, 1, 2, 2), "uint8")
         yield ErrorSample((x, tap, x), {"kernel_size": 2}, "the cotangent does not fit")
+
+
+def _places(windows: Windows, tap: Array, size: Sequence[int]) -> Array:
+    """Return where in padded images of a size the chosen elements of windows are."""
+    rest, inner = tap.astype(np.int64), 1
+    place = np.zeros((), np.int64)
+    for i in reversed(range(len(size))):
+        rest, step = np.divmod(rest, int(windows.kernel[i]))
+        start = np.arange(tap.shape[i + 1]) * windows.stride[i]
+        at = step * windows.dilation[i] + start.reshape(-1, *(1,) * (len(size) - 1 - i))
+        place = place + at * inner
+        inner *= size[i]
+    return np.asarray(place + np.arange(len(tap)).reshape(-1, *(1,) * len(size)) * inner)
 
 
 def tap_dtype(windows: Windows) -> np.dtype[Any]:
