@@ -43,7 +43,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if name.endswith(".py") and not name.startswith("test_") else None
 
 
-GENERATED = {"test_ops.py", "test_rows.py", "test_onnx_suite.py", "test_archive.py", "test_blame.py"}
+GENERATED = {"test_ops.py", "test_rows.py", "test_archive.py", "test_blame.py"}
 """Files of thousands of small tests that may run in any order, on any worker."""
 
 
