@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -47,6 +48,13 @@ def test_names_that_share_an_op_are_few() -> None:
     """At most 40 names of SameDiff lead to an op that has another name there already."""
     assert shared().keys() == SHARED.keys()
     assert sum(len(names) - 1 for names in shared().values()) <= 40
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_pages_count_the_ops_right(page: str) -> None:
+    text = (Path(__file__).parents[1] / page).read_text("utf-8")
+    (told,) = re.findall(r"\*\*Ops\.?\*\*:? (\d+)", text)
+    assert int(told) == len(gw.ops.table())
 
 
 def test_found_by_any_name() -> None:
