@@ -317,7 +317,7 @@ class ReluLayer(Linear):
     [3.0, 0.0]
     """
 
-    onnx = None  # no Gemm alone, as the affine map is
+    onnx = None  # type: ignore[assignment]  # no Gemm alone, as the affine map is
 
     def infer(
         self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None

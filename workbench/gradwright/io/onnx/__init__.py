@@ -6,7 +6,7 @@ told before there is a graph.
 
 Reading knows each operator as a rule of an op (``OnnxRule``), as a reader function
 (``readers/``), or through the function body of its ONNX schema; writing knows rules and writer
-functions (``writers.py``), and opens composite ops that have neither.
+functions (``writers/``), and opens composite ops that have neither.
 """
 
 from __future__ import annotations

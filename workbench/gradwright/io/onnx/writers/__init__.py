@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    attention,
     control,
     draws,
     elementwise,
@@ -17,6 +18,7 @@ from . import (
 )
 
 __all__ = [
+    "attention",
     "control",
     "draws",
     "elementwise",

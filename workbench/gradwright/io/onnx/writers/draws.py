@@ -62,3 +62,25 @@ def dropout(call: Call) -> list[str]:
     else:
         y = call.add("Identity", call.xs[1])
     return [y] + [""] * (len(call.results) - 1)
+
+
+@writes("exponential", "gumbel", "log_normal")
+def transformed(call: Call) -> str:
+    """Write what is a function of uniform or normal numbers as that."""
+    if not takes(schema_of("", "RandomUniform", call.out.opset), 0, call.y, output=True):
+        raise CannotExport
+
+    def constant(value: float) -> str:
+        return call.out.constant(np.asarray(value).astype(call.y.dtype))
+
+    like, dtype = _filled(call, 0.0), element_type(call.y.dtype)
+    if call.op.name == "log_normal":
+        attrs = {"mean": float(call.mean), "scale": float(call.std), "dtype": dtype}
+        return call.add("Exp", call.add("RandomNormalLike", like, **attrs))
+    least = float(np.finfo(np.float16 if call.y.dtype.itemsize < 4 else np.float32).tiny)
+    u = call.add("RandomUniformLike", like, low=least, high=1.0, dtype=dtype)
+    waiting = call.add("Neg", call.add("Log", u))
+    if call.op.name == "exponential":
+        return call.add("Div", waiting, constant(call.rate))
+    unit = call.add("Log", call.add("Max", waiting, constant(least)))
+    return call.add("Sub", constant(call.loc), call.add("Mul", unit, constant(call.scale)))

@@ -220,3 +220,18 @@ def shift(call: Call) -> str:
     pairs = zip(call.xs, call.specs, strict=True)
     xs = [call.cast(x, s.dtype, call.y.dtype) for x, s in pairs if s is not None]
     return call.add("BitShift", *xs, direction="LEFT" if call.op.name == "left_shift" else "RIGHT")
+
+
+@writes("step")
+def step(call: Call) -> str:
+    above = call.add("Greater", call.xs[0], call.number(call.cutoff))
+    return call.cast(above, np.dtype(bool), call.y.dtype)
+
+
+@writes("logaddexp")
+def logaddexp(call: Call) -> str:
+    """Write log(eᵃ + eᵇ) as max(a, b) + softplus(−|a − b|); of equal infinities it is these."""
+    a, b = call.joined()
+    top, zero = call.add("Max", a, b), call.out.constant(np.zeros((), call.y.dtype))
+    apart = call.add("Where", call.add("Equal", a, b), zero, call.add("Sub", a, b))
+    return call.add("Add", top, call.add("Softplus", call.add("Neg", call.add("Abs", apart))))

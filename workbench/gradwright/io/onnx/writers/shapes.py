@@ -293,3 +293,14 @@ def constant(call: Call) -> str:
 def triangle(call: Call) -> str:
     k = call.out.constant(np.int64(call.k))
     return call.add("Trilu", call.xs[0], k, upper=int(call.op.name == "triu"))
+
+
+@writes("rank")
+def rank(call: Call) -> str:
+    return call.out.constant(np.int64(call.x.rank))
+
+
+@writes("size_at")
+def size_at(call: Call) -> str:
+    axis = call.out.constant(np.int64(call.axis % call.x.rank))
+    return call.add("Gather", call.add("Shape", call.xs[0]), axis)
