@@ -239,10 +239,10 @@ def _cross_entropy(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | 
         return None
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        labels, x, y = xs[0].reshape(-1), rows.matrix(xs[1]), ys[0].reshape(-1)
-        index, kept = class_numbers(labels, x.shape[1], op.ignore_index)
+        x, y = rows.matrix(xs[1]), ys[0]
+        index, kept = class_numbers(xs[0], x.shape[1], op.ignore_index)
         if index.size:
-            rows.cross_entropy_into(x, index, y)
+            rows.cross_entropy_into(x, index.reshape(-1), y.reshape(-1))
         np.copyto(y, 0, where=~kept)
 
     return launch
@@ -254,12 +254,12 @@ def _cross_entropy_grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Laun
         return None
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        labels, x, y = xs[1].reshape(-1), rows.matrix(xs[2]), rows.matrix(ys[0])
-        index, kept = class_numbers(labels, x.shape[1], op.ignore_index)
+        x, y = rows.matrix(xs[2]), rows.matrix(ys[0])
+        index, kept = class_numbers(xs[1], x.shape[1], op.ignore_index)
         if index.size:
-            rows.cross_entropy_grad_into(xs[0].reshape(-1), x, index, y)
+            rows.cross_entropy_grad_into(xs[0].reshape(-1), x, index.reshape(-1), y)
         if op.ignore_index is not None:
-            y[~kept] = 0
+            ys[0][~kept] = 0
 
     return launch
 
