@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ....catalogue.attention.rotary import frequencies
 from ..exporter import writes
 from ..output import Call, CannotExport
 
@@ -56,3 +57,33 @@ def visible_keys(call: Call) -> str:
         limit = constant(np.int64(call.left_window_size))
         seen = add("And", seen, add("LessOrEqual", back, limit))
     return add("And", seen, add("Equal", back, back))  # in the shape of both
+
+
+@writes("masked_softmax")
+def masked_softmax(call: Call) -> str:
+    """Write a softmax over what is seen, which is 0 where nothing is."""
+    add, given = call.add, call.x.dtype
+    work = given if given.itemsize >= 4 or call.rounded else np.dtype("float32")
+    zero, one, lowest = (call.out.constant(np.asarray(v).astype(work)) for v in (0, 1, -np.inf))
+    last = call.out.ints([-1])
+    x = call.cast(call.xs[0], given, work)
+    if len(call.xs) > 1 and call.xs[1]:
+        x = add("Where", call.xs[1], x, lowest)
+    top = add("ReduceMax", x, last, keepdims=1)
+    top = add("Where", add("Equal", top, lowest), zero, top)
+    weights = add("Exp", add("Sub", x, top))
+    total = add("ReduceSum", weights, last, keepdims=1)
+    total = add("Where", add("Equal", total, zero), one, total)
+    return call.cast(add("Div", weights, total), work, given)
+
+
+@writes("rope_cos_sin")
+def rope_cos_sin(call: Call) -> list[str]:
+    """Write the angles in float64, as they are computed here, then cosine and sine."""
+    add, wide, ids = call.add, np.dtype("float64"), call.x
+    speeds = call.out.constant(frequencies(call.op, call.dim, call.base), wide)
+    size, _ = call.op.table(np.zeros((), np.int64), call.dim, call.base)  # type: ignore[attr-defined]
+    places = add("Unsqueeze", call.cast(call.xs[0], ids.dtype, wide), call.out.ints([ids.rank]))
+    angles = add("Mul", places, speeds)
+    made = [add("Mul", add(name, angles), call.out.constant(size, wide)) for name in ("Cos", "Sin")]
+    return [call.cast(part, wide, call.y.dtype) for part in made]

@@ -94,3 +94,17 @@ def sort(call: Call) -> str:
     if isinstance(d, Dim) and str(d) not in call.out.symbols:
         raise CannotExport
     return _ordered(call, call.descending, d)[call.op.name == "argsort"]
+
+
+@writes("all_finite")
+def all_finite(call: Call) -> str:
+    """Count the elements of each tensor that are not finite."""
+    counts = []
+    for x, spec in zip(call.xs, call.specs, strict=True):
+        if spec is None or kind(spec.dtype) != "f":
+            raise CannotExport
+        odd = call.add("Or", call.add("IsNaN", x), call.add("IsInf", x))
+        counts.append(
+            call.add("ReduceSum", call.cast(odd, np.dtype(bool), np.dtype("int64")), keepdims=0)
+        )
+    return call.add("Equal", call.add("Max", *counts), call.out.constant(np.int64(0)))

@@ -276,6 +276,10 @@ def full(call: Call) -> str:
     "hamming_window",
     "blackman_window",
     "mel_weight_matrix",
+    "mel_filterbank",
+    "chroma_filterbank",
+    "dct_matrix",
+    "lanczos_kernel",
 )
 def constant(call: Call) -> str:
     """Store what depends on nothing; a range up to a symbol is counted when run."""
