@@ -1,6 +1,7 @@
 """Which ONNX cases pass, by operator: ``python -m tests.onnx_report [part of a name ...]``.
 
-With ``--json`` the outcomes of all cases are printed as one object.
+With ``--json`` the outcomes of all cases are printed as one object, with ``--operators`` a line for
+each operator: from which opsets on it is read, which op it is, and whether it is written as itself.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import json
 import sys
 from dataclasses import asdict
 
+import gradwright as gw
+from gradwright.op import OPS
+
 from .onnx_cases import chosen, is_expanded, operator, outcome
+from .test_onnx_round_trip import OWN
 
 
 def main(arguments: list[str]) -> None:
@@ -18,6 +23,10 @@ def main(arguments: list[str]) -> None:
     outcomes = {name: outcome(case) for name, case in cases.items()}
     if "--json" in arguments:
         print(json.dumps({name: asdict(found) for name, found in outcomes.items()}))
+        return
+    if "--operators" in arguments:
+        own = {f":{op_type}" for op_type in OWN}
+        print_operators(own.union(*(found.kept for found in outcomes.values())))
         return
     passed: collections.Counter[str] = collections.Counter()
     total: collections.Counter[str] = collections.Counter()
@@ -33,6 +42,23 @@ def main(arguments: list[str]) -> None:
     width = max(map(len, total))
     for label in sorted(total, key=lambda label: (label in ("written", "expanded"), label)):
         print(f"{label:{width}} {passed[label]:5} of {total[label]:5}")
+
+
+def print_operators(kept: set[str]) -> None:
+    """Print what is known of each operator of ONNX; ``kept`` are those written as themselves."""
+    from onnx import defs
+
+    ops: dict[tuple[str, str], list[str]] = {}
+    for name, cls in OPS.items():
+        if cls.onnx is not None:
+            ops.setdefault((cls.onnx.domain, cls.onnx.op_type), []).append(name)
+    read = gw.onnx.operators()
+    for key in sorted({(s.domain, s.name) for s in defs.get_all_schemas()}):
+        label = ":".join(key)
+        since = ", ".join(str(reader.since) for reader in read.get(key, ()))
+        written = "itself" if label in kept else "opened"
+        how = f"opset {since}; written as {written}" if since else "not read"
+        print(f"{label:45} {how:45} {', '.join(ops.get(key, []))}")
 
 
 if __name__ == "__main__":
