@@ -177,6 +177,7 @@ def test_categories_are_mapped_both_ways() -> None:
         {"target_ids": [0, 0, 4, 1, 0, 1]},
         {"target_nodeids": [0, 3, 3, 4, 1, 2]},
         {"nodes_values": [0.5]},
+        {"n_targets": 1 << 40},
         {"aggregate_function": "MEDIAN"},
     ],
 )

@@ -24,6 +24,8 @@ _BRANCHES = {
 }  # fmt: skip
 _NOTHING = {"AVERAGE": 0.0, "SUM": 0.0, "MIN": np.inf, "MAX": -np.inf}
 _AGGREGATES = tuple(_NOTHING)
+MAX_TABLE = 1 << 26
+"""Numbers in a table of leaves and targets at most: half a gigabyte."""
 
 
 @dataclass
@@ -104,6 +106,10 @@ def _leaf_table(leaves: Array, targets: Array, weights: Array, shape: Any, how: 
     """Return per leaf and target what the leaf says."""
     if targets.size and not 0 <= targets.min() <= targets.max() < shape[1]:
         raise ArchiveError("a target of the leaves is none", need=f"0 to {shape[1] - 1}")
+    if not 0 < shape[0] * shape[1] <= MAX_TABLE:
+        raise ArchiveError(
+            f"{shape[0]} leaves for {shape[1]} targets", need=f"at most {MAX_TABLE:,}"
+        )
     table = np.full(shape, _NOTHING[how])
     combine = {"MIN": np.minimum, "MAX": np.maximum}.get(how, np.add)
     combine.at(table, (leaves, targets), weights)
