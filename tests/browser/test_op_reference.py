@@ -20,13 +20,13 @@ def test_every_cell_runs_and_the_search_finds(page, lab, screens):
     view = page.page
     for number in range(len(sources)):
         page.run_cell(number)
-    view.get_by_text("gw.nn.softmax(x, axis=-1)").wait_for()
+    view.get_by_role("heading", name="gw.nn.softmax(x, axis=-1)").wait_for()
     view.locator(".gw-graph[data-ready]").first.wait_for()
     view.screenshot(path=screens / "op_reference.png")
 
     search = view.get_by_placeholder("a name, in any spelling, or words of the documentation")
     search.fill("maxPooling2d")
-    view.get_by_text("gw.cnn.max_pool2d(").wait_for()
+    view.get_by_role("heading", name="gw.cnn.max_pool2d(").wait_for()
     search.fill("<b>nothing</b>")
     view.get_by_text("0 of ").wait_for()
     page.assert_clean()
