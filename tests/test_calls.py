@@ -132,6 +132,17 @@ def test_a_forward_that_writes_into_its_input_changes_no_variable(device):
         (lambda x: gw.nn.ReLU()(x), "did you mean gw.nn.relu?"),
         (lambda x: gw.cat([x, x]), "did you mean gw.concat?"),
         (lambda x: x.view(3, 2), "did you mean gw.reshape(x)?"),
+        (lambda x: x.expand(3, 2), "did you mean gw.broadcast_to(x)?"),
+        (lambda x: x.sum().backward(), "did you mean gw.gradients(x)?"),
+        (lambda x: gw.tensor([1.0]), "did you mean g.constant?"),
+        (lambda x: gw.zeros((2,)), "did you mean gw.full?"),
+        (lambda x: gw.nn.L1Loss(), "did you mean gw.loss.absolute_difference?"),
+        (lambda x: gw.nn.BCELoss(), "did you mean gw.loss.log_loss?"),
+        (lambda x: gw.nn.Conv2DTranspose(), "did you mean gw.cnn.conv_transpose2d?"),
+        (lambda x: gw.nn.linear(x, np.ones((4, 3))), "try:  weight.T"),
+        (lambda x: gw.cnn.conv2d(x[None, :, :, None], np.ones((1, 1, 3, 2))), "try:  gw.transpose"),
+        (lambda x: gw.optim.Adam(lr=1e-3), "Adam has no 'lr'.*did you mean 'learning_rate'?"),
+        (lambda x: gw.optim.Adam(betas=(0.9, 0.99)), "it has learning_rate, beta1, beta2, eps"),
         (lambda x: x.numpy(), "fetch it with Session.run"),
         (lambda x: np.sum(x), "numpy's sum cannot take tensor 'x'.*use gw.sum"),
         (lambda x: np.frexp(x), "numpy's frexp cannot take tensor 'x'"),
@@ -139,7 +150,7 @@ def test_a_forward_that_writes_into_its_input_changes_no_variable(device):
     ],
 )
 def test_what_was_probably_meant_is_named(x, call, message):
-    with pytest.raises((TypeError, AttributeError)) as caught:
+    with pytest.raises((TypeError, AttributeError, ShapeError)) as caught:
         call(x)
     assert all(part in str(caught.value) for part in message.split(".*"))
 

@@ -68,6 +68,22 @@ def test_found_by_any_name() -> None:
     assert gw.ops.find("LayerNormalization").name == "layer_norm"
 
 
+@pytest.mark.parametrize(
+    ("operator", "name"),
+    [
+        ("Conv", "conv2d"),
+        ("ConvTranspose", "conv_transpose2d"),
+        ("MaxPool", "max_pool2d"),
+        ("AveragePool", "avg_pool2d"),
+        ("ScatterND", "scatter_nd_update"),
+        ("ScatterElements", "scatter_update"),
+        ("Compress", "compress"),
+    ],
+)
+def test_of_several_ops_for_one_operator_the_plainest_is_found(operator: str, name: str) -> None:
+    assert gw.ops.find(operator).name == name
+
+
 def test_a_name_that_is_none() -> None:
     with pytest.raises(UnsupportedOpError, match=r"did you mean gw\.nn\.softmax"):
         gw.ops.find("sofmax")

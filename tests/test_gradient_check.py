@@ -580,3 +580,13 @@ def test_the_edge_of_a_domain_is_unclear() -> None:
         found = compare(lambda t: float(np.sqrt(t)), 3.0)
     assert found.verdict == "unclear"
     assert len(STEPS) == 13 and STEPS[0] == 1e-2 and STEPS[-1] == pytest.approx(1e-8)
+
+
+def test_a_loop_that_starts_from_a_number_is_checked() -> None:
+    g = gw.Graph()
+    a = g.placeholder("a", ())
+    root = gw.while_loop(
+        lambda c: gw.abs(c * c - a) > 1e-6 * a, lambda c: (c + a / c) / 2.0, a, max_steps=50
+    )
+    report = gw.gradient_check(g, root, {"a": 2.0}, wrt=[a])
+    assert report.passed and not report.blame

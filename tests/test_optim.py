@@ -239,6 +239,7 @@ def test_all_finite():
         (lambda: gw.optim.Adam(-1.0), "learning_rate=-1.0 is out of range"),
         (lambda: gw.optim.Adam(float("nan")), "learning_rate=nan is out of range"),
         (lambda: gw.optim.Adam(beta2=1.0), "beta2=1.0 is out of range"),
+        (lambda: gw.optim.Adam([]), "learning_rate is a list, not a number"),
         (lambda: gw.optim.SGD(momentum=-0.1), "momentum=-0.1 is out of range"),
         (lambda: gw.optim.SGD(nesterov=True), "needs momentum"),
     ],

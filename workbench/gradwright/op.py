@@ -37,7 +37,7 @@ from .declare import (
 from .errors import DTypeError, GraphError, ShapeError, UnsupportedOpError
 from .spec import Dim, TensorSpec, kind
 from .spec import dtype as as_dtype
-from .spelling import meant
+from .spelling import NO_OPS, meant
 
 if TYPE_CHECKING:
     from .graph import Tensor
@@ -130,9 +130,11 @@ def called(name: str) -> str:
     >>> from gradwright.ops import called
     >>> called("relu"), called("unsqueeze"), called("ctc_loss"), called("while")
     ('gw.nn.relu', 'gw.expand_dims', 'gw.loss.ctc', 'gw.while_loop')
-    >>> called("nonsense")
-    ''
+    >>> called("backward"), called("nonsense")
+    ('gw.gradients', '')
     """
+    if elsewhere := NO_OPS.get(name.lower().replace("_", "")):
+        return elsewhere
     from .catalogue import load
 
     load()

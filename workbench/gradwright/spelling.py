@@ -1,32 +1,78 @@
-"""What was probably meant by a name that does not exist: torch's spelling of it, or a slip."""
+"""What was probably meant by a name that does not exist: another library's spelling, or a slip."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-_TORCH = {
-    "dim": "axis",
-    "dims": "axis",
-    "keepdim": "keepdims",
-    "view": "reshape",
-    "permute": "transpose",
-    "unsqueeze": "expand_dims",
-    "cat": "concat",
-    "clamp": "clip",
-    "mm": "matmul",
-    "bmm": "matmul",
-    "repeat_interleave": "repeat",
-    "cross_entropy": "softmax_cross_entropy",
-    "mse_loss": "mean_squared_error",
-    "l1_loss": "absolute_difference",
-    "kl_div": "kl_divergence",
-    "rand": "uniform",
-    "randn": "normal",
-    "randperm": "permutation",
-    "multinomial": "categorical",
-    "binary_cross_entropy_with_logits": "sigmoid_cross_entropy",
-    "layernorm": "layer_norm",
+_THEIRS = {
+    # arguments
+    "axis": "dim dims",
+    "keepdims": "keepdim",
+    "learning_rate": "lr",
+    # functions
+    "abs": "absolute",
+    "absolute_difference": "l1",
+    "batch_norm": "batchnormalization",
+    "boolean_mask": "maskedselect",
+    "broadcast_to": "expand",
+    "cast": "float half double long int to type",
+    "categorical": "multinomial",
+    "clip": "clamp",
+    "col2im": "fold",
+    "concat": "cat concatenate hstack vstack",
+    "conv_transpose1d": "conv1dtranspose",
+    "conv_transpose2d": "conv2dtranspose",
+    "conv_transpose3d": "conv3dtranspose",
+    "depth_to_space": "pixelshuffle",
+    "div": "divide",
+    "expand_dims": "unsqueeze",
+    "full": "zeros ones empty",
+    "gather": "indexselect",
+    "global_avg_pool": "globalaveragepooling1d globalaveragepooling2d globalaveragepooling3d",
+    "global_max_pool": "globalmaxpooling1d globalmaxpooling2d globalmaxpooling3d",
+    "group_norm": "groupnormalization",
+    "im2col": "unfold",
+    "kl_divergence": "kldiv",
+    "layer_norm": "layernormalization",
+    "linear": "dense xwplusb",
+    "local_response_norm": "lrn",
+    "log_loss": "bce binarycrossentropy",
+    "matmul": "mm bmm",
+    "mean": "reducemean",
+    "mean_squared_error": "mse",
+    "moments": "stdmean varmean",
+    "mul": "multiply",
+    "neg": "negative",
+    "nonzero": "argwhere",
+    "normal": "randn",
+    "permutation": "randperm",
+    "repeat": "repeatinterleave",
+    "reshape": "view",
+    "resize": "interpolate upsample",
+    "scatter_update": "scatter",
+    "sigmoid_cross_entropy": "bcewithlogits binarycrossentropywithlogits",
+    "size_of": "numel",
+    "slice": "narrow",
+    "softmax_cross_entropy": "crossentropy categoricalcrossentropy",
+    "space_to_depth": "pixelunshuffle",
+    "sparse_softmax_cross_entropy": "sparsecategoricalcrossentropy",
+    "split": "chunk",
+    "stop_gradient": "detach",
+    "sub": "subtract",
+    "sum": "reducesum",
+    "transpose": "permute",
+    "uniform": "rand",
+    "where": "maskedfill",
 }
+_OURS = {theirs: ours for ours, names in _THEIRS.items() for theirs in names.split()}
+
+NO_OPS = {
+    **dict.fromkeys(("tensor", "constant", "array", "asarray", "fromnumpy"), "g.constant"),
+    **dict.fromkeys(("variable", "parameter"), "g.variable"),
+    **dict.fromkeys(("placeholder", "input"), "g.placeholder"),
+    **dict.fromkeys(("grad", "backward"), "gw.gradients"),
+}
+"""What is called otherwise elsewhere, and no op here; ``g`` is a graph."""
 
 
 def meant(name: str, known: Iterable[str]) -> str:
@@ -34,14 +80,18 @@ def meant(name: str, known: Iterable[str]) -> str:
 
     >>> meant("dim", ["axis", "keepdims"]), meant("sofmax", ["softmax"]), meant("ReLU", ["relu"])
     ('axis', 'softmax', 'relu')
+    >>> meant("BCEWithLogitsLoss", ["log_loss", "sigmoid_cross_entropy"])
+    'sigmoid_cross_entropy'
     >>> meant("frobnicate", ["axis"])
     ''
     """
     import difflib  # 3 ms, and only errors need it
 
     plain = {k.replace("_", ""): k for k in known}
-    wanted = _TORCH.get(name.lower(), name).lower().replace("_", "")
-    if wanted.removesuffix("loss") in plain:
-        return plain[wanted.removesuffix("loss")]
+    wanted = name.lower().replace("_", "")
+    for spelling in (wanted, wanted.removesuffix("loss")):
+        ours = _OURS.get(spelling, spelling).replace("_", "")
+        if ours in plain:
+            return plain[ours]
     close = difflib.get_close_matches(wanted, plain, 1, cutoff=0.75)
     return plain[close[0]] if close else ""

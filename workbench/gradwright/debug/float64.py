@@ -256,7 +256,7 @@ class Function:
     def registers(self, *arrays: Array) -> list[Any]:
         """Run with other values of the given tensors and return all registers."""
         for number, array in zip(self._given, arrays, strict=True):
-            self.calls.registers[number] = array
+            self.calls.registers[number] = np.asarray(array)  # arithmetic on 0-d gives scalars
         return self.calls.run()
 
     def __call__(self, *arrays: Array) -> list[Array]:

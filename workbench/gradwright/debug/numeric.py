@@ -193,7 +193,7 @@ def jittered(x: Array, rng: np.random.Generator) -> Array:
     """
     if x.dtype.kind not in "fc":
         return x
-    return x * (1 + _EPS * rng.uniform(-1, 1, x.shape))
+    return np.asarray(x * (1 + _EPS * rng.uniform(-1, 1, x.shape)))
 
 
 def rounding(spread: float) -> float:

@@ -211,7 +211,7 @@ class Tensor(TensorMethods):
 
     def __getattr__(self, name: str) -> Any:
         hint = close = "" if name.startswith("_") else called(name)
-        if name in ("numpy", "item", "tolist"):
+        if name in ("numpy", "item", "tolist", "eval"):
             hint = "; it has no value yet, fetch it with Session.run"
         elif close:
             hint = f"; did you mean {close}(x)?"

@@ -57,6 +57,9 @@ class Convolution(Op, abstract=True):
                 "channels differ",
                 need="x.shape[1] == weight.shape[1]·groups, "
                 f"got {x.shape[1]} and {n_in * self.groups}",
+                hint="gw.transpose: images are f32[N, C, …] and kernels f32[O, C/groups, …]"
+                if x.shape[-1] in (n_in * self.groups, weight.shape[-2])
+                else "",
             )
         size = self.windows(weight).n_out(x.shape[2:])
         return TensorSpec((x.shape[0], n_out, *size), promote(x.dtype, weight.dtype))

@@ -199,7 +199,10 @@ def find(name: str) -> Entry:
     space, _, short = name.removeprefix("gw.").rpartition(".")
     ours = [short] if short in OPS and space in ("", OPS[short].namespace) else []
     theirs = [t[short] for s, t in SAMEDIFF.items() if short in t and space in ("", s)]
-    theirs += [c.name for c in list(OPS.values()) if c.onnx and c.onnx.op_type == name]
+    operators = [c.name for c in list(OPS.values()) if c.onnx and c.onnx.op_type == name]
+    # Several ops may be one operator there: its namesake, the one for images, the one that writes.
+    theirs += [n for n in operators if n == name.lower() or n.endswith(("2d", "_update"))]
+    theirs += operators
     for found in theirs + ours if space and not name.startswith("gw.") else ours + theirs:
         if found in OPS:
             return Entry(OPS[found])

@@ -291,7 +291,12 @@ class Linear(Op):
         self, x: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None
     ) -> TensorSpec:
         if not x.rank or weight.rank != 2 or differ(x.shape[-1], weight.shape[0]):
-            raise ShapeError("weight does not fit x", need="weight.shape == (x.shape[-1], n)")
+            turned = x.rank > 0 and weight.rank == 2 and weight.shape[1] == x.shape[-1]
+            raise ShapeError(
+                "weight does not fit x",
+                need="weight.shape == (x.shape[-1], n)",
+                hint="weight.T, for a weight of shape (out, in)" if turned else "",
+            )
         dtype = promote(x.dtype, weight.dtype)
         if bias is not None:
             if bias.rank != 1 or differ(bias.shape[0], weight.shape[1]):

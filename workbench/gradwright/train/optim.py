@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ..errors import TrainingError
 from ..graph import Tensor
 from ..ops import member
 from ..ops.optimizer import AdamUpdate, MomentumUpdate, SgdUpdate
+from ..spelling import meant
 from .schedules import Schedule
 
 
@@ -47,6 +48,16 @@ class Optimizer:
     counts: ClassVar[bool] = False
     """Whether ``update`` reads ``scalars["step"]``, the number of this update from 1."""
 
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Refuse names that are none of its fields, and say which were meant."""
+        known = [f.name for f in fields(cls)]
+        for name in named:
+            if name not in known:
+                close = meant(name, known)
+                hint = f"; did you mean {close!r}?" if close else ""
+                raise TypeError(f"{cls.__name__} has no {name!r}; it has {', '.join(known)}{hint}")
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
         self.check()
 
@@ -79,6 +90,11 @@ class Optimizer:
         if not callable(self.learning_rate):
             named["learning_rate"] = self.learning_rate
         for name, value in named.items():
+            if isinstance(value, Tensor | Sequence):
+                raise TrainingError(
+                    f"{type(self).__name__}: {name} is a {type(value).__name__}, not a number",
+                    hint="gw.Trainer(..., parameters=[...]) says what is trained; default: all",
+                )
             below_one = name in ("beta1", "beta2", "momentum")
             if not (0 <= value < 1 if below_one else 0 <= value < float("inf")):
                 raise TrainingError(

@@ -213,7 +213,11 @@ class DequantizeNf4(Op):
 def check_packed(packed: TensorSpec, absmax: TensorSpec, n: Any, block_size: int) -> None:
     """Raise ShapeError unless codes and scales are those of n elements."""
     if packed.dtype != np.dtype("uint8") or differ(count(packed.shape), (n + 1) // 2):
-        raise ShapeError(f"packed does not hold {n} codes of 4 bits", facts=[f"got {packed}"])
+        raise ShapeError(
+            f"packed does not hold {n} codes of 4 bits",
+            facts=[f"got {packed}"],
+            need=f"u8[{(n + 1) // 2}, 1], two codes per byte",
+        )
     if absmax.rank != 1 or differ(absmax.shape[0], blocks(n, block_size)):
         raise ShapeError(
             f"absmax is {absmax}", need=f"f32[{blocks(n, block_size)}], one per {block_size}"
