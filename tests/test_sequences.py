@@ -254,7 +254,7 @@ def test_a_step_reads_what_it_has_put_into_a_list():
 def test_plans_of_a_step_are_let_go():
     def plans():
         gc.collect()
-        return sum(isinstance(found, Plan) for found in gc.get_objects())
+        return sum(type(found) is Plan for found in gc.get_objects())
 
     g = gw.Graph()
     items = g.placeholder("items", gw.SequenceSpec((None,)))
