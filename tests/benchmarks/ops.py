@@ -24,12 +24,17 @@ RNG = np.random.default_rng(0)
 
 @dataclass(frozen=True)
 class Case:
-    """One op: its inputs, and how both sides compute it."""
+    """One op: its inputs, and how both sides compute it.
+
+    Where torch lays inputs out otherwise, ``translate`` gives our inputs, or the gradients by them,
+    in its layout; that is not timed.
+    """
 
     name: str
     inputs: Sequence[Any]
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
+    translate: Callable[[Sequence[Any]], Sequence[Any]] = list
 
 
 def f32(*shape: int, low: float | None = None) -> Any:
@@ -144,19 +149,21 @@ def cases(torch: Any) -> Iterator[Case]:
 
 
 def _lstm(torch: Any) -> Case:
-    """Weights lie in our order of gates; torch has its own: i, f, g, o."""
     T, B, N, H = 64, 32, 64, 128
     weights = [f32(1, 4 * H, N) * 0.1, f32(1, 4 * H, H) * 0.1, f32(1, 8 * H)]
     zeros = torch.zeros(1, B, H)
-    i, o, f, g = torch.arange(4 * H).reshape(4, H)
-    order = torch.cat([i, f, g, o])
+    i, o, f, g = np.arange(4 * H).reshape(4, H)
+    order = np.concatenate([i, f, g, o])
 
-    def theirs(x: Any, w: Any, r: Any, b: Any) -> Any:
-        parts = [w[0], r[0], b[0, : 4 * H], b[0, 4 * H :]]
-        ordered = [part.index_select(0, order) for part in parts]
-        return torch.lstm(x, (zeros, zeros), ordered, True, 1, 0.0, False, False, False)[0][:, None]
+    def translate(arrays: Sequence[Any]) -> Sequence[Any]:
+        x, w, r, b = arrays
+        return [x, *(part[order] for part in (w[0], r[0], b[0, : 4 * H], b[0, 4 * H :]))]
 
-    return Case("lstm", [f32(T, B, N), *weights], lambda *a: gw.rnn.lstm(*a)[0], theirs)
+    def theirs(x: Any, *w: Any) -> Any:
+        return torch.lstm(x, (zeros, zeros), w, True, 1, 0.0, False, False, False)[0][:, None]
+
+    inputs = [f32(T, B, N), *weights]
+    return Case("lstm", inputs, lambda *a: gw.rnn.lstm(*a)[0], theirs, translate)
 
 
 def sides(case: Case, torch: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
@@ -166,7 +173,9 @@ def sides(case: Case, torch: Any) -> tuple[Callable[[], Any], Callable[[], Any]]
           for i, x in enumerate(case.inputs)]  # fmt: skip
     with g:
         y = case.ours(*xs)
-    leaves = [torch.tensor(x, requires_grad=x.dtype.kind == "f") for x in case.inputs]
+    leaves = [
+        torch.tensor(x, requires_grad=x.dtype.kind == "f") for x in case.translate(case.inputs)
+    ]
     wanted = [t for t in leaves if t.requires_grad]
     made = case.theirs(*leaves)
     seed = f32(*made.shape)
@@ -192,9 +201,10 @@ def main(only: str = "") -> None:
         if only not in case.name:
             continue
         ours, theirs = sides(case, torch)
+        y, *grads = ours()
         off = max(
             float(np.abs(a - b.detach().numpy()).max() / max(1.0, float(b.detach().abs().max())))
-            for a, b in zip(ours(), theirs(), strict=True)
+            for a, b in zip([y, *case.translate(grads)], theirs(), strict=True)
         )
         if off > 1e-4:
             raise SystemExit(f"{case.name}: our result is off by {off:.0e} of the largest number")
