@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .rows import workspace
 from .windows import Windows, chunks, parts
 
 Array = np.ndarray[Any, Any]
@@ -63,9 +64,10 @@ def correlate_back(
     for part in parts(n, g.shape[2], each):
         images, channels, rows = part
         some = g[part]
-        columns = (kernels @ _by_group(some, groups)).reshape(
-            c, windows.n_taps, len(some), *some.shape[2:]
-        )
+        seeds = _by_group(some, groups)
+        columns = workspace((*kernels.shape[:2], seeds.shape[2]), g.dtype)
+        np.matmul(kernels, seeds, out=columns)
+        columns = columns.reshape(c, windows.n_taps, len(some), *some.shape[2:])
         below = padded[images, channels, rows.start * windows.stride[0] :]
         for number, view in enumerate(windows.slices(below, some.shape[2:])):
             view += columns[:, number].swapaxes(0, 1)
@@ -106,7 +108,7 @@ def _correlate_channels(windows: Windows, x: Array, kernels: Array) -> Array:
     n_out = tuple(map(int, windows.n_out(x.shape[2:])))
     y = np.empty((*x.shape[:2], *n_out), x.dtype)
     crop = (slice(None), slice(None), *(slice(m) for m in n_out))
-    for part in chunks(len(rows), 6 * rows[:1].nbytes):
+    for part in chunks(len(rows), 3 * rows[:1].nbytes):
         seen, taps = rows[part], kernels[part]
         whole = np.empty_like(seen)
         total, product = whole[:, :n], np.empty((len(seen), n), x.dtype)
@@ -126,7 +128,7 @@ def _correlated_channels(windows: Windows, x: Array, g: Array) -> Array:
     rows, seeds = (a.reshape(len(a), math.prod(a.shape[1:])) for a in (padded, spread))
     n = max(rows.shape[1] - starts[-1], 0)
     dw = np.empty((len(rows), len(starts)), x.dtype)
-    for part in chunks(len(rows), 4 * rows[:1].nbytes):
+    for part in chunks(len(rows), 2 * rows[:1].nbytes):
         for tap, start in enumerate(starts):
             dw[part, tap] = np.vecdot(rows[part, start : start + n], seeds[part, :n])
     return dw

@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 BLOCK = 1 << 16
 """Numbers that are taken at a time: five passes over 256 kB stay in the L2 cache."""
 
+KEPT = 1 << 22
+"""Most bytes of memory that a thread keeps for its next block."""
 SUMMED_BY_PRODUCT = 1 << 12
 """Longest row whose sum is a product with ones; numpy adds longer ones by halves: precisely."""
 
@@ -46,15 +48,18 @@ def _ones(n: int, dtype: np.dtype[Any]) -> Array:
 _local = threading.local()
 
 
-def _workspace(x: Array) -> Array:
-    """Return an uninitialised array like ``x``, for one block of each thread the same memory.
+def workspace(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return an uninitialised array, for one block of each thread the same memory.
 
-    Fresh memory of that size costs as much in page faults as several passes take.
+    Fresh memory of that size costs as much in page faults as several passes take. It is good until
+    the thread asks again; no thread keeps more than ``KEPT`` bytes.
     """
-    if len(getattr(_local, "raw", ())) < x.nbytes:
-        _local.raw = np.empty(x.nbytes, np.uint8)
-    shape: Any = x.shape
-    return np.ndarray(shape, x.dtype, _local.raw)
+    n = math.prod(shape) * dtype.itemsize
+    if n > KEPT:
+        return np.empty(shape, dtype)
+    if len(getattr(_local, "raw", ())) < n:
+        _local.raw = np.empty(n, np.uint8)
+    return np.ndarray(shape, dtype, _local.raw)
 
 
 def row_sums(x: Array, out: Array | None = None) -> Array:
@@ -112,7 +117,7 @@ def log_sums(x: Array, y: Array) -> None:
     """Write log Σ exp(x), one number per row."""
     for at in blocks(x):
         part = x[at]
-        sums, top = _exponentials(part, _workspace(part))
+        sums, top = _exponentials(part, workspace(part.shape, part.dtype))
         np.log(sums, out=y[at])
         if top is not None:
             lost = ~np.isfinite(top)  # of nothing it is −∞, beside ∞ it is ∞, and not NaN
@@ -143,7 +148,7 @@ def cross_entropy_into(x: Array, index: Array, y: Array) -> None:
     """Write log Σ exp(x) − x[index], one number per row."""
     for at in blocks(x):
         part = x[at]
-        sums, top = _exponentials(part, _workspace(part))
+        sums, top = _exponentials(part, workspace(part.shape, part.dtype))
         label = part[np.arange(part.shape[0]), index[at]]
         np.subtract(np.log(sums), label if top is None else label - top, out=y[at])
 
@@ -193,7 +198,7 @@ def layer_norm_grad_into(
         dw[...] = 0
     for at in blocks(x):
         given = g[at]
-        z = _workspace(given)
+        z = workspace(given.shape, given.dtype)
         inverse = _standardised(x[at], eps, z)
         out = np.empty_like(z) if dx is None else dx[at]
         if dw is not None:

@@ -26,6 +26,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ..errors import DTypeError, ShapeError
 from ..op import Op
 from ..spec import AnyDim, Dim, TensorSpec, kind, shapes_differ
+from .rows import workspace
 
 Array = np.ndarray[Any, Any]
 Sizes = tuple[AnyDim, ...]
@@ -188,14 +189,19 @@ class Windows:
         return np.moveaxis(seen[(slice(None), slice(None), *steps, *within)], axes, range(-n, 0))
 
     def columns(self, x: Array, groups: int) -> Iterator[tuple[Part, Array]]:
-        """Yield windows of some rows of images as ``[G, C/G·kernel, windows]``, for matmuls."""
+        """Yield windows of some rows of images as ``[G, C/G·kernel, windows]``, for matmuls.
+
+        They are in the thread's workspace: good until the next ones are asked for.
+        """
         n = len(self.kernel)
         views = self.views(self.padded(x))
         taps = x.shape[1] // groups * self.n_taps
         for part in parts(len(x), views.shape[n + 2], views[:1].nbytes):
             images, _, rows = part
             some = np.moveaxis(views[(images, *(slice(None),) * (n + 1), rows)], 0, n + 1)
-            yield part, some.reshape(groups, taps, math.prod(some.shape[n + 1 :]))
+            columns = workspace(some.shape, x.dtype)
+            columns[...] = some
+            yield part, columns.reshape(groups, taps, math.prod(some.shape[n + 1 :]))
 
     def seen(self, size: Sequence[int], padding: bool) -> list[Array]:
         """Return per axis how many elements of the image (and its padding) each window sees."""
