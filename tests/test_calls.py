@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -182,3 +184,21 @@ def test_numpy_functions_and_operators_build_graph(x):
         np.testing.assert_allclose(
             x.graph.output({"x": value}, built)[built.name], case(value), rtol=1e-6
         )
+
+
+def test_a_signature_says_how_many_results_there_are_and_what_may_be_left_out():
+    signatures = [inspect.signature(f) for f in (gw.nn.kv_cache_update, gw.split, gw.nn.relu)]
+    returned = [s.return_annotation for s in signatures]
+    assert returned == ["tuple[Tensor, Tensor]", "tuple[Tensor, ...]", "Tensor"]
+    assert inspect.signature(gw.nn.linear).parameters["bias"].annotation == "Tensor | None"
+
+
+def test_a_missing_input_is_named_with_all_that_is_taken(x):
+    with pytest.raises(TypeError) as caught:
+        gw.nn.linear(x)
+    takes = "takes (x, weight, bias=None, *, name=None)"
+    assert str(caught.value) == f"linear needs the input 'weight'; it {takes}"
+
+
+def test_the_choices_of_an_attribute_are_documented():
+    assert "approximate: Exact, or by tanh. One of 'none', 'tanh'." in (gw.nn.gelu.__doc__ or "")

@@ -39,6 +39,22 @@ def test_any_spelling_leads_to_the_op(reference, name):
     assert reference.entry.call == "gw.cnn.max_pool2d"
 
 
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("masked_fill", "gw.where"), ("Dense", "gw.nn.linear"), ("unsqueeze", "gw.expand_dims")],
+)
+def test_a_name_of_torch_or_keras_leads_to_the_op(reference, name, call):
+    reference._search.value = name
+    assert reference.entry.call == call
+
+
+def test_the_page_says_what_there_is_to_choose_from(reference):
+    reference._search.value = "resize"
+    assert "How to interpolate. One of &#x27;nearest&#x27;, &#x27;linear&#x27;" in (
+        reference._page.value
+    )
+
+
 def test_an_operator_of_onnx_leads_to_all_that_it_can_be(reference):
     reference._search.value = "MaxPool"
     assert {"cnn.max_pool1d", "cnn.max_pool2d", "cnn.max_pool3d"} <= set(calls(reference)[:4])

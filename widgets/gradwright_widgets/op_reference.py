@@ -18,6 +18,7 @@ import numpy as np
 import gradwright as gw
 from gradwright import Graph
 from gradwright.ops import Entries, Entry
+from gradwright.spelling import spellings
 
 from .graph_view import GraphView
 
@@ -123,6 +124,7 @@ class OpReference(widgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
 def _distance(entry: Entry, wanted: str) -> int:
     """Return how far a name is from what was typed: the same, beginning with it, or else."""
     names = [entry.name, entry.onnx, *entry.samediff, *(n.split(".")[1] for n in entry.samediff)]
+    names += spellings(entry.name)
     plain = {n.lower().replace("_", "") for n in names}
     if not wanted or wanted.replace("_", "") in plain:
         return 0
@@ -180,7 +182,7 @@ def page(entry: Entry, printed: str) -> str:
     if op.attrs:
         rows = "".join(
             f"<tr><td><code>{html.escape(name)}</code></td><td>{html.escape(declared.type)}</td>"
-            f"<td>{_marked(declared.doc)}</td></tr>"
+            f"<td>{_marked(declared.text)}</td></tr>"
             for name, declared in op.attrs.items()
         )
         parts.append(f"<table>{rows}</table>")

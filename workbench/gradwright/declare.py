@@ -49,6 +49,12 @@ class Attr:
     type: str = ""
     choices: tuple[Any, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The documentation, and what there is to choose from."""
+        options = ", ".join(map(repr, self.choices))
+        return f"{self.doc} One of {options}." if options else self.doc
+
 
 def attr(default: Any = REQUIRED, *, doc: str, choices: Sequence[Any] = ()) -> Any:
     """Declare an attribute: identity, keyword argument, form field and ONNX attribute at once."""

@@ -66,7 +66,8 @@ def batch_norm(
 
     y = (x − μ)/√(σ² + ε)·weight + bias, with the batch's μ and σ² in training and the running ones
     in eval. Every training step sets running = (1 − momentum)·running + momentum·batch, as in torch
-    (ONNX and Keras call 1 − momentum the momentum), with the unbiased variance.
+    (ONNX and Keras call 1 − momentum the momentum), with the unbiased variance. Channels lie along
+    ``axis``; ``training`` None follows the run.
 
     Parameters that are not given are made: variables ``name/weight``, ``name/bias``,
     ``name/running_mean`` and ``name/running_var`` of one number per channel.

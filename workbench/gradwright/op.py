@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -162,6 +163,16 @@ def public_name(cls: type[Op]) -> str:
     return f"gw.{short}" if cls.namespace in TOP else f"gw.{cls.namespace}.{short}"
 
 
+def public_outputs(cls: type[Op]) -> int | None:
+    """Return how many outputs an op shows; None where its inputs or attributes decide."""
+    if cls.many:
+        return None
+    if cls.n_public is not None:
+        return cls.n_public
+    returned = str(inspect.signature(cls.infer).return_annotation)
+    return None if "..." in returned else max(1, returned.count("TensorSpec"))
+
+
 def find_op(name: str) -> type[Op]:
     """Return the op registered as ``name``; packages may offer more (``gradwright.ops``)."""
     if name not in OPS:
@@ -265,8 +276,10 @@ class Op(Frozen):
             # An op that is not registered must never be taken for one that is.
             cls.name = words.lower() if core else f"local/{words.lower()}"
         if core and not abstract and not cls.__name__.startswith("_"):
-            if cls.name in OPS and OPS[cls.name].__module__ != cls.__module__:
-                raise TypeError(f"{OPS[cls.name].__module__} has an op {cls.name!r} already")
+            held = OPS.get(cls.name, cls)
+            where = held.__module__  # a class that only an example made is nobody's
+            if where != cls.__module__ and hasattr(sys.modules[where], held.__name__):
+                raise TypeError(f"{where} has an op {cls.name!r} already")
             _register(cls)
 
     def __new__(cls, *inputs: Any, **attrs: Any) -> Op:
@@ -575,13 +588,25 @@ def function(cls: type[Op]) -> Callable[..., Any]:
     names = [p.name for p in attrs]
     lead = [p for p in attrs if variadic and p.kind is positional]
     ins = [
-        p.replace(annotation=f"Tensor | {cls.attrs[p.name].type}" if p.name in both else "Tensor")
+        p.replace(
+            annotation=f"Tensor | {cls.attrs[p.name].type}"
+            if p.name in both
+            else "Tensor | None"
+            if p.default is None
+            else "Tensor"
+        )
         for p in cls.inputs
     ]
     label = inspect.Parameter("name", keyword, default=None, annotation="str | None")
+    count = public_outputs(cls)
+    returned = "Tensor, ..." if count is None else ", ".join(["Tensor"] * count)
     signature = inspect.Signature(
-        [*lead, *ins, *attrs[len(lead) :], label], return_annotation="Tensor"
+        [*lead, *ins, *attrs[len(lead) :], label],
+        return_annotation="Tensor" if count == 1 else f"tuple[{returned}]",
     )
+
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    accepted = f"takes {inspect.Signature(bare)}"
 
     def call(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
         if variadic:
@@ -591,7 +616,7 @@ def function(cls: type[Op]) -> Callable[..., Any]:
         inputs = list(args[: len(input_names)])
         for p in cls.inputs[len(inputs) :]:
             if p.name not in kwargs and p.default is not None:
-                raise TypeError(f"{cls.name} needs the input {p.name!r}; it takes {signature}")
+                raise TypeError(f"{cls.name} needs the input {p.name!r}; it {accepted}")
             inputs.append(kwargs.pop(p.name, None))
         for i, key in enumerate(input_names):
             if key in both and not (
@@ -602,15 +627,15 @@ def function(cls: type[Op]) -> Callable[..., Any]:
             inputs.pop()
         extra = dict(zip(names, args[len(input_names) :], strict=False))
         if len(args) > len(input_names) + len(names):
-            raise TypeError(f"{cls.name} takes {signature}, got {len(args)} positional arguments")
+            raise TypeError(f"{cls.name} {accepted}, got {len(args)} positional arguments")
         if doubled := extra.keys() & kwargs.keys():
-            raise TypeError(f"{cls.name} got {doubled.pop()!r} twice; it takes {signature}")
+            raise TypeError(f"{cls.name} got {doubled.pop()!r} twice; it {accepted}")
         return cls(**extra, **kwargs)(*inputs, name=name)
 
     short = cls.name.rpartition("/")[2]
     call.__name__ = call.__qualname__ = short
     call.__doc__ = inspect.cleandoc(cls.__doc__ or "") + "".join(
-        ["\n\nAttributes:\n"] + [f"    {k}: {a.doc}\n" for k, a in cls.attrs.items()]
+        ["\n\nAttributes:\n"] + [f"    {k}: {a.text}\n" for k, a in cls.attrs.items()]
         if cls.attrs
         else []
     )

@@ -64,6 +64,7 @@ _THEIRS = {
     "uniform": "rand",
     "where": "maskedfill",
 }
+"""Ours, and the names of torch and Keras for it, small and without underscores."""
 _OURS = {theirs: ours for ours, names in _THEIRS.items() for theirs in names.split()}
 
 NO_OPS = {
@@ -73,6 +74,15 @@ NO_OPS = {
     **dict.fromkeys(("grad", "backward"), "gw.gradients"),
 }
 """What is called otherwise elsewhere, and no op here; ``g`` is a graph."""
+
+
+def spellings(name: str) -> list[str]:
+    """Return what other libraries call an op of ours, small and without underscores.
+
+    >>> spellings("where")
+    ['maskedfill']
+    """
+    return _THEIRS.get(name, "").split()
 
 
 def meant(name: str, known: Iterable[str]) -> str:

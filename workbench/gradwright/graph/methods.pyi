@@ -258,7 +258,7 @@ class TensorMethods:
         Attributes:
             dtype: Dtype of the result.
             saturate: Whether float8 takes its largest number for larger ones.
-            round_mode: Power of two for float8_e8m0fnu.
+            round_mode: Power of two for float8_e8m0fnu. One of 'up', 'down', 'nearest'.
         """
 
     def ceil(self, *, name: str | None = None) -> Tensor:
@@ -762,7 +762,7 @@ class TensorMethods:
 
         Attributes:
             pad_width: Places before and after, for all axes or per axis.
-            mode: What to fill with.
+            mode: What to fill with. One of 'constant', 'edge', 'reflect', 'symmetric', 'wrap'.
             value: The constant.
         """
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedOpError
-from ..op import HIDDEN, OPS, REQUIRED, Attr, Op, called, function, public_name
+from ..op import HIDDEN, OPS, REQUIRED, Attr, Op, called, function, public_name, public_outputs
 from ..spec import dtype_name
+from ..spelling import spellings
 from ..tables import Table
 from .samediff import SAMEDIFF
 
@@ -85,7 +86,8 @@ class Entry:
     @functools.cached_property
     def text(self) -> str:
         """All that can be searched for, in small letters: as written, and as separate words."""
-        text = " ".join([self.call, self.onnx, *self.samediff, self.doc]).lower()
+        names = [self.call, self.onnx, *self.samediff, *spellings(self.name)]
+        text = " ".join([*names, self.doc]).lower()
         return text + " " + re.sub(r"[_\W]+", " ", text)
 
     def schema(self) -> dict[str, Any]:
@@ -226,16 +228,6 @@ def schema(path: str | Path | None = None) -> dict[str, Any]:
     if path is not None:
         Path(path).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return found
-
-
-def public_outputs(cls: type[Op]) -> int | None:
-    """Return how many outputs an op shows; None where its inputs or attributes decide."""
-    if cls.many:
-        return None
-    if cls.n_public is not None:
-        return cls.n_public
-    returned = str(inspect.signature(cls.infer).return_annotation)
-    return None if "..." in returned else max(1, returned.count("TensorSpec"))
 
 
 @functools.cache

@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ..op import OPS, Op, function
+from ..op import OPS, function
 from . import namespace
-from .describe import public_outputs
 
 PACKAGE = Path(__file__).parent.parent
 NAMESPACES = (
@@ -86,7 +85,7 @@ def _stub(name: str, call: Callable[..., Any], *, method: bool = False) -> str:
         if p.kind is p.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
             parts.append("*")
         parts.append("self" if method and i == 0 else _parameter(p))
-    head, tail = f"def {name}(", f") -> {_returned(call.op)}:"  # type: ignore[attr-defined]
+    head, tail = f"def {name}(", f") -> {inspect.signature(call).return_annotation}:"
     line = head + ", ".join(parts) + tail
     room = WIDTH - 4 * method
     if len(line) > room:
@@ -112,17 +111,6 @@ def _parameter(p: inspect.Parameter) -> str:
     text = f'"{value.name}"' if isinstance(value, np.dtype) else repr(value).replace("'", '"')
     optional = " | None" if value is None and "None" not in kind else ""
     return f"{p.name}: {kind}{optional} = {text}"
-
-
-def _returned(cls: type[Op]) -> str:
-    """Return the type of the result, from the annotation of ``infer``."""
-    match public_outputs(cls):
-        case None:
-            return "tuple[Tensor, ...]"
-        case 1:
-            return "Tensor"
-        case count:
-            return f"tuple[{', '.join(['Tensor'] * count)}]"
 
 
 def main(arguments: list[str]) -> int:

@@ -33,7 +33,7 @@ def audio_normalize(
     [0.5, -1.0]
 
     Attributes:
-        mode: What is brought to the level.
+        mode: What is brought to the level. One of 'peak', 'rms'.
         level: The level.
     """
 
@@ -192,8 +192,8 @@ def mel_filterbank(
         sample_rate: Samples per second.
         f_min: Lowest frequency in Hertz.
         f_max: Highest frequency in Hertz.
-        scale: Which mel scale.
-        norm: What is equal: areas, or heights.
+        scale: Which mel scale. One of 'slaney', 'htk'.
+        norm: What is equal: areas, or heights. One of 'slaney', None.
         dtype: Dtype of the result.
     """
 
@@ -231,8 +231,8 @@ def mel_spectrogram(
         f_min: Lowest frequency in Hertz.
         f_max: Highest frequency in Hertz.
         power: Exponent of the magnitude: 2 energy, 1 magnitude.
-        scale: Which mel scale.
-        norm: What is equal: areas, or heights.
+        scale: Which mel scale. One of 'slaney', 'htk'.
+        norm: What is equal: areas, or heights. One of 'slaney', None.
     """
 
 def mel_weight_matrix(
@@ -303,8 +303,8 @@ def mfcc(
         f_min: Lowest frequency in Hertz.
         f_max: Highest frequency in Hertz.
         power: Exponent of the magnitude: 2 energy, 1 magnitude.
-        scale: Which mel scale.
-        norm: What is equal: areas, or heights.
+        scale: Which mel scale. One of 'slaney', 'htk'.
+        norm: What is equal: areas, or heights. One of 'slaney', None.
         n_mfcc: Number of coefficients.
         top_db: How far below the largest value small ones are cut.
     """

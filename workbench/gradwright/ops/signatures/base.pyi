@@ -255,7 +255,7 @@ def cast(
     Attributes:
         dtype: Dtype of the result.
         saturate: Whether float8 takes its largest number for larger ones.
-        round_mode: Power of two for float8_e8m0fnu.
+        round_mode: Power of two for float8_e8m0fnu. One of 'up', 'down', 'nearest'.
     """
 
 def compress(
@@ -758,7 +758,7 @@ def match_condition(
     [False, True]
 
     Attributes:
-        condition: What is asked of each element.
+        condition: What is asked of each element. One of 'equal', 'not_equal', 'less', 'less_equal', 'greater', 'greater_equal', 'abs_equal', 'abs_not_equal', 'abs_less', 'abs_less_equal', 'abs_greater', 'abs_greater_equal', 'is_nan', 'is_inf', 'is_finite', 'not_finite'.
         value: What it is compared with.
     """
 
@@ -784,7 +784,7 @@ def match_condition_count(
     Attributes:
         axis: Axis or axes to reduce; None reduces all.
         keepdims: Keep reduced axes with size 1.
-        condition: What is asked of each element.
+        condition: What is asked of each element. One of 'equal', 'not_equal', 'less', 'less_equal', 'greater', 'greater_equal', 'abs_equal', 'abs_not_equal', 'abs_less', 'abs_less_equal', 'abs_greater', 'abs_greater_equal', 'is_nan', 'is_inf', 'is_finite', 'not_finite'.
         value: What it is compared with.
     """
 
@@ -934,7 +934,7 @@ def pad(
 
     Attributes:
         pad_width: Places before and after, for all axes or per axis.
-        mode: What to fill with.
+        mode: What to fill with. One of 'constant', 'edge', 'reflect', 'symmetric', 'wrap'.
         value: The constant.
     """
 
@@ -1016,7 +1016,7 @@ def replace_where(
     [1.0, 0.0]
 
     Attributes:
-        condition: What is asked of each element.
+        condition: What is asked of each element. One of 'equal', 'not_equal', 'less', 'less_equal', 'greater', 'greater_equal', 'abs_equal', 'abs_not_equal', 'abs_less', 'abs_less_equal', 'abs_greater', 'abs_greater_equal', 'is_nan', 'is_inf', 'is_finite', 'not_finite'.
         value: What it is compared with.
     """
 
@@ -1381,7 +1381,7 @@ def searchsorted(
     [1, 3]
 
     Attributes:
-        side: Before or after equal elements.
+        side: Before or after equal elements. One of 'left', 'right'.
     """
 
 def segment_max(

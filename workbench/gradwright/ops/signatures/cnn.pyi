@@ -507,7 +507,7 @@ def depth_to_space(
 
     Attributes:
         block_size: Size of the blocks along each axis.
-        mode: Which is first, place or channel.
+        mode: Which is first, place or channel. One of 'dcr', 'crd'.
     """
 
 def depthwise_conv2d(
@@ -971,7 +971,7 @@ def space_to_depth(
 
     Attributes:
         block_size: Size of the blocks along each axis.
-        mode: Which is first, place or channel.
+        mode: Which is first, place or channel. One of 'dcr', 'crd'.
     """
 
 def upsampling1d(

@@ -105,7 +105,7 @@ def crop_and_resize(
 
     Attributes:
         size: Height and width of the result.
-        mode: How to interpolate.
+        mode: How to interpolate. One of 'linear', 'nearest'.
         extrapolation_value: What lies outside the image.
     """
 
@@ -162,8 +162,8 @@ def grid_sample(
     [[[[2.0]]]]
 
     Attributes:
-        mode: How to interpolate.
-        padding_mode: What lies beyond the edge.
+        mode: How to interpolate. One of 'linear', 'nearest', 'cubic'.
+        padding_mode: What lies beyond the edge. One of 'zeros', 'border', 'reflection'.
         align_corners: Whether ±1 are the middles of corner elements.
     """
 
@@ -246,16 +246,16 @@ def resize(
     Attributes:
         sizes: Size of the result along the axes.
         scales: How much larger it is, if not by sizes.
-        mode: How to interpolate.
+        mode: How to interpolate. One of 'nearest', 'linear', 'cubic', 'mitchell', 'gaussian', 'lanczos3', 'lanczos5', 'area'.
         antialias: Whether filters stretch where the image shrinks.
-        coordinate_transformation_mode: How coordinates of the result map to the image.
-        nearest_mode: How nearest rounds.
+        coordinate_transformation_mode: How coordinates of the result map to the image. One of 'half_pixel', 'half_pixel_symmetric', 'pytorch_half_pixel', 'align_corners', 'asymmetric', 'tf_crop_and_resize'.
+        nearest_mode: How nearest rounds. One of 'round_prefer_floor', 'round_prefer_ceil', 'floor', 'ceil'.
         cubic_coeff_a: Parameter of cubic.
         exclude_outside: Whether nothing counts beyond the edge.
         extrapolation_value: What tf_crop_and_resize takes beyond the edge.
         roi: Starts and ends that tf_crop_and_resize takes.
         axes: Axes that sizes, scales and roi are about.
-        keep_aspect_ratio_policy: Whether sizes are bounds of one common scale.
+        keep_aspect_ratio_policy: Whether sizes are bounds of one common scale. One of 'stretch', 'not_larger', 'not_smaller'.
     """
 
 def resize_bicubic(
@@ -380,7 +380,7 @@ def roi_align(
         spatial_scale: Size of the image per unit of the regions.
         sampling_ratio: Points per element and axis; 0 takes one per pixel.
         half_pixel_centers: Whether elements lie at the middle of their cell.
-        mode: What becomes of the points.
+        mode: What becomes of the points. One of 'avg', 'max'.
     """
 
 def yiq_to_rgb(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:

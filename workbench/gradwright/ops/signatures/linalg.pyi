@@ -387,7 +387,7 @@ def qr(
     ((B, 4, 3), (B, 3, 3))
 
     Attributes:
-        mode: Shape of the results.
+        mode: Shape of the results. One of 'reduced', 'complete'.
     """
 
 def slogdet(x: Tensor | ArrayLike, *, name: str | None = None) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ def absolute_difference(
     1.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def attention_distillation(
@@ -46,7 +46,7 @@ def attention_distillation(
     4.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def contrastive(
@@ -74,7 +74,7 @@ def contrastive(
     4.5e-05
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         temperature: What similarities are divided by; None: 1.
         normalize: Whether rows are brought to length 1 first.
     """
@@ -99,7 +99,7 @@ def cosine_distance(
     0.4
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         axis: Axis of classes or features, summed over.
     """
 
@@ -125,7 +125,7 @@ def cosine_embedding(
     [0.0, 1.0]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         margin: How far the two have to be apart.
     """
 
@@ -158,7 +158,7 @@ def ctc(
     0.2877
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         blank: Symbol that stands for no label.
         zero_infinity: Whether what does not fit has loss 0 instead of ∞.
     """
@@ -183,7 +183,7 @@ def dice(
     0.3333333134651184
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         smooth: Added above and below, so that empty masks overlap.
     """
 
@@ -213,7 +213,7 @@ def distillation_kl(
     0.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         axis: Axis of classes or features, summed over.
         temperature: T, by which both sides' logits are divided.
         alpha: Share of the teacher; 1 without targets.
@@ -240,7 +240,7 @@ def feature_distillation(
     1.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def gaussian_nll(
@@ -267,7 +267,7 @@ def gaussian_nll(
     1.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         full: Add the constant ½·log 2π.
         eps: Smallest variance.
     """
@@ -291,7 +291,7 @@ def hinge(
     [0.0, 0.5]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def hinge_embedding(
@@ -314,7 +314,7 @@ def hinge_embedding(
     [0.5, 0.75]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         margin: Distance at which unlike pairs are far enough.
     """
 
@@ -338,7 +338,7 @@ def huber(
     [0.5, 2.5]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         delta: Error at which the loss turns linear.
     """
 
@@ -362,7 +362,7 @@ def kl_divergence(
     0.6931
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         axis: Axis of classes or features, summed over.
     """
 
@@ -396,7 +396,7 @@ def log_cosh(
     [0.0, 999.3070068359375]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def log_loss(
@@ -419,7 +419,7 @@ def log_loss(
     0.6931
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         eps: Added to probabilities, so that the loss stays finite.
     """
 
@@ -444,7 +444,7 @@ def log_poisson(
     1.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         full: Add Stirling's approximation of log(label!).
     """
 
@@ -469,7 +469,7 @@ def margin_ranking(
     [0.0, 1.0]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         margin: How far the two have to be apart.
     """
 
@@ -493,7 +493,7 @@ def mean_pairwise_squared_error(
     9.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def mean_squared_error(
@@ -515,7 +515,7 @@ def mean_squared_error(
     2.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def mean_squared_log_error(
@@ -537,7 +537,7 @@ def mean_squared_log_error(
     0.4805
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def multi_margin(
@@ -564,11 +564,11 @@ def multi_margin(
     0.375
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         axis: Axis of classes; in ONNX it is 1.
         ignore_index: Label of examples that do not count.
         margin: How far other scores have to be below.
-        p: Power: 1 or 2.
+        p: Power: 1 or 2. One of 1, 2.
     """
 
 def nll(
@@ -597,7 +597,7 @@ def nll(
     1.5
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         axis: Axis of classes; in ONNX it is 1.
         ignore_index: Label of examples that do not count.
     """
@@ -622,7 +622,7 @@ def pinball(
     [0.25, 0.75]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         q: Which quantile: 0.5 is the median.
     """
 
@@ -646,7 +646,7 @@ def poisson_nll(
     1.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         eps: Added to rates, so that the loss stays finite.
     """
 
@@ -672,7 +672,7 @@ def sigmoid_cross_entropy(
     array([0.6931, 0.    ], dtype=float32)
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         label_smoothing: Share of every label that is spread evenly.
     """
 
@@ -699,7 +699,7 @@ def sigmoid_focal(
     [0.17329999804496765, 0.0]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         alpha: Weight of label 1; None weighs both the same.
         gamma: How much less easy examples count; 0: not at all.
     """
@@ -724,7 +724,7 @@ def smooth_l1(
     [0.25, 2.0]
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         beta: Error at which the loss turns linear; 0: absolute error.
     """
 
@@ -747,7 +747,7 @@ def soft_margin(
     0.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
     """
 
 def softmax_cross_entropy(
@@ -773,7 +773,7 @@ def softmax_cross_entropy(
     0.6931
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         axis: Axis of classes or features, summed over.
         label_smoothing: Share of every label that is spread over classes.
     """
@@ -807,7 +807,7 @@ def sparse_softmax_cross_entropy(
     0.0
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         axis: Axis of classes; in ONNX it is 1.
         ignore_index: Label of examples that do not count.
         label_smoothing: Share of every label that is spread over classes.
@@ -839,7 +839,7 @@ def triplet_margin(
     0.5
 
     Attributes:
-        reduction: How many become one.
+        reduction: How many become one. One of 'mean_by_nonzero_weight_count', 'mean_by_weight', 'sum', 'none'.
         margin: How much farther negatives have to be.
         p: Order of the norm.
         swap: Whether the positive may stand for the anchor.

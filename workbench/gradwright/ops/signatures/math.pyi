@@ -693,7 +693,7 @@ def first_index(
     Attributes:
         axis: Axis to search; None searches the flattened tensor.
         keepdims: Keep reduced axes with size 1.
-        condition: What is asked of each element.
+        condition: What is asked of each element. One of 'equal', 'not_equal', 'less', 'less_equal', 'greater', 'greater_equal', 'abs_equal', 'abs_not_equal', 'abs_less', 'abs_less_equal', 'abs_greater', 'abs_greater_equal', 'is_nan', 'is_inf', 'is_finite', 'not_finite'.
         value: What it is compared with.
     """
 
@@ -980,7 +980,7 @@ def last_index(
     Attributes:
         axis: Axis to search; None searches the flattened tensor.
         keepdims: Keep reduced axes with size 1.
-        condition: What is asked of each element.
+        condition: What is asked of each element. One of 'equal', 'not_equal', 'less', 'less_equal', 'greater', 'greater_equal', 'abs_equal', 'abs_not_equal', 'abs_less', 'abs_less_equal', 'abs_greater', 'abs_greater_equal', 'is_nan', 'is_inf', 'is_finite', 'not_finite'.
         value: What it is compared with.
     """
 
@@ -1306,7 +1306,7 @@ def meshgrid(
     [[[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]]]
 
     Attributes:
-        indexing: Order of the first two axes.
+        indexing: Order of the first two axes. One of 'xy', 'ij'.
     """
 
 def min_max(
@@ -1591,7 +1591,7 @@ def quantile(
         axis: Axis or axes to reduce; None reduces all.
         keepdims: Keep reduced axes with size 1.
         q: Share or shares, from 0 to 1.
-        method: What lies between two elements.
+        method: What lies between two elements. One of 'linear', 'lower', 'higher', 'midpoint', 'nearest'.
     """
 
 def rational_tanh(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:

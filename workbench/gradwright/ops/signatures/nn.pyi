@@ -72,8 +72,8 @@ def attention(
         softcap: c in c·tanh(scores/c), before any mask; 0 is none.
         q_num_heads: Heads of packed queries.
         kv_num_heads: Heads of packed keys and values.
-        softmax_precision: Dtype that each step of the softmax is rounded to; None: float32 or more.
-        qk_matmul_output_mode: What the last output is.
+        softmax_precision: Dtype that each step of the softmax is rounded to; None: float32 or more. One of None, 'float16', 'bfloat16', 'float32', 'float64'.
+        qk_matmul_output_mode: What the last output is. One of 0, 1, 2, 3.
         left_window_size: How many keys before a query it sees; -1 is all.
         right_window_size: How many keys behind a query it sees; -1 is all.
     """
@@ -145,7 +145,7 @@ def causal_conv1d(
     [[[[1.0, 12.0, 23.0]]], [[[3.0]]]]
 
     Attributes:
-        activation: The function f.
+        activation: The function f. One of 'none', 'silu', 'swish'.
     """
 
 def causal_mask(scores: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
@@ -413,7 +413,7 @@ def dual_rope(
 
     Attributes:
         base: The slowest pair turns once in 2π·base positions.
-        scaling: How a longer context is reached.
+        scaling: How a longer context is reached. One of 'none', 'linear', 'ntk', 'yarn', 'llama3'.
         factor: How many times longer the context is than in pre-training.
         original_length: Length in pre-training, for yarn and llama3.
         beta_fast: yarn: pairs that turn more often keep their speed.
@@ -480,7 +480,7 @@ def embedding_bag(
     [[2.0, 3.0], [1.5, 2.0]]
 
     Attributes:
-        mode: How rows become one.
+        mode: How rows become one. One of 'sum', 'mean', 'max'.
         padding_idx: Id that does not count; None: all count.
     """
 
@@ -667,7 +667,7 @@ def fused_mrope(
 
     Attributes:
         base: The slowest pair turns once in 2π·base positions.
-        scaling: How a longer context is reached.
+        scaling: How a longer context is reached. One of 'none', 'linear', 'ntk', 'yarn', 'llama3'.
         factor: How many times longer the context is than in pre-training.
         original_length: Length in pre-training, for yarn and llama3.
         beta_fast: yarn: pairs that turn more often keep their speed.
@@ -709,7 +709,7 @@ def fused_norm_quantize(
     Attributes:
         axis: First normalised axis; all from there on are.
         eps: Added to the variance, so that constants do not divide by 0.
-        norm: Which norm.
+        norm: Which norm. One of 'rms', 'layer'.
         dtype: Dtype of the codes: int8 or a float8.
     """
 
@@ -772,7 +772,7 @@ def fused_rope(
 
     Attributes:
         base: The slowest pair turns once in 2π·base positions.
-        scaling: How a longer context is reached.
+        scaling: How a longer context is reached. One of 'none', 'linear', 'ntk', 'yarn', 'llama3'.
         factor: How many times longer the context is than in pre-training.
         original_length: Length in pre-training, for yarn and llama3.
         beta_fast: yarn: pairs that turn more often keep their speed.
@@ -879,7 +879,7 @@ def geglu(
     [0.0, 3000.0]
 
     Attributes:
-        approximate: Exact, or by tanh.
+        approximate: Exact, or by tanh. One of 'none', 'tanh'.
     """
 
 def gelu(x: Tensor | ArrayLike, approximate: str = "none", *, name: str | None = None) -> Tensor:
@@ -894,7 +894,7 @@ def gelu(x: Tensor | ArrayLike, approximate: str = "none", *, name: str | None =
     array([0.    , 0.8413], dtype=float32)
 
     Attributes:
-        approximate: Exact, or by tanh.
+        approximate: Exact, or by tanh. One of 'none', 'tanh'.
     """
 
 def ggml_lora_matmul(
@@ -923,7 +923,7 @@ def ggml_lora_matmul(
     [[64.0]]
 
     Attributes:
-        format: Name of the format.
+        format: Name of the format. One of 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q4_k'.
         scale: Factor of the adapter.
     """
 
@@ -948,7 +948,7 @@ def ggml_matmul(
     [[32.0, -64.0]]
 
     Attributes:
-        format: Name of the format.
+        format: Name of the format. One of 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q4_k'.
     """
 
 def glu(x: Tensor | ArrayLike, axis: int = -1, *, name: str | None = None) -> Tensor:
@@ -1189,7 +1189,7 @@ def kv_cache_quantize(
     [[127, -50, 0]]
 
     Attributes:
-        bits: Bits of a code.
+        bits: Bits of a code. One of 2, 3, 4, 5, 6, 7, 8.
         block_size: Features that share a scale; 0 is all.
     """
 
@@ -1248,7 +1248,7 @@ def kv_scatter(
 
     Attributes:
         axis: Axis of the positions.
-        mode: Whether places wrap.
+        mode: Whether places wrap. One of 'linear', 'circular'.
     """
 
 def layer_norm(
@@ -1397,7 +1397,7 @@ def linear_attention(
     Attributes:
         q_num_heads: Heads of the queries.
         kv_num_heads: Heads of keys, values and states.
-        update_rule: How the state changes.
+        update_rule: How the state changes. One of 'linear', 'gated', 'delta', 'gated_delta'.
         scale: Factor of the results; None is 1/√E.
         chunk_size: Positions computed at once.
     """
@@ -1739,7 +1739,7 @@ def mixture_of_experts(
     Attributes:
         k: Experts of a token.
         renormalize: Let the weights of the chosen ones sum to 1.
-        activation: The function f.
+        activation: The function f. One of 'relu', 'gelu', 'silu'.
     """
 
 def mla_attention(
@@ -1841,7 +1841,7 @@ def moe_shared_experts(
     Attributes:
         k: Experts of a token.
         renormalize: Let the weights of the chosen ones sum to 1.
-        activation: The function f.
+        activation: The function f. One of 'relu', 'gelu', 'silu'.
     """
 
 def multi_head_attention(
@@ -2255,7 +2255,7 @@ def rope_cos_sin(
 
     Attributes:
         base: The slowest pair turns once in 2π·base positions.
-        scaling: How a longer context is reached.
+        scaling: How a longer context is reached. One of 'none', 'linear', 'ntk', 'yarn', 'llama3'.
         factor: How many times longer the context is than in pre-training.
         original_length: Length in pre-training, for yarn and llama3.
         beta_fast: yarn: pairs that turn more often keep their speed.
@@ -2756,7 +2756,7 @@ def turbo_quant_attention(
     (1, 2, 5, 8)
 
     Attributes:
-        bits: Bits of a code.
+        bits: Bits of a code. One of 1, 2, 3, 4.
         is_causal: Hide the keys behind each query.
         scale: Factor of the scores; None is 1/√D.
     """
@@ -2780,7 +2780,7 @@ def turbo_quantize(
     [[[1, 0]], [5.0]]
 
     Attributes:
-        bits: Bits of a code.
+        bits: Bits of a code. One of 1, 2, 3, 4.
     """
 
 def two_way_cross_attention(

@@ -82,7 +82,7 @@ def dequantize_ggml(
     [0.0, 1.0, 2.0]
 
     Attributes:
-        format: Name of the format.
+        format: Name of the format. One of 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q4_k'.
         dtype: Dtype of the result.
     """
 
@@ -340,7 +340,7 @@ def quantize_ggml(
     u8[B, 36]
 
     Attributes:
-        format: Name of the format.
+        format: Name of the format. One of 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q4_k'.
     """
 
 def quantize_linear(

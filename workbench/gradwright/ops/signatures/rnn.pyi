@@ -44,8 +44,8 @@ def gru(
     ((B, T, 2, 2), (B, 2, 2))
 
     Attributes:
-        direction: Way through time.
-        layout: 0: time first; 1: batch first.
+        direction: Way through time. One of 'forward', 'reverse', 'bidirectional'.
+        layout: 0: time first; 1: batch first. One of 0, 1.
         activations: Functions by ONNX name, per direction.
         activation_alpha: α of those that have one, in order.
         activation_beta: β of those that have one, in order.
@@ -127,8 +127,8 @@ def lstm(
     ((T, 1, B, 2), (1, B, 2))
 
     Attributes:
-        direction: Way through time.
-        layout: 0: time first; 1: batch first.
+        direction: Way through time. One of 'forward', 'reverse', 'bidirectional'.
+        layout: 0: time first; 1: batch first. One of 0, 1.
         activations: Functions by ONNX name, per direction.
         activation_alpha: α of those that have one, in order.
         activation_beta: β of those that have one, in order.
@@ -237,8 +237,8 @@ def rnn(
     [1.0, 3.0, 6.0]
 
     Attributes:
-        direction: Way through time.
-        layout: 0: time first; 1: batch first.
+        direction: Way through time. One of 'forward', 'reverse', 'bidirectional'.
+        layout: 0: time first; 1: batch first. One of 0, 1.
         activations: Functions by ONNX name, per direction.
         activation_alpha: α of those that have one, in order.
         activation_beta: β of those that have one, in order.

@@ -73,7 +73,7 @@ def fft(
     Attributes:
         n: Number of elements transformed; None: as many as there are.
         axis: Axis to transform.
-        norm: Which transform divides by n; with ortho both divide by its root.
+        norm: Which transform divides by n; with ortho both divide by its root. One of 'backward', 'forward', 'ortho'.
     """
 
 def frame(
@@ -155,7 +155,7 @@ def ifft(
     Attributes:
         n: Number of elements transformed; None: as many as there are.
         axis: Axis to transform.
-        norm: Which transform divides by n; with ortho both divide by its root.
+        norm: Which transform divides by n; with ortho both divide by its root. One of 'backward', 'forward', 'ortho'.
     """
 
 def irfft(
@@ -180,7 +180,7 @@ def irfft(
     Attributes:
         n: Number of elements; None: twice the bins less one.
         axis: Axis to transform.
-        norm: Which transform divides by n; with ortho both divide by its root.
+        norm: Which transform divides by n; with ortho both divide by its root. One of 'backward', 'forward', 'ortho'.
     """
 
 def istft(
@@ -252,7 +252,7 @@ def rfft(
     Attributes:
         n: Number of elements transformed; None: as many as there are.
         axis: Axis to transform.
-        norm: Which transform divides by n; with ortho both divide by its root.
+        norm: Which transform divides by n; with ortho both divide by its root. One of 'backward', 'forward', 'ortho'.
     """
 
 def stft(

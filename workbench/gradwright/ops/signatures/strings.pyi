@@ -98,7 +98,7 @@ def string_normalizer(
     ['RED', 'FOX']
 
     Attributes:
-        case_change_action: Case of the result.
+        case_change_action: Case of the result. One of 'NONE', 'LOWER', 'UPPER'.
         is_case_sensitive: Whether stop words are told apart by case.
         stopwords: Texts to leave out.
         locale: Not used: case is Unicode's.
@@ -167,6 +167,6 @@ def tf_idf_vectorizer(
         min_gram_length: Least n.
         max_gram_length: Largest n.
         max_skip_count: Largest number of tokens between two of an n-gram.
-        mode: What the result is.
+        mode: What the result is. One of 'TF', 'IDF', 'TFIDF'.
         weights: Per n-gram its weight; None is 1.
     """

@@ -413,7 +413,7 @@ def momentum_step(
     Attributes:
         alpha: Decay of the velocity.
         beta: Share of the gradient, but for the first update.
-        mode: Which momentum.
+        mode: Which momentum. One of 'standard', 'nesterov'.
         norm_coefficient: Of the penalty ½·‖x‖².
     """
 
