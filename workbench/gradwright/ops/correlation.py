@@ -46,6 +46,10 @@ def correlate_back(
 
     With stride 1 it is also a convolution with the kernels turned. Adding up columns takes about
     1.5 times as long per element as making them, which decides between the two.
+
+    Columns are added up along the last axis in the end, where the windows overlap enough along the
+    others: sums along these are of long runs. Two volumes 16·12³ under 32 kernels of 3³ take 1.4 ms
+    instead of 2.1.
     """
     n, o, c = len(g), len(weight), weight.shape[1] * groups
     made, added = o * math.prod(size), c * math.prod(g.shape[2:])
@@ -61,16 +65,24 @@ def correlate_back(
     kernels = weight.reshape(groups, o // groups, -1).mT
     padded = np.zeros((n, c, *windows.padded_size(size)), g.dtype)
     each = g.itemsize * c * windows.n_taps * math.prod(g.shape[2:])
+    across, along = windows.stages()
+    in_turn = across.n_taps > 3 * math.prod(across.stride)
+    taps = (across.n_taps, along.n_taps) if in_turn else (windows.n_taps,)
+    step, reach = windows.stride[0], int(windows.reach[0])
     for part in parts(n, g.shape[2], each):
         images, channels, rows = part
-        some = g[part]
-        seeds = _by_group(some, groups)
+        seeds = _by_group(g[part], groups)
         columns = workspace((*kernels.shape[:2], seeds.shape[2]), g.dtype)
         np.matmul(kernels, seeds, out=columns)
-        columns = columns.reshape(c, windows.n_taps, len(some), *some.shape[2:])
-        below = padded[images, channels, rows.start * windows.stride[0] :]
-        for number, view in enumerate(windows.slices(below, some.shape[2:])):
-            view += columns[:, number].swapaxes(0, 1)
+        below = padded[images, channels, rows.start * step : (rows.stop - 1) * step + reach]
+        below = below.swapaxes(0, 1)
+        columns = columns.reshape(c, *taps, below.shape[1], rows.stop - rows.start, *g.shape[3:])
+        if in_turn:
+            seen = np.zeros((c, along.n_taps, *below.shape[1:-1], g.shape[-1]), g.dtype)
+            across.add_up(columns, seen)
+            along.add_up(seen, below)
+        else:
+            windows.add_up(columns, below)
     return windows.cropped(padded, size)
 
 

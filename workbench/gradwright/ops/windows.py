@@ -188,6 +188,24 @@ class Windows:
         within = (*(slice(None, None, d) for d in self.dilation),)
         return np.moveaxis(seen[(slice(None), slice(None), *steps, *within)], axes, range(-n, 0))
 
+    def stages(self) -> tuple[Windows, Windows]:
+        """Return windows along all axes but the last, and along the last, that in turn are these.
+
+        They slide over images that have their padding.
+        """
+        n = len(self.kernel)
+        kernel, stride, dilation, ones = self.kernel, self.stride, self.dilation, (1,) * (n - 1)
+        unpadded = ((0, 0),) * n
+        across = Windows((*kernel[:-1], 1), (*stride[:-1], 1), unpadded, (*dilation[:-1], 1))
+        along = Windows((*ones, kernel[-1]), (*ones, stride[-1]), unpadded, (*ones, dilation[-1]))
+        return across, along
+
+    def add_up(self, columns: Array, padded: Array) -> None:
+        """Add columns ``[C, kernel, ..., *n_out]`` to what windows see of ``[C, ..., *size]``."""
+        n_out = columns.shape[columns.ndim - len(self.kernel) :]
+        for number, view in enumerate(self.slices(padded, n_out)):
+            view += columns[:, number]
+
     def columns(self, x: Array, groups: int) -> Iterator[tuple[Part, Array]]:
         """Yield windows of some rows of images as ``[G, C/G·kernel, windows]``, for matmuls.
 
