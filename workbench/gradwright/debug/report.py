@@ -11,11 +11,11 @@ import numpy as np
 
 from ..errors import GradientError
 from ..graph import Graph, Values
+from ..tables import Table
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .findings import Finding, findings
 from .probe import ElementCheck
-from ..tables import Table
 
 Array = np.ndarray[Any, Any]
 VERDICTS = ("unchecked", "ok", "kink", "unclear", "fail")
