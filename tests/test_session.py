@@ -344,7 +344,7 @@ def test_guard_names_a_lowering_that_writes_outside(line):
 def test_replay_names_the_first_node_that_differs(line):
     g, *_ = line
 
-    @gw.register("test/wrong")
+    @gw.register("test/too_large")
     class Wrong(gw.Op):
         """Copy the input."""
 
@@ -354,14 +354,14 @@ def test_replay_names_the_first_node_that_differs(line):
         def forward(self, x):
             return x.copy()
 
-    @gw.lowering("test/wrong")
+    @gw.lowering("test/too_large")
     def wrong(op, ins, outs):
         return lambda xs, ys: np.multiply(xs[0], 1.01, out=ys[0])
 
     y = gw.exp(Wrong()(g["x"], name="culprit"), name="after").sum()
     feeds = {"x": np.ones((2, 3))}
     gw.Session(g).run(y, feeds)
-    message = r"differ at test/wrong 'culprit'[\s\S]*largest difference"
+    message = r"differ at test/too_large 'culprit'[\s\S]*largest difference"
     with gw.Session(g, check="replay") as session, pytest.raises(LoweringError, match=message):
         session.run(y, feeds)
 
