@@ -34,8 +34,8 @@ PACKAGES = {
     "gradwright_kernels": ROOT / "kernels/gradwright_kernels",
 }
 ORDER = [
-    *("errors", "dims", "spelling", "tables", "spec", "containers", "declare", "op", "graph"),
-    "listeners",
+    *("errors", "dims", "spelling", "tables", "spec", "containers", "declare"),
+    *("op", "calling", "graph", "listeners"),
     *("ops", "init", "math", "linalg", "bitwise", "random", "nn", "cnn", "rnn", "loss"),
     *("image", "audio", "signal", "training", "quant", "strings"),
     *("define", "gradient", "control", "sequence", "catalogue"),
@@ -43,7 +43,10 @@ ORDER = [
     *("debug", "io", "data", "train", "peft", "align", "models"),
     "testing",
 ]
-DOORS = {"graph": {"session", "io"}, "op": {"catalogue"}, "ops": {"catalogue"}}
+DOORS = {
+    "graph": {"session", "io"},
+    **{stage: {"catalogue"} for stage in ("op", "calling", "ops")},
+}
 """Stage -> later stages that its methods may import when called."""
 CORE = {"numpy", "ml_dtypes"}
 THIRD_PARTY = {"io": {"safetensors"}, "train": {"tqdm"}}

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from .calling import function
 from .declare import freeze
 from .errors import DTypeError, GradwrightError, GraphError
-from .op import ZERO, Cotangent, NotDifferentiable, Op, Sample, attr, function, register
+from .op import ZERO, Cotangent, NotDifferentiable, Op, Sample, attr, register
 from .ops.like import ZerosLike
 from .spec import TensorSpec, broadcast, kind
 

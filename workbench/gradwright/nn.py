@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from .calling import function
 from .graph import Tensor
-from .op import function
 from .ops import namespace, surface
 from .ops.activation import Tanh
 from .ops.nn import Dropout

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..calling import called, function
 from ..graph.methods import TensorMethods
-from ..op import OPS, called, function, registry_revision
+from ..op import OPS, registry_revision
 from . import (
     activation,
     attention,

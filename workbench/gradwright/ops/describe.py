@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..calling import HIDDEN, called, function, public_name, public_outputs
 from ..errors import UnsupportedOpError
-from ..op import HIDDEN, OPS, REQUIRED, Attr, Op, called, function, public_name, public_outputs
+from ..op import OPS, REQUIRED, Attr, Op
 from ..spec import dtype_name
 from ..spelling import spellings
 from ..tables import Table

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ..op import OPS, function
+from ..calling import function
+from ..op import OPS
 from . import namespace
 
 PACKAGE = Path(__file__).parent.parent
