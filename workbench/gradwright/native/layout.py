@@ -1,0 +1,206 @@
+"""From arrays to loops: strides collapse into at most four outer loops and one column loop.
+
+Axes of size one go, neighbours that every operand runs through at one pace become one axis. What is
+left splits into a `Pattern`, which machine code is made for, and numbers (sizes, strides), which it
+reads from its block when called. So a batch of another size runs the same code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import LoweringError
+from ..fuse.ir import Kernel, Level, Operand
+
+Array = np.ndarray[Any, Any]
+MAX_OUTER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How an operand is walked: along the columns, and over which outer loops it moves."""
+
+    column: Literal["unit", "zero", "strided"]
+    outer: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What machine code depends on beside the kernel: one access for each operand."""
+
+    accesses: tuple[Access, ...]
+
+    @property
+    def n_outer(self) -> int:
+        """Return the number of outer loops."""
+        return len(self.accesses[0].outer)
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """A loop nest: ``strides[operand]`` holds bytes for each outer loop, then for a column."""
+
+    pattern: Pattern
+    outer: tuple[int, ...]
+    columns: int
+    strides: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFirst:
+    """An input no loop nest fits: copy it into a contiguous array of ``shape``, then try again."""
+
+    operand: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where things stand in the int64 block of a kernel.
+
+    addresses of the operands, scratch address, columns, outer sizes, then for each operand its
+    strides in bytes: outer loops first, the column last.
+    """
+
+    n_operands: int
+    n_outer: int
+
+    @property
+    def scratch(self) -> int:
+        """Return the slot of the scratch address; an operand's address has the operand's number."""
+        return self.n_operands
+
+    @property
+    def columns(self) -> int:
+        """Return the slot of the number of columns."""
+        return self.n_operands + 1
+
+    def outer(self, loop: int) -> int:
+        """Return the slot of the size of an outer loop, the outermost being 0."""
+        return self.n_operands + 2 + loop
+
+    def stride(self, operand: int, loop: int) -> int:
+        """Return the slot of a stride; loop ``n_outer`` is the column loop."""
+        return self.n_operands + 2 + self.n_outer + operand * (self.n_outer + 1) + loop
+
+
+def block(loops: Loops, addresses: Sequence[int], scratch: int = 0) -> Array:
+    """Return the block that a kernel is called with; `Slots` says what stands where."""
+    strides = [s for strides in loops.strides for s in strides]
+    return np.array([*addresses, scratch, loops.columns, *loops.outer, *strides], np.int64)
+
+
+def has_border(kernel: Kernel) -> bool:
+    """Tell whether rows and columns must stay apart: something is done once a row, or per column.
+
+    That is a reduction, a column index, or a sum to which a row adds once and not once an element.
+    """
+    values = kernel.values
+    return any(v.op in ("reduce", "column") for v in values) or any(
+        s.mode == "sum" and values[s.value].level < Level.ELEMENT for s in kernel.stores
+    )
+
+
+def lay_out(kernel: Kernel, arrays: Sequence[Array]) -> Loops | CopyFirst:
+    """Return the loops of a kernel over these arrays, inputs then outputs, each of ``rank`` axes.
+
+    Raises:
+        LoweringError: The arrays do not fit the kernel, or copying no input would help.
+
+    Examples:
+        >>> from gradwright.fuse.ir import Store, Value
+        >>> f32 = np.dtype("f4")
+        >>> x = Operand(f32, (True, True))
+        >>> load = Value("load", (), f32, Level.ELEMENT, 0)
+        >>> copy = Kernel(2, 1, (x, x), 1, (load,), (Store(1, 0),))
+        >>> loops = lay_out(copy, [np.ones((8, 4), "f4"), np.ones((8, 4), "f4")])
+        >>> loops.outer, loops.columns, loops.pattern.accesses[0].column
+        ((), 32, 'unit')
+    """
+    sizes = _sizes(kernel, arrays)
+    for number, array in enumerate(arrays):
+        if not array.flags.aligned:
+            return _copy(kernel, number, array.shape)
+    steps = [
+        tuple(s if m and n > 1 else 0 for s, m, n in zip(a.strides, o.moves, sizes, strict=True))
+        for a, o in zip(arrays, kernel.operands, strict=True)
+    ]
+    bordered = has_border(kernel)
+    border = kernel.rank - kernel.n_columns if bordered else 0
+    wide = [axis for axis in range(kernel.rank) if sizes[axis] != 1]
+    wide.sort(key=lambda axis: -sum(abs(s[axis]) for s in steps))
+    rows = _merge([axis for axis in wide if axis < border], sizes, steps)
+    columns = _merge([axis for axis in wide if axis >= border], sizes, steps)
+    if bordered:  # columns are counted in their own order, and are one loop
+        order = [axis for axis in range(border, kernel.rank) if sizes[axis] != 1]
+        columns = _merge(order, sizes, steps)
+        if len(columns) > 1:
+            late = next(i for i, s in enumerate(steps) if len(_merge(order, sizes, [s])) > 1)
+            return _copy(kernel, late, (*arrays[late].shape[:border], *sizes[border:]))
+    nest = [*rows, *(columns or [[]])]
+    if len(nest) > MAX_OUTER + 1:
+        loops = [len(_merge(wide, sizes, [s])) for s in steps[: kernel.n_inputs]]
+        return _copy(kernel, loops.index(max(loops)) if loops else 0, sizes)
+    strides = tuple(tuple(s[axes[-1]] if axes else 0 for axes in nest) for s in steps)
+    accesses = tuple(
+        Access(_column(o, s[-1], border, bool(columns)), tuple(step != 0 for step in s[:-1]))
+        for o, s in zip(kernel.operands, strides, strict=True)
+    )
+    counts = [math.prod(sizes[axis] for axis in axes) for axes in nest]
+    return Loops(Pattern(accesses), tuple(counts[:-1]), counts[-1], strides)
+
+
+def _sizes(kernel: Kernel, arrays: Sequence[Array]) -> tuple[int, ...]:
+    """Return the size of each axis of the index space; one where no operand moves."""
+    sizes: list[int | None] = [None] * kernel.rank
+    for operand, array in zip(kernel.operands, arrays, strict=True):
+        if array.dtype != operand.dtype or array.ndim != kernel.rank:
+            raise LoweringError(
+                "an array does not fit its kernel",
+                need=f"{operand.dtype} of {kernel.rank} axes, got {array.dtype} of {array.ndim}",
+            )
+        for axis, (size, moves) in enumerate(zip(array.shape, operand.moves, strict=True)):
+            known = sizes[axis] if moves else 1
+            if moves and known is None:
+                sizes[axis] = size
+            elif size != known:
+                raise LoweringError(
+                    "the arrays of a kernel have other shapes",
+                    need=f"{known} along axis {axis}, got {array.shape}",
+                )
+    return tuple(1 if size is None else size for size in sizes)
+
+
+def _merge(
+    axes: Sequence[int], sizes: Sequence[int], steps: Sequence[tuple[int, ...]]
+) -> list[list[int]]:
+    """Join neighbours among ``axes`` which, in every operand, are one axis walked at one pace."""
+    groups: list[list[int]] = []
+    for axis in axes:
+        if groups and all(s[groups[-1][-1]] == sizes[axis] * s[axis] for s in steps):
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return groups
+
+
+def _column(
+    operand: Operand, stride: int, border: int, is_wide: bool
+) -> Literal["unit", "zero", "strided"]:
+    """Return how an operand is walked; a single column counts as a dense row of length one."""
+    if not is_wide:
+        return "unit" if any(operand.moves[border:]) else "zero"
+    if stride == operand.dtype.itemsize:
+        return "unit"
+    return "strided" if stride else "zero"
+
+
+def _copy(kernel: Kernel, operand: int, shape: tuple[int, ...]) -> CopyFirst:
+    if operand >= kernel.n_inputs:
+        raise LoweringError("no loops fit the outputs of a kernel", need="contiguous outputs")
+    return CopyFirst(operand, shape)
