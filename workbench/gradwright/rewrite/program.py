@@ -50,6 +50,8 @@ class Program:
     outputs: list[Tensor] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     """One line per rewrite that changed something."""
+    n_body: int | None = None
+    """How many instructions run before it is decided whether updates commit; None: all."""
 
     def new_value(self, spec: TensorSpec) -> int:
         """Return the number of a new value."""
