@@ -87,6 +87,19 @@ def find_launch(
     return _ufunc(op, ins, outs) if device in ("cpu", "guard") and op.ufunc is not None else None
 
 
+def overwritable(
+    op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+) -> list[int]:
+    """Return the inputs that the launcher of an op may write its output over.
+
+    Those of a plain ufunc that have the output's shape and dtype: it reads each element before it
+    writes there. Of a lowering of its own nothing is known.
+    """
+    if (op.name, device) in _table or op.ufunc is None or len(outs) != 1:
+        return []
+    return [i for i, s in enumerate(ins) if s == outs[0]]
+
+
 def _ufunc(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Launch | None:
     """Run a ufunc straight into its output, where all inputs have one dtype and no copy is made."""
     dtypes = {s.dtype for s in ins if s is not None}

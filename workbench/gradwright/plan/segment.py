@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ from ..device import Device
 from ..errors import GradwrightError, LoweringError
 from ..graph import Tensor
 from ..graph.build import failed, miscounted
-from ..lowering import Launch, Returning, find_launch
+from ..lowering import Launch, Returning, find_launch, overwritable
 from ..op import run_forward
 from ..rewrite import Instr, Program
 from ..spec import spec_of
-from .memory import Interval, Layout, Spares, lay_out
+from .liveness import Lifetimes, place
+from .memory import Layout, Spares
 
 Array = np.ndarray[Any, Any]
 Registers = list[Any]
@@ -32,10 +33,7 @@ class Segment:
 
     def __init__(self, program: Program, device: Device) -> None:
         self.program, self.device = program, device
-        leaving = {program.numbers[t] for t in program.outputs}
-        self._leaving = leaving
-        self._roots = self._view_roots()
-        owned = leaving | {self._roots[i] for i in leaving}
+        self.lives = Lifetimes(program)
         launches: list[Launch | Returning | None] = [
             find_launch(
                 instr.op,
@@ -45,20 +43,19 @@ class Segment:
             )
             for instr in program.instrs
         ]
-        last = self._last_use()
-        self.layout = self._lay_out(launches, owned, last)
+        self.layout, self.over = self._place(launches)
         self.registers: Registers = [None] * len(program.specs)
         for number, array in program.constants.items():
             self.registers[number] = array
         self._bind_arena()
-        self._frees = self._free_lists(last)
+        self._frees = self._free_lists()
         self._steps = [self._bind(n, launch) for n, launch in enumerate(launches)]
         self._reads = [(number, t) for number, t in program.sources.items()]
         given_away = {*program.sources, *program.constants}
         self._writes: list[tuple[Tensor, int, Callable[[Array], Array] | None]] = []
         for t in program.outputs:
             number = program.numbers[t]
-            is_shared = self._roots[number] != number or number in given_away
+            is_shared = self.lives.roots[number] != number or number in given_away
             self._writes.append((t, number, self._copier(number) if is_shared else None))
             given_away.add(number)
         self._transient = [
@@ -69,40 +66,25 @@ class Segment:
 
     # -- preparation -----------------------------------------------------------------------------
 
-    def _view_roots(self) -> list[int]:
-        """Return for each value the one whose buffer it may be a view of."""
-        roots = list(range(len(self.program.specs)))
-        for instr in self.program.instrs:
-            if instr.op.views and instr.ins[0] is not None:
-                for o in instr.outs:
-                    roots[o] = roots[instr.ins[0]]
-        return roots
-
-    def _last_use(self) -> dict[int, int]:
-        """Return the last step that needs each root."""
-        last: dict[int, int] = {}
-        for step, instr in enumerate(self.program.instrs):
-            for i in (*instr.ins, *instr.outs):
-                if i is not None:
-                    last[self._roots[i]] = step
-        return last
-
-    def _lay_out(
-        self,
-        launches: Sequence[Launch | Returning | None],
-        owned: set[int],
-        last: Mapping[int, int],
-    ) -> Layout:
+    def _place(
+        self, launches: Sequence[Launch | Returning | None]
+    ) -> tuple[Layout, dict[int, int]]:
+        """Lay out what launchers write; a ufunc writes over an input that dies."""
         if self.device.guarded:
-            return Layout({}, 0, 0)
-        intervals = [
-            Interval(o, self.program.specs[o].nbytes, step, last[o])
-            for step, (instr, launch) in enumerate(zip(self.program.instrs, launches, strict=True))
-            if launch is not None and not isinstance(launch, Returning)
-            for o in instr.outs
-            if o not in owned and not self.program.specs[o].by_reference
-        ]
-        return lay_out(intervals)
+            return Layout({}, 0, 0), {}
+        program = self.program
+        fixed = [launch is not None and not isinstance(launch, Returning) for launch in launches]
+        overwrites = {
+            step: overwritable(
+                instr.op,
+                self.device.name,
+                [None if i is None else program.specs[i] for i in instr.ins],
+                [program.specs[o] for o in instr.outs],
+            )
+            for step, instr in enumerate(program.instrs)
+            if fixed[step] and instr.op.ufunc is not None
+        }
+        return place(self.lives, fixed, overwrites)
 
     def _bind_arena(self) -> None:
         arena = self.device.arena(self.layout.nbytes)
@@ -111,14 +93,14 @@ class Segment:
             shape: Any = spec.shape
             self.registers[number] = np.ndarray(shape, spec.dtype, arena, offset)
 
-    def _free_lists(self, last: Mapping[int, int]) -> list[list[int]]:
+    def _free_lists(self) -> list[list[int]]:
         """Return per step the registers whose arrays nobody reads afterwards."""
         frees: list[list[int]] = [[] for _ in self.program.instrs]
-        kept = {self._roots[i] for i in self._leaving} | self._leaving
+        roots, dies = self.lives.roots, self.lives.dies
         for instr in self.program.instrs:
             for o in instr.outs:
-                if o not in self.layout.offsets and self._roots[o] not in kept:
-                    frees[last[self._roots[o]]].append(o)
+                if o not in self.layout.offsets and roots[o] not in self.lives.leaving:
+                    frees[dies[roots[o]]].append(o)
         return frees
 
     def _copier(self, number: int) -> Callable[[Array], Array]:
