@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .lowering import Launch, MakeT, lowering
+from .lowering import Launch, MakeT, Native, lowering
+from .native.gemm import bind_matmul
 from .op import Op
 from .ops import rows, special
 from .ops.cross_entropy import class_numbers
@@ -92,7 +93,7 @@ def _where(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec])
 
 
 @lowering("matmul")
-def _matmul(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Launch | None:
+def _matmul(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Native | None:
     a, b = ins
     if a is None or b is None or a.dtype != b.dtype or a.rank < 2 or b.rank < 2:
         return None
@@ -100,7 +101,7 @@ def _matmul(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
         return None
     matmul = np.matmul
     if a.rank == 2 or b.rank > 2:
-        return lambda xs, ys: matmul(xs[0], xs[1], ys[0])
+        return Native(bind_matmul, lambda xs, ys: matmul(xs[0], xs[1], ys[0]))
     rows, inner, columns = math.prod(map(int, a.shape[:-1])), int(b.shape[0]), int(b.shape[1])
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
@@ -109,7 +110,7 @@ def _matmul(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
             x, y = x.reshape(rows, inner), y.reshape(rows, columns)
         matmul(x, xs[1], y)
 
-    return launch
+    return Native(bind_matmul, launch)
 
 
 def _adder(shape: Sequence[Any], axes: Sequence[int]) -> Callable[[Array, Array], Any]:

@@ -23,7 +23,34 @@ class Returning:
     run: Callable[[Sequence[Any]], Sequence[Any]]
 
 
-Make = Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], Launch | Returning | None]
+@dataclass(frozen=True)
+class Call:
+    """Machine code bound to arrays: ``void f(int64_t *block)`` and the block to call it with.
+
+    ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
+    an address within that operand, which moves with it. ``held`` is memory that the block names.
+    """
+
+    address: int
+    block: np.ndarray[Any, Any]
+    slots: Sequence[tuple[int, int]]
+    held: Any = None
+
+
+@dataclass(frozen=True)
+class Native:
+    """A launcher that becomes machine code when a plan has its kernels.
+
+    ``bind(inputs, outputs)`` returns the call for these arrays, or None if it cannot take them as
+    they lie; it may compile. Before that, and then, ``launch`` runs, or ``forward`` if it is None.
+    """
+
+    bind: Callable[[Sequence[Any], Sequence[Any]], Call | None]
+    launch: Launch | None = None
+
+
+Found = Launch | Returning | Native | None
+Make = Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], Found]
 """Called when a plan is made; returns a launcher, or None to decline these specs."""
 MakeT = TypeVar("MakeT", bound=Make)
 
@@ -79,12 +106,17 @@ def load(device: str) -> None:
 
 def find_launch(
     op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
-) -> Launch | Returning | None:
+) -> Found:
     """Return the launcher for an op on these specs, if there is one."""
     make = _table.get((op.name, device))
     if make is not None and (launch := make(op, ins, outs)) is not None:
         return launch
     return _ufunc(op, ins, outs) if device in ("cpu", "guard") and op.ufunc is not None else None
+
+
+def numpy_launch(found: Found) -> Launch | Returning | None:
+    """Return how a launcher runs without machine code."""
+    return found.launch if isinstance(found, Native) else found
 
 
 def overwritable(

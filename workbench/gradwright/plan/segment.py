@@ -11,7 +11,7 @@ from ..device import Device
 from ..errors import GradwrightError, LoweringError
 from ..graph import Tensor
 from ..graph.build import failed, miscounted
-from ..lowering import Launch, Returning, find_launch, overwritable
+from ..lowering import Launch, Returning, find_launch, numpy_launch, overwritable
 from ..op import run_forward
 from ..rewrite import Instr, Program
 from ..spec import spec_of
@@ -35,11 +35,13 @@ class Segment:
         self.program, self.device = program, device
         self.lives = Lifetimes(program)
         launches: list[Launch | Returning | None] = [
-            find_launch(
-                instr.op,
-                device.name,
-                [None if i is None else program.specs[i] for i in instr.ins],
-                [program.specs[o] for o in instr.outs],
+            numpy_launch(
+                find_launch(
+                    instr.op,
+                    device.name,
+                    [None if i is None else program.specs[i] for i in instr.ins],
+                    [program.specs[o] for o in instr.outs],
+                )
             )
             for instr in program.instrs
         ]

@@ -1,0 +1,64 @@
+"""A chain: many calls of machine code in one, by a table of functions and their blocks.
+
+The chain is itself a function of one block, ``[n, function, block, function, block, ...]``. One
+call from Python, during which other threads run, costs 0.2 µs; each link costs a few cycles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+SOURCE = """
+define void @k(ptr %table) {
+entry:
+  %n = load i64, ptr %table
+  %first = getelementptr i64, ptr %table, i64 1
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %loop, label %end
+loop:
+  %at = phi ptr [ %first, %entry ], [ %next, %loop ]
+  %left = phi i64 [ %n, %entry ], [ %fewer, %loop ]
+  %function = load ptr, ptr %at
+  %second = getelementptr i64, ptr %at, i64 1
+  %block = load ptr, ptr %second
+  call void %function(ptr %block)
+  %next = getelementptr i64, ptr %at, i64 2
+  %fewer = sub i64 %left, 1
+  %more = icmp sgt i64 %fewer, 0
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def chain(calls: Sequence[tuple[int, int]]) -> tuple[Callable[[], None], Array]:
+    """Return what runs functions on their blocks (pairs of addresses), and the table to keep.
+
+    Raises RuntimeError where llvmlite cannot compile for this machine.
+
+    >>> from gradwright.native.compiler import available
+    >>> run, table = chain([]) if available() else (lambda: None, np.zeros(1))
+    >>> run(), int(table[0])
+    (None, 0)
+    """
+    table = np.array([len(calls), *(n for call in calls for n in call)], np.int64)
+    if len(calls) == 1:
+        address, block = calls[0]
+    else:
+        address, block = _driver(), table.ctypes.data
+    return functools.partial(_FUNCTION(address), ctypes.c_void_p(block)), table
+
+
+@functools.cache
+def _driver() -> int:
+    from .compiler import compile_text  # llvmlite, which no import of ours may load
+
+    return compile_text(SOURCE)

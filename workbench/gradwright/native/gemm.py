@@ -1,0 +1,234 @@
+"""Matrix products as calls of numpy's own BLAS from machine code, with its numbers.
+
+numpy takes 0.6 to 0.8 µs to find out what to call; here that is found out once. Batches run in one
+call, a batch against one matrix is one product where memory allows, vectors go to gemv as in numpy.
+Arrays that BLAS cannot read as they lie stay with numpy, which copies them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..lowering import Call
+from .blas import PLAIN, ROW_MAJOR, TRANSPOSED, blas
+
+Array = np.ndarray[Any, Any]
+MAX_BATCH_LOOPS = 3
+THREADS = 3
+"""Where in the block the number of threads stands; 0 leaves it as it is."""
+
+
+def bind_matmul(xs: Sequence[Array], ys: Sequence[Array]) -> Call | None:
+    """Return the call of ``ys[0] = xs[0] @ xs[1]`` for these arrays; None: numpy must do it.
+
+    >>> a, b, y = np.ones((2, 3), "f4"), np.ones((3, 4), "f4"), np.empty((2, 4), "f4")
+    >>> call = bind_matmul([a, b], [y])
+    >>> call is None or [operand for _, operand in call.slots] == [0, 1, 2]
+    True
+    """
+    library, (a, b), c = blas(), xs, ys[0]
+    if library is None or a.dtype.char not in "fd" or a.dtype != b.dtype or not c.size:
+        return None
+    if min(a.ndim, b.ndim) < 2 or not a.shape[-1]:
+        return None
+    if b.ndim == 2 and a.ndim > 2:  # one large product instead of one per batch
+        flat_a, flat_c = _rows(a), _rows(c)
+        if flat_a is not None and flat_c is not None:
+            a, c = flat_a, flat_c
+    batch = _batch(a, b, c)
+    left, right, out = _matrix(a), _matrix(b), _matrix(c)
+    if batch is None or left is None or right is None or out is None or out.is_transposed:
+        return None
+    m, k, n = c.shape[-2], a.shape[-1], c.shape[-1]
+    if max(m, n, k, left.lead, right.lead, out.lead) >= 2**31:
+        return None
+    vector = _vector(a, b, c, left, right, m, n, k)
+    if vector is not None:
+        is_swapped, numbers = vector
+        kind, function = "v", library.gemv
+        first, second = (1, 0) if is_swapped else (0, 1)
+    else:
+        kind, function, first, second = "m", library.gemm, 0, 1
+        numbers = [
+            TRANSPOSED if left.is_transposed else PLAIN,
+            TRANSPOSED if right.is_transposed else PLAIN,
+            m, n, k, left.lead, right.lead, out.lead,
+        ]  # fmt: skip
+    counts, strides = batch
+    char = a.dtype.char
+    addresses = [xs[first].ctypes.data, xs[second].ctypes.data, ys[0].ctypes.data]
+    block = [
+        *addresses,
+        0,
+        library.set_threads_address,
+        function[char],
+        *counts,
+        *strides[first],
+        *strides[second],
+        *strides[2],
+        *numbers,
+    ]
+    slots = ((0, first), (1, second), (2, 2))
+    return Call(_driver(kind, char), np.array(block, np.int64), slots)
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """How BLAS reads the last two axes: the distance of rows in elements, of columns if swapped."""
+
+    is_transposed: bool
+    lead: int
+
+
+def _matrix(x: Array) -> _Matrix | None:
+    """Return how BLAS reads a matrix, or None if neither rows nor columns are dense."""
+    if not x.flags.aligned:
+        return None
+    size = x.itemsize
+    (rows, columns), (down, right) = x.shape[-2:], x.strides[-2:]
+    down = size * columns if rows == 1 else down
+    right = size if columns == 1 else right
+    if right == size and down % size == 0 and down >= size * columns:
+        return _Matrix(False, down // size)
+    down, right = x.strides[-2], x.strides[-1]
+    down = size if rows == 1 else down
+    right = size * rows if columns == 1 else right
+    if down == size and right % size == 0 and right >= size * rows:
+        return _Matrix(True, right // size)
+    return None
+
+
+def _vector(
+    a: Array, b: Array, c: Array, left: _Matrix, right: _Matrix, m: int, n: int, k: int
+) -> tuple[bool, list[int]] | None:
+    """Return whether the matrix is the right operand, and the arguments of gemv, if one fits."""
+    size = a.itemsize
+    if n == 1 and m > 1 and k > 1:  # y = A·x
+        steps = b.strides[-2], c.strides[-2]
+        rows, columns, how = (k, m, TRANSPOSED) if left.is_transposed else (m, k, PLAIN)
+        lead, swapped = left.lead, False
+    elif m == 1 and n > 1 and k > 1:  # yᵀ = Bᵀ·xᵀ
+        steps = a.strides[-1], c.strides[-1]
+        rows, columns, how = (n, k, PLAIN) if right.is_transposed else (k, n, TRANSPOSED)
+        lead, swapped = right.lead, True
+    else:
+        return None
+    if any(s <= 0 or s % size for s in steps):
+        return None
+    return swapped, [how, rows, columns, lead, steps[0] // size, steps[1] // size]
+
+
+def _rows(x: Array) -> Array | None:
+    """Return a batch of matrices as one tall matrix, where that is a view."""
+    flat = x.reshape(-1, x.shape[-1])
+    return flat if np.may_share_memory(flat, x) else None
+
+
+def _batch(a: Array, b: Array, c: Array) -> tuple[list[int], list[list[int]]] | None:
+    """Return the sizes of the loops over the batch, and the strides of a, b and c in bytes."""
+    sizes = c.shape[:-2]
+    steps = []
+    for x in (a, b, c):
+        lead = len(sizes) - (x.ndim - 2)
+        own = [
+            0 if n == 1 else s for n, s in zip(x.shape[:-2], x.strides[:-2], strict=True)
+        ]  # what is broadcast stands still
+        steps.append([0] * lead + own)
+    counts: list[int] = []
+    loops: list[list[int]] = []
+    for axis, size in enumerate(sizes):
+        if size == 1:
+            continue
+        here = [s[axis] for s in steps]
+        if counts and loops[-1] == [size * step for step in here]:
+            counts[-1] *= size
+            loops[-1] = here
+        else:
+            counts.append(size)
+            loops.append(here)
+    missing = MAX_BATCH_LOOPS - len(counts)
+    if missing < 0:
+        return None
+    padded = [[0, 0, 0]] * missing + loops
+    return [1] * missing + counts, [[step[i] for step in padded] for i in range(3)]
+
+
+# -- machine code ---------------------------------------------------------------------------------
+
+
+@functools.cache
+def _driver(kind: str, char: str) -> int:
+    from .compiler import compile_text  # llvmlite, which no import of ours may load
+
+    library = blas()
+    assert library is not None
+    return compile_text(_source(kind, char, library.int_bits))
+
+
+def _source(kind: str, char: str, bits: int) -> str:
+    """Return the text of a driver: it loops over the batch and calls BLAS by its address."""
+    real, number = {"f": "float", "d": "double"}[char], f"i{bits}"
+    if kind == "m":
+        names = ["ta", "tb", "m", "n", "k", "lda", "ldb", "ldc"]
+        arguments = (
+            f"i32 {ROW_MAJOR}, i32 %ta, i32 %tb, {number} %m, {number} %n, {number} %k, "
+            f"{real} 1.0, ptr %a, {number} %lda, ptr %b, {number} %ldb, "
+            f"{real} 0.0, ptr %c, {number} %ldc"
+        )
+    else:
+        names = ["ta", "m", "n", "lda", "incx", "incy"]
+        arguments = (
+            f"i32 {ROW_MAJOR}, i32 %ta, {number} %m, {number} %n, {real} 1.0, ptr %a, "
+            f"{number} %lda, ptr %b, {number} %incx, {real} 0.0, ptr %c, {number} %incy"
+        )
+    fixed = ["a0", "b0", "c0", "threads", "setter", "function", "n0", "n1", "n2"]
+    strides = [f"{x}s{i}" for x in "abc" for i in range(3)]
+    lines = ["define void @k(ptr %block) {", "entry:"]
+    for slot, name in enumerate([*fixed, *strides, *names]):
+        kept = {"setter": "ptr", "function": "ptr"}.get(name, "i64")
+        if name in ("ta", "tb"):
+            kept = "i32"
+        elif name in names:
+            kept = number
+        lines.append(f"  %at.{name} = getelementptr i64, ptr %block, i64 {slot}")
+        lines.append(f"  %{name} = load {kept}, ptr %at.{name}")  # little-endian: the low part
+    lines += [
+        "  %wanted = trunc i64 %threads to i32",
+        "  %sets = icmp sgt i32 %wanted, 0",
+        "  br i1 %sets, label %set, label %start",
+        "set:",
+        "  call void %setter(i32 %wanted)",
+        "  br label %start",
+        "start:",
+        "  %some = mul i64 %n0, %n1",
+        "  %total = mul i64 %some, %n2",
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [ 0, %start ], [ %next, %loop ]",
+        "  %i2 = urem i64 %i, %n2",
+        "  %rest = udiv i64 %i, %n2",
+        "  %i1 = urem i64 %rest, %n1",
+        "  %i0 = udiv i64 %rest, %n1",
+    ]
+    for x in "abc":
+        at = f"%{x}0"
+        for i in range(3):
+            lines.append(f"  %{x}p{i} = mul i64 %i{i}, %{x}s{i}")
+            lines.append(f"  %{x}t{i} = add i64 {at}, %{x}p{i}")
+            at = f"%{x}t{i}"
+        lines.append(f"  %{x} = inttoptr i64 {at} to ptr")
+    lines += [
+        f"  call void %function({arguments})",
+        "  %next = add i64 %i, 1",
+        "  %more = icmp ult i64 %next, %total",
+        "  br i1 %more, label %loop, label %end",
+        "end:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines)
