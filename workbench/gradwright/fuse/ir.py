@@ -57,10 +57,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write a value to an operand; ``mode="sum"`` adds up over all axes along which it stands still.
+    """Write a value to an operand.
 
-    A summed operand starts at zero in every launch. With ``mode="set"`` the operand moves wherever
-    the value does.
+    With ``mode="set"`` the operand moves wherever the value does. ``mode="sum"`` adds up over all
+    axes along which the operand stands still, even if the value stands still there, too;
+    ``mode="sum_rows"`` adds a value of level ROW or SCALAR up once a row, over the row axes alone.
+    A summed operand starts at zero in every launch.
     """
 
     operand: int
@@ -89,6 +91,12 @@ class Kernel:
         """Return the operands that the kernel writes."""
         return self.operands[self.n_inputs :]
 
+    def shape_of(self, operand: int, space: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of an operand over an index space of these sizes."""
+        return tuple(
+            n if moves else 1 for n, moves in zip(space, self.operands[operand].moves, strict=True)
+        )
+
     def __str__(self) -> str:
         """Return the kernel as text, one line a value."""
         names = {Level.SCALAR: "scalar", Level.ROW: "row", Level.ELEMENT: "element"}
@@ -99,6 +107,6 @@ class Kernel:
             text = f"%{number} = {value.op}{extra}({args})"
             lines.append(f"  {text:<40} {value.dtype.name:<10} {names[value.level]}")
         for store in self.stores:
-            arrow = "+=" if store.mode == "sum" else "="
+            arrow = {"set": "=", "sum": "+=", "sum_rows": "+= once a row"}[store.mode]
             lines.append(f"  operand {store.operand} {arrow} %{store.value}")
         return "\n".join(lines)

@@ -1,0 +1,217 @@
+"""How kernels are written: terms with Python's operators, equal ones computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .functions import FUNCTIONS
+from .ir import Kernel, Level, Operand, Store, Value
+
+BOOL, INT64, FLOAT32, FLOAT64 = map(np.dtype, ("bool", "int64", "float32", "float64"))
+
+Axes = tuple[int, ...]
+"""The axes of the index space along which a tensor moves, ascending."""
+
+
+class Term:
+    """A value of the kernel being built; numbers beside it become constants of its dtype."""
+
+    __slots__ = ("builder", "dtype", "level", "number")
+
+    def __init__(self, builder: Builder, number: int, dtype: np.dtype[Any], level: Level) -> None:
+        self.builder, self.number, self.dtype, self.level = builder, number, dtype, level
+
+    def __add__(self, other: Any) -> Term:
+        return self.builder.call("add", self, other)
+
+    def __radd__(self, other: Any) -> Term:
+        return self.builder.call("add", other, self)
+
+    def __sub__(self, other: Any) -> Term:
+        return self.builder.call("sub", self, other)
+
+    def __rsub__(self, other: Any) -> Term:
+        return self.builder.call("sub", other, self)
+
+    def __mul__(self, other: Any) -> Term:
+        return self.builder.call("mul", self, other)
+
+    def __rmul__(self, other: Any) -> Term:
+        return self.builder.call("mul", other, self)
+
+    def __truediv__(self, other: Any) -> Term:
+        return self.builder.call("div", self, other)
+
+    def __rtruediv__(self, other: Any) -> Term:
+        return self.builder.call("div", other, self)
+
+    def __neg__(self) -> Term:
+        return self.builder.call("neg", self)
+
+    def __lt__(self, other: Any) -> Term:
+        return self.builder.call("lt", self, other)
+
+    def __le__(self, other: Any) -> Term:
+        return self.builder.call("le", self, other)
+
+    def __gt__(self, other: Any) -> Term:
+        return self.builder.call("gt", self, other)
+
+    def __ge__(self, other: Any) -> Term:
+        return self.builder.call("ge", self, other)
+
+    def __and__(self, other: Any) -> Term:
+        return self.builder.call("and", self, other)
+
+    def __or__(self, other: Any) -> Term:
+        return self.builder.call("or", self, other)
+
+    def __invert__(self) -> Term:
+        return self.builder.call("not", self)
+
+    def to(self, dtype: np.dtype[Any]) -> Term:
+        """Return the term in another dtype."""
+        return self.builder.cast(self, dtype)
+
+    def reduce(self, how: str) -> Term:
+        """Return the sum, max, min or prod over the columns of each row."""
+        return self.builder.reduce(self, how)
+
+
+class Builder:
+    """Collects operands and values of a kernel over ``rank`` axes, the last of them columns.
+
+    >>> b = Builder(2, 1)
+    >>> x = b.load(0, (0, 1), np.dtype("float32"))
+    >>> e = b.call("exp", x - x.reduce("max"))
+    >>> kernel, reads = b.kernel([(e / e.reduce("sum"), (0, 1), "set", x.dtype)])
+    >>> len(kernel.values), reads
+    (6, [0])
+    """
+
+    def __init__(self, rank: int, n_columns: int) -> None:
+        self.rank, self.n_columns = rank, n_columns
+        self.values: list[Value] = []
+        self.loads: list[tuple[Any, Axes]] = []
+        self._dtypes: list[np.dtype[Any]] = []
+        self._known: dict[Any, Term] = {}
+
+    # -- terms ---------------------------------------------------------------------------------
+
+    def load(self, source: Any, axes: Axes, dtype: np.dtype[Any]) -> Term:
+        """Return the elements of a source that moves along ``axes``; halves become float32."""
+        key = "load", source, axes
+        if key not in self._known:
+            level = Level.SCALAR
+            if axes:
+                level = Level.ELEMENT if axes[-1] >= self.rank - self.n_columns else Level.ROW
+            self.loads.append((source, axes))
+            self._dtypes.append(dtype)
+            made = self._add("load", (), dtype, level, len(self.loads) - 1)
+            if dtype.itemsize < 4 and dtype.kind not in "biu":
+                made = self.cast(made, FLOAT32)
+            self._known[key] = made
+        return self._known[key]
+
+    def const(self, number: Any, dtype: np.dtype[Any]) -> Term:
+        """Return a constant; −0.0 is the negative of 0.0, so that equal kernels are the same."""
+        number = {"b": bool, "i": int}.get(dtype.kind, float)(number)
+        if number == 0 and dtype.kind == "f" and np.signbit(number):
+            return -self.const(0.0, dtype)
+        return self._add("const", (), dtype, Level.SCALAR, np.nan if number != number else number)
+
+    def column(self) -> Term:
+        """Return the index along the columns."""
+        return self._add("column", (), INT64, Level.ELEMENT)
+
+    def cast(self, x: Term, dtype: np.dtype[Any]) -> Term:
+        """Return a term in another dtype."""
+        if x.dtype == dtype:
+            return x
+        value = self.values[x.number]
+        if value.op == "const" and dtype.kind in "fi" and value.dtype.kind in "bfi":
+            number = value.dtype.type(value.extra)
+            if dtype.kind == "f" or float(number).is_integer():
+                return self.const(number.astype(dtype).item(), dtype)
+        return self._add("cast", (x.number,), dtype, x.level)
+
+    def call(self, name: str, *args: Any) -> Term:
+        """Return an element function of terms of one dtype, and of numbers."""
+        function = FUNCTIONS[name]
+        alike = args[1:] if name == "where" else args
+        dtype = next(a.dtype for a in alike if isinstance(a, Term))
+        terms = [a if isinstance(a, Term) else self.const(a, dtype) for a in args]
+        if any(t.dtype != dtype for t in terms[-len(alike) :]) or dtype.kind not in function.kinds:
+            raise TypeError(f"{name} of {', '.join(t.dtype.name for t in terms)}")
+        level = max(t.level for t in terms)
+        return self._add(name, tuple(t.number for t in terms), function.result(dtype), level)
+
+    def reduce(self, x: Term, how: str) -> Term:
+        """Return a reduction over the columns of each row."""
+        return self._add("reduce", (x.number,), x.dtype, Level.ROW, how)
+
+    def _add(
+        self, op: str, args: tuple[int, ...], dtype: np.dtype[Any], level: Level, extra: Any = None
+    ) -> Term:
+        key = op, args, dtype, type(extra), extra
+        if key not in self._known:
+            self.values.append(Value(op, args, dtype, level, extra))
+            self._known[key] = Term(self, len(self.values) - 1, dtype, level)
+        return self._known[key]
+
+    # -- the kernel ----------------------------------------------------------------------------
+
+    def kernel(
+        self, stores: Sequence[tuple[Term, Axes, str, np.dtype[Any]]]
+    ) -> tuple[Kernel, list[Any]]:
+        """Return the kernel that stores (term, axes, mode, dtype), and the sources it loads."""
+        stored = [
+            (self.cast(t, d) if mode == "set" else t, axes, mode, d) for t, axes, mode, d in stores
+        ]
+        needed = {t.number for t, *_ in stored}
+        for number in range(len(self.values) - 1, -1, -1):
+            if number in needed:
+                needed.update(self.values[number].args)
+        renumbered: dict[int, int] = {}
+        values: list[Value] = []
+        inputs: list[int] = []
+        for number, value in enumerate(self.values):
+            if number not in needed:
+                continue
+            extra = value.extra
+            if value.op == "load":
+                inputs.append(extra)
+                extra = len(inputs) - 1
+            args = tuple(renumbered[a] for a in value.args)
+            renumbered[number] = len(values)
+            values.append(Value(value.op, args, value.dtype, value.level, extra))
+        operands = [Operand(self._dtypes[i], self._moves(self.loads[i][1])) for i in inputs]
+        operands += [Operand(d, self._moves(axes)) for _, axes, _, d in stored]
+        kernel = Kernel(
+            self.rank,
+            self.n_columns,
+            tuple(operands),
+            len(inputs),
+            tuple(values),
+            tuple(
+                Store(len(inputs) + i, renumbered[t.number], mode)
+                for i, (t, _, mode, _) in enumerate(stored)
+            ),
+        )
+        return kernel, [self.loads[i][0] for i in inputs]
+
+    def _moves(self, axes: Axes) -> tuple[bool, ...]:
+        return tuple(i in axes for i in range(self.rank))
+
+
+def where(condition: Term, a: Any, b: Any) -> Term:
+    """Return ``a`` where the condition holds, ``b`` elsewhere; one of them is a term."""
+    return condition.builder.call("where", condition, a, b)
+
+
+def call(name: str, x: Term, *rest: Any) -> Term:
+    """Return an element function of a term."""
+    return x.builder.call(name, x, *rest)
