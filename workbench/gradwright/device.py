@@ -26,7 +26,14 @@ class Device(Protocol):
     """Whether the plan must run step by step and call ``check`` and ``free``."""
 
     def arena(self, nbytes: int) -> Array:
-        """Return a buffer of bytes that a plan divides among its tensors."""
+        """Return a buffer of bytes that a plan divides among its tensors.
+
+        Plans of one device run one at a time, and nothing in an arena lasts from run to run: they
+        may get the same memory.
+        """
+
+    def release(self) -> None:
+        """Let go what it keeps for the next arena."""
 
     def empty(self, spec: TensorSpec) -> Array:
         """Return a fresh array that the plan gives away or guards."""
@@ -46,14 +53,28 @@ def aligned(nbytes: int) -> Array:
 
 
 class Cpu:
-    """Host memory: one aligned arena per plan, numpy and OpenBLAS underneath."""
+    """Host memory: one aligned arena for all plans, numpy and OpenBLAS underneath.
+
+    A session has a device of its own and runs one plan at a time, so its plans share their arena:
+    a hundred shapes take the memory of the largest, and fault in its pages once.
+    """
 
     name = "cpu"
     guarded = False
 
+    def __init__(self) -> None:
+        self._block = aligned(0)
+
     def arena(self, nbytes: int) -> Array:
-        """Return an aligned buffer."""
-        return aligned(nbytes)
+        """Return an aligned buffer, part of one that grows by a quarter at least."""
+        held = self._block.nbytes
+        if nbytes > held:
+            self._block = aligned(max(nbytes, held + held // 4))
+        return self._block[:nbytes]
+
+    def release(self) -> None:
+        """Let the arena go as soon as no plan is bound to it."""
+        self._block = aligned(0)
 
     def empty(self, spec: TensorSpec) -> Array:
         """Return a fresh uninitialised array."""
@@ -79,6 +100,7 @@ class Guard(Cpu):
     MARK = 0xA5
 
     def __init__(self) -> None:
+        super().__init__()
         self._fences: dict[int, tuple[Array, weakref.ref[Array]]] = {}
 
     def empty(self, spec: TensorSpec) -> Array:

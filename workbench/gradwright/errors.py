@@ -137,3 +137,11 @@ class ArchiveError(GradwrightError, ValueError):
 
 class TrainingError(GradwrightError, RuntimeError):
     """Training cannot start or go on; parameters are those of the last finished step."""
+
+
+class TraceError(GradwrightError, TypeError):
+    """Traced code asks for what a graph cannot hold, such as a value that is not computed yet."""
+
+
+class MemoryLimitError(GradwrightError, MemoryError):
+    """A plan needs more memory than there is; the message names the arrays that take most."""

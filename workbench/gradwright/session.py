@@ -21,6 +21,7 @@ from .listeners import Listener, NodeEvent, RunEvent
 from .lowering import lowering_revision
 from .op import registry_revision
 from .plan import Plan
+from .plan.options import PlanOptions
 from .rewrite import Program
 from .spec import BOXED, Dim, TensorSpec, spec_of
 
@@ -72,7 +73,8 @@ class Session:
         self.deterministic = deterministic
         self.listeners = list(listeners)
         self.plan_cache: collections.OrderedDict[Any, Plan] = collections.OrderedDict()
-        self._max_plans, self._skip = max_plans, tuple(sorted(skip_rewrites))
+        self._max_plans = max_plans
+        self._options = PlanOptions(skip=tuple(sorted(skip_rewrites)))
         self._checked: set[Any] = set()
         self._lock = threading.RLock()
         self._closed = False
@@ -235,7 +237,7 @@ class Session:
         )
         plan = self.plan_cache.get(key)
         if plan is None:
-            plan = Plan(targets, specs, self.device, training=training, skip=self._skip)
+            plan = Plan(targets, specs, self.device, training=training, options=self._options)
             self.plan_cache[key] = plan
             if len(self.plan_cache) > self._max_plans:
                 self.plan_cache.popitem(last=False)

@@ -1,7 +1,9 @@
 """Plans: the compiled form of a graph for given fetches, shapes and mode."""
 
 from . import control
-from .plan import Memory, Plan, bind_sizes
+from .cache import Bounded
+from .plan import Plan, bind_sizes
+from .report import Held, Memory, exhausted
 from .segment import Segment
 
-__all__ = ["Memory", "Plan", "Segment", "bind_sizes", "control"]
+__all__ = ["Bounded", "Held", "Memory", "Plan", "Segment", "bind_sizes", "control", "exhausted"]

@@ -1,4 +1,4 @@
-"""Options of a plan: what a session asks of its plans beside fetches and shapes; part of the key."""
+"""Options of a plan: what a session asks beside fetches and shapes; part of the plan's key."""
 
 from __future__ import annotations
 
@@ -25,3 +25,6 @@ class PlanOptions:
     kernels: Kernels = "background"
     threads: int | None = None
     checkpoint: str | int | tuple[str, ...] | None = None
+
+
+DEFAULTS = PlanOptions()

@@ -6,8 +6,7 @@ a segment ends, and the next one is laid out, once per shape met, when the shape
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +20,12 @@ from ..graph.expand import bind_dims
 from ..lowering import find_launch
 from ..op import Op, infer_specs
 from ..rewrite import Program, rewrite
+from ..rewrite.checkpoint import checkpoint
+from ..rewrite.schedule import schedule
 from ..spec import Dim, TensorSpec, known_spec
+from .cache import Bounded
+from .options import DEFAULTS, PlanOptions
+from .report import Memory
 from .segment import Segment
 
 Array = np.ndarray[Any, Any]
@@ -46,10 +50,11 @@ class Plan:
         device: Device,
         *,
         training: bool,
-        skip: Collection[str] = (),
+        options: PlanOptions = DEFAULTS,
         sizes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.targets, self.device, self.training, self.skip = list(targets), device, training, skip
+        self.targets, self.device, self.training = list(targets), device, training
+        self.options = options
         self.order = ancestors(targets, stop=feeds)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
         self._read = {*targets, *(t for n in self.order for t in n.inputs if t is not None)}
@@ -61,15 +66,45 @@ class Plan:
         """The program of the first segment."""
         return self.head.segment.program
 
+    @property
+    def parts(self) -> list[_Part]:
+        """All segments laid out so far, each before those that may follow it."""
+        found = [self.head]
+        for part in found:
+            found += part.tails.values()
+        return found
+
     def memory(self) -> Memory:
-        """Return what the first segment needs, in bytes."""
-        layout = self.head.segment.layout
-        program = self.program
-        constants = sum(
-            a.nbytes for a in program.constants.values() if any(a.strides) or a.ndim == 0
-        )
-        outputs = sum(program.specs[program.numbers[t]].nbytes for t in program.outputs)
-        return Memory(layout.nbytes, layout.unshared, constants, outputs)
+        """Return what it takes: known before a run, up to where values decide sizes.
+
+        From there on the segments that ran last are taken.
+        """
+        path = [self.head]
+        while path[-1].tails:
+            path.append(next(reversed(path[-1].tails.values())))
+        return Memory([part.segment for part in path])
+
+    def release(self) -> None:
+        """Let all buffers go, not what was compiled; the next run makes them again."""
+        for part in self.parts:
+            part.segment.release()
+
+    def buffers(self) -> dict[int, int]:
+        """Return the bytes of what it keeps between runs, by address; plans may share an arena."""
+        found: dict[int, int] = {}
+        for part in self.parts:
+            arena, program = part.segment.arena, part.segment.program
+            if arena is not None:
+                base = arena if arena.base is None else arena.base
+                found[id(base)] = base.nbytes
+            constants = sum(a.nbytes for a in program.constants.values() if any(a.strides))
+            spares = sum(
+                s.nbytes
+                for t in program.outputs
+                if (s := program.specs[program.numbers[t]]).is_concrete
+            )
+            found[id(part)] = constants + spares
+        return found
 
     def run(self, env: dict[Tensor, Array], observe: Any = None) -> None:
         """Compute all targets into ``env``, which holds the feeds and variables."""
@@ -80,15 +115,12 @@ class Plan:
                 return
             found = {t: part.met(env[t]) for t in part.dynamic}
             key = tuple(spec.key() for spec in found.values())
-            following = part.tails.get(key)
+            following = part.tails.find(key)
             if following is None:
                 known = {**part.known, **found}
                 sizes = {**part.sizes, **bind_dims({t: env[t].shape for t in part.dynamic})}
-                following = part.tails[key] = self._compile(part.end, known, sizes)
-                if len(part.tails) > MAX_TAILS:
-                    part.tails.popitem(last=False)
-            else:
-                part.tails.move_to_end(key)
+                following = self._compile(part.end, known, sizes)
+                part.tails.keep(key, following)
             part = following
 
     # -- compiling -------------------------------------------------------------------------------
@@ -145,7 +177,9 @@ class Plan:
         ]
         for t in program.outputs:
             number(t)
-        rewrite(program, self.skip)
+        rewrite(program, self.options.skip)
+        schedule(program)
+        checkpoint(program, self.options.checkpoint)
         return _Part(Segment(program, device), end, dynamic, by_value, known, sizes)
 
     @staticmethod
@@ -216,31 +250,13 @@ class _Part:
         self.by_value = by_value
         """Whether it ends since values decide what follows, be they large or floating."""
         self.known, self.sizes = known, sizes
-        self.tails: collections.OrderedDict[Any, _Part] = collections.OrderedDict()
+        self.tails = Bounded[_Part](MAX_TAILS)
 
     def met(self, array: Array) -> TensorSpec:
         """Return the spec of an array that decides what follows."""
         if self.by_value:
             return TensorSpec(array.shape, array.dtype, array.copy())
         return known_spec(array)
-
-
-class Memory:
-    """Bytes a plan holds: arena (and its size without sharing), constants, results per run."""
-
-    def __init__(self, arena: int, unshared: int, constants: int, outputs: int) -> None:
-        self.arena, self.unshared, self.constants, self.outputs = (
-            arena,
-            unshared,
-            constants,
-            outputs,
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"<Memory: arena {self.arena:,} B ({self.unshared:,} unshared), "
-            f"constants {self.constants:,} B, outputs {self.outputs:,} B>"
-        )
 
 
 def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:

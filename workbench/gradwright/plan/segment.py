@@ -34,7 +34,7 @@ class Segment:
     def __init__(self, program: Program, device: Device) -> None:
         self.program, self.device = program, device
         self.lives = Lifetimes(program)
-        launches: list[Launch | Returning | None] = [
+        self._launches: list[Launch | Returning | None] = [
             numpy_launch(
                 find_launch(
                     instr.op,
@@ -45,26 +45,16 @@ class Segment:
             )
             for instr in program.instrs
         ]
-        self.layout, self.over = self._place(launches)
-        self.registers: Registers = [None] * len(program.specs)
-        for number, array in program.constants.items():
-            self.registers[number] = array
-        self._bind_arena()
+        self.layout, self.over = self._place(self._launches)
         self._frees = self._free_lists()
-        self._steps = [self._bind(n, launch) for n, launch in enumerate(launches)]
-        self._reads = [(number, t) for number, t in program.sources.items()]
-        given_away = {*program.sources, *program.constants}
-        self._writes: list[tuple[Tensor, int, Callable[[Array], Array] | None]] = []
-        for t in program.outputs:
-            number = program.numbers[t]
-            is_shared = self.lives.roots[number] != number or number in given_away
-            self._writes.append((t, number, self._copier(number) if is_shared else None))
-            given_away.add(number)
         self._transient = [
             i
             for i in range(len(program.specs))
             if i not in program.constants and i not in self.layout.offsets
         ]
+        self.registers: Registers = []
+        self._steps: list[Callable[[Registers], None]] = []
+        self._writes: list[tuple[Tensor, int, Callable[[Array], Array] | None]] = []
 
     # -- preparation -----------------------------------------------------------------------------
 
@@ -88,12 +78,38 @@ class Segment:
         }
         return place(self.lives, fixed, overwrites)
 
-    def _bind_arena(self) -> None:
+    def prepare(self) -> None:
+        """Allocate the arena and bind every step to it; the first run does so."""
+        program = self.program
+        registers: Registers = [None] * len(program.specs)
         arena = self.device.arena(self.layout.nbytes)
+        for number, array in program.constants.items():
+            registers[number] = array
         for number, offset in self.layout.offsets.items():
-            spec = self.program.specs[number]
+            spec = program.specs[number]
             shape: Any = spec.shape
-            self.registers[number] = np.ndarray(shape, spec.dtype, arena, offset)
+            registers[number] = np.ndarray(shape, spec.dtype, arena, offset)
+        self.registers = registers
+        self._steps = [self._bind(n, launch) for n, launch in enumerate(self._launches)]
+        given_away = {*program.sources, *program.constants}
+        self._writes = []
+        for t in program.outputs:
+            number = program.numbers[t]
+            is_shared = self.lives.roots[number] != number or number in given_away
+            self._writes.append((t, number, self._copier(number) if is_shared else None))
+            given_away.add(number)
+
+    def release(self) -> None:
+        """Let the arena and all spare arrays go; the next run prepares them again."""
+        self.registers, self._steps, self._writes = [], [], []
+
+    @property
+    def arena(self) -> Array | None:
+        """The memory that it is bound to, if it is prepared."""
+        for number in self.layout.offsets:
+            base: Any = self.registers[number].base if self.registers else None
+            return base  # type: ignore[no-any-return]
+        return None
 
     def _free_lists(self) -> list[list[int]]:
         """Return per step the registers whose arrays nobody reads afterwards."""
@@ -191,8 +207,10 @@ class Segment:
 
     def run(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
         """Compute the outputs into ``env``; ``observe`` sees every value as it appears."""
+        if not self.registers:
+            self.prepare()
         regs = self.registers
-        for number, t in self._reads:
+        for number, t in self.program.sources.items():
             regs[number] = env[t]
         step = 0
         try:
@@ -213,6 +231,8 @@ class Segment:
                 env[t] = copied(regs[number]) if copied else regs[number]
         except GradwrightError as error:
             self._locate(error, step)
+            raise
+        except MemoryError:
             raise
         except Exception as error:
             raise self._explain(error, step) from error

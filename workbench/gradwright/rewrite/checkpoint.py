@@ -79,16 +79,14 @@ class _Forward:
             if i in self.maker and self.roots[i] in self.maker
         }
         leaving = {self.roots[program.numbers[t]] for t in program.outputs}
-        self.fixed = {
-            v for v in self.maker if v in leaving or not program.specs[v].is_concrete
-        }
+        self.fixed = {v for v in self.maker if v in leaving or not program.specs[v].is_concrete}
         """What is kept in any case: results, and sizes that only a run tells."""
         sizes = {v: program.specs[v].nbytes for v in read - self.fixed}
         least = max(sizes.values(), default=0) // TINY
         self.fixed |= {v for v, size in sizes.items() if size <= least}
         self.saved = {v: size for v, size in sizes.items() if size > least}
         """Bytes of the activations that the backward pass reads."""
-        self.last = {v: n for v, n in self.maker.items()}
+        self.last = dict(self.maker)
         for n, instr in enumerate(self.instrs):
             for i in instr.ins:
                 if i is not None and self.roots[i] in self.maker:
