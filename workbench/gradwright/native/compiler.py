@@ -1,0 +1,230 @@
+"""From LLVM text to the address of machine code, in the caller's thread or in the background.
+
+llvmlite is the compiler; where it is missing `available` is False and everything runs on numpy.
+One kernel takes 20 to 60 ms, during which other threads hold the GIL; from the disk cache it
+takes 1 ms.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib.util
+import logging
+import os
+import re
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from ..fuse.ir import Kernel
+from . import cache
+from .emit import emit
+from .layout import Pattern
+
+Key = tuple[Kernel, Pattern]
+_log = logging.getLogger("gradwright")
+_busy = threading.RLock()
+"""Held while LLVM works: one kernel at a time, and none across a fork or the interpreter's end."""
+
+
+@functools.cache
+def available() -> bool:
+    """Tell whether kernels can be compiled here: llvmlite is installed and knows this machine.
+
+    >>> isinstance(available(), bool)
+    True
+    """
+    if importlib.util.find_spec("llvmlite") is None or sys.maxsize < 2**32:
+        return False
+    try:
+        with _busy:
+            _toolchain()
+    except (ImportError, OSError, RuntimeError) as error:
+        _log.info("no native kernels: %s", error)
+        return False
+    return True
+
+
+class Toolchain:
+    """LLVM for this machine: ``identity`` names everything that the machine code depends on."""
+
+    def __init__(self) -> None:
+        import llvmlite
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.llvm = llvm
+        self.cpu = llvm.get_host_cpu_name()
+        self.features = llvm.get_host_cpu_features().flatten()
+        self.triple = llvm.get_process_triple()
+        version = ".".join(map(str, llvm.llvm_version_info))
+        self.identity = f"{llvmlite.__version__} {version} {self.triple} {self.cpu} {self.features}"
+        self.machine = self._machine()
+        self._engines: list[Any] = []
+
+    def _machine(self) -> Any:
+        target = self.llvm.Target.from_triple(self.triple)
+        return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, jit=True)
+
+    def optimise(self, text: str) -> Any:
+        """Return the verified, optimised LLVM module of a text."""
+        llvm = self.llvm
+        module = llvm.parse_assembly(text)
+        module.triple = self.triple
+        module.data_layout = str(self.machine.target_data)
+        module.verify()
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+        options.slp_vectorization = False
+        builder = llvm.create_pass_builder(self.machine, options)
+        builder.getModulePassManager().run(module, builder)
+        return module
+
+    def assembly(self, text: str) -> str:
+        """Return the machine code of a text as assembly, to look at."""
+        return str(self.machine.emit_assembly(self.optimise(text)))
+
+    def object_code(self, text: str) -> bytes:
+        """Return the object file of a text."""
+        return bytes(self.machine.emit_object(self.optimise(text)))
+
+    def load(self, code: bytes, name: str) -> int:
+        """Return the address of a function in an object file, which is kept for good."""
+        llvm = self.llvm
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        address = int(engine.get_function_address(name))
+        if not address:
+            raise RuntimeError(f"the object file has no function {name!r}")
+        self._engines.append(engine)
+        return address
+
+    def missing(self, text: str) -> list[str]:
+        """Return the functions of the C library that a text calls and this process lacks."""
+        names = re.findall(r"^declare [^@]*@([\w]+)\(", text, re.MULTILINE)
+        return [name for name in names if not self.llvm.address_of_symbol(name)]
+
+
+@functools.cache
+def _toolchain() -> Toolchain:
+    return Toolchain()
+
+
+def compile_text(text: str) -> int:
+    """Return the address of the function ``k`` of an LLVM text, from the disk cache if it is there.
+
+    Raises:
+        RuntimeError: LLVM refuses the text, or it calls functions that this process lacks.
+    """
+    with _busy:
+        tools = _toolchain()
+        if missing := tools.missing(text):  # LLVM would end the process
+            raise RuntimeError(f"the C library has no {', '.join(missing)}")
+        key = cache.key(text, tools.identity)
+        if (code := cache.load(key)) is not None:
+            with contextlib.suppress(RuntimeError):
+                return tools.load(code, "k")
+        code = tools.object_code(text)
+        cache.store(key, code)
+        return tools.load(code, "k")
+
+
+class Request:
+    """Kernels that somebody asked for, and that get compiled in the background."""
+
+    def __init__(self, kernels: Kernels, keys: tuple[Key, ...]) -> None:
+        self._kernels, self.keys = kernels, keys
+
+    @property
+    def done(self) -> bool:
+        """Tell whether every kernel has been tried."""
+        return all(key in self._kernels.addresses for key in self.keys)
+
+    def wait(self) -> tuple[int | None, ...]:
+        """Compile what is not done yet, in this thread, and return all `addresses`."""
+        for key in self.keys:
+            self._kernels.compile(key)
+        return self.addresses
+
+    @property
+    def addresses(self) -> tuple[int | None, ...]:
+        """Return an address for each key; None where it could not be compiled or is not done."""
+        return tuple(self._kernels.addresses.get(key) for key in self.keys)
+
+
+class Kernels:
+    """Addresses of compiled kernels, by kernel and pattern; one for the whole process.
+
+    A kernel that cannot be compiled has the address None: whoever asked stays on numpy.
+    """
+
+    def __init__(self) -> None:
+        self.addresses: dict[Key, int | None] = {}
+        self._queue: deque[Key] = deque()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def request(self, keys: Iterable[Key]) -> Request:
+        """Ask for kernels; a thread of low priority compiles them one after the other."""
+        request = Request(self, tuple(keys))
+        with self._lock:
+            self._queue.extend(key for key in request.keys if key not in self.addresses)
+        self._start()
+        return request
+
+    def compile(self, key: Key) -> int | None:
+        """Return the address of a kernel, compiled now in this thread if it is not yet there."""
+        with _busy:
+            if key not in self.addresses:
+                try:
+                    self.addresses[key] = compile_text(emit(*key))
+                except Exception as error:  # no kernel is worth a failed run: numpy computes it
+                    _log.info("a kernel stays on numpy: %s\n%s", error, key[0])
+                    self.addresses[key] = None
+            return self.addresses[key]
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._queue and self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="gradwright-kernels", daemon=True
+                )
+                self._thread.start()
+
+    def _work(self) -> None:
+        """Compile until nothing is left to do: an idle thread would be in the way of a fork."""
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._thread = None
+                    return
+                key = self._queue.popleft()
+            self.compile(key)
+
+    def _restart(self) -> None:
+        """Start anew in a forked child, which has the queue but not the thread."""
+        self._lock = threading.Lock()
+        self._thread = None
+        self._start()
+
+
+KERNELS = Kernels()
+if hasattr(os, "register_at_fork"):
+
+    def _after_fork() -> None:
+        _busy.release()
+        KERNELS._restart()
+
+    os.register_at_fork(
+        before=_busy.acquire, after_in_parent=_busy.release, after_in_child=_after_fork
+    )
+atexit.register(_busy.acquire)

@@ -1,0 +1,250 @@
+"""Element functions as LLVM instructions: what is one or a few of them; series are in mathlib.
+
+Booleans are i1 in registers and bytes in memory; bfloat16 is its 16 bits. Results are those of
+`fuse.functions`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..fuse.ir import Value
+from . import mathlib
+from .text import Code, Num
+
+_MEMORY = {
+    **{"bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16"},
+    **{"int32": "i32", "uint32": "i32", "int64": "i64", "uint64": "i64"},
+    **{"float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"},
+}
+
+
+def memory_type(dtype: np.dtype[Any]) -> str:
+    """Return the LLVM type of an array's items.
+
+    >>> memory_type(np.dtype(bool)), memory_type(np.dtype("f4"))
+    ('i8', 'float')
+    """
+    return _MEMORY[dtype.name]
+
+
+def register_type(dtype: np.dtype[Any]) -> str:
+    """Return the LLVM type that values of a dtype are computed in."""
+    return "i1" if dtype.name == "bool" else _MEMORY[dtype.name]
+
+
+def from_memory(item: Num, dtype: np.dtype[Any]) -> Num:
+    """Return a loaded item as a value."""
+    return item.compare("ne", 0) if dtype.name == "bool" else item
+
+
+def to_memory(value: Num, dtype: np.dtype[Any]) -> Num:
+    """Return a value as the item to store."""
+    return value.to("zext", "i8") if dtype.name == "bool" else value
+
+
+def cast(x: Num, before: np.dtype[Any], after: np.dtype[Any]) -> Num:
+    """Convert as ``numpy.ndarray.astype``; what no int holds becomes any int."""
+    if before == after:
+        return x
+    if before.name == "bfloat16":
+        x = (x.to("zext", "i32") << 16).to("bitcast", "float")
+        return cast(x, np.dtype(np.float32), after)
+    if after.name == "bfloat16":
+        return _to_bfloat16(cast(x, before, np.dtype(np.float32)))
+    if after.name == "bool":
+        return x.compare("une" if x.is_float else "ne", 0)
+    type_ = register_type(after)
+    if before.kind in "bui":
+        if after.kind == "f":
+            return x.to("sitofp" if before.kind == "i" else "uitofp", type_)
+        if before.itemsize >= after.itemsize and before.name != "bool":
+            return x if x.type == type_ else x.to("trunc", type_)
+        return x.to("sext" if before.kind == "i" else "zext", type_)
+    if after.kind == "f":
+        if {before.name, after.name} == {"float16", "float64"}:  # LLVM calls a helper nobody has
+            return cast(cast(x, before, np.dtype(np.float32)), np.dtype(np.float32), after)
+        return x.to("fpext" if after.itemsize > before.itemsize else "fptrunc", type_)
+    number = x.to("fptosi", type_)
+    return number.code.let(type_, f"freeze {type_} {number.name}")
+
+
+def _to_bfloat16(x: Num) -> Num:
+    """Round float32 to its upper half, ties to even; NaN stays one."""
+    bits = x.to("bitcast", "i32")
+    rounded = bits + (bits.op("lshr", 16) & 1) + 0x7FFF
+    half = x.is_nan().where(bits | 0x400000, rounded).op("lshr", 16)
+    return half.to("trunc", "i16")
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A running reduction of value number ``value``: ``kind`` is one of REDUCTIONS."""
+
+    kind: str
+    value: int
+    dtype: np.dtype[Any]
+
+    @property
+    def is_wide(self) -> bool:
+        """Tell whether parts in float32 add up in float64."""
+        return self.kind == "sum" and self.dtype.name == "float32"
+
+    def start(self, code: Code) -> Num:
+        """Return what the reduction of nothing is."""
+        if self.is_wide:
+            return code.const("double", 0)
+        if self.kind in ("sum", "prod"):
+            return code.const(memory_type(self.dtype), self.kind == "prod")
+        if self.dtype.kind == "f":
+            return code.const(memory_type(self.dtype), -np.inf if self.kind == "max" else np.inf)
+        least, most = (0, 1) if self.dtype.kind == "b" else _range(self.dtype)
+        return code.const(memory_type(self.dtype), least if self.kind == "max" else most)
+
+    def join(self, so_far: Num, x: Num) -> Num:
+        """Return the reduction with one more element."""
+        x = to_memory(x, self.dtype)
+        if self.kind == "sum":
+            return so_far + x
+        if self.kind == "prod":
+            return so_far * x
+        if x.is_float:
+            return so_far.call("maximum" if self.kind == "max" else "minimum", x)
+        return so_far.call("smax" if self.kind == "max" else "smin", x)
+
+    def widen(self, part: Num) -> Num:
+        """Return a part as what parts are added up in."""
+        return part.to("fpext", "double") if self.is_wide else part
+
+    def result(self, total: Num) -> Num:
+        """Return the reduction as a value."""
+        if self.is_wide:
+            return total.to("fptrunc", "float")
+        return from_memory(total, self.dtype)
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def apply(name: str, args: Sequence[Num], given: Sequence[Value]) -> Num:
+    """Return the element function ``name`` of ``args``; ``given`` says where they come from."""
+    x = args[0]
+    if name == "pow" and given[1].op == "const":
+        return mathlib.power(x, given[1].extra)
+    if name in _TESTS:
+        float_test, int_test = _TESTS[name]
+        if x.is_float:
+            return x.compare(float_test, args[1])
+        return x.compare(int_test if x.type != "i1" else int_test.replace("s", "u"), args[1])
+    if name in ("and", "or", "xor"):
+        return x.op(name, args[1])
+    if name in ("maximum", "minimum"):
+        intrinsic = name if x.is_float else f"s{name[:3]}"
+        return x.call(intrinsic, args[1])
+    function = (_FLOAT if x.is_float else _INT).get(name) or _ANY.get(name)
+    if function is not None:
+        return function(*args)
+    with x.code.exactly():
+        return mathlib.SERIES[name](*args)
+
+
+_TESTS = {
+    **{"eq": ("oeq", "eq"), "ne": ("une", "ne"), "lt": ("olt", "slt"), "le": ("ole", "sle")},
+    **{"gt": ("ogt", "sgt"), "ge": ("oge", "sge")},
+}
+
+
+def _sign(x: Num) -> Num:
+    one = x.of(1).call("copysign", x)
+    return x.is_nan().where(x, x.equals(0).where(x.of(0), one))
+
+
+def _divide(x: Num, y: Num) -> tuple[Num, Num]:
+    """Return quotient and remainder of ints towards zero, where LLVM may stop the process."""
+    least = -(2 ** (int(x.type[1:]) - 1))
+    is_zero = y.equals(0)
+    unsafe = is_zero | (y.equals(-1) & x.equals(least))
+    safe = unsafe.where(y.of(1), y)
+    return is_zero.where(x.of(0), x.op("sdiv", safe)), x.op("srem", safe)
+
+
+def _int_floordiv(x: Num, y: Num) -> Num:
+    quotient, rest = _divide(x, y)
+    return (rest.compare("ne", 0) & ((rest ^ y) < 0)).where(quotient - 1, quotient)
+
+
+def _int_mod(x: Num, y: Num) -> Num:
+    rest = _divide(x, y)[1]
+    return (rest.compare("ne", 0) & ((rest ^ y) < 0)).where(rest + y, rest)
+
+
+def _fmod(x: Num, y: Num) -> Num:
+    return x.code.call(x.type, "fmodf" if x.type == "float" else "fmod", x, y)
+
+
+def _float_mod(x: Num, y: Num) -> Num:
+    rest = _fmod(x, y)
+    crosses = (rest < 0) ^ (y < 0)
+    return rest.equals(0).where(rest.call("copysign", y), crosses.where(rest + y, rest))
+
+
+def _float_floordiv(x: Num, y: Num) -> Num:
+    """Python's: the quotient of what the remainder leaves, rounded to the nearest whole number."""
+    with x.code.exactly():
+        rest = _fmod(x, y)
+        crosses = rest.compare("une", 0) & ((rest < 0) ^ (y < 0))
+        quotient = (x - rest) / y
+        quotient = crosses.where(quotient - 1, quotient)
+        whole = quotient.call("floor")
+        whole = (quotient - whole > 0.5).where(whole + 1, whole)
+        ratio = x / y
+        whole = quotient.equals(0).where(ratio.of(0).call("copysign", ratio), whole)
+        return y.equals(0).where(ratio, whole)
+
+
+def _is_finite(x: Num) -> Num:
+    return x.call("fabs").compare("olt", np.inf)
+
+
+_ANY: dict[str, Callable[..., Num]] = {
+    "add": Num.__add__,
+    "sub": Num.__sub__,
+    "mul": Num.__mul__,
+    "neg": Num.__neg__,
+    "square": lambda x: x * x,
+    "where": Num.where,
+}
+_FLOAT: dict[str, Callable[..., Num]] = {
+    "div": Num.__truediv__,
+    "floordiv": _float_floordiv,
+    "mod": _float_mod,
+    "fmod": _fmod,
+    "abs": lambda x: x.call("fabs"),
+    "sign": _sign,
+    "copysign": lambda x, y: x.call("copysign", y),
+    "reciprocal": lambda x: x.of(1) / x,
+    "sqrt": lambda x: x.call("sqrt"),
+    "rsqrt": lambda x: x.of(1) / x.call("sqrt"),
+    "floor": lambda x: x.call("floor"),
+    "ceil": lambda x: x.call("ceil"),
+    "trunc": lambda x: x.call("trunc"),
+    "round": lambda x: x.call("rint"),
+    "isnan": Num.is_nan,
+    "isinf": lambda x: x.call("fabs").equals(np.inf),
+    "isfinite": _is_finite,
+}
+_INT: dict[str, Callable[..., Num]] = {
+    "floordiv": _int_floordiv,
+    "mod": _int_mod,
+    "fmod": lambda x, y: _divide(x, y)[1],
+    "abs": lambda x: (x < 0).where(-x, x),
+    "sign": lambda x: (x > 0).to("zext", x.type) - (x < 0).to("zext", x.type),
+    "not": lambda x: x ^ -1,
+}

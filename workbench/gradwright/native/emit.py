@@ -1,0 +1,369 @@
+"""From a kernel and a pattern to the LLVM text of ``void k(ptr block)``.
+
+    scalars · outer loops ( the row's values · passes over its columns · the row's stores )
+
+Each operand has an alias scope of its own, so that loops become vector code without checks at run
+time. An output in place of an input is the same pointer, in the same scope.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..fuse.ir import Kernel, Level, Store
+from .elements import (
+    Fold,
+    apply,
+    cast,
+    from_memory,
+    memory_type,
+    register_type,
+    to_memory,
+)
+from .layout import Pattern, Slots
+from .schedule import Schedule, roots, schedule
+from .text import Code, Loop, Num
+
+BLOCK = 1024
+"""Columns summed in float32 before the sum goes to float64: long rows lose no digits."""
+
+
+def emit(kernel: Kernel, pattern: Pattern) -> str:
+    """Return the LLVM text of a kernel for arrays that are walked as the pattern says.
+
+    >>> from gradwright.fuse.ir import Operand, Value
+    >>> from gradwright.native.layout import Access
+    >>> f32 = np.dtype("f4")
+    >>> x = Operand(f32, (True,))
+    >>> values = (Value("load", (), f32, Level.ELEMENT, 0), Value("neg", (0,), f32, Level.ELEMENT))
+    >>> text = emit(Kernel(1, 1, (x, x), 1, values, (Store(1, 1),)), Pattern((Access("unit", ()),) * 2))
+    >>> "fneg contract" in text
+    True
+    """
+    return _Emitter(kernel, pattern).text()
+
+
+class _Emitter:
+    def __init__(self, kernel: Kernel, pattern: Pattern) -> None:
+        self.kernel, self.pattern = kernel, pattern
+        self.plan: Schedule = schedule(kernel, pattern)
+        self.code = Code()
+        self.slots = Slots(len(kernel.operands), pattern.n_outer)
+        self.known: dict[int, Num] = {}
+        self.totals: dict[int, Num] = {}
+        self.in_place = dict(kernel.in_place)
+
+    def text(self) -> str:
+        """Return the whole module."""
+        self._read_block()
+        self._fill_sums()
+        self._compute(Level.SCALAR)
+        with contextlib.ExitStack() as nest:
+            self.rows = list(self.bases)
+            for depth in range(self.pattern.n_outer):
+                loop = nest.enter_context(self.code.loop(self.zero, self.outer[depth]))
+                self._step(depth, loop)
+            self._row()
+        self.rows = list(self.bases)
+        for store in self.kernel.stores:
+            self._store_last(store)
+        return self._module()
+
+    # Block -----------------------------------------------------------------------------------
+
+    def _read_block(self) -> None:
+        code, slots, n_outer = self.code, self.slots, self.pattern.n_outer
+        self.zero = code.const("i64", 0)
+        self.columns = self._entry("i64", slots.columns)
+        self.outer = [self._entry("i64", slots.outer(loop)) for loop in range(n_outer)]
+        self.bases: list[Num] = []
+        self.strides: list[list[Num]] = []
+        for number, access in enumerate(self.pattern.accesses):
+            if number in self.in_place:
+                number = self.in_place[number]
+                self.bases.append(self.bases[number])
+                self.strides.append(self.strides[number])
+                continue
+            moves = [*access.outer, access.column == "strided"]
+            self.bases.append(self._entry("ptr", number))
+            self.strides.append(
+                [
+                    self._entry("i64", slots.stride(number, loop)) if m else self.zero
+                    for loop, m in enumerate(moves)
+                ]
+            )
+        scratch = self._entry("ptr", slots.scratch) if self.plan.in_scratch else None
+        self.scratch: dict[int, Num] = {}
+        for place, value in enumerate(self.plan.in_scratch):
+            assert scratch is not None
+            self.scratch[value] = self._shift(scratch, self.columns * (8 * place))
+
+    def _entry(self, type_: str, slot: int) -> Num:
+        pointer = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
+        return self.code.let(type_, f"load {type_}, ptr {pointer.name}, !invariant.load !0")
+
+    def _shift(self, pointer: Num, offset: Num) -> Num:
+        return self.code.let("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {offset.name}")
+
+    def _step(self, depth: int, loop: Loop) -> None:
+        """Move every operand to the current turn of an outer loop."""
+        self.rows = [
+            self._shift(row, loop.index * strides[depth]) if access.outer[depth] else row
+            for row, strides, access in zip(
+                self.rows, self.strides, self.pattern.accesses, strict=True
+            )
+        ]
+
+    # Memory ----------------------------------------------------------------------------------
+
+    def _at(self, operand: int, column: Num | None) -> Num:
+        """Return the address of an operand in this row, at a column."""
+        walk, row = self.pattern.accesses[operand].column, self.rows[operand]
+        if column is None or walk == "zero":
+            return row
+        if walk == "strided":
+            return self._shift(row, column * self.strides[operand][-1])
+        return self._item(row, self.kernel.operands[operand].dtype, column)
+
+    def _item(self, row: Num, dtype: np.dtype[Any], column: Num) -> Num:
+        type_ = memory_type(dtype)
+        return self.code.let("ptr", f"getelementptr {type_}, ptr {row.name}, i64 {column.name}")
+
+    def _scope(self, operand: int) -> int:
+        return self.in_place.get(operand, operand)
+
+    def _alias(self, scope: int) -> str:
+        """Return the metadata of an access: its scope, and all others, which it does not touch."""
+        return f", !alias.scope !{3 + 3 * scope}, !noalias !{4 + 3 * scope}"
+
+    def _load(self, pointer: Num, dtype: np.dtype[Any], scope: int) -> Num:
+        type_ = memory_type(dtype)
+        text = f"load {type_}, ptr {pointer.name}, align {dtype.itemsize}{self._alias(scope)}"
+        return from_memory(self.code.let(type_, text), dtype)
+
+    def _store(self, value: Num, pointer: Num, dtype: np.dtype[Any], scope: int) -> None:
+        value = to_memory(value, dtype)
+        self.code.do(
+            f"store {value.type} {value.name}, ptr {pointer.name}, "
+            f"align {dtype.itemsize}{self._alias(scope)}"
+        )
+
+    def _put(self, store: Store, value: Num, column: Num | None) -> None:
+        """Write a value to an operand, or add it to what is there."""
+        dtype, scope = self.kernel.operands[store.operand].dtype, self._scope(store.operand)
+        pointer = self._at(store.operand, column)
+        if self._adds(store):
+            value = self._load(pointer, dtype, scope) + value
+        self._store(value, pointer, dtype, scope)
+
+    # Values ----------------------------------------------------------------------------------
+
+    def _compute(self, level: Level, ready: int = 0) -> None:
+        """Write the values of a level that are there before pass ``ready``."""
+        for number, value in enumerate(self.kernel.values):
+            if (
+                self.plan.levels[number] == level
+                and self.plan.ready[number] == ready
+                and value.op != "reduce"
+            ):
+                self.known[number] = self._value(number, None)
+
+    def _value(self, number: int, column: Num | None) -> Num:
+        """Write one value whose arguments are known."""
+        value = self.kernel.values[number]
+        if value.op == "load":
+            dtype = self.kernel.operands[value.extra].dtype
+            return self._load(self._at(value.extra, column), dtype, self._scope(value.extra))
+        if value.op == "const":
+            return self.code.const(register_type(value.dtype), value.extra)
+        if value.op == "column":
+            return self._column_index(column)
+        args = [self.known[a] for a in value.args]
+        given = [self.kernel.values[a] for a in value.args]
+        if value.op == "cast":
+            return cast(args[0], given[0].dtype, value.dtype)
+        return apply(value.op, args, given)
+
+    def _column_index(self, column: Num | None) -> Num:
+        assert column is not None
+        return column
+
+    # Rows ------------------------------------------------------------------------------------
+
+    def _row(self) -> None:
+        self._compute(Level.ROW)
+        self.sums: dict[Store, Num] = {}
+        for p in range(len(self.plan.stores)):
+            self._pass(p)
+            self._compute(Level.ROW, p + 1)
+        for store in self.kernel.stores:
+            self._store_row(store)
+
+    def _pass(self, p: int) -> None:
+        """Write one loop over the columns; sums of float32 get a loop of blocks around it."""
+        code, plan, values = self.code, self.plan, self.kernel.values
+        folds = [Fold(values[r].extra, values[r].args[0], values[r].dtype) for r in plan.reduces[p]]
+        folds += [Fold("sum", s.value, values[s.value].dtype) for s in plan.sums[p]]
+        starts = [fold.start(code) for fold in folds]
+        if any(fold.is_wide for fold in folds):
+            with code.loop(self.zero, self.columns, BLOCK, starts) as blocks:
+                stop = (blocks.index + BLOCK).call("smin", self.columns)
+                inner = [
+                    code.const("float", 0) if fold.is_wide else so_far
+                    for fold, so_far in zip(folds, blocks.carried, strict=True)
+                ]
+                with code.loop(blocks.index, stop, 1, inner) as loop:
+                    self._column(p, folds, loop)
+                blocks.turned = [
+                    so_far + fold.widen(part) if fold.is_wide else part
+                    for fold, so_far, part in zip(folds, blocks.carried, loop.carried, strict=True)
+                ]
+            ends = blocks.carried
+        else:
+            with code.loop(self.zero, self.columns, 1, starts) as loop:
+                self._column(p, folds, loop)
+            ends = loop.carried
+        results = [fold.result(end) for fold, end in zip(folds, ends, strict=True)]
+        n_reduces = len(plan.reduces[p])
+        self.known.update(zip(plan.reduces[p], results[:n_reduces], strict=True))
+        self.sums.update(zip(plan.sums[p], results[n_reduces:], strict=True))
+
+    def _column(self, p: int, folds: Sequence[Fold], loop: Loop) -> None:
+        """Write what a pass does with one column."""
+        outside, column = dict(self.known), loop.index
+        for number in self._cone(p):
+            if self.plan.first[number] < p and number in self.plan.kept:
+                self.known[number] = self._load(*self._kept(number, column))
+            else:
+                self.known[number] = self._value(number, column)
+        loop.turned = [
+            fold.join(so_far, self.known[fold.value])
+            for fold, so_far in zip(folds, loop.carried, strict=True)
+        ]
+        for number in self.plan.in_scratch:
+            if self.plan.first[number] == p:
+                self._store(self.known[number], *self._kept(number, column))
+        for store in self.plan.stores[p]:
+            self._put(store, self.known[store.value], column)
+        self.known = outside
+
+    def _cone(self, p: int) -> list[int]:
+        """Return the elements that pass p computes or loads, in order."""
+        seen: set[int] = set()
+        todo = roots(self.kernel, self.plan, p)
+        while todo:
+            number = todo.pop()
+            if number in seen or self.plan.levels[number] < Level.ELEMENT:
+                continue
+            seen.add(number)
+            if not (self.plan.first[number] < p and number in self.plan.kept):
+                todo.extend(self.kernel.values[number].args)
+        return sorted(seen)
+
+    def _kept(self, number: int, column: Num) -> tuple[Num, np.dtype[Any], int]:
+        """Return address, dtype and scope of a value that was kept for later passes."""
+        operand, dtype = self.plan.kept[number], self.kernel.values[number].dtype
+        if operand is not None:
+            return self._at(operand, column), dtype, self._scope(operand)
+        place = self.plan.in_scratch.index(number)
+        return self._item(self.scratch[number], dtype, column), dtype, len(self.bases) + place
+
+    # Stores of rows and scalars --------------------------------------------------------------
+
+    def _adds(self, store: Store) -> bool:
+        """Tell whether several rows add to one place."""
+        return (
+            store.mode == "sum"
+            and self.plan.levels[store.value] > Level.SCALAR
+            and not all(self.pattern.accesses[store.operand].outer)
+        )
+
+    def _fill_sums(self) -> None:
+        """Zero what rows add to: a variable for a total, else the operand itself."""
+        adding = [store for store in self.kernel.stores if self._adds(store)]
+        for store in adding:
+            access = self.pattern.accesses[store.operand]
+            if access.column == "zero" and not any(access.outer):
+                nought = self._fold(store).start(self.code)
+                pointer = self.code.let("ptr", f"alloca {nought.type}")
+                self.code.do(f"store {nought.type} {nought.name}, ptr {pointer.name}")
+                self.totals[store] = pointer
+        for store in adding:
+            if store not in self.totals:
+                self._fill(store.operand)
+
+    def _fill(self, operand: int) -> None:
+        """Write zeros to all of an operand."""
+        access, dtype = self.pattern.accesses[operand], self.kernel.operands[operand].dtype
+        with contextlib.ExitStack() as nest:
+            self.rows = list(self.bases)
+            for depth, moves in enumerate(access.outer):
+                if moves:
+                    loop = nest.enter_context(self.code.loop(self.zero, self.outer[depth]))
+                    self._step(depth, loop)
+            end = self.code.const("i64", 1) if access.column == "zero" else self.columns
+            column = nest.enter_context(self.code.loop(self.zero, end)).index
+            zero = self.code.const(register_type(dtype), 0)
+            self._store(zero, self._at(operand, column), dtype, self._scope(operand))
+
+    def _fold(self, store: Store) -> Fold:
+        return Fold("sum", store.value, self.kernel.values[store.value].dtype)
+
+    def _store_row(self, store: Store) -> None:
+        """Write what a row has for an operand that stands still along the columns."""
+        level = self.plan.levels[store.value]
+        if self.pattern.accesses[store.operand].column != "zero" or level == Level.SCALAR:
+            return
+        value = self.sums[store] if store in self.sums else self.known[store.value]
+        if store not in self.totals:
+            return self._put(store, value, None)
+        pointer, value = self.totals[store], self._fold(store).widen(value)
+        total = self.code.let(value.type, f"load {value.type}, ptr {pointer.name}") + value
+        self.code.do(f"store {total.type} {total.name}, ptr {pointer.name}")
+
+    def _store_last(self, store: Store) -> None:
+        """Write a scalar, or a total when all rows have added to it."""
+        operand = self.kernel.operands[store.operand]
+        if store in self.totals:
+            fold = self._fold(store)
+            type_ = fold.start(self.code).type
+            total = self.code.let(type_, f"load {type_}, ptr {self.totals[store].name}")
+            value = fold.result(total)
+        elif (
+            self.plan.levels[store.value] == Level.SCALAR
+            and self.pattern.accesses[store.operand].column == "zero"
+        ):
+            value = self.known[store.value]
+        else:
+            return
+        self._store(value, self.bases[store.operand], operand.dtype, self._scope(store.operand))
+
+    # Module ----------------------------------------------------------------------------------
+
+    def _module(self) -> str:
+        n_scopes = len(self.bases) + len(self.plan.in_scratch)
+        scopes = [f"!{2 + 3 * s}" for s in range(n_scopes)]
+        metadata = ["!0 = !{}", "!1 = distinct !{!1}"]
+        for number, scope in enumerate(scopes):
+            others = ", ".join(s for s in scopes if s != scope)
+            metadata += [
+                f"{scope} = distinct !{{{scope}, !1}}",
+                f"!{3 + 3 * number} = !{{{scope}}}",
+                f"!{4 + 3 * number} = !{{{others}}}",
+            ]
+        return "\n".join(
+            [
+                "define void @k(ptr noalias nocapture readonly %block) nounwind {",
+                "entry:",
+                *self.code.lines,
+                "  ret void",
+                "}",
+                *self.code.declarations.values(),
+                *metadata,
+                "",
+            ]
+        )

@@ -1,0 +1,219 @@
+"""LLVM text, written top to bottom: `Code` collects lines, a `Num` is one typed value in them.
+
+Arithmetic on Nums writes instructions, so that a series reads as its formula. Floats carry the
+code's current ``flags``; the elementary functions switch them off, since their error terms mean
+what they say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FLAGS = "contract arcp reassoc"
+"""What LLVM may do to sums and products: fuse them, reorder them, share a reciprocal.
+
+Never nnan, ninf or nsz: infinities mask attention, and the sign of a zero is part of the result.
+"""
+
+
+def literal(type_: str, value: Any) -> str:
+    """Return a constant as LLVM writes it: floats as the bits of the double they equal.
+
+    >>> literal("float", 0.5), literal("i64", True)
+    ('0x3FE0000000000000', '1')
+    """
+    if type_ not in ("float", "double"):
+        return str(int(value))
+    number = float(value)
+    if type_ == "float" and math.isfinite(number):
+        with contextlib.suppress(OverflowError):
+            number = struct.unpack("f", struct.pack("f", number))[0]
+    if math.isnan(number):
+        return "0x7FF8000000000000"
+    return f"0x{struct.unpack('Q', struct.pack('d', number))[0]:016X}"
+
+
+@dataclass
+class Code:
+    """Lines of one function, and what it declares outside of it."""
+
+    lines: list[str] = field(default_factory=list)
+    declarations: dict[str, str] = field(default_factory=dict)
+    flags: str = FLAGS
+    _count: int = 0
+
+    def name(self, stem: str) -> str:
+        """Return a name that is used nowhere else."""
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def let(self, type_: str, text: str) -> Num:
+        """Write ``%new = text`` and return it as a value of ``type_``."""
+        name = self.name("%v")
+        self.lines.append(f"  {name} = {text}")
+        return Num(self, type_, name)
+
+    def do(self, text: str) -> None:
+        """Write an instruction that has no value."""
+        self.lines.append(f"  {text}")
+
+    def const(self, type_: str, value: Any) -> Num:
+        """Return a constant."""
+        return Num(self, type_, literal(type_, value))
+
+    def call(self, type_: str, function: str, *args: Num) -> Num:
+        """Call a function outside: an LLVM intrinsic or one of the C library."""
+        types = ", ".join(a.type for a in args)
+        self.declarations[function] = f"declare {type_} @{function}({types})"
+        given = ", ".join(f"{a.type} {a.name}" for a in args)
+        flags = f"{self.flags} " if type_ in ("float", "double") and self.flags else ""
+        return self.let(type_, f"call {flags}{type_} @{function}({given})")
+
+    @contextlib.contextmanager
+    def exactly(self) -> Iterator[None]:
+        """Write floating-point instructions that LLVM may not rearrange."""
+        before, self.flags = self.flags, ""
+        yield
+        self.flags = before
+
+    @contextlib.contextmanager
+    def loop(
+        self, start: Num, stop: Num, step: int = 1, carried: Sequence[Num] = ()
+    ) -> Iterator[Loop]:
+        """Write a loop over ``range(start, stop, step)``; ``carried`` values go from turn to turn."""
+        label = self.name("loop")
+        self.do(f"br label %{label}.enter")
+        self.lines.append(f"{label}.enter:")
+        self.do(f"br label %{label}")
+        self.lines.append(f"{label}:")
+        at = len(self.lines)
+        index = Num(self, "i64", f"%{label}.i")
+        turns = [Num(self, c.type, f"%{label}.c{n}") for n, c in enumerate(carried)]
+        self.do(f"%{label}.more = icmp slt i64 {index.name}, {stop.name}")
+        self.do(f"br i1 %{label}.more, label %{label}.body, label %{label}.done")
+        self.lines.append(f"{label}.body:")
+        loop = Loop(index, turns)
+        yield loop
+        self.do(f"br label %{label}.next")
+        self.lines.append(f"{label}.next:")
+        self.do(f"%{label}.i1 = add nuw nsw i64 {index.name}, {step}")
+        self.do(f"br label %{label}")
+        self.lines.append(f"{label}.done:")
+        phis = [(index, start, f"%{label}.i1")]
+        phis += [(t, c, n.name) for t, c, n in zip(turns, carried, loop.turned, strict=True)]
+        self.lines[at:at] = [
+            f"  {phi.name} = phi {phi.type} "
+            f"[{first.name}, %{label}.enter], [{after}, %{label}.next]"
+            for phi, first, after in phis
+        ]
+
+
+@dataclass
+class Loop:
+    """Inside a loop: its index, the carried values, and what they become (``turned``).
+
+    After the loop ``carried`` holds the last values.
+    """
+
+    index: Num
+    carried: list[Num]
+    turned: list[Num] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class Num:
+    """A value of LLVM type ``type``: float, double, half, or an integer ``i...``."""
+
+    code: Code
+    type: str
+    name: str
+
+    @property
+    def is_float(self) -> bool:
+        """Tell whether it is a floating-point number."""
+        return self.type in ("float", "double")
+
+    def of(self, value: Any) -> Num:
+        """Return ``value`` as a Num of this one's type."""
+        return value if isinstance(value, Num) else self.code.const(self.type, value)
+
+    def op(self, instruction: str, *others: Any) -> Num:
+        """Write an instruction on values of this type."""
+        flags = f"{self.code.flags} " if instruction[0] == "f" and self.code.flags else ""
+        names = ", ".join([self.name, *(self.of(o).name for o in others)])
+        return self.code.let(self.type, f"{instruction} {flags}{self.type} {names}")
+
+    def __add__(self, other: Any) -> Num:
+        return self.op("fadd" if self.is_float else "add", other)
+
+    def __sub__(self, other: Any) -> Num:
+        return self.op("fsub" if self.is_float else "sub", other)
+
+    def __mul__(self, other: Any) -> Num:
+        return self.op("fmul" if self.is_float else "mul", other)
+
+    def __truediv__(self, other: Any) -> Num:
+        return self.op("fdiv", other)
+
+    def __neg__(self) -> Num:
+        return self.op("fneg") if self.is_float else self.of(0) - self
+
+    def __and__(self, other: Any) -> Num:
+        return self.op("and", other)
+
+    def __or__(self, other: Any) -> Num:
+        return self.op("or", other)
+
+    def __xor__(self, other: Any) -> Num:
+        return self.op("xor", other)
+
+    def __lshift__(self, other: Any) -> Num:
+        return self.op("shl", other)
+
+    def __rshift__(self, other: Any) -> Num:
+        return self.op("ashr", other)
+
+    def compare(self, test: str, other: Any) -> Num:
+        """Return whether ``self test other`` holds, the test as LLVM calls it."""
+        kind = "fcmp" if self.is_float else "icmp"
+        return self.code.let("i1", f"{kind} {test} {self.type} {self.name}, {self.of(other).name}")
+
+    def __lt__(self, other: Any) -> Num:
+        return self.compare("olt" if self.is_float else "slt", other)
+
+    def __gt__(self, other: Any) -> Num:
+        return self.compare("ogt" if self.is_float else "sgt", other)
+
+    def equals(self, other: Any) -> Num:
+        """Return whether both are the same number; NaN is not."""
+        return self.compare("oeq" if self.is_float else "eq", other)
+
+    def is_nan(self) -> Num:
+        """Return whether it is NaN."""
+        return self.compare("uno", self)
+
+    def where(self, yes: Num, no: Any) -> Num:
+        """Return ``yes`` where this i1 holds and ``no`` elsewhere."""
+        no = yes.of(no)
+        return self.code.let(
+            yes.type, f"select i1 {self.name}, {yes.type} {yes.name}, {no.type} {no.name}"
+        )
+
+    def to(self, instruction: str, type_: str) -> Num:
+        """Convert with an LLVM instruction such as ``bitcast`` or ``sitofp``."""
+        return self.code.let(type_, f"{instruction} {self.type} {self.name} to {type_}")
+
+    def call(self, intrinsic: str, *others: Any) -> Num:
+        """Call ``llvm.intrinsic`` on values of this type."""
+        suffix = {"float": "f32", "double": "f64"}.get(self.type, self.type)
+        others = tuple(self.of(o) for o in others)
+        return self.code.call(self.type, f"llvm.{intrinsic}.{suffix}", self, *others)
+
+    def madd(self, factor: Any, term: Any) -> Num:
+        """Return ``self · factor + term``, rounded once where the machine can."""
+        return self.call("fmuladd", factor, term)
