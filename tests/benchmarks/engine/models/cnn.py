@@ -53,12 +53,12 @@ class CNN(Model):
 
     def torch(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
         import torch
-        from torch.nn import functional as F
+        from torch.nn import functional as f
 
         h = x["x"]
         for i in range(len(CHANNELS) - 1):
-            h = F.max_pool2d(torch.relu(F.conv2d(h, w[f"k{i}"], w[f"b{i}"], padding=1)), 2)
-        return F.cross_entropy(torch.addmm(w["b"], h.flatten(1), w["w"]), x["t"])
+            h = f.max_pool2d(torch.relu(f.conv2d(h, w[f"k{i}"], w[f"b{i}"], padding=1)), 2)
+        return f.cross_entropy(torch.addmm(w["b"], h.flatten(1), w["w"]), x["t"])
 
     def jax(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
         import jax

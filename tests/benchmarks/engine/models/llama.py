@@ -33,7 +33,7 @@ class LlamaLoRA(Model):
     """
 
     optimizer, rate = "AdamW", 1e-4
-    inside_of_torch = "transformers"
+    torch_needs = ("torch", "transformers", "peft")
 
     def __init__(self, batch: int = 8, length: int = 128) -> None:
         self.shape = batch, length
@@ -159,11 +159,8 @@ class LlamaLoRA(Model):
 def _name_at_hf(name: str) -> str:
     """Return the name that transformers and peft give to a weight of ours."""
     if "/" not in name:
-        return "base_model.model." + {
-            "embed": "model.embed_tokens.weight",
-            "norm": "model.norm.weight",
-            "head": "lm_head.weight",
-        }[name]
+        outer = {"embed": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"}
+        return f"base_model.model.{outer[name]}.weight"
     layer, leaf = name.split("/")
     at = f"base_model.model.model.layers.{layer}."
     if leaf.startswith("norm"):

@@ -69,9 +69,7 @@ class LSTM(Model):
         _, b, _, h = self.sizes
         zeros = torch.zeros(1, b, h)
         gates = [w["w"], w["r"], w["b_w"], w["b_r"]]
-        y, _, _ = torch.lstm(
-            x["x"], (zeros, zeros), gates, True, 1, 0.0, True, False, False
-        )
+        y, _, _ = torch.lstm(x["x"], (zeros, zeros), gates, True, 1, 0.0, True, False, False)
         y = torch.addmm(w["head_bias"], y.flatten(0, 1), w["head"])
         return torch.nn.functional.mse_loss(y, x["t"].flatten(0, 1))
 

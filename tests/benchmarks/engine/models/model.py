@@ -21,13 +21,11 @@ class Model:
     """
 
     title: str
-    gradient_steps: ClassVar[int] = 5
-    """How many losses are compared before anything is timed."""
     optimizer: ClassVar[str] = "Adam"
     """Adam, or AdamW with the decay of 0.01 that all three libraries call the default."""
     rate: ClassVar[float] = 1e-3
-    inside_of_torch: ClassVar[str] = "torch"
-    """The library whose model torch's side runs: its own functions, or HF's."""
+    torch_needs: ClassVar[tuple[str, ...]] = ("torch",)
+    """The packages that torch's side runs on."""
 
     def weights(self) -> Arrays:
         """Return all initial weights; the same at every call."""

@@ -62,7 +62,7 @@ class Transformer(Model):
 
     def torch(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
         import torch
-        from torch.nn import functional as F
+        from torch.nn import functional as f
 
         h, (b, t, n, d) = x["x"], self.shape
 
@@ -70,13 +70,13 @@ class Transformer(Model):
             return torch.addmm(w[f"{name}_bias"], y, w[name])
 
         for i in range(self.layers):
-            y = F.layer_norm(h, (self.width,), w[f"{i}/gain0"], w[f"{i}/shift0"])
+            y = f.layer_norm(h, (self.width,), w[f"{i}/gain0"], w[f"{i}/shift0"])
             q, k, v = affine(y, f"{i}/qkv").view(b, t, 3, n, d).permute(2, 0, 3, 1, 4)
-            a = F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
+            a = f.scaled_dot_product_attention(q, k, v).transpose(1, 2)
             h = h + affine(a.reshape(self.rows, self.width), f"{i}/out")
-            y = F.layer_norm(h, (self.width,), w[f"{i}/gain1"], w[f"{i}/shift1"])
-            h = h + affine(F.gelu(affine(y, f"{i}/up"), approximate="tanh"), f"{i}/down")
-        return F.mse_loss(h, x["t"])
+            y = f.layer_norm(h, (self.width,), w[f"{i}/gain1"], w[f"{i}/shift1"])
+            h = h + affine(f.gelu(affine(y, f"{i}/up"), approximate="tanh"), f"{i}/down")
+        return f.mse_loss(h, x["t"])
 
     def jax(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
         import jax

@@ -1,0 +1,130 @@
+"""``python -m tests.benchmarks.engine [a b ...]``: training steps beside those of other engines."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import report
+from .costs import measure
+from .models import MODELS
+from .peers import PEERS
+from .race import race
+
+RIVALS = [p for p in PEERS if p != "ours"]
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the parsed command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.engine", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(MODELS)}: all")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="default: 1 2")
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each peer, default 7")
+    parser.add_argument("--peers", nargs="*", choices=RIVALS, default=RIVALS, help="default: all")
+    parser.add_argument("--details", action="store_true", help="processor times and variants too")
+    parser.add_argument("--no-costs", action="store_true", help="leave out the second table")
+    parser.add_argument("--only-costs", action="store_true", help="leave out the first table")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
+    chosen = parser.parse_args(given)
+    unknown = [r for r in chosen.rows if r not in MODELS]
+    if unknown:
+        parser.error(f"no row {', '.join(unknown)}; there are {', '.join(MODELS)}")
+    chosen.rows = chosen.rows or list(MODELS)
+    return chosen
+
+
+def steps(chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print the table of training steps as it comes, and return its numbers."""
+    print(report.header(chosen.peers))
+    results = []
+    for threads in chosen.threads:
+        for row in chosen.rows:
+            result = race(row, threads, chosen.peers, chosen.rounds, _progress)
+            _progress("")
+            results.append(result)
+            print(report.line(result, chosen.peers), flush=True)
+            if chosen.details:
+                print("\n".join(report.details(result)), flush=True)
+    print("\n".join(report.means(results, chosen.peers)))
+    return [r.to_json() for r in results]
+
+
+def costs(rows: Sequence[str]) -> dict[str, Any]:
+    """Print and return what a step costs beside its time, each from fresh processes."""
+    found: dict[str, Any] = {}
+
+    def each(
+        name: str, chosen: Sequence[str], tell: Callable[[Any], str], times: int = 1, **to: str
+    ) -> None:
+        for row in chosen:
+            label = " ".join((name, row, *to.values()))
+            _progress(label)
+            try:
+                runs = [measure(name, row, *to.values()) for _ in range(times)]
+            except RuntimeError as error:
+                said = str(error)
+            else:
+                found[label] = runs if times > 1 else runs[0]
+                said = tell(found[label])
+            _progress("")
+            print(f"  {label:<18} {said}", flush=True)
+
+    def first_step(runs: Sequence[dict[str, float]]) -> str:
+        build, step, start = (
+            statistics.median(r[k] for r in runs) for k in ("build", "step", "import")
+        )
+        return f"{build + step:.3f} s: build {build:.3f}, step {step:.3f}; import {start:.3f} s"
+
+    def resident(run: dict[str, float]) -> str:
+        return f"{run['above build']:.1f} MiB above build, {run['above import']:.1f} above import"
+
+    print("\ncold start, a fresh process, median of 5 (aim 0.3 s above import)")
+    each("cold", rows, first_step, times=5)
+    print("\nplanning (aim 50 µs a node)")
+    each("plan", rows, lambda r: f"{r['us']:.1f} µs a node, {r['nodes']} nodes")
+    print("\nTrainer.fit above the bare step (aim 15 µs)")
+    each(
+        "fit",
+        [r for r in rows if r == "a"],
+        lambda r: f"{r['extra']:.1f} µs: {r['fit']:.1f} in fit, {r['bare']:.1f} bare",
+    )
+    print("\narrays above 1 kB that a steady step allocates (aim 0)")
+    each(
+        "allocations",
+        rows,
+        lambda r: f"{r['count']}, together {r['bytes']:,} B; largest {r['largest']}",
+    )
+    print("\nresident memory at the peak of ten steps (aim: not above torch's)")
+    for peer in ("ours", "torch"):
+        each("memory", [r for r in rows if r in "eg"], resident, peer=peer)
+    return found
+
+
+def _progress(text: str) -> None:
+    """Show what is going on, where somebody watches."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Run what the command line asks for."""
+    chosen = arguments(given)
+    print(report.versions())
+    found: dict[str, Any] = {"versions": report.versions()}
+    if not chosen.only_costs:
+        print(
+            "how many times as long a peer's step takes; above 1 gradwright is faster; + aim met\n"
+        )
+        found["steps"] = steps(chosen)
+    if not chosen.no_costs:
+        found["costs"] = costs(chosen.rows)
+    if chosen.json:
+        chosen.json.write_text(json.dumps(found, indent=1))
+
+
+main()

@@ -1,0 +1,188 @@
+"""What a step costs beside its time: the first one, the plan, the loop around it, its memory.
+
+Each number comes from a fresh process: ``python -m tests.benchmarks.engine.costs NAME ROW ...``
+prints one as JSON. All on one thread.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .process import environment
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+MB = 2**20
+
+
+def measure(name: str, *given: str) -> Any:
+    """Return what one of this module's measurements says, run in a fresh process on one core."""
+    out = subprocess.run(
+        [sys.executable, "-m", __spec__.name, name, *given],
+        capture_output=True,
+        text=True,
+        env=environment(1),
+    )
+    if out.returncode:
+        said = out.stderr.strip().splitlines() or ["it said nothing"]
+        raise RuntimeError(f"{name} {' '.join(given)}: {said[-1]}")
+    return json.loads(out.stdout.splitlines()[-1])
+
+
+def cold(row: str) -> dict[str, float]:
+    """Return seconds of ``import gradwright``, of building graph and trainer, and of a first step.
+
+    Making the random weights is left out.
+    """
+    start = time.perf_counter()
+    import gradwright  # noqa: F401
+
+    imported = time.perf_counter()
+    model = _model(row)
+    batch = model.batch()
+    began = time.perf_counter()
+    trainer = model.trainer()
+    built = time.perf_counter()
+    trainer.step(batch)
+    done = time.perf_counter()
+    return {"import": imported - start, "build": built - began, "step": done - built}
+
+
+def plan(row: str) -> dict[str, float]:
+    """Return the number of nodes of a training step and the microseconds a node of its plan takes.
+
+    The median of five plans of the same graph, each by a new session.
+    """
+    import gradwright as gw
+
+    model = _model(row)
+    trainer = model.trainer()
+    trainer.step(model.batch())
+    (made,) = trainer.session.plan_cache.values()
+    made_here = {t for n in made.order for t in n.outputs}
+    fed = {t for n in made.order for t in n.inputs if t is not None} - made_here
+    shapes = {t: t.shape for t in fed}
+    taken = []
+    for _ in range(5):
+        session = gw.Session(trainer.graph)
+        start = time.perf_counter()
+        again = session.plan(made.targets, shapes, training=True)
+        taken.append(time.perf_counter() - start)
+        session.close()
+    nodes = len(again.order)
+    return {"nodes": nodes, "us": statistics.median(taken) / nodes * 1e6}
+
+
+def fit(row: str, rounds: int = 15) -> dict[str, float]:
+    """Return microseconds of a step inside ``Trainer.fit`` and of the fastest bare step."""
+    import numpy as np
+
+    from .peers import PEERS, fastest
+
+    model = _model(row)
+    chosen = list(PEERS["ours"].variants(model))
+    for variant in chosen:
+        for _ in range(30):
+            variant.step()
+        variant.settle()
+    bare = fastest(chosen).step
+    trainer, batch = model.trainer(), model.batch()
+    size, steps = next(iter(batch.values())).shape[0], 200
+    data = {k: np.concatenate([a] * steps) for k, a in batch.items()}
+    loop = functools.partial(trainer.fit, data, batch_size=size, shuffle=False, progress=False)
+    loop(epochs=1)
+    next(iter(chosen)).settle()
+
+    def run_bare() -> None:
+        for _ in range(steps):
+            bare()
+
+    sides: dict[str, Callable[[], Any]] = {"fit": loop, "bare": run_bare}
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds):
+        for name in list(sides) if number % 2 == 0 else list(sides)[::-1]:
+            start = time.perf_counter()
+            sides[name]()
+            taken[name].append((time.perf_counter() - start) / steps * 1e6)
+    found = {name: statistics.median(times) for name, times in taken.items()}
+    extra = statistics.median(a - b for a, b in zip(taken["fit"], taken["bare"], strict=True))
+    return found | {"extra": extra}
+
+
+def allocations(row: str) -> dict[str, Any]:
+    """Return how many arrays above 1 kB a steady step allocates, and the largest sizes."""
+    from .allocations import count_allocations
+    from .peers import PEERS
+
+    *_, bare = PEERS["ours"].variants(_model(row))
+    for _ in range(30):
+        bare.step()
+    bare.settle()
+    for _ in range(3):
+        bare.step()
+    counter = count_allocations()
+    with counter.counted():
+        bare.step()
+    found = counter.above(1000)
+    return {"count": len(found), "bytes": sum(found), "largest": found[:5]}
+
+
+def memory(row: str, peer: str) -> dict[str, float]:
+    """Return MiB resident at the peak of ten steps, above import and above the built model."""
+    from .peers import PEERS, torch_eager
+
+    model = _model(row)
+    for name in PEERS[peer].needs(model):
+        importlib.import_module(name)
+    if peer == "torch":
+        import torch
+
+        torch.set_num_threads(1)
+        variants = torch_eager(model, ("fused",))
+    else:
+        variants = PEERS[peer].variants(model)
+    imported = _resident("VmRSS")
+    *_, chosen = variants
+    built = _resident("VmRSS")
+    CLEAR.write_text("5")  # the high-water mark falls to what is resident
+    for _ in range(10):
+        chosen.step()
+    peak = _resident("VmHWM")
+    return {
+        "above import": (peak - imported) / MB,
+        "above build": (peak - built) / MB,
+        "peak": peak / MB,
+    }
+
+
+def _resident(field: str) -> int:
+    """Return a size of /proc/self/status in bytes."""
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"no {field} in {STATUS}")
+
+
+def _model(row: str) -> Any:
+    """Return a model whose arrays are made already."""
+    from .models import MODELS
+
+    model = MODELS[row]()
+    for name in ("weights", "batch"):
+        arrays = getattr(model, name)()
+        setattr(model, name, lambda arrays=arrays: arrays)
+    return model
+
+
+if __name__ == "__main__":
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])  # before numpy is imported
+    print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
