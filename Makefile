@@ -28,7 +28,7 @@ smoke: .venv/.test
 	$(BIN)/python -m pytest -q tests/test_tiny.py
 
 bench: .venv/.test
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks.engine
 
 # The page shows widgets as their static pictures, and plots with plotly's own script: both offline.
 tour: .venv/.lab

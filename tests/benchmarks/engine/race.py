@@ -78,14 +78,14 @@ def race(
         for peer, side in sides.items():
             missing = PEERS[peer].missing(model)
             if missing:
-                side.trouble = f"{', '.join(missing)} not installed"
+                side.trouble = f"not installed: {', '.join(missing)}"
                 continue
             say(f"{row}, {threads} threads: {PEERS[peer].title}")
             processes[peer] = process = Process(peer, row, threads, cores)
             try:
                 _begin(process, side, sides["ours"])
             except RuntimeError as error:
-                side.trouble = str(error)
+                side.trouble = f"failed: {error}"
         ready = [p for p, side in sides.items() if side.wall]
         steps = {p: max(1, round(TURN / sides[p].wall[0])) for p in ready}
         for side in sides.values():
