@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,12 @@ class Term:
     def __invert__(self) -> Term:
         return self.builder.call("not", self)
 
+    @property
+    def constant(self) -> Any:
+        """The number that a constant is, None of other terms."""
+        value = self.builder.values[self.number]
+        return value.extra if value.op == "const" else None
+
     def to(self, dtype: np.dtype[Any]) -> Term:
         """Return the term in another dtype."""
         return self.builder.cast(self, dtype)
@@ -118,7 +125,7 @@ class Builder:
 
     def const(self, number: Any, dtype: np.dtype[Any]) -> Term:
         """Return a constant; −0.0 is the negative of 0.0, so that equal kernels are the same."""
-        number = {"b": bool, "i": int}.get(dtype.kind, float)(number)
+        number = dtype.type(number).item()
         if number == 0 and dtype.kind == "f" and np.signbit(number):
             return -self.const(0.0, dtype)
         return self._add("const", (), dtype, Level.SCALAR, np.nan if number != number else number)
@@ -132,10 +139,8 @@ class Builder:
         if x.dtype == dtype:
             return x
         value = self.values[x.number]
-        if value.op == "const" and dtype.kind in "fi" and value.dtype.kind in "bfi":
-            number = value.dtype.type(value.extra)
-            if dtype.kind == "f" or float(number).is_integer():
-                return self.const(number.astype(dtype).item(), dtype)
+        if value.op == "const" and dtype.kind == "f":
+            return self.const(value.extra, dtype)
         return self._add("cast", (x.number,), dtype, x.level)
 
     def call(self, name: str, *args: Any) -> Term:
@@ -207,11 +212,26 @@ class Builder:
         return tuple(i in axes for i in range(self.rank))
 
 
+    # -- sizes ---------------------------------------------------------------------------------
+
+    def scalar(self, number: float, dtype: np.dtype[Any]) -> Term:
+        """Return a number that is read, not compiled in: sizes, so that all share one kernel."""
+        return self.load(Scalar(number, dtype), (), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A source that is a number."""
+
+    number: float
+    dtype: np.dtype[Any]
+
+
 def where(condition: Term, a: Any, b: Any) -> Term:
     """Return ``a`` where the condition holds, ``b`` elsewhere; one of them is a term."""
     return condition.builder.call("where", condition, a, b)
 
 
 def call(name: str, x: Term, *rest: Any) -> Term:
-    """Return an element function of a term."""
+    """Return an element function of a term, and of terms and numbers."""
     return x.builder.call(name, x, *rest)

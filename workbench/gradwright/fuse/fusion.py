@@ -1,0 +1,226 @@
+"""From program to program: groups of instructions become kernels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..rewrite import Instr, Program
+from ..spec import TensorSpec
+from .builder import Axes, Builder, Scalar, Term
+from .functions import EXP, FUNCTIONS
+from .fused import Fused
+from .groups import Flow, Group, form_groups, in_order
+from .ir import Kernel
+from .rules import RULES
+from .split import split
+
+PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, 3.0, 6.0, float("inf")})
+"""Constants that are compiled in; others are read, for many depend on sizes."""
+LARGE = 1 << 15
+"""Elements from which numpy's call costs nothing beside its work."""
+
+MayOverwrite = Callable[[int, int], bool]
+
+
+def fuse(
+    program: Program,
+    may_overwrite: MayOverwrite = lambda index, value: False,
+    *,
+    fits: Callable[[Instr], bool] = lambda instr: True,
+) -> Program:
+    """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
+
+    ``fits`` tells which instructions may go into kernels. ``may_overwrite(i, value)`` tells whether
+    the group whose last instruction is ``i`` may write over an input that the program does not
+    make, a variable that it updates.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", ("B", 3))
+    >>> plan = gw.Session(g).plan(gw.nn.softmax(gw.tanh(x * 2.0) + 1.0), {"x": (4, 3)})
+    >>> [instr.op for instr in fuse(plan.program).instrs]
+    [fused(mul tanh add softmax)]
+    """
+    work = split(program)
+    declined: set[int] = set()
+    while True:
+        groups, flow = form_groups(
+            work, lambda i: i not in declined and fits(work.instrs[i])
+        )
+        made = {id(group): _instr(work, flow, group, may_overwrite) for group in groups}
+        refused = [m for m in made.values() if isinstance(m, int)]
+        if not refused:
+            break
+        declined.update(refused)
+    units: list[tuple[int, Instr]] = []
+    taken: set[int] = set()
+    for group in groups:
+        instr = made[id(group)]
+        if isinstance(instr, Instr):
+            taken.update(step.index for step in group.steps)
+            units.append((max(step.index for step in group.steps), instr))
+    units += [(i, instr) for i, instr in enumerate(work.instrs) if i not in taken]
+    units.sort(key=lambda unit: unit[0])
+    body, tail = units, []
+    if work.n_body is not None:
+        body = [u for u in units if u[0] < work.n_body]
+        tail = units[len(body) :]
+    first = _alive(in_order(body), work, [i for u in tail for i in u[1].ins])
+    last = _alive(in_order(tail), work, [])
+    work.instrs = first + last
+    if work.n_body is not None:
+        work.n_body = len(first)
+    return work
+
+
+def _alive(instrs: list[Instr], program: Program, read_later: list[int | None]) -> list[Instr]:
+    """Return the instructions that are needed: views that kernels look through may not be."""
+    needed = {program.numbers[t] for t in program.outputs}
+    needed.update(i for i in read_later if i is not None)
+    kept = []
+    for instr in reversed(instrs):
+        if not needed.isdisjoint(instr.outs):
+            needed.update(i for i in instr.ins if i is not None)
+            kept.append(instr)
+    return kept[::-1]
+
+
+def _instr(
+    program: Program, flow: Flow, group: Group, may_overwrite: MayOverwrite
+) -> Instr | int | None:
+    """Return a group as one instruction; None if it gains nothing, or the step that declines."""
+    steps = sorted(group.steps, key=lambda step: step.index)
+    inside = {step.index for step in steps}
+    leaving = [
+        v
+        for step in steps
+        for v, _ in step.writes
+        if v in flow.kept or not inside.issuperset(flow.readers.get(v, ()))
+    ]
+    rank = len(group.space)
+    builder = Builder(rank, group.n_columns or _free_columns(group))
+    terms: dict[int, Term] = {}
+    late: dict[int, str] = {}
+    for step in steps:
+        args = [
+            None if read is None else terms.get(read[0]) or _load(builder, program, *read)
+            for read in step.reads
+        ]
+        found = RULES[step.instr.op.name].build(step.instr.op, step.place, *args)
+        if found is None:
+            return step.index
+        for (value, _), term in zip(
+            step.writes, found if isinstance(found, tuple) else (found,), strict=True
+        ):
+            terms[value] = term.to(program.specs[value].dtype)
+            if value in step.late:
+                late[value] = "sum" if len(step.space) == rank else "sum_rows"
+    stores = [
+        (terms[v], group.made[v], late.get(v, "set"), program.specs[v].dtype) for v in leaving
+    ]
+    kernel, sources = builder.kernel(stores)
+    if len(steps) == 1 and not _pays_alone(kernel, group):
+        return None
+    ins = tuple(_number(program, source) for source in sources)
+    last = steps[-1]
+    kernel = dataclasses.replace(
+        kernel, in_place=_in_place(program, flow, inside, last.index, kernel, ins, leaving, may_overwrite)
+    )
+    specs = [TensorSpec(program.specs[v].shape, program.specs[v].dtype) for v in leaving]
+    names = tuple(step.instr.op.name for step in steps)
+    origins = tuple(dict.fromkeys(node for step in steps for node in step.instr.origins))
+    return Instr(
+        Fused(kernel, group.space, specs, names),
+        ins,
+        tuple(leaving),
+        last.instr.origin,
+        last.instr.path,
+        origins=(last.instr.origin, *(o for o in origins if o is not last.instr.origin)),
+        recompute=last.instr.recompute,
+    )
+
+
+def _free_columns(group: Group) -> int:
+    """Return how many axes are columns where no step says so: those along which rows stand still."""
+    rank = len(group.space)
+    prefixes = [
+        len(axes)
+        for places in (*group.reads.values(), {a for a in group.made.values()})
+        for axes in places
+        if 0 < len(axes) < rank and axes == tuple(range(len(axes)))
+    ]
+    return rank - max(prefixes, default=0)
+
+
+def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:
+    """Return an input; one that is a single number throughout is a constant, or a scalar."""
+    array = program.constants.get(value)
+    dtype = program.specs[value].dtype
+    if array is None or array.size == 0 or any(array.strides) and array.size > 1:
+        return builder.load(value, axes, dtype)
+    number = array.flat[0].item()
+    if dtype.kind != "f" or abs(number) in PLAIN or number != number:
+        return builder.const(number, dtype)
+    return builder.scalar(number, dtype)
+
+
+def _number(program: Program, source: int | Scalar) -> int:
+    """Return the value that a kernel reads, a new one for a number that the program lacks."""
+    if isinstance(source, int):
+        return source
+    array = np.asarray(source.number, source.dtype)
+    for value, held in program.constants.items():
+        if not held.ndim and held.dtype == array.dtype and held.tobytes() == array.tobytes():
+            return value
+    return program.constant(array)
+
+
+def _pays_alone(kernel: Kernel, group: Group) -> bool:
+    """Tell whether one op is worth a kernel: numpy does cheap ones as fast once they are large."""
+    size = int(np.prod(group.space))
+    costly = any(
+        value.op == "reduce" or (value.op in FUNCTIONS and FUNCTIONS[value.op].cost >= EXP)
+        for value in kernel.values
+    )
+    return costly or size <= LARGE or len(kernel.outputs) > 1
+
+
+def _in_place(
+    program: Program,
+    flow: Flow,
+    inside: set[int],
+    last: int,
+    kernel: Kernel,
+    ins: tuple[int, ...],
+    outs: list[int],
+    may_overwrite: MayOverwrite,
+) -> tuple[tuple[int, int], ...]:
+    """Return which outputs may lie where an input that nobody else reads lay."""
+    if any(value.op == "reduce" for value in kernel.values):
+        return ()  # rows are read more than once
+    shown = {source for source, _ in flow.views.values()}
+    free = {}
+    for i, value in enumerate(ins):
+        if ins.count(value) > 1 or value in program.constants or value in shown:
+            continue
+        if value in flow.producer:
+            maker = program.instrs[flow.producer[value]]
+            dies = inside.issuperset(flow.readers[value]) and value not in flow.kept
+            if not dies or maker.op.views:
+                continue
+        elif not may_overwrite(last, value):
+            continue
+        free[i] = kernel.operands[i]
+    pairs = []
+    for at, out in enumerate(outs):
+        operand = kernel.operands[len(ins) + at]
+        for i, held in free.items():
+            if held == operand and program.specs[ins[i]].shape == program.specs[out].shape:
+                pairs.append((len(ins) + at, i))
+                del free[i]
+                break
+    return tuple(pairs)

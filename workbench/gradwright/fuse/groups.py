@@ -1,0 +1,375 @@
+"""Which instructions become one kernel.
+
+Instructions are taken in order. One whose only reader comes later waits for it: a mask is computed
+where it is used. Each then joins the groups that made its inputs, or that read the same ones, if
+
+- all share one index space: the same sizes, or rows of it, or a scalar;
+- what it reads inside lies where it was made, and is known before the whole kernel has run;
+- nothing outside lies on a path from the group to itself.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ..rewrite import Instr, Program
+from .builder import Axes
+from .rules import Place, find_place
+
+MAX_MEMBERS = 64
+MAX_INPUTS = 24
+NEAR = 16
+"""An instruction with several large inputs waits for a reader that is at most this far away."""
+
+
+@dataclass(slots=True)
+class Step:
+    """An instruction as kernels see it: sizes without ones, and inputs that views have not moved.
+
+    ``reads`` has a value and its axes for each input that is read, None for the others.
+    """
+
+    index: int
+    instr: Instr
+    place: Place
+    space: tuple[int, ...]
+    n_columns: int | None
+    reads: tuple[tuple[int, Axes] | None, ...]
+    writes: tuple[tuple[int, Axes], ...]
+    late: frozenset[int]
+    """Values that are sums over the space."""
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Steps of one kernel; ``bits`` name it, ``upstream`` names the groups it depends on."""
+
+    space: tuple[int, ...]
+    n_columns: int | None
+    steps: list[Step]
+    made: dict[int, Axes]
+    late: set[int]
+    reads: dict[int, set[Axes]]
+    """Values from outside, and the axes along which they are read."""
+    recompute: int
+    in_tail: bool
+    bits: int = 0
+    upstream: int = 0
+    has_readers: bool = False
+
+
+@dataclass(slots=True)
+class Flow:
+    """Who makes and who reads which value; ``source`` looks through views."""
+
+    program: Program
+    producer: dict[int, int] = field(default_factory=dict)
+    readers: dict[int, list[int]] = field(default_factory=dict)
+    kept: set[int] = field(default_factory=set)
+    """Values that leave the program."""
+    views: dict[int, tuple[int, Axes]] = field(default_factory=dict)
+    """Values that are another one, broadcast or with other axes of size 1: where its axes lie."""
+
+    def __post_init__(self) -> None:
+        program = self.program
+        for index, instr in enumerate(program.instrs):
+            for out in instr.outs:
+                self.producer[out] = index
+            found = _view(instr, program)
+            if found is not None:
+                self.views[instr.outs[0]] = found
+                continue
+            for i in instr.ins:
+                if i is not None:
+                    self.readers.setdefault(self.source(i), []).append(index)
+        self.kept = {self.source(program.numbers[t]) for t in program.outputs}
+
+    def source(self, value: int) -> int:
+        """Return the value that a view shows."""
+        while value in self.views:
+            value = self.views[value][0]
+        return value
+
+    def read(self, value: int, axes: Axes) -> tuple[int, Axes]:
+        """Return what is read where ``value`` lies along ``axes``: its source, and where it lies."""
+        while value in self.views:
+            value, onto = self.views[value]
+            axes = tuple(axes[i] if i >= 0 else 0 for i in onto)
+        return value, axes
+
+
+def _view(instr: Instr, program: Program) -> tuple[int, Axes] | None:
+    """Return the input that an op merely broadcasts, or adds and drops axes of size 1 of."""
+    name, source = instr.op.name, instr.ins[0] if instr.ins else None
+    if source is None or not type(instr.op).__module__.startswith("gradwright."):
+        return None
+    x, y = program.specs[source], program.specs[instr.outs[0]]
+    if name in ("broadcast_to", "broadcast_like"):
+        return source, tuple(range(y.rank - x.rank, y.rank))
+    if name not in ("expand_dims", "squeeze", "reshape", "reshape_like", "flatten"):
+        return None
+    inner = [i for i, d in enumerate(y.shape) if d != 1]
+    if [d for d in x.shape if d != 1] != [y.shape[i] for i in inner]:
+        return None
+    place = iter(inner)
+    return source, tuple(-1 if d == 1 else next(place) for d in x.shape)
+
+
+def find_step(flow: Flow, index: int) -> Step | None:
+    """Return how an instruction fits into kernels, None if it does not."""
+    program, instr = flow.program, flow.program.instrs[index]
+    specs = program.specs
+    if instr.outs[0] in flow.views:
+        return None
+    place = find_place(
+        instr.op, [None if i is None else specs[i] for i in instr.ins], [specs[o] for o in instr.outs]
+    )
+    if place is None or 0 in place.space:
+        return None
+    kept = [i for i, d in enumerate(place.space) if d != 1]
+    position = {axis: i for i, axis in enumerate(kept)}
+    columns = sum(i >= len(place.space) - place.n_columns for i in kept)
+    if place.n_columns and not columns:
+        return None
+
+    def squeezed(value: int, axes: Axes) -> Axes:
+        return tuple(
+            position[a] for a, d in zip(axes, specs[value].shape, strict=True) if d != 1
+        )
+
+    reads = []
+    for i, axes in zip(instr.ins, place.ins, strict=True):
+        if i is None or axes is None:
+            reads.append(None)
+            continue
+        value, axes = flow.read(i, axes)
+        reads.append((value, squeezed(value, axes)))
+    writes = tuple((o, squeezed(o, a)) for o, a in zip(instr.outs, place.outs, strict=True))
+    late = frozenset(writes[i][0] for i in place.sums if len(writes[i][1]) < len(kept))
+    space = tuple(int(place.space[i]) for i in kept)
+    return Step(index, instr, place, space, columns or None, tuple(reads), writes, late)
+
+
+def form_groups(program: Program, fits: Callable[[int], bool]) -> tuple[list[Group], Flow]:
+    """Return the groups of a program, from the instructions that ``fits`` admits."""
+    flow = Flow(program)
+    return _Former(flow, fits).run(), flow
+
+
+class _Former:
+    def __init__(self, flow: Flow, fits: Callable[[int], bool]) -> None:
+        self.flow, self.n_body = flow, flow.program.n_body
+        instrs = flow.program.instrs
+        self.steps = [find_step(flow, i) if fits(i) else None for i in range(len(instrs))]
+        self.group: dict[int, Group] = {}
+        """The group of each value that one has made."""
+        self.upstream: dict[int, int] = {}
+        """The groups on which values from outside depend."""
+        self.waiting: dict[int, Group] = {}
+        """Groups that wait for the one reader of a value."""
+        self.last_reader: dict[int, Group] = {}
+        self.groups: dict[Group, None] = {}
+        self.n_groups = 0
+
+    def run(self) -> list[Group]:
+        for index, instr in enumerate(self.flow.program.instrs):
+            step = self.steps[index]
+            if step is None:
+                self._pass(instr)
+            else:
+                self._add(step)
+        for group in list(self.waiting.values()):
+            self._settle(group)
+        return list(self.groups)
+
+    def _pass(self, instr: Instr) -> None:
+        """Take note of an instruction outside of all groups."""
+        if instr.outs[0] in self.flow.views:
+            return
+        upstream = 0
+        for value in {self.flow.source(i) for i in instr.ins if i is not None}:
+            if value in self.waiting:
+                self._settle(self.waiting[value])
+            held = self.group.get(value)
+            if held is not None:
+                held.has_readers = True
+            upstream |= self._before(value)
+        for o in instr.outs:
+            self.upstream[o] = upstream
+
+    def _before(self, value: int) -> int:
+        """Return the groups on which a value depends."""
+        group = self.group.get(value)
+        return group.bits | group.upstream if group else self.upstream.get(value, 0)
+
+    def _add(self, step: Step) -> None:
+        instr, n_body = step.instr, self.n_body
+        reads: dict[int, set[Axes]] = {}
+        for read in step.reads:
+            if read is not None:
+                reads.setdefault(read[0], set()).add(read[1])
+        group = Group(
+            step.space, step.n_columns, [step], dict(step.writes), set(step.late), reads,
+            instr.recompute, n_body is not None and step.index >= n_body,
+        )  # fmt: skip
+        for value in reads:
+            held = self.waiting.get(value)
+            if held is not None:
+                joined = _joined(held, group)
+                if joined is None:
+                    self._settle(held)
+                else:
+                    del self.waiting[value]
+                    group = joined
+        if self._waits(step, group):
+            self.waiting[step.writes[0][0]] = group
+        else:
+            self._settle(group)
+
+    def _waits(self, step: Step, group: Group) -> bool:
+        """Tell whether a group is better computed where its only value is read."""
+        value, readers = step.writes[0][0], self.flow.readers.get(step.writes[0][0], [])
+        if len(step.writes) > 1 or len(readers) != 1 or value in self.flow.kept or group.late:
+            return False
+        reader = self.steps[readers[0]]
+        if reader is None or step.instr.recompute != reader.instr.recompute:
+            return False
+        if self.n_body is not None and (reader.index >= self.n_body) != group.in_tail:
+            return False
+        if reader.space != step.space and step.space:
+            return False
+        large = sum(step.space in axes_of(group, a) for a in group.reads.values())
+        return large <= 1 or reader.index - step.index <= NEAR
+
+    def _settle(self, group: Group) -> None:
+        """Join a group to those it reads from, or that read the same, and fix its place."""
+        for value in [v for v, held in self.waiting.items() if held is group]:
+            del self.waiting[value]
+        rank = len(group.space)
+        seen: dict[Group, None] = {}
+        for value in list(group.reads):
+            held = self.group.get(value)
+            if held is not None:
+                seen[held] = None
+        for value, axes in group.reads.items():
+            beside = self.last_reader.get(value)
+            if beside is not None and rank and any(len(a) == rank for a in axes):
+                seen.setdefault(beside)
+        for other in sorted(seen, key=lambda g: -g.bits.bit_length()):
+            joined = self._legal(other, group) if other in self.groups else None
+            if joined is not None:
+                group = joined
+        if not group.bits:
+            group.bits, self.n_groups = 1 << self.n_groups, self.n_groups + 1
+        self.groups[group] = None
+        for value in group.made:
+            self.group[value] = group
+        for value in group.reads:
+            group.upstream |= self._before(value)
+            held = self.group.get(value)
+            if held is not None:
+                held.has_readers = True
+            self.last_reader[value] = group
+
+    def _legal(self, held: Group, group: Group) -> Group | None:
+        """Return two groups as one, if that has no path through the outside to itself."""
+        if not held.space and group.space and self._read_beside(held, group):
+            return None  # a scalar for several is computed once
+        joined = _joined(held, group)
+        if joined is None:
+            return None
+        before = 0
+        for value in joined.reads:
+            before |= self._before(value)
+        if before & joined.bits:
+            return None
+        known = before | joined.bits
+        for part in (held, group):
+            if part.has_readers and known & ~(part.bits | part.upstream):
+                return None  # those who read it would not know of what it depends on
+        joined.upstream = before
+        joined.has_readers = held.has_readers or group.has_readers
+        for part in (held, group):
+            self.groups.pop(part, None)
+        return joined
+
+    def _read_beside(self, held: Group, group: Group) -> bool:
+        inside = {step.index for step in group.steps}
+        return any(
+            v in self.flow.kept or not inside.issuperset(self.flow.readers.get(v, ()))
+            for v in held.made
+        )
+
+
+def axes_of(group: Group, read: Iterable[Axes]) -> list[tuple[int, ...]]:
+    """Return the sizes along which a value is read."""
+    return [tuple(group.space[a] for a in axes) for axes in read]
+
+
+def _joined(a: Group, b: Group) -> Group | None:
+    """Return two groups as one, or None where their spaces or what passes between them differs."""
+    if a.recompute != b.recompute or a.in_tail != b.in_tail:
+        return None
+    if len(a.steps) + len(b.steps) > MAX_MEMBERS:
+        return None
+    space = _common(a.space, a.n_columns, b.space, b.n_columns)
+    if space is None:
+        return None
+    for maker, reader in ((a, b), (b, a)):
+        for value, axes in reader.reads.items():
+            if value in maker.made and (value in maker.late or axes != {maker.made[value]}):
+                return None
+    reads: dict[int, set[Axes]] = {}
+    made = {**a.made, **b.made}
+    for part in (a, b):
+        for value, axes in part.reads.items():
+            if value not in made:
+                reads[value] = reads.get(value, set()) | axes
+    if len(reads) > MAX_INPUTS:
+        return None
+    return Group(
+        *space, a.steps + b.steps, made, a.late | b.late, reads, a.recompute, a.in_tail,
+        a.bits | b.bits,
+    )  # fmt: skip
+
+
+def _common(
+    a: tuple[int, ...], a_columns: int | None, b: tuple[int, ...], b_columns: int | None
+) -> tuple[tuple[int, ...], int | None] | None:
+    """Return the index space that holds two: equal ones, one and its rows, or one and a scalar."""
+    if len(a) < len(b):
+        a, a_columns, b, b_columns = b, b_columns, a, a_columns
+    if not b:
+        return a, a_columns
+    if a == b:
+        if a_columns and b_columns and a_columns != b_columns:
+            return None
+        return a, a_columns or b_columns
+    columns = len(a) - len(b)
+    if a[: len(b)] != b or b_columns or a_columns not in (None, columns):
+        return None
+    return a, columns
+
+
+def in_order(units: Sequence[tuple[int, Instr]]) -> list[Instr]:
+    """Return instructions so that each comes after what it reads, otherwise by their position."""
+    producer = {o: n for n, (_, instr) in enumerate(units) for o in instr.outs}
+    readers: list[list[int]] = [[] for _ in units]
+    missing = [0] * len(units)
+    for n, (_, instr) in enumerate(units):
+        for maker in {producer[i] for i in instr.ins if i in producer}:
+            readers[maker].append(n)
+            missing[n] += 1
+    ready = [(position, n) for n, (position, _) in enumerate(units) if not missing[n]]
+    heapq.heapify(ready)
+    out = []
+    while ready:
+        _, n = heapq.heappop(ready)
+        out.append(units[n][1])
+        for reader in readers[n]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, (units[reader][0], reader))
+    return out

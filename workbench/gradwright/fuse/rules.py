@@ -1,0 +1,148 @@
+"""How ops become kernel terms: the table, and how the tensors of an op lie in its index space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..op import Op
+from ..spec import TensorSpec, kind, promote
+from .builder import Axes, Term
+
+Specs = Sequence[TensorSpec | None]
+Build = Callable[..., Any]
+"""``build(op, place, *terms)`` returns a term, or a tuple of one per output, or None to decline."""
+
+VALUES = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
+"""The dtypes in which kernels compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the tensors of an op lie: for each of their axes the axis of ``space`` it runs along.
+
+    An input of which only the shape is read has no place. The last ``n_columns`` axes are those
+    over which the op reduces, 0 if it does not. ``sums`` are outputs that are added up over the
+    axes they lack; they are known only when the whole kernel has run.
+    """
+
+    space: tuple[int, ...]
+    ins: tuple[Axes | None, ...]
+    outs: tuple[Axes, ...]
+    n_columns: int = 0
+    sums: frozenset[int] = frozenset()
+
+    @property
+    def columns(self) -> int:
+        """The number of elements that a row has."""
+        return math.prod(self.space[len(self.space) - self.n_columns :])
+
+
+Locate = Callable[[Any, Specs, Sequence[TensorSpec]], Place | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one op is computed in a kernel: where its tensors lie, and what its outputs are."""
+
+    build: Build
+    locate: Locate
+
+
+RULES: dict[str, Rule] = {}
+"""The rules by name of op."""
+
+
+def rule(*names: str, locate: Locate) -> Callable[[Build], Build]:
+    """Register how ops are built."""
+
+    def decorate(build: Build) -> Build:
+        for name in names:
+            RULES[name] = Rule(build, locate)
+        return build
+
+    return decorate
+
+
+def has_rule(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> bool:
+    """Tell whether an op becomes part of a kernel on these specs.
+
+    >>> from gradwright.ops.activation import Relu
+    >>> has_rule(Relu(), [TensorSpec((2, 3))], [TensorSpec((2, 3))])
+    True
+    """
+    return find_place(op, ins, outs) is not None
+
+
+def find_place(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
+    """Return where the tensors of an op lie, or None if kernels do not take it on these specs."""
+    found = RULES.get(op.name)
+    if found is None or not type(op).__module__.startswith("gradwright."):
+        return None
+    small = NARROW.get(op.name, frozenset())
+    for i, s in enumerate(ins):
+        if s is not None and i not in op.shape_only and s.dtype not in VALUES | small:
+            return None
+    if any(s.dtype not in VALUES | small or not s.is_concrete for s in outs):
+        return None
+    return found.locate(op, ins, outs)
+
+
+NARROW: dict[str, frozenset[np.dtype[Any]]] = {
+    "cast": frozenset(map(np.dtype, ("int8", "uint8", "int16", "uint16")))
+}
+"""Further dtypes that an op may read."""
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+def broadcast(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
+    """Place tensors as numpy broadcasts them; all outputs have one shape."""
+    space: Any = outs[0].shape
+    n = len(space)
+    if any(s.shape != space for s in outs):
+        return None
+    return Place(
+        space,
+        tuple(
+            None if s is None or i in op.shape_only else tuple(range(n - s.rank, n))
+            for i, s in enumerate(ins)
+        ),
+        (tuple(range(n)),) * len(outs),
+    )
+
+
+def without(axes: Axes, rank: int) -> Axes:
+    """Return the axes of a space that are not among ``axes``."""
+    return tuple(i for i in range(rank) if i not in axes)
+
+
+def reduced(x: TensorSpec, axes: Axes, y: TensorSpec) -> Axes:
+    """Return where a reduction over ``axes`` lies, whether or not it keeps them."""
+    return tuple(range(x.rank)) if y.rank == x.rank else without(axes, x.rank)
+
+
+def trailing(axes: Axes, rank: int) -> bool:
+    """Tell whether axes are the last ones, and not all."""
+    return 0 < len(axes) < rank and axes == tuple(range(rank - len(axes), rank))
+
+
+# -- dtypes ---------------------------------------------------------------------------------------
+
+
+def joint(*terms: Term) -> np.dtype[Any]:
+    """Return the common dtype of terms, by the rules of specs."""
+    found = terms[0].dtype
+    for t in terms[1:]:
+        found = promote(found, t.dtype)
+    return found
+
+
+def is_float(x: Any) -> bool:
+    """Tell whether a term or spec is floating."""
+    return bool(kind(x.dtype) == "f")

@@ -1,0 +1,152 @@
+"""Rules of ops on elements: one line each."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ..ops.special import finfo
+from .builder import BOOL, FLOAT32, Term, call, where
+from .functions import FUNCTIONS
+from .rules import RULES, Place, Rule, broadcast, joint, rule
+
+# -- those that are an element function ----------------------------------------------------------
+
+SAME = {
+    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "abs": "abs",
+    "exp": "exp", "log": "log", "sqrt": "sqrt", "maximum": "maximum", "minimum": "minimum",
+    "tanh": "tanh", "floor": "floor", "ceil": "ceil", "round": "round", "trunc": "trunc",
+    "floor_div": "floordiv", "mod": "mod", "fmod": "fmod", "sign": "sign", "square": "square",
+    "reciprocal": "reciprocal", "expm1": "expm1", "log1p": "log1p", "log2": "log2",
+    "log10": "log10", "exp2": "exp2", "sin": "sin", "cos": "cos", "tan": "tan",
+    "sigmoid": "sigmoid", "erf": "erf", "erfc": "erfc", "rsqrt": "rsqrt", "copysign": "copysign",
+    "is_nan": "isnan", "is_inf": "isinf", "is_finite": "isfinite", "equal": "eq",
+    "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+    "logical_and": "and", "logical_or": "or", "logical_xor": "xor", "logical_not": "not",
+    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "not",
+}  # fmt: skip
+OF_BOOLS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
+
+
+def _function(name: str, op: Any, at: Place, *xs: Term) -> Term | None:
+    dtype = joint(*xs)
+    if name == "div" and dtype.kind != "f":
+        dtype = FLOAT32
+    if dtype == BOOL:
+        name = OF_BOOLS.get(name, name)
+    if dtype.kind not in FUNCTIONS[name].kinds:
+        return None
+    return call(name, *(x.to(dtype) for x in xs))
+
+
+for _op, _name in SAME.items():
+    RULES[_op] = Rule(functools.partial(_function, _name), broadcast)
+
+
+# -- those with a formula -------------------------------------------------------------------------
+
+
+def formula(*names: str, kinds: str = "f") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the formula of an op, of terms that have one dtype of these kinds."""
+
+    def decorate(build: Callable[..., Any]) -> Callable[..., Any]:
+        def with_one_dtype(op: Any, at: Place, *xs: Term | None) -> Term | None:
+            dtype = joint(*(x for x in xs if x is not None))
+            if dtype.kind not in kinds:
+                return None
+            made: Term = build(op, *(None if x is None else x.to(dtype) for x in xs))
+            return made
+
+        rule(*names, locate=broadcast)(with_one_dtype)
+        return build
+
+    return decorate
+
+
+maximum, minimum, exp, log, log1p, expm1, absolute = (
+    functools.partial(call, name)
+    for name in ("maximum", "minimum", "exp", "log", "log1p", "expm1", "abs")
+)
+
+
+@rule("where", locate=broadcast)
+def _where(op: Any, at: Place, condition: Term, a: Term, b: Term) -> Term:
+    dtype = joint(a, b)
+    return where(condition, a.to(dtype), b.to(dtype))
+
+
+@rule("cast", locate=broadcast)
+def _cast(op: Any, at: Place, x: Term) -> Term:
+    return x.to(op.dtype) if op.dtype.kind != "b" else call("ne", x, 0)
+
+
+@rule("add_n", locate=broadcast)
+def _add_n(op: Any, at: Place, *xs: Term) -> Term:
+    dtype = joint(*xs)
+    return functools.reduce(lambda a, b: a + b, (x.to(dtype) for x in xs))
+
+
+@formula("clip", kinds="if")
+def _clip(op: Any, x: Term, low: Term | None = None, high: Term | None = None) -> Term:
+    x = x if low is None else maximum(x, low)
+    return x if high is None else minimum(x, high)
+
+
+@formula("pow")
+def _pow(op: Any, a: Term, b: Term) -> Term:
+    return call("square", a) if b.constant == 2 else call("pow", a, b)
+
+
+@formula("logaddexp")
+def _logaddexp(op: Any, a: Term, b: Term) -> Term:
+    apart = maximum(a, b) + log1p(exp(-absolute(a - b)))
+    return where(call("eq", a, b), a + math.log(2), apart)  # of infinities
+
+
+@formula("heaviside")
+def _heaviside(op: Any, x: Term, at_zero: Term) -> Term:
+    return where(x < 0, 0.0, where(x > 0, 1.0, where(call("isnan", x), x, at_zero)))
+
+
+@formula("nan_to_num")
+def _nan_to_num(op: Any, x: Term) -> Term:
+    limits = finfo(x.dtype)
+    high, low = (
+        float(limit if given is None else given)
+        for limit, given in ((limits.max, op.posinf), (limits.min, op.neginf))
+    )
+    found = where(call("eq", x, math.inf), high, where(call("eq", x, -math.inf), low, x))
+    return where(call("isnan", x), op.nan, found)
+
+
+@formula("prelu")
+def _prelu(op: Any, x: Term, slope: Term) -> Term:
+    return where(x < 0, x * slope, x)
+
+
+@formula("shrink")
+def _shrink(op: Any, x: Term) -> Term:
+    return where(x < -op.lambd, x + op.bias, where(x <= op.lambd, 0.0, x - op.bias))
+
+
+FORMULAS: dict[str, Callable[..., Term]] = {
+    "squared_difference": lambda op, a, b: call("square", a - b),
+    "cube": lambda op, x: x * x * x,
+    "step": lambda op, x: (x > op.cutoff).to(x.dtype),
+    "relu": lambda op, x: maximum(x, 0),
+    "relu6": lambda op, x: minimum(maximum(x, 0), 6),
+    "squared_relu": lambda op, x: call("square", maximum(x, 0)),
+    "thresholded_relu": lambda op, x: where(x <= op.alpha, 0, x),
+    "leaky_relu": lambda op, x: maximum(x, 0) + op.negative_slope * minimum(x, 0),
+    "elu": lambda op, x: maximum(x, 0) + op.alpha * expm1(minimum(x, 0)),
+    "celu": lambda op, x: maximum(x, 0) + op.alpha * expm1(minimum(x, 0) / op.alpha),
+    "softplus": lambda op, x: maximum(x, 0) + log1p(exp(-absolute(x))),
+    "log_sigmoid": lambda op, x: minimum(x, 0) - log1p(exp(-absolute(x))),
+    "softsign": lambda op, x: x / (absolute(x) + 1),
+    "hard_tanh": lambda op, x: minimum(maximum(x, op.min), op.max),
+    "hard_swish": lambda op, x: minimum(maximum(x * (1 / 6) + 0.5, 0), 1) * x,
+}
+for _op, _build in FORMULAS.items():
+    formula(_op)(_build)

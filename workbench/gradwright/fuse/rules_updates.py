@@ -1,0 +1,51 @@
+"""Rules of ops that are what they expand to, in one kernel: the steps of optimizers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..graph import Constant, expansion
+from ..spec import TensorSpec
+from .builder import Term
+from .rules import RULES, Place, Specs, broadcast, rule
+
+
+def of_updates(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
+    """Place tensors of one shape, and scalars."""
+    shape = outs[0].shape
+    if any(s is not None and s.shape not in (shape, ()) for s in ins):
+        return None
+    return broadcast(op, ins, outs)
+
+
+@rule(
+    "adam_update", "sgd_update", "momentum_update", "nesterov_update", "adagrad_update",
+    "adadelta_update", "rmsprop_update", "lion_update", "adamax_update", "amsgrad_update",
+    "nadam_update", "adabelief_update", "radam_update", "ema_update", "accumulate_gradient",
+    locate=of_updates,
+)  # fmt: skip
+def _update(op: Any, at: Place, *terms: Term) -> Any:
+    """Build the ops of the expansion; scalars among them are computed once a launch."""
+    axes_of = zip(terms, at.ins, strict=True)
+    specs = [TensorSpec(at.space if axes else (), t.dtype) for t, axes in axes_of]
+    inner = expansion(op, specs)
+    known: dict[Any, Any] = dict(zip(inner.inputs, terms, strict=True))
+    builder = terms[0].builder
+    for node in inner.nodes:
+        if node.outputs[0] in known:
+            continue
+        if isinstance(node.op, Constant):
+            array = node.graph.values.array(node.name)
+            if array.size != 1:
+                return None
+            known[node.outputs[0]] = builder.const(array.item(), array.dtype)
+            continue
+        found = RULES.get(node.op.name)
+        xs = [None if t is None else known[t] for t in node.inputs]
+        made = None if found is None else found.build(node.op, at, *xs)
+        if made is None:
+            return None
+        made = made if isinstance(made, tuple) else (made,)
+        known.update(zip(node.outputs, made, strict=True))
+    return tuple(known[t] for t in inner.outputs)

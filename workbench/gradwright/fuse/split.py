@@ -1,0 +1,157 @@
+"""Ops that are several steps to kernels: what is known in the end only, and what is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..op import Op, attr
+from ..ops.cross_entropy import class_numbers
+from ..ops.elementwise import AddN, Div, Sqrt
+from ..ops.functions import Square
+from ..ops.movement import Cast
+from ..ops.reduce import Sum
+from ..rewrite import Instr, Program
+from ..spec import TensorSpec
+from .builder import FLOAT32, FLOAT64
+from .rules import trailing
+
+
+class CheckClasses(Op, abstract=True):
+    """Labels as they are, refused where they are neither a class nor ignored.
+
+    >>> CheckClasses().forward(np.array([0, 3]), np.zeros((2, 4))).tolist()
+    [0, 3]
+    """
+
+    namespace = "inner"
+    name = "check_classes"
+    shape_only = (1,)
+    ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
+
+    def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
+        return labels.with_shape(labels.shape)
+
+    def forward(self, labels: Any, logits: Any) -> Any:
+        n = logits.shape[-1]
+        if labels.size and not (labels.min() >= 0 and labels.max() < n):
+            class_numbers(labels, n, self.ignore_index)
+        return labels
+
+
+class _Splitter:
+    """Writes the instructions of a program anew."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.made = program, list[Instr]()
+        self.checked: dict[Any, int] = {}
+        self.origin = program.instrs[0] if program.instrs else None
+
+    def emit(self, op: Op, ins: Sequence[int | None], out: TensorSpec | int) -> int:
+        """Add an instruction in place of the current one; ``out`` is its spec or its value."""
+        origin = self.origin
+        assert origin is not None
+        number = out if isinstance(out, int) else self.program.new_value(out)
+        made = Instr(
+            op, tuple(ins), (number,), origin.origin, origin.path,
+            origins=origin.origins, recompute=origin.recompute,
+        )  # fmt: skip
+        self.made.append(made)
+        return number
+
+    def spec(self, value: int | None) -> TensorSpec:
+        """Return the spec of a value."""
+        assert value is not None
+        return self.program.specs[value]
+
+
+def split(program: Program) -> Program:
+    """Return a copy of a program in which every op is one that kernels take, or that stays."""
+    work = dataclasses.replace(
+        program,
+        specs=list(program.specs),
+        constants=dict(program.constants),
+        numbers=dict(program.numbers),
+    )
+    splitter = _Splitter(work)
+    n_body = work.n_body
+    for index, instr in enumerate(program.instrs):
+        if index == n_body:
+            work.n_body = len(splitter.made)
+        splitter.origin = instr
+        part = PARTS.get(instr.op.name)
+        if part is None or not part(splitter, instr):
+            splitter.made.append(instr)
+    if n_body is not None and n_body >= len(program.instrs):
+        work.n_body = len(splitter.made)
+    work.instrs = splitter.made
+    return work
+
+
+# -- the ops --------------------------------------------------------------------------------------
+
+
+def _mean(to: _Splitter, instr: Instr) -> bool:
+    """Divide the sum, where it is known only when all rows have been added up."""
+    op: Any = instr.op
+    x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
+    axes = op.axes(x.rank)
+    n = math.prod(int(x.shape[a]) for a in axes)
+    if x.dtype not in (FLOAT32, FLOAT64) or trailing(axes, x.rank) or n <= 1:
+        return False
+    total = to.emit(Sum(axis=op.axis, keepdims=op.keepdims), instr.ins, y.with_shape(y.shape))
+    count = to.program.constant(np.asarray(n, x.dtype))
+    to.emit(Div(), (total, count), instr.outs[0])
+    return True
+
+
+def _labels(at: int, logits: int) -> Callable[[_Splitter, Instr], bool]:
+    """Check the labels first: a kernel raises no errors."""
+
+    def part(to: _Splitter, instr: Instr) -> bool:
+        op: Any = instr.op
+        labels, x = instr.ins[at], instr.ins[logits]
+        shape: Any = to.spec(x).shape
+        key = labels, op.ignore_index, shape[-1]
+        if key not in to.checked:
+            spec = to.spec(labels)
+            stand_in = to.program.shape_stand_in(to.spec(x))
+            to.checked[key] = to.emit(
+                CheckClasses(ignore_index=op.ignore_index), (labels, stand_in), spec
+            )
+        ins = list(instr.ins)
+        ins[at] = to.checked[key]
+        to.emit(op, ins, instr.outs[0])
+        return True
+
+    return part
+
+
+def _global_norm(to: _Splitter, instr: Instr) -> bool:
+    """Add up the squares of float32 in float64: none overflows, and none is too small."""
+    if any(to.spec(i).dtype != FLOAT32 for i in instr.ins):
+        return False
+    squares = []
+    for x in instr.ins:
+        spec = to.spec(x).with_dtype(FLOAT64)
+        wide = to.emit(Cast(dtype=FLOAT64), (x,), spec)
+        square = to.emit(Square(), (wide,), spec)
+        squares.append(to.emit(Sum(), (square,), TensorSpec((), FLOAT64)))
+    scalar = TensorSpec((), FLOAT64)
+    total = to.emit(AddN(), squares, scalar)
+    to.emit(Cast(dtype=FLOAT32), (to.emit(Sqrt(), (total,), scalar),), instr.outs[0])
+    return True
+
+
+PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
+    "mean": _mean,
+    "label_cross_entropy": _labels(0, 1),
+    "softmax_minus_one_hot": _labels(0, 1),
+    "label_cross_entropy_grad": _labels(1, 2),
+    "global_norm": _global_norm,
+}
+"""How ops are split, by name; False leaves an op whole."""
