@@ -1,6 +1,25 @@
-"""From graph to program: flattening and rewrites."""
+"""From graph to program: flattening, and rewrites as a table of rules."""
 
+from . import cleanup, movement, algebra, stable, scale, patterns  # noqa: I001  in the order tried
+from .log import Entry, RewriteLog
 from .program import Instr, Program
-from .rules import RULES, rewrite
+from .table import RULES, Rule, rewrite, verify_rewrites
+from .verify import Verifier
 
-__all__ = ["RULES", "Instr", "Program", "rewrite"]
+__all__ = [
+    "RULES",
+    "Entry",
+    "Instr",
+    "Program",
+    "RewriteLog",
+    "Rule",
+    "Verifier",
+    "algebra",
+    "cleanup",
+    "movement",
+    "patterns",
+    "rewrite",
+    "scale",
+    "stable",
+    "verify_rewrites",
+]

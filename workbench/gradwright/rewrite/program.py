@@ -15,19 +15,39 @@ import numpy as np
 from ..graph import Constant, Node, Tensor, expansion
 from ..op import Op
 from ..spec import TensorSpec, known_spec
+from .log import RewriteLog
 
 Array = np.ndarray[Any, Any]
 
 
 class Instr:
-    """One op on numbered values; ``origin`` is the node of the graph that it serves."""
+    """One op on numbered values.
 
-    __slots__ = ("ins", "op", "origin", "outs", "path")
+    ``origins`` are the nodes of the graph that it serves: the one it was made for comes first, and
+    rewrites add those whose work it took over. ``recompute`` is 0 for what runs once; copies that
+    run again to save memory have numbers of their own, and are never merged with each other.
+    """
+
+    __slots__ = ("ins", "op", "origins", "outs", "path", "recompute")
 
     def __init__(
-        self, op: Op, ins: tuple[int | None, ...], outs: tuple[int, ...], origin: Node, path: str
+        self,
+        op: Op,
+        ins: tuple[int | None, ...],
+        outs: tuple[int, ...],
+        origin: Node,
+        path: str,
+        *,
+        origins: tuple[Node, ...] = (),
+        recompute: int = 0,
     ) -> None:
-        self.op, self.ins, self.outs, self.origin, self.path = op, ins, outs, origin, path
+        self.op, self.ins, self.outs, self.path = op, ins, outs, path
+        self.origins, self.recompute = origins or (origin,), recompute
+
+    @property
+    def origin(self) -> Node:
+        """The node that it was made for, which errors name."""
+        return self.origins[0]
 
     def __repr__(self) -> str:
         return f"{list(self.outs)} = {self.op!r} {list(self.ins)}  # {self.path}"
@@ -48,8 +68,8 @@ class Program:
     numbers: dict[Tensor, int] = field(default_factory=dict)
     """The value that each tensor of the graph has become."""
     outputs: list[Tensor] = field(default_factory=list)
-    log: list[str] = field(default_factory=list)
-    """One line per rewrite that changed something."""
+    log: RewriteLog = field(default_factory=RewriteLog)
+    """What rewrites changed, in order."""
     n_body: int | None = None
     """How many instructions run before it is decided whether updates commit; None: all."""
 
@@ -109,20 +129,3 @@ class Program:
         outs = tuple(self.new_value(s) for s in out_specs)
         self.instrs.append(Instr(op, tuple(given), outs, origin, path))
         return outs
-
-    def substitute(self, replaced: dict[int, int]) -> None:
-        """Let every reader of a replaced value read the other one."""
-        if not replaced:
-            return
-
-        def final(i: int) -> int:
-            while i in replaced:
-                i = replaced[i]
-            return i
-
-        for instr in self.instrs:
-            if any(i in replaced for i in instr.ins if i is not None):
-                instr.ins = tuple(None if i is None else final(i) for i in instr.ins)
-        for t, i in self.numbers.items():
-            if i in replaced:
-                self.numbers[t] = final(i)

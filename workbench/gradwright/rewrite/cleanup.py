@@ -1,0 +1,95 @@
+"""Rules that look at no formula: what is dead, passed on, constant, or computed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..control import scan
+from ..op import Op, run_forward
+from ..ops.elementwise import Exp, Identity
+from ..ops.like import BroadcastLike
+from .editor import Editor
+from .program import Instr
+from .table import rule
+
+FOLD_BYTES = 1 << 20
+"""Results above this size are computed in each run instead of being kept by the plan."""
+
+
+@rule(
+    "dead", "", "what no output needs", "nothing", example=lambda x, w: BroadcastLike()(w, Exp()(x))
+)
+def _dead(at: Editor, instr: Instr) -> None:
+    """What no output needs goes: the editor does so from the start, whatever is left out."""
+
+
+@rule("alias", "*", "f(x), f passing x on", "x", example=lambda x: Identity()(x) * 2.0)
+def _alias(at: Editor, instr: Instr) -> int | None:
+    """An op whose only result is one of its inputs goes, such as a sum_like of equal shapes."""
+    if type(instr.op).alias_of is Op.alias_of:
+        return None
+    index = instr.op.alias_of([None if i is None else at.specs[i] for i in instr.ins])
+    return None if index is None else instr.ins[index]
+
+
+@rule("fold", "*", "f(c)", "c′", example=lambda x: x * Exp()(x.graph.constant([0.5])))
+def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
+    """What depends on constants alone is computed once, up to 1 MB a result."""
+    constants = at.constants
+    if any(i is not None and i not in constants for i in instr.ins):
+        return None
+    specs = [at.specs[o] for o in instr.outs]
+    if instr.op.namespace == "control" or any(
+        not s.is_concrete or s.nbytes > FOLD_BYTES for s in specs
+    ):
+        return None
+    xs = [None if i is None else constants[i] for i in instr.ins]
+    with np.errstate(all="ignore"):
+        try:
+            ys = run_forward(instr.op, xs, training=at.program.training)
+        except Exception:  # it fails again when run, and is explained there
+            return None
+    if any(y.shape != s.shape or y.dtype != s.dtype for y, s in zip(ys, specs, strict=True)):
+        return None  # the same
+    return [at.constant(y) for y in ys]
+
+
+@rule("cse", "*", "f(x), f(x)", "f(x)", example=lambda x: Exp()(x) * Exp()(x), changes=True)
+def _cse(at: Editor, instr: Instr) -> Sequence[int] | None:
+    """Equal ops on equal inputs are computed once; random ops are equal if their streams are."""
+    key = instr.op.key(), instr.ins, instr.recompute
+    other = at.seen.setdefault(key, instr)
+    if other is instr:
+        return None
+    if not at.is_there(other) or (other.op.key(), other.ins, other.recompute) != key:
+        at.seen[key] = instr
+        return None
+    first, second = at.take_first(instr, other)
+    at.seen[key] = at.root = first
+    at.begin(second)
+    # Sizes that only a run tells have other names for each of the two.
+    return () if at.replace("cse", first.outs, checked=False) else None
+
+
+@rule(
+    "residuals",
+    "*",
+    "y, r = f(x)",
+    "y = f(x)",
+    example=lambda x, w: scan(lambda c, t: (c * t, c), w, x)[0],
+    changes=True,
+)
+def _residuals(at: Editor, instr: Instr) -> Sequence[int] | None:
+    """Ops make no residuals, such as the tape of a loop, where no gradient reads any."""
+    n = instr.op.n_public
+    if n is None or n >= len(instr.outs):
+        return None
+    if any(o in at.leaving or at.users[o] for o in instr.outs[n:]):
+        return None
+    lean = instr.op.without_residuals()
+    if lean is instr.op:
+        return None
+    at.replace_op("residuals", lean, n)
+    return ()

@@ -1,0 +1,199 @@
+"""Written-out forms that overflow, cancel or underflow become the op that does not.
+
+Wherever the plain formula is right, the result is that up to rounding; where it overflows, cancels
+or gives log 0, the result is the right one. 1/√x stays as it is: numpy's reciprocal takes longer
+than its division.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .algebra import is_float, x
+from .editor import Editor
+from .table import formula
+from .terms import Any_, Bind, Binds, Call, Either, Number
+
+c = Number("c", sample=4.0)
+A = Bind("axes", -1)
+_first: dict[str, Any] = {"axis": lambda b: b["axes"][0]}
+
+
+def _one_axis(at: Editor, b: Binds) -> bool:
+    return len(b["axes"]) == 1 and is_float(at, b)
+
+
+_exp = Call("exp", x)
+formula(
+    "log1p",
+    Call("log", 1.0 + x),
+    Call("log1p", x),
+    "Near 0 the sum loses what the logarithm tells.",
+    when=is_float,
+    alone=True,
+    exact=False,
+)
+formula(
+    "expm1",
+    _exp - 1.0,
+    Call("expm1", x),
+    "Near 0 the difference cancels.",
+    when=is_float,
+    alone=True,
+    exact=False,
+)
+formula(
+    "softplus",
+    Call("log1p", _exp),
+    Call("softplus", x),
+    "The exponential overflows.",
+    when=is_float,
+    alone=True,
+    exact=False,
+)
+formula(
+    "softplus_of_parts",
+    Either(Call("maximum", x, 0.0), Call("relu", x)) + Call("softplus", -Call("abs", x)),
+    Call("softplus", x),
+    "max(x, 0) + log(1 + exp(−|x|)) is how softplus is written not to overflow.",
+    when=is_float,
+    alone=True,
+    exact=False,
+)
+formula(
+    "sigmoid",
+    1.0 / (1.0 + Call("exp", -x)),
+    Call("sigmoid", x),
+    "The logistic function in one op.",
+    when=is_float,
+    alone=True,
+    exact=False,
+)
+formula(
+    "log_sigmoid",
+    Call("log", Call("sigmoid", x)),
+    -Call("softplus", -x),
+    "The sigmoid underflows, its logarithm does not.",
+    when=is_float,
+    exact=False,
+)
+formula(
+    "erfc",
+    1.0 - Call("erf", x),
+    Call("erfc", x),
+    "In the upper tail the difference cancels.",
+    alone=True,
+    exact=False,
+)
+formula(
+    "erfc_of_negative",
+    1.0 + Call("erf", x),
+    Call("erfc", -x),
+    "In the lower tail the sum cancels.",
+    alone=True,
+    exact=False,
+)
+
+# -- sums of exponentials -------------------------------------------------------------------------
+
+_kept: dict[str, Any] = {"axes": A, "keepdims": True}
+K = Bind("keepdims", False)
+formula(
+    "logsumexp",
+    Call("log", Call("sum", _exp, axes=A, keepdims=K)),
+    Call("logsumexp", x, axis=A, keepdims=K),
+    "The exponentials overflow, the logarithm of their sum does not.",
+    when=is_float,
+    alone=True,
+    exact=False,
+)
+formula(
+    "logsumexp_shifted",
+    Call("max", x, axes=A, keepdims=K)
+    + Call("logsumexp", x - Call("max", x, **_kept), axes=A, keepdims=K),
+    Call("logsumexp", x, axis=A, keepdims=K),
+    "Subtracting the largest by hand is not needed.",
+    exact=False,
+)
+formula(
+    "softmax",
+    _exp / Call("sum", _exp, **_kept),
+    Call("softmax", x, **_first),
+    "The exponentials overflow, their shares do not.",
+    when=_one_axis,
+    alone=True,
+    exact=False,
+)
+formula(
+    "log_softmax",
+    Call("log", Call("softmax", x, axis=Bind("axis", -1))),
+    Call("log_softmax", x, axis=Bind("axis", -1)),
+    "Small shares underflow, their logarithms do not.",
+    exact=False,
+)
+formula(
+    "log_softmax_of_sum",
+    x - Call("logsumexp", x, **_kept),
+    Call("log_softmax", x, **_first),
+    "A log softmax, as it is written.",
+    when=_one_axis,
+    alone=True,
+    exact=False,
+)
+for _name in ("softmax", "log_softmax"):
+    formula(
+        f"{_name}_shifted",
+        Call(_name, x - Call("max", x, **_kept), axis=Bind("axis", -1)),
+        Call(_name, x, axis=Bind("axis", -1)),
+        "Subtracting the largest by hand is not needed.",
+        when=lambda at, b: b["axes"] == (b["axis"],),
+        exact=False,
+    )
+
+# -- their gradients ------------------------------------------------------------------------------
+
+_g = Any_("y")
+_softmax = Call("softmax", x, axis=Bind("axis", -1))
+_log_grad = Call(
+    "log_softmax_grad",
+    _g,
+    Call("log_softmax", x, axis=Bind("axis", -1)),
+    axis=Bind("axis", -1),
+)
+formula(
+    "log_softmax_grad",
+    Call("softmax_grad", _g / _softmax, _softmax, axis=Bind("axis", -1)),
+    _log_grad,
+    "The gradient of log(softmax(x)) has no share to divide by, which may be 0.",
+    exact=False,
+    lowers=("softmax_grad",),
+)
+formula(
+    "log_softmax_grad_of_parts",
+    (_g / _softmax - Call("sum", (_g / _softmax) * _softmax, **_kept)) * _softmax,
+    _log_grad,
+    "The same gradient, where the device takes it apart.",
+    when=lambda at, b: b["axes"] == (b["axis"],),
+    exact=False,
+)
+
+# -- means ----------------------------------------------------------------------------------------
+
+
+def _is_count(at: Editor, b: Binds) -> bool:
+    shape = at.specs[b["x"]].shape
+    return all(isinstance(n, int) for n in shape) and bool(
+        math.prod(int(shape[a]) for a in b["axes"]) == b["c"]
+    )
+
+
+formula(
+    "mean",
+    Call("sum", x, axes=A, keepdims=K) / c,
+    Call("mean", x, axis=A, keepdims=K),
+    "A sum over the number of its terms is a mean; of halves the sum may overflow, the mean not.",
+    when=_is_count,
+    alone=True,
+    exact=False,
+)

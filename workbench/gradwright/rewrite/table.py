@@ -1,0 +1,254 @@
+"""The table of rewrites: each rule is one declaration, can be left out by name, and is verified.
+
+Rules look at one instruction and what makes its inputs. The driver takes the program in order; what
+a rule makes, and all that reads it, is looked at again, until nothing fires or the bound on changes
+is reached. A dictionary from the kind of an instruction and of its inputs' makers to the rules that
+may fire keeps that cheap: most instructions are asked nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import GradwrightError, GraphError
+from ..spelling import meant
+from .editor import Editor
+from .log import Line
+from .program import Instr, Program
+from .terms import INNER, Binds, Call, Term
+from .verify import Verifier
+
+Array = np.ndarray[Any, Any]
+Apply = Callable[[Editor, Instr], "int | Sequence[int] | None"]
+"""Returns the values that replace the instruction's results, or None where a rule does not fit."""
+CHANGES = 8
+"""Bound on the changes to a program, per instruction it had at first."""
+RULES: dict[str, Rule] = {}
+"""All rules by name, in the order in which they are tried."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite.
+
+    ``doc`` says in a sentence what it does and why that is right; ``before`` and ``after`` are the
+    formula. ``exact`` rules give the same bits, NaN, infinities and the sign of zero included;
+    others a result that is as accurate or better, and differs by rounding, up to 2 units in the
+    last place of the largest number met, or where the plain formula overflows or cancels.
+    ``example(**inputs)`` builds the tensor on which it fires. ``lowers`` names composites that the
+    device must run whole for the rule to fire.
+    """
+
+    name: str
+    doc: str
+    before: str
+    after: str
+    on: tuple[str, ...]
+    """Ops that it looks at; ``"*"`` is all."""
+    apply: Apply
+    example: Callable[..., Any]
+    needs: tuple[frozenset[str], ...] = ()
+    """For each: one of the inputs' makers is among these (``"constant"`` for constants)."""
+    exact: bool = True
+    lowers: tuple[str, ...] = ()
+    changes: bool = field(default=False, repr=False)
+    """Whether it makes its changes itself, and returns () when it did."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.before} → {self.after}. {self.doc}"
+
+
+def register(rule: Rule) -> Rule:
+    """Add a rule to the table."""
+    if rule.name in RULES:
+        raise GraphError(f"there is a rewrite {rule.name!r} already")
+    RULES[rule.name] = rule
+    _by_kind.clear()
+    return rule
+
+
+def formula(
+    name: str,
+    before: Term,
+    after: Term,
+    doc: str,
+    *,
+    when: Callable[[Editor, Binds], bool] | None = None,
+    alone: bool = False,
+    exact: bool = True,
+    lowers: tuple[str, ...] = (),
+    given: dict[str, Any] | None = None,
+) -> Rule:
+    """Declare a rule by the formulas themselves.
+
+    ``when`` looks at what was matched; ``alone`` asks that nothing else needs the inner values;
+    ``given`` names the inputs of the example (see ``rewrite.examples``), by default like theirs.
+    """
+    assert isinstance(before, Call)
+
+    def apply(at: Editor, instr: Instr) -> int | None:
+        for binds in before.match_instr(at, instr, {}):
+            if (when is None or when(at, binds)) and (not alone or _is_closed(at, binds[INNER])):
+                return after.build(at, binds)
+        return None
+
+    needs = tuple(k for a in before.args if (k := a.kinds()))
+    names = given or {}
+
+    def example(**inputs: Any) -> Any:
+        return before.tensor({**inputs, **{k: inputs[v] for k, v in names.items()}})
+
+    return register(
+        Rule(
+            name, doc, str(before), str(after), (before.name,), apply, example, needs, exact, lowers
+        )
+    )
+
+
+def rule(
+    name: str,
+    on: str,
+    before: str,
+    after: str,
+    *,
+    example: Callable[..., Any],
+    needs: Iterable[str] = (),
+    exact: bool = True,
+    lowers: tuple[str, ...] = (),
+    changes: bool = False,
+) -> Callable[[Apply], Apply]:
+    """Declare a rule by a function on the editor and an instruction; its docstring is the rule's.
+
+    ``on`` lists ops, and ``needs`` the makers of which at least one must make an input.
+    """
+
+    def declare(apply: Apply) -> Apply:
+        doc = " ".join((apply.__doc__ or "").split())
+        asked = (frozenset(needs),) if needs else ()
+        names = tuple(on.split())
+        register(
+            Rule(name, doc, before, after, names, apply, example, asked, exact, lowers, changes)
+        )
+        return apply
+
+    return declare
+
+
+def rewrite(
+    program: Program, skip: Collection[str] = (), verifier: Verifier | None = None
+) -> Program:
+    """Apply all rules but those skipped, in place; dead code goes in any case.
+
+    With a verifier every change is checked against the plain instructions: a LoweringError names
+    the rule that gives another spec or value.
+    """
+    check_names(skip)
+    log = program.log
+    log.before = tuple(Line(instr, program.specs) for instr in program.instrs)
+    at = Editor(program)
+    if "cse" not in skip:
+        _share_constants(at)
+    left = CHANGES * len(log.before) + 100
+    while left and (instr := at.next()) is not None:
+        found = _look(at, instr, skip)
+        if found is None:
+            continue
+        left -= 1
+        if verifier is not None and log.entries[-1].becomes:
+            verifier.check(found, at, log.entries[-1])
+    at.finish()
+    if verifier is not None:
+        verifier.check_outputs(program)
+    log.after = tuple(Line(instr, program.specs) for instr in program.instrs)
+    return program
+
+
+def verify_rewrites(
+    program: Program, feeds: Mapping[int, Array] | None = None, skip: Collection[str] = ()
+) -> Program:
+    """Rewrite a program, checking every change on feeds (by number of value) or random ones.
+
+    Raises LoweringError that names the rule whose result has another spec or other values.
+    """
+    return rewrite(program, skip, Verifier(program, feeds))
+
+
+def check_names(skip: Collection[str]) -> None:
+    """Refuse names that no rule has."""
+    for name in skip:
+        if name not in RULES:
+            close = meant(name, RULES)
+            raise GraphError(
+                f"there is no rewrite {name!r}",
+                need="names of gradwright.rewrite.RULES",
+                hint=f"did you mean {close!r}?" if close else "",
+            )
+
+
+_by_kind: dict[tuple[str, frozenset[str]], list[Rule]] = {}
+
+
+def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
+    """Apply the first rule that fits an instruction; returns it."""
+    producers, constants = at.producers, at.constants
+    made: Any
+    makers = frozenset(
+        [
+            "constant" if i in constants else made.op.name
+            for i in instr.ins
+            if i is not None and (i in constants or (made := producers.get(i)) is not None)
+        ]
+    )
+    kind = instr.op.name, makers
+    rules = _by_kind.get(kind)
+    if rules is None:
+        if len(_by_kind) > 4096:
+            _by_kind.clear()
+        rules = _by_kind[kind] = [r for r in RULES.values() if _may_fire(r, *kind)]
+    for rule in rules:
+        if rule.name in skip:
+            continue
+        at.begin(instr)
+        try:
+            values = rule.apply(at, instr)
+        except GradwrightError:  # what it would make is refused, so it does not fit
+            continue
+        if values is None:
+            continue
+        if rule.changes or at.replace(rule.name, (values,) if isinstance(values, int) else values):
+            return rule
+    return None
+
+
+def _may_fire(rule: Rule, name: str, makers: frozenset[str]) -> bool:
+    on = rule.on == ("*",) or name in rule.on
+    return on and all(not makers.isdisjoint(asked) for asked in rule.needs)
+
+
+def _is_closed(at: Editor, matched: Sequence[Instr]) -> bool:
+    """Tell whether nothing outside needs what the instructions but the first make."""
+    inside = set(matched)
+    return all(
+        o not in at.leaving and at.users[o].keys() <= inside
+        for instr in inside
+        if instr is not matched[0]
+        for o in instr.outs
+    )
+
+
+def _share_constants(at: Editor) -> None:
+    """Let equal constants be one value: small ones, and stand-ins of any size."""
+    for number, array in list(at.constants.items()):
+        if at.specs[number].by_reference:
+            continue  # their bytes say where they lie
+        is_uniform = not any(array.strides)  # one element in memory
+        if array.nbytes > 64 and not is_uniform:
+            continue
+        content = array.flat[:1].tobytes() if is_uniform else array.tobytes()
+        other = at.by_content.setdefault((array.dtype, array.shape, content), number)
+        if other != number:
+            at.merge_constant(number, other)
