@@ -54,16 +54,17 @@ class _Emitter:
         self.code = Code()
         self.slots = Slots(len(kernel.operands), pattern.n_outer)
         self.known: dict[int, Num] = {}
-        self.totals: dict[int, Num] = {}
+        self.sums: dict[Store, Num] = {}
+        self.totals: dict[Store, Num] = {}
         self.in_place = dict(kernel.in_place)
 
     def text(self) -> str:
         """Return the whole module."""
         self._read_block()
         self._fill_sums()
+        self.rows = list(self.bases)
         self._compute(Level.SCALAR)
         with contextlib.ExitStack() as nest:
-            self.rows = list(self.bases)
             for depth in range(self.pattern.n_outer):
                 loop = nest.enter_context(self.code.loop(self.zero, self.outer[depth]))
                 self._step(depth, loop)
@@ -196,7 +197,6 @@ class _Emitter:
 
     def _row(self) -> None:
         self._compute(Level.ROW)
-        self.sums: dict[Store, Num] = {}
         for p in range(len(self.plan.stores)):
             self._pass(p)
             self._compute(Level.ROW, p + 1)
