@@ -46,32 +46,27 @@ class LSTM(Model):
         y, _, _ = gw.rnn.lstm(x["x"], w["w"], w["r"], w["b"])
         return gw.loss.mean_squared_error(x["t"], y[:, 0] @ w["head"] + w["head_bias"])
 
-    def torch_weights(self) -> Arrays:
-        w, h = self.weights(), self.sizes[-1]
-
-        def in_order(a: Array) -> Array:
-            i, o, f, g = a.reshape(4, h, *a.shape[1:])
-            return np.concatenate([i, f, g, o])
-
-        half = w["b"].shape[1] // 2
-        return {
-            "w": in_order(w["w"][0]),
-            "r": in_order(w["r"][0]),
-            "b_w": in_order(w["b"][0, :half]),
-            "b_r": in_order(w["b"][0, half:]),
-            "head": w["head"],
-            "head_bias": w["head_bias"],
-        }
-
-    def torch(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
+    def torch_model(self) -> tuple[Any, list[Any]]:
         import torch
 
-        _, b, _, h = self.sizes
-        zeros = torch.zeros(1, b, h)
-        gates = [w["w"], w["r"], w["b_w"], w["b_r"]]
-        y, _, _ = torch.lstm(x["x"], (zeros, zeros), gates, True, 1, 0.0, True, False, False)
-        y = torch.addmm(w["head_bias"], y.flatten(0, 1), w["head"])
-        return torch.nn.functional.mse_loss(y, x["t"].flatten(0, 1))
+        _, _, i, h = self.sizes
+        w = self.weights()
+        half = 4 * h
+        gates = w["w"][0], w["r"][0], w["b"][0, :half], w["b"][0, half:]
+        cells, head = torch.nn.LSTM(i, h), torch.nn.Linear(h, i)
+        trained = [*cells.parameters(), *head.parameters()]
+        arrays = [*map(self._in_torchs_order, gates), w["head"].T, w["head_bias"]]
+        with torch.no_grad():
+            for parameter, array in zip(trained, arrays, strict=True):
+                parameter.copy_(torch.from_numpy(array))
+        x, t = map(torch.from_numpy, self.batch().values())
+        return lambda: torch.nn.functional.mse_loss(head(cells(x)[0]), t), trained
+
+    @staticmethod
+    def _in_torchs_order(a: Array) -> Array:
+        """Return gates i, o, f, g as i, f, g, o."""
+        i, o, f, g = np.split(a, 4)
+        return np.concatenate([i, f, g, o])
 
     def jax(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
         import jax

@@ -44,16 +44,12 @@ class Model:
         raise NotImplementedError
 
     def torch(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
-        """Return the loss in torch."""
+        """Return the loss in torch; unless ``torch_model`` is written otherwise."""
         raise NotImplementedError
 
     def jax(self, w: Mapping[str, Any], x: Mapping[str, Any]) -> Any:
         """Return the loss in JAX."""
         raise NotImplementedError
-
-    def torch_weights(self) -> Arrays:
-        """Return the weights in the layout that ``torch`` takes."""
-        return self.weights()
 
     # -- built -----------------------------------------------------------------------------------
 
@@ -78,7 +74,7 @@ class Model:
         """Return a function that gives the loss of the batch in torch, and what it trains."""
         import torch
 
-        w = {k: torch.from_numpy(a.copy()) for k, a in self.torch_weights().items()}
+        w = {k: torch.from_numpy(a.copy()) for k, a in self.weights().items()}
         x = {k: torch.from_numpy(a) for k, a in self.batch().items()}
         trained = [t.requires_grad_() for k, t in w.items() if self.is_trained(k)]
         return lambda: self.torch(w, x), trained
