@@ -13,15 +13,17 @@ from ..spec import TensorSpec
 from .builder import Axes, Builder, Scalar, Term
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
-from .groups import Flow, Group, form_groups, in_order
+from .groups import Flow, Group, Step, form_groups, in_order
 from .ir import Kernel
 from .rules import RULES
 from .split import split
 
 PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, 3.0, 6.0, float("inf")})
 """Constants that are compiled in; others are read, for many depend on sizes."""
-LARGE = 1 << 15
-"""Elements from which numpy's call costs nothing beside its work."""
+LARGE = 1 << 18
+"""Elements from which a cheap op alone is no faster than in numpy, whose call costs 1 µs."""
+MAX_KERNELS = 2048
+"""How many kernels are remembered."""
 
 MayOverwrite = Callable[[int, int], bool]
 
@@ -101,47 +103,101 @@ def _instr(
         for v, _ in step.writes
         if v in flow.kept or not inside.issuperset(flow.readers.get(v, ()))
     ]
+    key, order = _signature(program, group, steps, leaving)
+    found = _kernels.get(key)
+    if found is None:
+        found = _built(program, group, steps, leaving, order)
+        if len(_kernels) >= MAX_KERNELS:
+            _kernels.clear()
+        _kernels[key] = found
+    if isinstance(found, int):
+        return steps[found].index
+    kernel, sources = found
+    if len(steps) == 1 and not _pays_alone(kernel, group):
+        return None
+    numbers = list(order)
+    ins = tuple(
+        _constant(program, s) if isinstance(s, Scalar) else numbers[s] for s in sources
+    )
+    pairs = _in_place(program, flow, inside, kernel, ins, leaving, may_overwrite)
+    if pairs:
+        kernel = dataclasses.replace(kernel, in_place=pairs)
+    last = steps[-1].instr
+    specs = [TensorSpec(program.specs[v].shape, program.specs[v].dtype) for v in leaving]
+    origins = dict.fromkeys((last.origin, *(n for step in steps for n in step.instr.origins)))
+    return Instr(
+        Fused(kernel, group.space, specs, tuple(step.instr.op.name for step in steps)),
+        ins,
+        tuple(leaving),
+        last.origin,
+        last.path,
+        origins=tuple(origins),
+        recompute=last.recompute,
+    )
+
+
+_kernels: dict[Any, tuple[Kernel, list[int | Scalar]] | int] = {}
+"""What groups have become: layers of one kind, and plans for other sizes, share their kernels."""
+
+
+def _signature(
+    program: Program, group: Group, steps: list[Step], leaving: list[int]
+) -> tuple[Any, dict[int, int]]:
+    """Return all that a kernel depends on, with values numbered as they come, and the numbers."""
+    order: dict[int, int] = {}
+    parts: list[Any] = [len(group.space), group.n_columns]
+    for step in steps:
+        reads = []
+        for read in step.reads:
+            if read is None:
+                reads.append(None)
+                continue
+            value, axes = read
+            if value not in order:
+                order[value] = len(order)
+                number = _uniform(program, value)
+                parts.append((program.specs[value].dtype, type(number), repr(number)))
+            reads.append((order[value], axes))
+        place = step.place
+        size = place.columns if place.n_columns else None
+        parts.append((step.instr.op.key(), tuple(reads), size, place.sums, len(step.space)))
+        for value, axes in step.writes:
+            order[value] = len(order)
+            parts.append((program.specs[value].dtype, axes, value in step.late))
+    parts.append(tuple(order[v] for v in leaving))
+    return tuple(parts), order
+
+
+def _built(
+    program: Program,
+    group: Group,
+    steps: list[Step],
+    leaving: list[int],
+    order: dict[int, int],
+) -> tuple[Kernel, list[int | Scalar]] | int:
+    """Return the kernel of a group and what it reads, or the step whose rule declines."""
     rank = len(group.space)
     builder = Builder(rank, group.n_columns or _free_columns(group))
     terms: dict[int, Term] = {}
-    late: dict[int, str] = {}
-    for step in steps:
+    modes: dict[int, str] = {}
+    for at, step in enumerate(steps):
         args = [
             None if read is None else terms.get(read[0]) or _load(builder, program, *read)
             for read in step.reads
         ]
         found = RULES[step.instr.op.name].build(step.instr.op, step.place, *args)
         if found is None:
-            return step.index
-        for (value, _), term in zip(
-            step.writes, found if isinstance(found, tuple) else (found,), strict=True
-        ):
+            return at
+        made = found if isinstance(found, tuple) else (found,)
+        for (value, _), term in zip(step.writes, made, strict=True):
             terms[value] = term.to(program.specs[value].dtype)
             if value in step.late:
-                late[value] = "sum" if len(step.space) == rank else "sum_rows"
+                modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [
-        (terms[v], group.made[v], late.get(v, "set"), program.specs[v].dtype) for v in leaving
+        (terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in leaving
     ]
     kernel, sources = builder.kernel(stores)
-    if len(steps) == 1 and not _pays_alone(kernel, group):
-        return None
-    ins = tuple(_number(program, source) for source in sources)
-    last = steps[-1]
-    kernel = dataclasses.replace(
-        kernel, in_place=_in_place(program, flow, inside, last.index, kernel, ins, leaving, may_overwrite)
-    )
-    specs = [TensorSpec(program.specs[v].shape, program.specs[v].dtype) for v in leaving]
-    names = tuple(step.instr.op.name for step in steps)
-    origins = tuple(dict.fromkeys(node for step in steps for node in step.instr.origins))
-    return Instr(
-        Fused(kernel, group.space, specs, names),
-        ins,
-        tuple(leaving),
-        last.instr.origin,
-        last.instr.path,
-        origins=(last.instr.origin, *(o for o in origins if o is not last.instr.origin)),
-        recompute=last.instr.recompute,
-    )
+    return kernel, [s if isinstance(s, Scalar) else order[s] for s in sources]
 
 
 def _free_columns(group: Group) -> int:
@@ -156,22 +212,26 @@ def _free_columns(group: Group) -> int:
     return rank - max(prefixes, default=0)
 
 
+def _uniform(program: Program, value: int) -> Any:
+    """Return the number that all elements of a constant are, None for other values."""
+    array = program.constants.get(value)
+    if array is None or array.size == 0 or (array.size > 1 and any(array.strides)):
+        return None
+    return array.flat[0].item()
+
+
 def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:
     """Return an input; one that is a single number throughout is a constant, or a scalar."""
-    array = program.constants.get(value)
-    dtype = program.specs[value].dtype
-    if array is None or array.size == 0 or any(array.strides) and array.size > 1:
+    number, dtype = _uniform(program, value), program.specs[value].dtype
+    if number is None:
         return builder.load(value, axes, dtype)
-    number = array.flat[0].item()
     if dtype.kind != "f" or abs(number) in PLAIN or number != number:
         return builder.const(number, dtype)
     return builder.scalar(number, dtype)
 
 
-def _number(program: Program, source: int | Scalar) -> int:
-    """Return the value that a kernel reads, a new one for a number that the program lacks."""
-    if isinstance(source, int):
-        return source
+def _constant(program: Program, source: Scalar) -> int:
+    """Return the value that holds a number, a new one if the program lacks it."""
     array = np.asarray(source.number, source.dtype)
     for value, held in program.constants.items():
         if not held.ndim and held.dtype == array.dtype and held.tobytes() == array.tobytes():
@@ -193,7 +253,6 @@ def _in_place(
     program: Program,
     flow: Flow,
     inside: set[int],
-    last: int,
     kernel: Kernel,
     ins: tuple[int, ...],
     outs: list[int],
@@ -212,7 +271,7 @@ def _in_place(
             dies = inside.issuperset(flow.readers[value]) and value not in flow.kept
             if not dies or maker.op.views:
                 continue
-        elif not may_overwrite(last, value):
+        elif not may_overwrite(max(inside), value):
             continue
         free[i] = kernel.operands[i]
     pairs = []
