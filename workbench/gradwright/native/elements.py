@@ -15,7 +15,7 @@ import numpy as np
 
 from ..fuse.ir import Value
 from . import mathlib
-from .text import Code, Num
+from .text import REORDER, Code, Num
 
 _MEMORY = {
     **{"bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16"},
@@ -109,13 +109,10 @@ class Fold:
     def join(self, so_far: Num, x: Num) -> Num:
         """Return the reduction with one more element."""
         x = to_memory(x, self.dtype)
-        if self.kind == "sum":
-            return so_far + x
-        if self.kind == "prod":
-            return so_far * x
-        if x.is_float:
-            return so_far.call("maximum" if self.kind == "max" else "minimum", x)
-        return so_far.call("smax" if self.kind == "max" else "smin", x)
+        if self.kind in ("sum", "prod"):
+            with x.code.flagged(REORDER):
+                return so_far + x if self.kind == "sum" else so_far * x
+        return so_far.extremum("maximum" if self.kind == "max" else "minimum", x)
 
     def widen(self, part: Num) -> Num:
         """Return a part as what parts are added up in."""
@@ -146,13 +143,23 @@ def apply(name: str, args: Sequence[Num], given: Sequence[Value]) -> Num:
     if name in ("and", "or", "xor"):
         return x.op(name, args[1])
     if name in ("maximum", "minimum"):
-        intrinsic = name if x.is_float else f"s{name[:3]}"
-        return x.call(intrinsic, args[1])
+        return x.extremum(name, args[1])
     function = (_FLOAT if x.is_float else _INT).get(name) or _ANY.get(name)
     if function is not None:
         return function(*args)
-    with x.code.exactly():
+    with x.code.flagged(""):
         return mathlib.SERIES[name](*args)
+
+
+def divide_by_fixed(x: Num, y: Num) -> Num:
+    """Return x/y where y is the same for many x: times 1/y, with y's exponent out of the way.
+
+    A reciprocal alone would overflow for subnormal y, and lose digits for the largest.
+    """
+    far = 2.0**64 if x.type == "float" else 2.0**512
+    size = y.call("fabs")
+    scale = (size < 1 / far).where(y.of(far), (size > far).where(y.of(1 / far), 1))
+    return x * (y.of(1) / (y * scale)) * scale
 
 
 _TESTS = {
@@ -197,7 +204,7 @@ def _float_mod(x: Num, y: Num) -> Num:
 
 def _float_floordiv(x: Num, y: Num) -> Num:
     """Python's: the quotient of what the remainder leaves, rounded to the nearest whole number."""
-    with x.code.exactly():
+    with x.code.flagged(""):
         rest = _fmod(x, y)
         crosses = rest.compare("une", 0) & ((rest < 0) ^ (y < 0))
         quotient = (x - rest) / y

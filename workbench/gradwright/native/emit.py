@@ -19,6 +19,7 @@ from .elements import (
     Fold,
     apply,
     cast,
+    divide_by_fixed,
     from_memory,
     memory_type,
     register_type,
@@ -187,6 +188,8 @@ class _Emitter:
         given = [self.kernel.values[a] for a in value.args]
         if value.op == "cast":
             return cast(args[0], given[0].dtype, value.dtype)
+        if value.op == "div" and self.plan.levels[value.args[1]] < self.plan.levels[number]:
+            return divide_by_fixed(*args)
         return apply(value.op, args, given)
 
     def _column_index(self, column: Num | None) -> Num:

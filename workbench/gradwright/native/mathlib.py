@@ -405,7 +405,7 @@ def power(x: Num, n: float) -> Num:
     if abs(n) == 0.5:
         root = x.equals(-math.inf).where(x.of(math.inf), x.call("sqrt").call("fabs"))
         return root if n > 0 else x.of(1) / root
-    with x.code.exactly():
+    with x.code.flagged(""):
         return pow_(x, x.of(n))
 
 

@@ -14,10 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-FLAGS = "contract arcp reassoc"
-"""What LLVM may do to sums and products: fuse them, reorder them, share a reciprocal.
+FUSE, REORDER = "contract", "contract reassoc"
+"""What LLVM may do: everywhere fuse a product and a sum, in reductions also reorder them.
 
-Never nnan, ninf or nsz: infinities mask attention, and the sign of a zero is part of the result.
+Never nnan or ninf, since infinities mask attention, nor nsz where the sign of a zero shows. Nor
+arcp and afn: they take 1/√x from an estimate that makes NaN of 0, and x/y from a reciprocal that
+overflows for subnormal y.
 """
 
 
@@ -44,7 +46,7 @@ class Code:
 
     lines: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
-    flags: str = FLAGS
+    flags: str = FUSE
     _count: int = 0
 
     def name(self, stem: str) -> str:
@@ -88,9 +90,9 @@ class Code:
         return self.let("double", f"load double, ptr {pointer.name}, align 8, !invariant.load !0")
 
     @contextlib.contextmanager
-    def exactly(self) -> Iterator[None]:
-        """Write floating-point instructions that LLVM may not rearrange."""
-        before, self.flags = self.flags, ""
+    def flagged(self, flags: str) -> Iterator[None]:
+        """Write floating-point instructions with other flags; without any, exactly as they stand."""
+        before, self.flags = self.flags, flags
         yield
         self.flags = before
 
@@ -226,6 +228,11 @@ class Num:
         suffix = {"float": "f32", "double": "f64"}.get(self.type, self.type)
         others = tuple(self.of(o) for o in others)
         return self.code.call(self.type, f"llvm.{intrinsic}.{suffix}", self, *others)
+
+    def extremum(self, intrinsic: str, other: Any) -> Num:
+        """Return the ``maximum`` or ``minimum``, NaN if one is; of two zeros either: a third faster."""
+        with self.code.flagged("nsz" if self.is_float else ""):
+            return self.call(intrinsic if self.is_float else f"s{intrinsic[:3]}", other)
 
     def madd(self, factor: Any, term: Any) -> Num:
         """Return ``self · factor + term``, rounded once where the machine can."""
