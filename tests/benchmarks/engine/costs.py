@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .process import environment
+from .process import RATE, environment
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 MB = 2**20
@@ -91,11 +91,13 @@ def fit(row: str, rounds: int = 15) -> dict[str, float]:
     model = _model(row)
     chosen = list(PEERS["ours"].variants(model))
     for variant in chosen:
+        variant.set_rate(RATE)
         for _ in range(30):
             variant.step()
         variant.settle()
     bare = fastest(chosen).step
     trainer, batch = model.trainer(), model.batch()
+    trainer.optimizer.learning_rate = RATE
     size, steps = next(iter(batch.values())).shape[0], 200
     data = {k: np.concatenate([a] * steps) for k, a in batch.items()}
     loop = functools.partial(trainer.fit, data, batch_size=size, shuffle=False, progress=False)

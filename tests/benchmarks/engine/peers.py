@@ -22,6 +22,8 @@ class Variant:
 
     name: str
     step: Callable[[], Any]
+    set_rate: Callable[[float], None]
+    """Sets the learning rate from the next step on."""
     loss: Callable[[Any], float] = float
     settle: Callable[[], None] = field(default=lambda: None)
     """Waits for what the peer still does in the background."""
@@ -47,6 +49,7 @@ def ours(model: Model) -> Iterator[Variant]:
     yield Variant(
         "Trainer.step",
         lambda: trainer.step(batch),
+        lambda rate: setattr(trainer.optimizer, "learning_rate", rate),
         lambda record: record.metrics["loss"],
         functools.partial(settle, trainer.session),
     )
@@ -67,7 +70,8 @@ def torch_eager(
     """Yield eager steps with each of torch's three implementations of Adam."""
     for name in adams:
         kind = {} if name == "default" else {name: True}
-        yield Variant(f"{name} {model.optimizer}", _torch_step(*model.torch_model(), model, kind))
+        loss, trained = model.torch_model()
+        yield _torch_variant(f"{name} {model.optimizer}", loss, trained, model, kind)
 
 
 def torch_compile(model: Model) -> Iterator[Variant]:
@@ -75,13 +79,17 @@ def torch_compile(model: Model) -> Iterator[Variant]:
     import torch
 
     loss, trained = model.torch_model()
-    step = _torch_step(torch.compile(loss), trained, model, {"fused": True})
-    yield Variant(f"compiled loss, fused {model.optimizer}", step)
+    name = f"compiled loss, fused {model.optimizer}"
+    yield _torch_variant(name, torch.compile(loss), trained, model, {"fused": True})
 
 
-def _torch_step(
-    loss_of: Callable[[], Any], trained: list[Any], model: Model, kind: dict[str, bool]
-) -> Callable[[], Any]:
+def _torch_variant(
+    name: str,
+    loss_of: Callable[[], Any],
+    trained: list[Any],
+    model: Model,
+    kind: dict[str, bool],
+) -> Variant:
     import torch
 
     optimizer = getattr(torch.optim, model.optimizer)(trained, lr=model.rate, **kind)
@@ -93,7 +101,7 @@ def _torch_step(
         optimizer.step()
         return loss.detach()
 
-    return step
+    return Variant(name, step, lambda rate: optimizer.param_groups[0].update(lr=rate))
 
 
 def jax_jit(model: Model) -> Iterator[Variant]:
@@ -105,10 +113,11 @@ def jax_jit(model: Model) -> Iterator[Variant]:
     batch = {k: jnp.asarray(a) for k, a in model.batch().items()}
     trained = {k: a for k, a in weights.items() if model.is_trained(k)}
     frozen = {k: a for k, a in weights.items() if not model.is_trained(k)}
-    rate, decay = model.rate, 0.01 if model.optimizer == "AdamW" else 0.0
+    decay = 0.01 if model.optimizer == "AdamW" else 0.0
+    rate = jnp.float32(model.rate)
 
     @functools.partial(jax.jit, donate_argnums=0)
-    def update(state: Any, frozen: Any, batch: Any) -> Any:
+    def update(state: Any, rate: Any, frozen: Any, batch: Any) -> Any:
         p, m, v, t = state
         loss, g = jax.value_and_grad(lambda p: model.jax({**p, **frozen}, batch))(p)
         tree, t = jax.tree.map, t + 1
@@ -126,11 +135,15 @@ def jax_jit(model: Model) -> Iterator[Variant]:
 
     def step() -> Any:
         nonlocal state
-        state, loss = update(state, frozen, batch)
+        state, loss = update(state, rate, frozen, batch)
         jax.block_until_ready(state)
         return loss
 
-    yield Variant("jit, donated", step)
+    def set_rate(to: float) -> None:
+        nonlocal rate
+        rate = jnp.float32(to)
+
+    yield Variant("jit, donated", step, set_rate)
 
 
 PEERS: dict[str, Peer] = {
