@@ -1,0 +1,22 @@
+"""Tracing: ordinary numpy code becomes a graph, by lazy arrays that numpy itself hands the work."""
+
+from . import algebra, joins, making, reductions, shapes, ufuncs
+from .block import Trace, trace
+from .compiled import Compiled, compile
+from .lazy import LazyArray
+from .replay import Traced
+
+__all__ = [
+    "Compiled",
+    "LazyArray",
+    "Trace",
+    "Traced",
+    "algebra",
+    "compile",
+    "joins",
+    "making",
+    "reductions",
+    "shapes",
+    "trace",
+    "ufuncs",
+]

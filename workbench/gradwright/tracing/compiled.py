@@ -1,0 +1,330 @@
+"""``@gw.compile``: a numpy function that is traced once per signature and then replayed."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import GradientError, TraceError
+from ..graph import Graph
+from ..spec import AnyDim, Dim
+from .arguments import current
+from .replay import Traced
+from .signature import Leaf, Signature, replaced
+
+Array = np.ndarray[Any, Any]
+
+
+class CacheInfo(NamedTuple):
+    """How often a compiled function was called, and how often it was traced."""
+
+    hits: int
+    traces: int
+    size: int
+    eager: int
+
+
+class Compiled:
+    """A function of numpy arrays that runs as a graph; see :func:`compile`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        static_argnames: str | Collection[str] = (),
+        dynamic_argnames: str | Collection[str] = (),
+        dynamic_shapes: bool | Mapping[str, Sequence[str | None]] = False,
+        fallback: str | None = None,
+        max_traces: int = 64,
+        **session: Any,
+    ) -> None:
+        if not callable(fn):
+            raise TraceError(f"{fn!r} cannot be compiled", need="a function of numpy arrays")
+        if fallback not in (None, "eager"):
+            raise TraceError(f"fallback={fallback!r} is not known", need="None or 'eager'")
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+        self._signature = Signature(fn, _names(static_argnames), _names(dynamic_argnames))
+        self._shapes, self._fallback = dynamic_shapes, fallback
+        self._options, self._max = session, max_traces
+        self._traces: collections.OrderedDict[Any, Traced | None] = collections.OrderedDict()
+        self._alike: dict[Any, list[Any]] = {}
+        self._lock = threading.RLock()
+        self._hits = self._traced = self._eager = 0
+        self._latest: Traced | None = None
+        self.fallback_reason = ""
+        """Why a call ran as plain numpy, with ``fallback="eager"``; "" if none did."""
+
+    def __repr__(self) -> str:
+        name = getattr(self._fn, "__name__", repr(self._fn))
+        return f"<compiled {name}: {len(self._traces)} traces, {self._hits} replays>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function on arrays, traced first if its signature is new."""
+        if current.get() is not None:
+            return self._fn(*args, **kwargs)  # part of the trace around it
+        with self._lock:
+            traced, leaves = self._find(args, kwargs)
+        if traced is None:
+            self._eager += 1
+            return self._fn(*args, **kwargs)
+        return traced(leaves)
+
+    # -- finding the trace -----------------------------------------------------------------------
+
+    def _find(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Traced | None, list[Leaf]]:
+        key, leaves = self._signature.flatten(args, kwargs)
+        held = self._traces.get(key, _NEW)
+        if held is None:
+            return None, leaves
+        if isinstance(held, Traced) and not held.stale():
+            self._hits += 1
+            self._traces.move_to_end(key)
+            return held, leaves
+        try:
+            traced = self._pattern_of(args, kwargs, key, leaves)
+        except TraceError as error:
+            if self._fallback is None:
+                raise
+            self.fallback_reason = str(error)
+            traced = None
+        self._traces[key] = traced
+        if len(self._traces) > self._max:
+            self._traces.popitem(last=False)
+        return traced, leaves
+
+    def _pattern_of(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any, leaves: list[Leaf]
+    ) -> Traced:
+        """Return the trace for these shapes: one that serves them, or a new one."""
+        shapes = [np.shape(leaf.value) for leaf in leaves]
+        pattern: list[tuple[AnyDim, ...]] = list(shapes)
+        if self._shapes:
+            alike = _without_sizes(key)
+            seen = self._alike.setdefault(alike, [])
+            for traced, _ in seen:
+                if traced is not None and _fits(traced.pattern, shapes) and not traced.stale():
+                    self._hits += 1
+                    return traced
+            if isinstance(self._shapes, Mapping):
+                pattern = _stated(self._shapes, leaves, shapes)
+            else:
+                pattern = _generalised([*(s for _, s in seen), shapes])
+        traced = Traced(self._fn, args, kwargs, self._signature, leaves, pattern, self._options)
+        if self._shapes:
+            seen.append((traced, shapes))
+            del seen[: -self._max]
+        self._traced += 1
+        self._latest = traced
+        return traced
+
+    # -- what there is to look at ----------------------------------------------------------------
+
+    def lower(self, *args: Any, **kwargs: Any) -> Traced:
+        """Return the trace for these arguments without running it: its graph, inputs, plan."""
+        with self._lock:
+            traced, _ = self._find(args, kwargs)
+        if traced is None:
+            raise TraceError("the function runs as plain numpy", facts=[self.fallback_reason])
+        return traced
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the latest trace."""
+        return self._last().graph
+
+    @property
+    def plan(self) -> Any:
+        """The plan of the latest trace."""
+        return self._last().plan
+
+    def _last(self) -> Traced:
+        if self._latest is None:
+            raise TraceError("the function has not been traced yet", hint="fn.lower(*args)")
+        return self._latest
+
+    def cache_info(self) -> CacheInfo:
+        """Return how often calls were replayed, traced, and run as plain numpy."""
+        return CacheInfo(self._hits, self._traced, len(self._traces), self._eager)
+
+    def cache_clear(self) -> None:
+        """Forget all traces."""
+        with self._lock:
+            self._traces.clear()
+            self._alike.clear()
+
+    # -- gradients -------------------------------------------------------------------------------
+
+    def value_and_grad(self, argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
+        """Return a function that gives the result and its gradient by positional arguments.
+
+        The function must return one float, or a tuple that begins with it. Gradients have the
+        structure of the arguments; what is not floating in there has None.
+
+        >>> import gradwright as gw, numpy as np
+        >>> @gw.compile
+        ... def loss(w, x):
+        ...     return ((x @ w) ** 2).mean()
+        >>> value, g = loss.value_and_grad()(np.array([1.0, 2.0]), np.eye(2))
+        >>> float(value), g.tolist()
+        (2.5, [1.0, 2.0])
+        """
+        several = not isinstance(argnums, int)
+        places: list[int] = list(argnums) if not isinstance(argnums, int) else [argnums]
+
+        def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+            if any(not 0 <= p < len(args) for p in places):
+                raise GradientError(
+                    f"argnums={argnums!r} with {len(args)} positional arguments",
+                    need="places of positional arguments",
+                )
+            with self._lock:
+                traced, leaves = self._find(args, kwargs)
+            if traced is None:
+                raise GradientError("plain numpy has no gradient", facts=[self.fallback_reason])
+            found, grads = traced.with_gradients(leaves, self._wanted(places, args, leaves))
+            parts = iter(grads)
+            made = [self._gradient(args[p], p, parts) for p in places]
+            return found, tuple(made) if several else made[0]
+
+        return call
+
+    def gradient(self, argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+        """Return a function that gives the gradient alone."""
+        both = self.value_and_grad(argnums)
+        return lambda *args, **kwargs: both(*args, **kwargs)[1]
+
+    def _wanted(self, places: list[int], args: tuple[Any, ...], leaves: list[Leaf]) -> list[int]:
+        """Return the numbers of the floating leaves of some arguments, in their order."""
+        starts = [0]
+        for i in range(len(args)):
+            _, own = self._signature.flatten((*[None] * i, args[i]), {})
+            starts.append(starts[-1] + len(own))
+        return [
+            n for p in places for n in range(starts[p], starts[p + 1]) if _has_gradient(leaves[n])
+        ]
+
+    def _gradient(self, value: Any, place: int, parts: Any) -> Any:
+        kinds = (np.ndarray, np.generic, float, complex)
+
+        def leaf(v: Any) -> Any:
+            if np.asarray(v).dtype.kind not in "fcV":
+                return None
+            g = next(parts)
+            return g.item() if isinstance(v, (float, complex)) and not isinstance(v, np.generic) else g
+
+        return replaced(value, leaf, lambda v: isinstance(v, kinds) or not isinstance(v, (list, tuple, dict)))
+
+
+def compile(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a function of numpy arrays run as a graph: traced once per signature, then replayed.
+
+    The first call with new dtypes, shapes or static values runs the function on lazy arrays, which
+    builds its graph; calls like it run the graph. Results have numpy's values, dtypes and
+    structure; arrays that the function writes in place are written.
+
+    Args:
+        fn: the function; without it a decorator is returned.
+        static_argnames: arguments that are values of the trace; ints, bools, strings and all that
+            is no array are static anyway, floats are not (a learning rate changes).
+        dynamic_argnames: ints that are traced as well, such as a step number.
+        dynamic_shapes: True lets one trace serve all sizes: the second call with other sizes makes
+            a trace in which what differed is symbolic. Or names: ``{"x": ("B", None)}``.
+        fallback: ``"eager"`` runs the function as plain numpy where it cannot be traced; then
+            ``fn.fallback_reason`` says why. By default that is a TraceError.
+        max_traces: how many traces are kept, least recently used first to go.
+        session: what else is given goes to the :class:`~gradwright.Session`.
+
+    Arrays in globals, closures, defaults and the objects that these hold are read anew at each
+    call; other objects under those names make a new trace. What Python does beside, such as
+    ``print``, happens when traced only; changes to lists and dicts outside are refused.
+
+    >>> import gradwright as gw, numpy as np
+    >>> @gw.compile
+    ... def softmax(x, axis=-1):
+    ...     e = np.exp(x - x.max(axis=axis, keepdims=True))
+    ...     e /= e.sum(axis=axis, keepdims=True)
+    ...     return e
+    >>> softmax(np.array([0.0, np.log(3.0)])).tolist()
+    [0.25, 0.75]
+    >>> softmax(np.zeros(2)).tolist(), softmax.cache_info().traces
+    ([0.5, 0.5], 1)
+    """
+    if fn is None:
+        return lambda fn: Compiled(fn, **options)
+    return Compiled(fn, **options)
+
+
+_NEW = object()
+
+
+def _names(names: str | Collection[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _has_gradient(leaf: Leaf) -> bool:
+    return np.asarray(leaf.value).dtype.kind in "fcV"
+
+
+def _without_sizes(key: Any) -> Any:
+    """Return a key in which sizes above 1 do not count; 0 and 1 behave in ways of their own."""
+    if isinstance(key, tuple) and len(key) == 4 and isinstance(key[0], np.dtype):
+        layout = key[2] is None
+        return key[0], tuple(d if d < 2 else -1 for d in key[1]), layout, key[3]
+    return tuple(map(_without_sizes, key)) if isinstance(key, tuple) else key
+
+
+def _fits(pattern: Sequence[tuple[AnyDim, ...]], shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Tell whether a trace's shapes serve for others: equal sizes under each symbol."""
+    sizes: dict[Any, int] = {}
+    return all(
+        d == n if isinstance(d, int) else n > 1 and sizes.setdefault(d, n) == n
+        for dims, shape in zip(pattern, shapes, strict=True)
+        for d, n in zip(dims, shape, strict=True)
+    )
+
+
+def _generalised(seen: Sequence[Sequence[tuple[int, ...]]]) -> list[tuple[AnyDim, ...]]:
+    """Return shapes in which sizes that differed between calls are symbols, one per behaviour.
+
+    >>> _generalised([[(8, 3), (3,)], [(9, 3), (3,)]])
+    [(n0, 3), (3,)]
+    """
+    names: dict[tuple[int, ...], Dim] = {}
+    out = []
+    for i, shape in enumerate(seen[-1]):
+        dims: list[AnyDim] = []
+        for axis, n in enumerate(shape):
+            history = tuple(shapes[i][axis] for shapes in seen)
+            if len(set(history)) == 1:
+                dims.append(n)
+            else:
+                dims.append(names.setdefault(history, Dim.symbol(f"n{len(names)}")))
+        out.append(tuple(dims))
+    return out
+
+
+def _stated(
+    stated: Mapping[str, Sequence[str | None]], leaves: Sequence[Leaf], shapes: Any
+) -> list[tuple[AnyDim, ...]]:
+    """Return the shapes with the symbols that the user gave."""
+    out = []
+    for leaf, shape in zip(leaves, shapes, strict=True):
+        names = stated.get(leaf.path, stated.get(leaf.argument, ()))
+        if names and len(names) != len(shape):
+            raise TraceError(
+                f"dynamic_shapes has {len(names)} sizes for {leaf.path}", need=f"{len(shape)}"
+            )
+        dims = zip(shape, names or [None] * len(shape), strict=True)
+        out.append(tuple(n if s is None or n < 2 else Dim.symbol(s) for n, s in dims))
+    return out

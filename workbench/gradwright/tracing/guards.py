@@ -1,0 +1,173 @@
+"""What a traced function sees outside its arguments, and whether that has changed since."""
+
+from __future__ import annotations
+
+import inspect
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_DEPTH, _ITEMS = 4, 2000
+"""How deep and how much of the lists, dicts and objects that a function sees is watched."""
+_LIBRARIES = {"numpy", "gradwright", "ml_dtypes", *sys.stdlib_module_names}
+_MISSING = object()
+
+
+class Guards:
+    """Names that a function reads and what they were: other objects there ask for a new trace.
+
+    Watched are closures, globals, defaults, functions that these name, and the items of lists,
+    dicts and objects, a few levels deep. Arrays found on the way are read anew at each call.
+
+    >>> scale = {"by": np.ones(2)}
+    >>> guards = Guards(lambda x: x * scale["by"])
+    >>> list(guards.arrays.values()), guards.changed()
+    (["scale['by']"], '')
+    >>> scale["by"] = np.zeros(2)
+    >>> guards.changed()
+    'scale'
+    """
+
+    def __init__(self, fn: Callable[..., Any], objects: dict[str, Any] | None = None) -> None:
+        self.arrays: dict[int, str] = {}
+        """Address of an array that others hold -> how it is called."""
+        self._kept: list[Any] = []  # addresses stay theirs while these live
+        self._checks: list[tuple[str, Callable[[], bool]]] = []
+        self._generators: list[tuple[str, Any, Any]] = []
+        self._seen: set[int] = set()
+        self._function(fn)
+        for name, value in (objects or {}).items():
+            self._value(name, value, 0)
+        self._random = _random_state()
+
+    def changed(self) -> str:
+        """Return the name of what is another object now, "" if all is as it was."""
+        for name, holds in self._checks:
+            if not holds():
+                return name
+        return ""
+
+    def drawn(self) -> str:
+        """Return what random numbers were drawn from since, "" for nothing."""
+        now = _random_state()
+        for name, before, after in zip(("np.random", "random"), self._random, now, strict=True):
+            if before != after:
+                return name
+        for name, generator, state in self._generators:
+            if repr(generator.bit_generator.state) != state:
+                return name
+        return ""
+
+    def _function(self, fn: Any) -> None:
+        fn = inspect.unwrap(fn)
+        if isinstance(fn, types.MethodType):
+            self._value("self", fn.__self__, 0)
+            fn = fn.__func__
+        if not isinstance(fn, types.FunctionType) or id(fn) in self._seen:
+            return
+        self._seen.add(id(fn))
+        self._kept.append(fn)
+        for name, value in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            self._cell(name, value)
+        names = list(_names(fn.__code__))
+        space = fn.__globals__
+        for name in names:
+            if name in space:
+                value = space[name]
+                self._check(name, lambda n=name, v=value: space.get(n, _MISSING) is v)
+                self._value(name, value, 0, names)
+        for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+            self._value("default", value, 0)
+
+    def _cell(self, name: str, cell: Any) -> None:
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not set yet
+            return
+        self._check(name, lambda: cell.cell_contents is value)
+        self._value(name, value, 0)
+
+    def _check(self, name: str, holds: Callable[[], bool]) -> None:
+        self._checks.append((name, holds))
+
+    def _value(self, name: str, value: Any, depth: int, names: Any = ()) -> None:
+        if isinstance(value, np.ndarray):
+            self.arrays.setdefault(id(value), name)
+            self._kept.append(value)
+        elif isinstance(value, (np.random.Generator, np.random.RandomState)):
+            source: Any = value if isinstance(value, np.random.Generator) else value._bit_generator  # type: ignore[attr-defined]  # fmt: skip
+            holder = value if hasattr(value, "bit_generator") else types.SimpleNamespace(bit_generator=source)  # fmt: skip
+            self._generators.append((name, holder, repr(holder.bit_generator.state)))
+        elif isinstance(value, (types.FunctionType, types.MethodType)):
+            if value.__module__.partition(".")[0] not in _LIBRARIES:
+                self._function(value)
+        elif isinstance(value, types.ModuleType):
+            if value.__name__.partition(".")[0] not in _LIBRARIES:
+                self._module(name, value, names)
+        elif isinstance(value, (bool, int, float, complex, str, bytes, type, type(None))):
+            return
+        elif depth < _DEPTH and id(value) not in self._seen and len(self._seen) < _ITEMS:
+            self._seen.add(id(value))
+            self._kept.append(value)
+            self._items(name, value, depth)
+
+    def _module(self, name: str, module: types.ModuleType, names: Any) -> None:
+        space = vars(module)
+        for key in names:
+            if key in space:
+                value = space[key]
+                self._check(f"{name}.{key}", lambda k=key, v=value: space.get(k, _MISSING) is v)
+                self._value(f"{name}.{key}", value, 1)
+
+    def _items(self, name: str, value: Any, depth: int) -> None:
+        if isinstance(value, dict):
+            held = dict(value)
+            self._check(name, lambda: same_items(value, held))
+            for key, item in held.items():
+                self._value(f"{name}[{key!r}]", item, depth + 1)
+        elif isinstance(value, (list, tuple)):
+            found = list(value)
+            if isinstance(value, list):
+                self._check(name, lambda: same_items(value, found))
+            for i, item in enumerate(found):
+                self._value(f"{name}[{i}]", item, depth + 1)
+        elif isinstance(getattr(value, "__dict__", None), dict):
+            if type(value).__module__.partition(".")[0] in _LIBRARIES:
+                return
+            own = dict(vars(value))
+            self._check(name, lambda: same_items(vars(value), own))
+            for key, item in own.items():
+                self._value(f"{name}.{key}", item, depth + 1)
+            for method in vars(type(value)).values():
+                if isinstance(method, types.FunctionType):
+                    self._function(method)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the names that a function and those inside it look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def same_items(now: Any, before: Any) -> bool:
+    """Tell whether a dict or list holds the very objects that it held."""
+    if len(now) != len(before):
+        return False
+    if isinstance(before, dict):
+        return all(now.get(k, _MISSING) is v for k, v in before.items())
+    return all(a is b for a, b in zip(now, before, strict=True))
+
+
+def _random_state() -> tuple[Any, Any]:
+    state: Any = np.random.get_state(legacy=False)
+    return repr((state["state"]["pos"], state["state"]["key"][:8].tolist(), state["gauss"])), hash(
+        random.getstate()
+    )

@@ -1,0 +1,58 @@
+"""Writing into a slice as an op: what ``x[1:, 0] = v`` is where nothing is written in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..op import Cotangent, ErrorSample, Op, Sample, attr
+from ..ops.like import ZerosLike
+from ..ops.slicing import Item, StridedSlice
+from ..spec import TensorSpec, shapes_differ
+
+
+class PutSlice(Op):
+    """``x`` with ``value`` at regular places along axes.
+
+    y = x,  y[index] = value
+
+    >>> import numpy as np
+    >>> from gradwright.tracing.put import PutSlice
+    >>> PutSlice(index=(slice(1, None),)).forward(np.zeros(3), np.ones(2)).tolist()
+    [0.0, 1.0, 1.0]
+    """
+
+    namespace = "inner"
+    index: tuple[Item, ...] = attr(doc="Per axis a place or a slice; None for a new axis.")
+
+    def infer(self, x: TensorSpec, value: TensorSpec) -> TensorSpec:
+        taken = StridedSlice(index=self.index).infer(x)
+        if shapes_differ(taken.shape, value.shape) or x.dtype != value.dtype:
+            raise ShapeError("the value does not fit the slice", need=str(taken))
+        return x.with_shape(x.shape)
+
+    def forward(self, x: Any, value: Any) -> Any:
+        y = x.copy()
+        y[StridedSlice(index=self.index).subscript()] = value
+        return y
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        taken = StridedSlice(index=self.index)(gs[0])
+        return lambda: PutSlice(index=self.index)(gs[0], ZerosLike()(taken)), taken
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        x = rng.standard_normal((4, 3))
+        yield Sample((x, rng.standard_normal(3)), {"index": (-1,)})
+        yield Sample(
+            (x, rng.standard_normal((2, 1, 2))), {"index": (slice(3, None, -2), None, slice(1, 9))}
+        )
+        yield Sample((x, rng.standard_normal((0, 3))), {"index": (slice(2, 2),)})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        specs = TensorSpec((2, 3)), TensorSpec((2,))
+        yield ErrorSample(specs, {"index": (0,)}, "does not fit the slice")

@@ -1,0 +1,194 @@
+"""ufuncs that are not one op for every dtype, as formulas of ops on converted inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+
+from ..graph import Tensor
+from ..op import find_op
+from ..ops.movement import cast_to
+from ..spec import kind
+
+
+def _op(name: str, *xs: Any, **attrs: Any) -> Any:
+    return find_op(name)(**attrs)(*xs)
+
+
+def _number(like: Tensor, value: Any) -> Tensor:
+    return like.graph.scalar(value, like.dtype)
+
+
+def _unchanged_if(kinds: str) -> Callable[[Tensor], Any]:
+    return lambda x: _op("identity", x) if kind(x.dtype) in kinds else NotImplemented
+
+
+def _never_if(kinds: str, value: bool) -> Callable[[Tensor], Any]:
+    """Return a predicate that has one answer for dtypes without NaN and infinities."""
+
+    def formula(x: Tensor) -> Any:
+        if kind(x.dtype) not in kinds:
+            return NotImplemented
+        filled = _op("ones_like" if value else "zeros_like", x)
+        return cast_to("bool", filled)
+
+    return formula
+
+
+def _part_wise(name: str, any_of: bool) -> Callable[[Tensor], Any]:
+    integers = _never_if("biu", not any_of)
+
+    def formula(x: Tensor) -> Any:
+        if kind(x.dtype) == "c":
+            parts = _op(name, _op("real", x)), _op(name, _op("imag", x))
+            return _op("logical_or" if any_of else "logical_and", *parts)
+        return integers(x)
+
+    return formula
+
+
+def _logical(name: str) -> Callable[[Tensor, Tensor], Any]:
+    """Return a formula for bools; other numbers are compared with 0."""
+
+    def truth(x: Tensor) -> Any:
+        return x if kind(x.dtype) == "b" else _op("not_equal", x, _number(x, 0))
+
+    return lambda *xs: _op(name, *map(truth, xs))
+
+
+def _of_bools(name: str) -> Callable[..., Any]:
+    return lambda *xs: _op(name, *xs) if kind(xs[0].dtype) == "b" else NotImplemented
+
+
+def _either(name: str) -> Callable[[Tensor, Tensor], Any]:
+    """Return the larger or smaller of two, the other one beside NaN."""
+
+    def formula(a: Tensor, b: Tensor) -> Any:
+        chosen = _op(name, a, b)
+        if kind(a.dtype) != "f":
+            return chosen
+        left = _op("where", _op("is_nan", b), a, chosen)
+        return _op("where", _op("is_nan", a), b, left)
+
+    return formula
+
+
+def _scaled(factor: float) -> Callable[[Tensor], Any]:
+    return lambda x: _op("mul", x, _number(x, factor))
+
+
+def _power(a: Tensor, b: Tensor) -> Any:
+    return _op("pow", a, b)
+
+
+def _reciprocal(x: Tensor) -> Any:
+    if kind(x.dtype) in "fc":
+        return NotImplemented
+    sign = _op("sign", x)
+    return _op("where", _op("equal", _op("abs", x), _number(x, 1)), sign, _number(x, 0))
+
+
+def _sign(x: Tensor) -> Any:
+    if kind(x.dtype) != "c":
+        return NotImplemented
+    size = cast_to(x.dtype, _op("abs", x))
+    zero = _op("equal", x, _number(x, 0))
+    return _op("where", zero, _number(x, 0), _op("div", x, _op("where", zero, _number(x, 1), size)))
+
+
+def _negative(x: Tensor) -> Any:
+    return _op("sub", _number(x, 0), x) if kind(x.dtype) == "u" else NotImplemented
+
+
+
+
+def _modf(x: Tensor) -> Any:
+    whole = _op("trunc", x)
+    rest = _op("where", _op("is_inf", x), _number(x, 0), _op("sub", x, whole))
+    return _op("copysign", rest, x), _op("copysign", whole, x)
+
+
+def _logaddexp2(a: Tensor, b: Tensor) -> Any:
+    ln2 = math.log(2)
+    return _scaled(1 / ln2)(_op("logaddexp", _scaled(ln2)(a), _scaled(ln2)(b)))
+
+
+def _cbrt(x: Tensor) -> Any:
+    root = _op("pow", _op("abs", x), _number(x, 1 / 3))
+    return _op("copysign", root, x)
+
+
+def _signbit(x: Tensor) -> Any:
+    return _op("less", _op("copysign", _number(x, 1), x), _number(x, 0))
+
+
+def _vecdot(a: Tensor, b: Tensor) -> Any:
+    left = _op("conj", a) if kind(a.dtype) == "c" else a
+    return cast_to(a.dtype, _op("sum", _op("mul", left, b), axis=-1))
+
+
+def _matvec(a: Tensor, b: Tensor) -> Any:
+    return _op("matmul", a, b[..., None])[..., 0]
+
+
+def _vecmat(a: Tensor, b: Tensor) -> Any:
+    left = _op("conj", a) if kind(a.dtype) == "c" else a
+    return _op("matmul", left[..., None, :], b)[..., 0, :]
+
+
+def _ldexp(x: Tensor, n: Tensor) -> Any:
+    return _op("mul", x, _op("exp2", cast_to(x.dtype, n)))
+
+
+FORMULAS: dict[str, Callable[..., Any]] = {
+    "positive": lambda x: _op("identity", x),
+    "conjugate": _unchanged_if("biuf"),
+    "absolute": _unchanged_if("bu"),
+    "fabs": lambda x: _op("abs", x),
+    "floor": _unchanged_if("biu"),
+    "ceil": _unchanged_if("biu"),
+    "trunc": _unchanged_if("biu"),
+    "isnan": _part_wise("is_nan", True),
+    "isinf": _part_wise("is_inf", True),
+    "isfinite": _part_wise("is_finite", False),
+    "logical_and": _logical("logical_and"),
+    "logical_or": _logical("logical_or"),
+    "logical_xor": _logical("logical_xor"),
+    "logical_not": _logical("logical_not"),
+    "invert": _of_bools("logical_not"),
+    "bitwise_and": _of_bools("logical_and"),
+    "bitwise_or": _of_bools("logical_or"),
+    "bitwise_xor": _of_bools("logical_xor"),
+    "maximum": _of_bools("logical_or"),
+    "minimum": _of_bools("logical_and"),
+    "add": _of_bools("logical_or"),
+    "multiply": _of_bools("logical_and"),
+    "negative": _negative,
+    "fmax": _either("maximum"),
+    "fmin": _either("minimum"),
+    "fmod": lambda a, b: _op("fmod", a, b),
+    "float_power": _power,
+    "reciprocal": _reciprocal,
+    "sign": _sign,
+    "deg2rad": _scaled(math.pi / 180),
+    "radians": _scaled(math.pi / 180),
+    "rad2deg": _scaled(180 / math.pi),
+    "degrees": _scaled(180 / math.pi),
+    "divmod": lambda a, b: (_op("floor_div", a, b), _op("mod", a, b)),
+    "modf": _modf,
+    "logaddexp2": _logaddexp2,
+    "cbrt": _cbrt,
+    "heaviside": lambda x, h: _op("heaviside", x, h),
+    "signbit": _signbit,
+    "ldexp": _ldexp,
+    "left_shift": lambda x, n: _op("left_shift", x, n),
+    "right_shift": lambda x, n: _op("right_shift", x, n),
+    "bitwise_count": lambda x: cast_to("uint8", _op("popcount", _op("abs", x))),
+    "vecdot": _vecdot,
+    "matvec": _matvec,
+    "vecmat": _vecmat,
+}
+"""ufunc -> formula on inputs of the dtypes in which numpy computes; NotImplemented: the op does."""
+
