@@ -2,8 +2,9 @@
 
     scalars · outer loops ( the row's values · passes over its columns · the row's stores )
 
-Each operand has an alias scope of its own, so that loops become vector code without checks at run
-time. An output in place of an input is the same pointer, in the same scope.
+Column loops are declared parallel, and each operand has an alias scope of its own, so that loops
+become vector code without checks at run time. An output in place of an input shares its scope: it
+may be the same memory.
 """
 
 from __future__ import annotations
@@ -85,11 +86,6 @@ class _Emitter:
         self.bases: list[Num] = []
         self.strides: list[list[Num]] = []
         for number, access in enumerate(self.pattern.accesses):
-            if number in self.in_place:
-                number = self.in_place[number]
-                self.bases.append(self.bases[number])
-                self.strides.append(self.strides[number])
-                continue
             moves = [*access.outer, access.column == "strided"]
             self.bases.append(self._entry("ptr", number))
             self.strides.append(
@@ -99,14 +95,27 @@ class _Emitter:
                 ]
             )
         scratch = self._entry("ptr", slots.scratch) if self.plan.in_scratch else None
+        self._make_scopes()
         self.scratch: dict[int, Num] = {}
         for place, value in enumerate(self.plan.in_scratch):
             assert scratch is not None
             self.scratch[value] = self._shift(scratch, self.columns * (8 * place))
 
+    def _make_scopes(self) -> None:
+        """Give operands and rows of scratch memory an alias scope each."""
+        domain = self.code.node("distinct !{self}")
+        names = [
+            self.code.node(f"distinct !{{self, {domain}}}")
+            for _ in range(len(self.bases) + len(self.plan.in_scratch))
+        ]
+        self.scopes: list[str] = []
+        for name in names:
+            others = self.code.node(f"!{{{', '.join(n for n in names if n != name)}}}")
+            self.scopes.append(f"!alias.scope {self.code.node(f'!{{{name}}}')}, !noalias {others}")
+
     def _entry(self, type_: str, slot: int) -> Num:
         pointer = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
-        return self.code.let(type_, f"load {type_}, ptr {pointer.name}, !invariant.load !0")
+        return self.code.let(type_, f"load {type_}, ptr {pointer.name}, {self.code.constant}")
 
     def _shift(self, pointer: Num, offset: Num) -> Num:
         return self.code.let("ptr", f"getelementptr i8, ptr {pointer.name}, i64 {offset.name}")
@@ -140,7 +149,7 @@ class _Emitter:
 
     def _alias(self, scope: int) -> str:
         """Return the metadata of an access: its scope, and all others, which it does not touch."""
-        return f", !alias.scope !{3 + 3 * scope}, !noalias !{4 + 3 * scope}"
+        return f", {self.scopes[scope]}, {self.code.group}"
 
     def _load(self, pointer: Num, dtype: np.dtype[Any], scope: int) -> Num:
         type_ = memory_type(dtype)
@@ -219,7 +228,7 @@ class _Emitter:
                     code.const("float", 0) if fold.is_wide else so_far
                     for fold, so_far in zip(folds, blocks.carried, strict=True)
                 ]
-                with code.loop(blocks.index, stop, 1, inner) as loop:
+                with code.loop(blocks.index, stop, 1, inner, True) as loop:
                     self._column(p, folds, loop)
                 blocks.turned = [
                     so_far + fold.widen(part) if fold.is_wide else part
@@ -227,7 +236,7 @@ class _Emitter:
                 ]
             ends = blocks.carried
         else:
-            with code.loop(self.zero, self.columns, 1, starts) as loop:
+            with code.loop(self.zero, self.columns, 1, starts, True) as loop:
                 self._column(p, folds, loop)
             ends = loop.carried
         results = [fold.result(end) for fold, end in zip(folds, ends, strict=True)]
@@ -279,11 +288,7 @@ class _Emitter:
 
     def _adds(self, store: Store) -> bool:
         """Tell whether several rows add to one place."""
-        return (
-            store.mode == "sum"
-            and self.plan.levels[store.value] > Level.SCALAR
-            and not all(self.pattern.accesses[store.operand].outer)
-        )
+        return store.mode != "set" and not all(self.pattern.accesses[store.operand].outer)
 
     def _fill_sums(self) -> None:
         """Zero what rows add to: a variable for a total, else the operand itself."""
@@ -316,10 +321,13 @@ class _Emitter:
     def _fold(self, store: Store) -> Fold:
         return Fold("sum", store.value, self.kernel.values[store.value].dtype)
 
+    def _is_scalar(self, store: Store) -> bool:
+        """Tell whether a store happens once, even if there are no rows."""
+        return store.mode == "set" and self.plan.levels[store.value] == Level.SCALAR
+
     def _store_row(self, store: Store) -> None:
         """Write what a row has for an operand that stands still along the columns."""
-        level = self.plan.levels[store.value]
-        if self.pattern.accesses[store.operand].column != "zero" or level == Level.SCALAR:
+        if self.pattern.accesses[store.operand].column != "zero" or self._is_scalar(store):
             return
         value = self.sums[store] if store in self.sums else self.known[store.value]
         if store not in self.totals:
@@ -336,10 +344,7 @@ class _Emitter:
             type_ = fold.start(self.code).type
             total = self.code.let(type_, f"load {type_}, ptr {self.totals[store].name}")
             value = fold.result(total)
-        elif (
-            self.plan.levels[store.value] == Level.SCALAR
-            and self.pattern.accesses[store.operand].column == "zero"
-        ):
+        elif self._is_scalar(store) and self.pattern.accesses[store.operand].column == "zero":
             value = self.known[store.value]
         else:
             return
@@ -348,16 +353,6 @@ class _Emitter:
     # Module ----------------------------------------------------------------------------------
 
     def _module(self) -> str:
-        n_scopes = len(self.bases) + len(self.plan.in_scratch)
-        scopes = [f"!{2 + 3 * s}" for s in range(n_scopes)]
-        metadata = ["!0 = !{}", "!1 = distinct !{!1}"]
-        for number, scope in enumerate(scopes):
-            others = ", ".join(s for s in scopes if s != scope)
-            metadata += [
-                f"{scope} = distinct !{{{scope}, !1}}",
-                f"!{3 + 3 * number} = !{{{scope}}}",
-                f"!{4 + 3 * number} = !{{{others}}}",
-            ]
         return "\n".join(
             [
                 "define void @k(ptr noalias nocapture readonly %block) nounwind {",
@@ -366,7 +361,7 @@ class _Emitter:
                 "  ret void",
                 "}",
                 *self.code.declarations.values(),
-                *metadata,
+                *(f"!{number} = {node}" for number, node in enumerate(self.code.nodes)),
                 "",
             ]
         )

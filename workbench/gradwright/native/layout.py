@@ -96,13 +96,9 @@ def block(loops: Loops, addresses: Sequence[int], scratch: int = 0) -> Array:
 
 
 def has_border(kernel: Kernel) -> bool:
-    """Tell whether rows and columns must stay apart: something is done once a row, or per column.
-
-    That is a reduction, a column index, or a sum to which a row adds once and not once an element.
-    """
-    values = kernel.values
-    return any(v.op in ("reduce", "column") for v in values) or any(
-        s.mode == "sum" and values[s.value].level < Level.ELEMENT for s in kernel.stores
+    """Tell whether rows and columns must stay apart: something happens once a row, or by column."""
+    return any(v.op in ("reduce", "column") for v in kernel.values) or any(
+        store.mode == "sum_rows" for store in kernel.stores
     )
 
 

@@ -56,11 +56,7 @@ def schedule(kernel: Kernel, pattern: Pattern) -> Schedule:
     walks = [access.column != "zero" for access in pattern.accesses]
     reduces = [number for number, value in enumerate(values) if value.op == "reduce"]
     stores = [store for store in kernel.stores if walks[store.operand]]
-    sums = [
-        store
-        for store in kernel.stores
-        if store.mode == "sum" and levels[store.value] == Level.ELEMENT and not walks[store.operand]
-    ]
+    sums = [s for s in kernel.stores if s.mode == "sum" and not walks[s.operand]]
     last = max(
         [ready[values[r].args[0]] for r in reduces] + [ready[s.value] for s in [*stores, *sums]],
         default=-1,
@@ -90,15 +86,14 @@ def _levels(kernel: Kernel, pattern: Pattern) -> tuple[Level, ...]:
     """Return the level of each value: as the kernel says, or if its axes merge, as they are walked."""
     if has_border(kernel):
         return tuple(value.level for value in kernel.values)
-    summed = {store.value for store in kernel.stores if store.mode == "sum"}
     levels: list[Level] = []
-    for number, value in enumerate(kernel.values):
+    for value in kernel.values:
         level = max((levels[a] for a in value.args), default=Level.SCALAR)
         if value.op == "load":
             access = pattern.accesses[value.extra]
             level = Level.ROW if any(access.outer) else Level.SCALAR
             level = level if access.column == "zero" else Level.ELEMENT
-        levels.append(Level.ELEMENT if number in summed else level)
+        levels.append(level)
     return tuple(levels)
 
 

@@ -42,12 +42,25 @@ def literal(type_: str, value: Any) -> str:
 
 @dataclass
 class Code:
-    """Lines of one function, and what it declares outside of it."""
+    """Lines of one function, what it declares outside of it, and nodes of metadata."""
 
     lines: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
+    nodes: list[str] = field(default_factory=list)
     flags: str = FUSE
     _count: int = 0
+
+    def __post_init__(self) -> None:
+        self.constant = f"!invariant.load {self.node('!{}')}"
+        group = self.node("distinct !{}")
+        self.group = f"!llvm.access.group {group}"
+        self._parallel = self.node(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
+
+    def node(self, text: str) -> str:
+        """Return the name of a new node of metadata, which ``self`` in its text refers to."""
+        name = f"!{len(self.nodes)}"
+        self.nodes.append(text.replace("self", name))
+        return name
 
     def name(self, stem: str) -> str:
         """Return a name that is used nowhere else."""
@@ -87,7 +100,7 @@ class Code:
         pointer = self.let(
             "ptr", f"getelementptr {type_}, ptr {name}, i64 0, {index.type} {index.name}"
         )
-        return self.let("double", f"load double, ptr {pointer.name}, align 8, !invariant.load !0")
+        return self.let("double", f"load double, ptr {pointer.name}, align 8, {self.constant}")
 
     @contextlib.contextmanager
     def flagged(self, flags: str) -> Iterator[None]:
@@ -98,9 +111,17 @@ class Code:
 
     @contextlib.contextmanager
     def loop(
-        self, start: Num, stop: Num, step: int = 1, carried: Sequence[Num] = ()
+        self,
+        start: Num,
+        stop: Num,
+        step: int = 1,
+        carried: Sequence[Num] = (),
+        is_parallel: bool = False,
     ) -> Iterator[Loop]:
-        """Write a loop over ``range(start, stop, step)``; ``carried`` values go from turn to turn."""
+        """Write a loop over ``range(start, stop, step)``; ``carried`` values go from turn to turn.
+
+        In a parallel loop no turn reads memory that another one writes.
+        """
         label = self.name("loop")
         self.do(f"br label %{label}.enter")
         self.lines.append(f"{label}.enter:")
@@ -117,7 +138,8 @@ class Code:
         self.do(f"br label %{label}.next")
         self.lines.append(f"{label}.next:")
         self.do(f"%{label}.i1 = add nuw nsw i64 {index.name}, {step}")
-        self.do(f"br label %{label}")
+        hint = self.node(f"distinct !{{self, {self._parallel}}}") if is_parallel else None
+        self.do(f"br label %{label}" + (f", !llvm.loop {hint}" if hint else ""))
         self.lines.append(f"{label}.done:")
         phis = [(index, start, f"%{label}.i1")]
         phis += [(t, c, n.name) for t, c, n in zip(turns, carried, loop.turned, strict=True)]
