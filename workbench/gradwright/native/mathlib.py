@@ -11,13 +11,11 @@ exp(−x²) and a polynomial in (x−K)/(x+K) is that of Shepherd and Laframbois
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from .text import Num, literal
+from .text import Num
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,8 @@ class Format:
     ints: str
     mantissa: int
     magic: float
-    """Adding it rounds a number below 2²² (2⁵¹) to an integer, which the last bits then hold."""
+    magic_bits: int
+    """Adding it rounds a number below 2²² (2⁵¹) to an integer, by which the bits then differ."""
     bias: int
     tiny: float
     """The least normal number."""
@@ -50,6 +49,7 @@ SINGLE = Format(
     ints="i32",
     mantissa=23,
     magic=1.5 * 2**23,
+    magic_bits=0x4B400000,
     bias=127,
     tiny=2.0**-126,
     root_half=0x3F3504F3,
@@ -74,6 +74,7 @@ DOUBLE = Format(
     ints="i64",
     mantissa=52,
     magic=1.5 * 2**52,
+    magic_bits=0x4338000000000000,
     bias=1023,
     tiny=2.0**-1022,
     root_half=0x3FE6A09E667F3BCD,
@@ -125,8 +126,7 @@ def _nearest(x: Num) -> tuple[Num, Num]:
     form = _format(x)
     shifted = x + form.magic
     whole = shifted - form.magic
-    zero = int(literal("double", form.magic), 16) if form is DOUBLE else 0x4B400000
-    return whole, shifted.to("bitcast", form.ints) - zero
+    return whole, shifted.to("bitcast", form.ints) - form.magic_bits
 
 
 def _power_of_two(k: Num) -> Num:
@@ -325,33 +325,41 @@ SIN = (-0.16666666663833, 0.0083333318659594, -0.00019840082012766, 2.7249314054
 """(sin(r)/r − 1)/r² in r², on |r| ≤ π/4."""
 COS = (0.041666666664302, -0.0013888887664714, 2.4800596435622e-5, -2.7300448619488e-7)
 """(cos(r) − 1 + r²/2)/r⁴ in r², on |r| ≤ π/4."""
-TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561
-"""2/π · 2²⁵⁶."""
+TWO_OVER_PI = (0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561)
+"""The first 256 binary digits of 2/π."""
 
 
-@functools.cache
-def _quarters() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return 2/π · 2^(E−23) mod 4 in two parts, for the exponents E of float32 from 0 up."""
-    exact = [Fraction(TWO_OVER_PI, 2**256) * Fraction(2) ** (e - 23) % 4 for e in range(128)]
-    high = tuple(float(part) for part in exact)
-    return high, tuple(float(part - Fraction(h)) for part, h in zip(exact, high, strict=True))
+def _two_over_pi(skip: Num) -> tuple[Num, Num]:
+    """Return the digits of 2/π after the first ``skip`` < 128, as a fraction in two doubles."""
+    is_far, shift = skip > 63, skip & 63
+    words = [
+        is_far.where(skip.of(far), near)
+        for near, far in zip(TWO_OVER_PI[:3], TWO_OVER_PI[1:], strict=True)
+    ]
+    rest = skip.of(63) - shift
+    first, second = (
+        (a << shift) | b.op("lshr", 1).op("lshr", rest)
+        for a, b in zip(words[:2], words[1:], strict=True)
+    )
+    second = (first << 52) | second.op("lshr", 12)
+    one = DOUBLE.bias << 52
+    high, low = ((w.op("lshr", 12) | one).to("bitcast", "double") - 1 for w in (first, second))
+    return high, low * 2.0**-52
 
 
 def _quadrant(x: Num) -> tuple[Num, Num, Num]:
     """Return q mod 4, sin r and cos r in float64, with x = q·π/2 + r: exact for every float32.
 
-    x is m·2^(E−23), and m times what 2/π·2^(E−23) is beyond whole turns has few enough digits.
+    Of x·2/π whole turns do not count. With y = x/2ˢ below 2²⁶, still a multiple of four where
+    s > 0, these are the first s binary digits of 2/π (Payne and Hanek, SIGNUM 1983).
     """
-    exponent = (x.to("bitcast", "i32").op("lshr", 23) & 0xFF) - 127
-    exponent = exponent.call("smin", 127).call("smax", 0)
-    high, low = (x.code.table(part, exponent) for part in _quarters())
-    unit = ((exponent.of(23 + DOUBLE.bias) - exponent).to("zext", "i64") << 52).to(
-        "bitcast", "double"
-    )
-    m = x.to("fpext", "double") * unit
-    turns = m * high
+    exponent = (x.to("bitcast", "i32").op("lshr", 23) & 0xFF).to("zext", "i64")
+    skip = (exponent - (SINGLE.bias + 25)).call("smax", 0)
+    high, low = _two_over_pi(skip)
+    y = x.to("fpext", "double") * _power_of_two(-skip)
+    turns = y * high
     whole, quarter = _nearest(turns)
-    rest = (turns - whole) + (m.call("fma", high, -turns) + m * low)
+    rest = (turns - whole) + (y.call("fma", high, -turns) + y * low)
     r = rest * (math.pi / 2)
     z = r * r
     sin = (r * z).madd(polynomial(z, SIN), r)

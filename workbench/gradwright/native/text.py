@@ -89,19 +89,6 @@ class Code:
         flags = f"{self.flags} " if type_ in ("float", "double") and self.flags else ""
         return self.let(type_, f"call {flags}{type_} @{function}({given})")
 
-    def table(self, values: Sequence[float], index: Num) -> Num:
-        """Return the double at an index of a table of constants."""
-        numbers = ", ".join(f"double {literal('double', v)}" for v in values)
-        type_ = f"[{len(values)} x double]"
-        text = f"private unnamed_addr constant {type_} [{numbers}]"
-        known = [name for name, line in self.declarations.items() if line.endswith(text)]
-        name = known[0] if known else self.name("@table")
-        self.declarations[name] = f"{name} = {text}"
-        pointer = self.let(
-            "ptr", f"getelementptr {type_}, ptr {name}, i64 0, {index.type} {index.name}"
-        )
-        return self.let("double", f"load double, ptr {pointer.name}, align 8, {self.constant}")
-
     @contextlib.contextmanager
     def flagged(self, flags: str) -> Iterator[None]:
         """Write floating-point instructions with other flags; without any, exactly as they stand."""
