@@ -19,12 +19,14 @@ class PlanOptions:
         threads: how many threads a run may use; None takes what OpenBLAS uses.
         checkpoint: which activations the backward pass keeps: None all, ``"sqrt"``, every n-th
             layer, or name patterns; the others are computed again.
+        verify: whether each rewrite is checked on random values when the plan is made.
     """
 
     skip: tuple[str, ...] = ()
     kernels: Kernels = "background"
     threads: int | None = None
     checkpoint: str | int | tuple[str, ...] | None = None
+    verify: bool = False
 
 
 DEFAULTS = PlanOptions()

@@ -6,6 +6,7 @@ a segment ends, and the next one is laid out, once per shape met, when the shape
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from ..graph.build import located
 from ..graph.expand import bind_dims
 from ..lowering import find_launch
 from ..op import Op, infer_specs
-from ..rewrite import Program, rewrite
+from ..rewrite import Program, RewriteLog, Verifier, rewrite
 from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
 from ..spec import Dim, TensorSpec, known_spec
@@ -61,10 +62,29 @@ class Plan:
         self._position = {node: i for i, node in enumerate(self.order)}
         self.head = self._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
 
+    def again(self, program: Program | None) -> Plan:
+        """Return the same request with another program, of one segment; without one, None runs."""
+        plan = copy.copy(self)
+        if program is None:
+            del plan.head
+        else:
+            plan.head = _Part(Segment(program, self.device), len(self.order), (), False, {}, {})
+        return plan
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one segment runs it all, with no size that depends on values."""
+        return self.head.end == len(self.order)
+
     @property
     def program(self) -> Program:
         """The program of the first segment."""
         return self.head.segment.program
+
+    @property
+    def rewrites(self) -> RewriteLog:
+        """What rewrites did to the program: print it, or look at its entries."""
+        return self.program.log
 
     @property
     def parts(self) -> list[_Part]:
@@ -177,7 +197,7 @@ class Plan:
         ]
         for t in program.outputs:
             number(t)
-        rewrite(program, self.options.skip)
+        rewrite(program, self.options.skip, Verifier(program) if self.options.verify else None)
         schedule(program)
         checkpoint(program, self.options.checkpoint)
         return _Part(Segment(program, device), end, dynamic, by_value, known, sizes)

@@ -2,8 +2,8 @@
 
 from . import cleanup, movement, algebra, stable, scale, patterns  # noqa: I001  in the order tried
 from .log import Entry, RewriteLog
-from .program import Instr, Program
-from .table import RULES, Rule, rewrite, verify_rewrites
+from .program import Instr, Program, Recipe
+from .table import RULES, Rule, check_names, rewrite, verify_rewrites
 from .verify import Verifier
 
 __all__ = [
@@ -11,10 +11,12 @@ __all__ = [
     "Entry",
     "Instr",
     "Program",
+    "Recipe",
     "RewriteLog",
     "Rule",
     "Verifier",
     "algebra",
+    "check_names",
     "cleanup",
     "movement",
     "patterns",

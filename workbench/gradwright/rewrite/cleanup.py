@@ -11,7 +11,7 @@ from ..op import Op, run_forward
 from ..ops.elementwise import Exp, Identity
 from ..ops.like import BroadcastLike
 from .editor import Editor
-from .program import Instr
+from .program import Instr, Recipe
 from .table import rule
 
 FOLD_BYTES = 1 << 20
@@ -25,25 +25,33 @@ def _dead(at: Editor, instr: Instr) -> None:
     """What no output needs goes: the editor does so from the start, whatever is left out."""
 
 
-@rule("alias", "*", "f(x), f passing x on", "x", example=lambda x: Identity()(x) * 2.0)
+@rule(
+    "alias",
+    lambda op: op.alias_of is not Op.alias_of,
+    "f(x), f passing x on",
+    "x",
+    example=lambda x: Identity()(x) * 2.0,
+)
 def _alias(at: Editor, instr: Instr) -> int | None:
     """An op whose only result is one of its inputs goes, such as a sum_like of equal shapes."""
-    if type(instr.op).alias_of is Op.alias_of:
-        return None
     index = instr.op.alias_of([None if i is None else at.specs[i] for i in instr.ins])
     return None if index is None else instr.ins[index]
 
 
-@rule("fold", "*", "f(c)", "c′", example=lambda x: x * Exp()(x.graph.constant([0.5])))
+@rule(
+    "fold",
+    lambda op: op.namespace != "control",
+    "f(c)",
+    "c′",
+    example=lambda x: x * Exp()(x.graph.constant([0.5])),
+)
 def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
     """What depends on constants alone is computed once, up to 1 MB a result."""
     constants = at.constants
     if any(i is not None and i not in constants for i in instr.ins):
         return None
     specs = [at.specs[o] for o in instr.outs]
-    if instr.op.namespace == "control" or any(
-        not s.is_concrete or s.nbytes > FOLD_BYTES for s in specs
-    ):
+    if any(not s.is_concrete or s.nbytes > FOLD_BYTES for s in specs):
         return None
     xs = [None if i is None else constants[i] for i in instr.ins]
     with np.errstate(all="ignore"):
@@ -53,10 +61,20 @@ def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
             return None
     if any(y.shape != s.shape or y.dtype != s.dtype for y, s in zip(ys, specs, strict=True)):
         return None  # the same
-    return [at.constant(y) for y in ys]
+    return [
+        at.constant(y, Recipe(instr.op, instr.ins, n, o))
+        for n, (y, o) in enumerate(zip(ys, instr.outs, strict=True))
+    ]
 
 
-@rule("cse", "*", "f(x), f(x)", "f(x)", example=lambda x: Exp()(x) * Exp()(x), changes=True)
+@rule(
+    "cse",
+    lambda op: True,
+    "f(x), f(x)",
+    "f(x)",
+    example=lambda x: Exp()(x) * Exp()(x),
+    changes=True,
+)
 def _cse(at: Editor, instr: Instr) -> Sequence[int] | None:
     """Equal ops on equal inputs are computed once; random ops are equal if their streams are."""
     key = instr.op.key(), instr.ins, instr.recompute
@@ -75,7 +93,7 @@ def _cse(at: Editor, instr: Instr) -> Sequence[int] | None:
 
 @rule(
     "residuals",
-    "*",
+    lambda op: op.without_residuals is not Op.without_residuals,
     "y, r = f(x)",
     "y = f(x)",
     example=lambda x, w: scan(lambda c, t: (c * t, c), w, x)[0],
@@ -83,10 +101,8 @@ def _cse(at: Editor, instr: Instr) -> Sequence[int] | None:
 )
 def _residuals(at: Editor, instr: Instr) -> Sequence[int] | None:
     """Ops make no residuals, such as the tape of a loop, where no gradient reads any."""
-    n = instr.op.n_public
-    if n is None or n >= len(instr.outs):
-        return None
-    if any(o in at.leaving or at.users[o] for o in instr.outs[n:]):
+    n = instr.op.n_public or 0
+    if n >= len(instr.outs) or any(o in at.leaving or at.users[o] for o in instr.outs[n:]):
         return None
     lean = instr.op.without_residuals()
     if lean is instr.op:

@@ -13,7 +13,7 @@ from ..graph import Node
 from ..op import Op, infer_specs
 from ..spec import TensorSpec, content_of
 from .log import Entry, Line
-from .program import Instr, Program
+from .program import Instr, Program, Recipe
 
 Array = np.ndarray[Any, Any]
 UNIFORM = 4096
@@ -101,14 +101,17 @@ class Editor:
             raise DeclinedError
         return self.program.emit(op, ins, outs, self.root.origin, self.root.path)[0]
 
-    def constant(self, array: Array) -> int:
+    def constant(self, array: Array, recipe: Recipe | None = None) -> int:
         """Return the number of a constant; small ones of equal content are one value."""
-        if array.nbytes > 64 or array.dtype.kind in "OT":
-            return self.program.constant(array)
-        key = array.dtype, array.shape, content_of(array)
-        found = self.by_content.get(key)
+        is_small = array.nbytes <= 64 and array.dtype.kind not in "OT"
+        key = array.dtype, array.shape, content_of(array) if is_small else None
+        found = self.by_content.get(key) if is_small else None
         if found is None or found not in self.constants:
-            found = self.by_content[key] = self.program.constant(array)
+            found = self.program.constant(array)
+            if is_small:
+                self.by_content[key] = found
+            if recipe is not None:
+                self.program.recipes[found] = recipe
         return found
 
     # -- changes ---------------------------------------------------------------------------------

@@ -53,6 +53,17 @@ class Instr:
         return f"{list(self.outs)} = {self.op!r} {list(self.ins)}  # {self.path}"
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How a rewrite computed a constant from others: result ``index`` of an op, or a function."""
+
+    what: Op | Callable[..., Any]
+    ins: tuple[int | None, ...]
+    index: int = 0
+    made: int | None = None
+    """The value that it took the place of."""
+
+
 @dataclass
 class Program:
     """Instructions in order, the specs of all values, and where the sources come from."""
@@ -70,6 +81,8 @@ class Program:
     outputs: list[Tensor] = field(default_factory=list)
     log: RewriteLog = field(default_factory=RewriteLog)
     """What rewrites changed, in order."""
+    recipes: dict[int, Recipe] = field(default_factory=dict)
+    """Where constants come from that rewrites computed: what else they are at other sizes."""
     n_body: int | None = None
     """How many instructions run before it is decided whether updates commit; None: all."""
 
@@ -91,6 +104,10 @@ class Program:
         self.constants[number] = np.broadcast_to(np.zeros((), spec.dtype), shape)
         return number
 
+    def is_sized(self, spec: TensorSpec) -> bool:
+        """Tell whether the sizes of a value are all that this program needs to know."""
+        return spec.is_concrete
+
     def emit(
         self,
         op: Op,
@@ -108,7 +125,7 @@ class Program:
         in_specs = [None if i is None else self.specs[i] for i in given]
         if op.is_composite() and not self.is_lowered(op, in_specs, out_specs):
             inner = expansion(op, in_specs)
-            if all(t.spec.is_concrete for n in inner.nodes for t in n.outputs):
+            if all(self.is_sized(t.spec) for n in inner.nodes for t in n.outputs):
                 numbers = dict(zip(inner.inputs, (i for i in given if i is not None), strict=True))
                 for node in inner.nodes:
                     if node.outputs[0] in numbers:

@@ -15,11 +15,13 @@ import numpy as np
 from ..op import OPS
 from ..spec import kind, normalize_axis
 from .editor import DeclinedError
+from .program import Recipe
 
 if TYPE_CHECKING:
     from .editor import Editor
     from .program import Instr
 
+Array = np.ndarray[Any, Any]
 Binds = Mapping[Any, Any]
 """What names stand for: values, numbers, attributes; under ``INNER`` the instructions matched."""
 INNER = "instructions"
@@ -152,14 +154,23 @@ class Computed(Term):
         return self.text
 
     def build(self, at: Editor, binds: Binds) -> int:
-        with np.errstate(all="ignore"):
-            found = np.asarray(self.compute(binds))
+        found = self._compute(binds)
         if found.dtype.kind in "fcV":
             wide = found.astype(np.complex128)
             tiny = float(np.finfo(found.dtype).tiny) if found.dtype.isbuiltin == 1 else 1e-30
             if not np.isfinite(wide) or abs(wide) < tiny:
                 raise DeclinedError
-        return at.constant(found)
+        names = [k for k in binds if isinstance(k, str) and (k, "value") in binds]
+
+        def again(*arrays: Array) -> Array:
+            numbers = (array.flat[0] for array in arrays)
+            return self._compute({**binds, **dict(zip(names, numbers, strict=True))})
+
+        return at.constant(found, Recipe(again, tuple(binds[k, "value"] for k in names)))
+
+    def _compute(self, binds: Binds) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray(self.compute(binds))
 
 
 class Call(Term):
