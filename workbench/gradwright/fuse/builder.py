@@ -211,7 +211,6 @@ class Builder:
     def _moves(self, axes: Axes) -> tuple[bool, ...]:
         return tuple(i in axes for i in range(self.rank))
 
-
     # -- sizes ---------------------------------------------------------------------------------
 
     def scalar(self, number: float, dtype: np.dtype[Any]) -> Term:

@@ -50,8 +50,10 @@ class Fused(Op, abstract=True):
         return f"fused({' '.join(self.names)})"
 
     def infer(self, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
+        """Return the specs that the outputs have."""
         return self.outs
 
     def forward(self, *xs: Any) -> Any:
+        """Compute the outputs in numpy, value by value."""
         ys = evaluate(self.kernel, xs, self.shape)
         return tuple(y.reshape(s.shape) for y, s in zip(ys, self.outs, strict=True))

@@ -50,9 +50,7 @@ def fuse(
     work = split(program)
     declined: set[int] = set()
     while True:
-        groups, flow = form_groups(
-            work, lambda i: i not in declined and fits(work.instrs[i])
-        )
+        groups, flow = form_groups(work, lambda i: i not in declined and fits(work.instrs[i]))
         made = {id(group): _instr(work, flow, group, may_overwrite) for group in groups}
         refused = [m for m in made.values() if isinstance(m, int)]
         if not refused:
@@ -116,9 +114,7 @@ def _instr(
     if len(steps) == 1 and not _pays_alone(kernel, group):
         return None
     numbers = list(order)
-    ins = tuple(
-        _constant(program, s) if isinstance(s, Scalar) else numbers[s] for s in sources
-    )
+    ins = tuple(_constant(program, s) if isinstance(s, Scalar) else numbers[s] for s in sources)
     pairs = _in_place(program, flow, inside, kernel, ins, leaving, may_overwrite)
     if pairs:
         kernel = dataclasses.replace(kernel, in_place=pairs)
@@ -147,7 +143,7 @@ def _signature(
     order: dict[int, int] = {}
     parts: list[Any] = [len(group.space), group.n_columns]
     for step in steps:
-        reads = []
+        reads: list[Any] = []
         for read in step.reads:
             if read is None:
                 reads.append(None)
@@ -201,11 +197,11 @@ def _built(
 
 
 def _free_columns(group: Group) -> int:
-    """Return how many axes are columns where no step says so: those along which rows stand still."""
+    """Return how many axes are columns where no step says so: along them, rows stand still."""
     rank = len(group.space)
     prefixes = [
         len(axes)
-        for places in (*group.reads.values(), {a for a in group.made.values()})
+        for places in (*group.reads.values(), set(group.made.values()))
         for axes in places
         if 0 < len(axes) < rank and axes == tuple(range(len(axes)))
     ]

@@ -93,7 +93,7 @@ class Flow:
         return value
 
     def read(self, value: int, axes: Axes) -> tuple[int, Axes]:
-        """Return what is read where ``value`` lies along ``axes``: its source, and where it lies."""
+        """Return what is read along ``axes`` in the name of ``value``: its source, and where."""
         while value in self.views:
             value, onto = self.views[value]
             axes = tuple(axes[i] if i >= 0 else 0 for i in onto)
@@ -124,7 +124,9 @@ def find_step(flow: Flow, index: int) -> Step | None:
     if instr.outs[0] in flow.views:
         return None
     place = find_place(
-        instr.op, [None if i is None else specs[i] for i in instr.ins], [specs[o] for o in instr.outs]
+        instr.op,
+        [None if i is None else specs[i] for i in instr.ins],
+        [specs[o] for o in instr.outs],
     )
     if place is None or 0 in place.space:
         return None
@@ -135,11 +137,9 @@ def find_step(flow: Flow, index: int) -> Step | None:
         return None
 
     def squeezed(value: int, axes: Axes) -> Axes:
-        return tuple(
-            position[a] for a, d in zip(axes, specs[value].shape, strict=True) if d != 1
-        )
+        return tuple(position[a] for a, d in zip(axes, specs[value].shape, strict=True) if d != 1)
 
-    reads = []
+    reads: list[tuple[int, Axes] | None] = []
     for i, axes in zip(instr.ins, place.ins, strict=True):
         if i is None or axes is None:
             reads.append(None)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .functions import FUNCTIONS
-from .ir import Kernel, Level, Value
+from .ir import Kernel, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -32,9 +32,7 @@ def evaluate(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> l
     [2.0, 4.0]
     """
     space = tuple(shape)
-    inputs = [
-        np.asarray(a).reshape(kernel.shape_of(i, space)) for i, a in enumerate(arrays)
-    ]
+    inputs = [np.asarray(a).reshape(kernel.shape_of(i, space)) for i, a in enumerate(arrays)]
     found: list[Array] = []
     with np.errstate(all="ignore"):
         for value in kernel.values:
@@ -57,7 +55,7 @@ def _value(
             numbers = np.arange(int(np.prod(columns)), dtype=np.int64)
             return numbers.reshape((1,) * n_rows + columns)
         case "cast":
-            return args[0].astype(value.dtype)
+            return np.asarray(args[0], value.dtype)
         case "reduce":
             x = args[0]
             wide = np.broadcast_to(x, x.shape[:n_rows] + space[n_rows:])

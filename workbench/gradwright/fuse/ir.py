@@ -33,7 +33,7 @@ class Level(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An array that a kernel reads or writes; ``moves[i]`` tells whether axis i has its full size."""
+    """An array that a kernel reads or writes; ``moves[i]`` tells if axis i has its full size."""
 
     dtype: np.dtype[Any]
     moves: tuple[bool, ...]

@@ -202,9 +202,7 @@ def of_norm(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
     assert x is not None
     shape: Any = x.shape
     full, columns = tuple(range(x.rank)), op.axes(x.rank)
-    where_ins = tuple(
-        None if s is None else full if i == 0 else columns for i, s in enumerate(ins)
-    )
+    where_ins = tuple(None if s is None else full if i == 0 else columns for i, s in enumerate(ins))
     return Place(shape, where_ins, (full,), len(columns))
 
 
@@ -232,6 +230,27 @@ def _rms_norm(op: Any, at: Place, x: Term, weight: Term | None = None) -> Term |
         return None
     y = x / call("sqrt", mean(call("square", x), at) + op.eps)
     return y if weight is None else y * weight
+
+
+def of_standard_rows(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
+    """Place rows that are all axes from one on; numbers of each row keep these with size 1."""
+    full = tuple(range(outs[0].rank))
+    shape: Any = outs[0].shape
+    n_columns = len(op.axes(outs[0].rank))
+    return Place(shape, (full,) * len(ins), (full,) * len(outs), n_columns)
+
+
+@rule("standard_rows", locate=of_standard_rows)
+def _standard_rows(op: Any, at: Place, x: Term) -> tuple[Term, Term, Term]:
+    average = mean(x, at)
+    centred = x - average
+    inverse = call("rsqrt", mean(call("square", centred), at) + op.eps)
+    return centred * inverse, average, inverse
+
+
+@rule("standard_rows_grad", locate=of_standard_rows)
+def _standard_rows_grad(op: Any, at: Place, g: Term, y: Term, r: Term) -> Term:
+    return (g - mean(g, at) - y * mean(g * y, at)) * r
 
 
 @rule("pullback", locate=lambda op, ins, outs: _pullback_at(op, ins))

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..op import Op, attr
+from ..ops.comparison import Equal, IsFinite, LogicalAnd, LogicalNot
 from ..ops.cross_entropy import class_numbers
-from ..ops.elementwise import AddN, Div, Sqrt
+from ..ops.elementwise import AddN, Div, Mul, Sqrt
 from ..ops.functions import Square
 from ..ops.movement import Cast
-from ..ops.reduce import Sum
+from ..ops.random import Bernoulli
+from ..ops.reduce import CountNonzero, Sum
+from ..ops.reshape import Reshape
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
 from .builder import FLOAT32, FLOAT64
@@ -34,9 +37,11 @@ class CheckClasses(Op, abstract=True):
     ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
 
     def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:
+        """Return the spec of the labels."""
         return labels.with_shape(labels.shape)
 
     def forward(self, labels: Any, logits: Any) -> Any:
+        """Return the labels, or raise GraphError that names the first that is no class."""
         n = logits.shape[-1]
         if labels.size and not (labels.min() >= 0 and labels.max() < n):
             class_numbers(labels, n, self.ignore_index)
@@ -147,11 +152,56 @@ def _global_norm(to: _Splitter, instr: Instr) -> bool:
     return True
 
 
+def _all_finite(to: _Splitter, instr: Instr) -> bool:
+    """Count what is not finite: a kernel adds up, it does not multiply."""
+    if any(to.spec(i).dtype not in (FLOAT32, FLOAT64) for i in instr.ins):
+        return False
+    found = []
+    scalar = TensorSpec((), "bool")
+    for x in instr.ins:
+        spec = to.spec(x).with_dtype("bool")
+        test = to.emit(IsFinite(), (x,), spec)
+        if spec.size != 1:
+            test = to.emit(LogicalNot(), (test,), spec)
+            count = to.emit(CountNonzero(), (test,), TensorSpec((), "int64"))
+            none = to.program.constant(np.asarray(0, np.int64))
+            test = to.emit(Equal(), (count, none), scalar)
+        elif spec.rank:
+            test = to.emit(Reshape(shape=()), (test,), scalar)
+        found.append(test)
+    *rest, last = found or [to.program.constant(np.asarray(True))]
+    for test in rest[:-1]:
+        last = to.emit(LogicalAnd(), (test, last), scalar)
+    true = to.program.constant(np.asarray(True))
+    to.emit(LogicalAnd(), (rest[-1] if rest else true, last), instr.outs[0])
+    return True
+
+
+def _dropout(to: _Splitter, instr: Instr) -> bool:
+    """Draw what is kept outside of kernels."""
+    op: Any = instr.op
+    key, x = instr.ins
+    spec = to.spec(x)
+    if not op.training or spec.dtype not in (FLOAT32, FLOAT64):
+        return False
+    scale = 1 / (1 - op.p) if op.inverted and op.p < 1 else 1
+    drawn = Bernoulli(shape=spec.shape, p=1 - op.p, dtype="bool", stream=op.stream)
+    kept = to.emit(drawn, (key,), spec.with_dtype("bool"))
+    factor = to.program.constant(np.asarray(scale, spec.dtype))
+    number = to.emit(Cast(dtype=spec.dtype), (kept,), spec.with_shape(spec.shape))
+    y, mask = instr.outs[0], instr.outs[1:]
+    scaled = to.emit(Mul(), (number, factor), mask[0] if mask else spec.with_shape(spec.shape))
+    to.emit(Mul(), (x, scaled), y)
+    return True
+
+
 PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "mean": _mean,
     "label_cross_entropy": _labels(0, 1),
     "softmax_minus_one_hot": _labels(0, 1),
     "label_cross_entropy_grad": _labels(1, 2),
     "global_norm": _global_norm,
+    "all_finite": _all_finite,
+    "dropout": _dropout,
 }
 """How ops are split, by name; False leaves an op whole."""
