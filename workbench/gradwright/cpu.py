@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .lowering import Launch, MakeT, Native, lowering
+from .native.bind import bind_kernel
 from .native.gemm import bind_matmul
 from .op import Op
 from .ops import rows, special
@@ -87,6 +88,12 @@ def _where(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec])
         np.bitwise_xor(y, b, out=y)
 
     return launch
+
+
+@lowering("fused")
+def _fused(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native:
+    """Run a kernel as machine code."""
+    return Native(lambda xs, ys: bind_kernel(op.kernel, op.shape, [*xs, *ys]))
 
 
 # -- products and sums ----------------------------------------------------------------------------

@@ -41,11 +41,11 @@ class Call:
 class Native:
     """A launcher that becomes machine code when a plan has its kernels.
 
-    ``bind(inputs, outputs)`` returns the call for these arrays, or None if it cannot take them as
+    ``bind(inputs, outputs)`` returns the calls for these arrays, or None if it cannot take them as
     they lie; it may compile. Before that, and then, ``launch`` runs, or ``forward`` if it is None.
     """
 
-    bind: Callable[[Sequence[Any], Sequence[Any]], Call | None]
+    bind: Callable[[Sequence[Any], Sequence[Any]], Sequence[Call] | None]
     launch: Launch | None = None
 
 

@@ -1,15 +1,20 @@
 """Values: the arrays behind variables and constants, with versions.
 
-Arrays here are never written in place: a commit swaps in new ones. So whatever was handed out, a
-snapshot or a check running in another thread keeps reading what it got, at no cost.
+A commit swaps in new arrays, or writes over one that nobody else holds, be it a view of it. So
+whatever was handed out, a snapshot or a check running in another thread keeps reading what it got,
+at no cost.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import difflib
+import functools
+import operator
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -138,7 +143,8 @@ class Values(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         try:
-            return read_only(self._arrays[name])
+            with self.lock:
+                return read_only(self._arrays[name])
         except KeyError:
             close = difflib.get_close_matches(str(name), list(self._arrays), 3, 0.5)
             raise GraphError(
@@ -204,15 +210,26 @@ class Values(Mapping[str, Array]):
     # -- for the engine: no checks, no copies ----------------------------------------------------
 
     def array(self, name: str) -> Array:
-        """Return the stored array itself, for the engine; never written by anyone."""
-        return self._arrays[name]
+        """Return the stored array itself, for the engine: it is not written while it is held."""
+        with self.lock:  # a commit may be writing it
+            return self._arrays[name]
 
     def commit(self, new: Mapping[str, Array]) -> None:
         """Swap in the arrays, all at once; the caller gives them away."""
         with self.lock:
-            for name, array in new.items():
-                self._arrays[name] = array
-                self._versions[name] = self._versions.get(name, -1) + 1
+            atomically(self.swapping(new, new))
+
+    def swapping(self, new: Mapping[str, Array], names: Iterable[str]) -> list[Callable[[], None]]:
+        """Return calls that swap in arrays and count ``names`` as changed; under the lock."""
+        counts = {name: self._versions.get(name, -1) + 1 for name in names}
+        return [
+            functools.partial(self._arrays.update, new),
+            functools.partial(self._versions.update, counts),
+        ]
+
+    def reader(self, names: Sequence[str]) -> Reader:
+        """Return what reads some of the values again and again."""
+        return Reader(self, names)
 
     def discard(self, name: str) -> None:
         """Forget a value whose node was removed."""
@@ -224,3 +241,60 @@ class Values(Mapping[str, Array]):
         with self.lock:
             self._arrays[new] = self._arrays.pop(old)
             self._versions[new] = max(self._versions.get(new, -1), self._versions[old]) + 1
+
+
+class Reader:
+    """Some of the values: their arrays, how often each has changed, and who else holds them.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w, b = g.variable("w", (2,)), g.variable("b", ())
+    >>> reader = g.values.reader(["w", "b"])
+    >>> seen = g.values["b"]
+    >>> held = reader.arrays()
+    >>> reader.are_free(held), reader.counts()
+    ([True, False], (0, 0))
+    """
+
+    def __init__(self, values: Values, names: Sequence[str]) -> None:
+        self.values, self.names = values, tuple(names)
+        self._get = _getter(names)
+
+    def arrays(self) -> tuple[Array, ...]:
+        """Return the arrays; take the lock to get all from between two commits."""
+        return self._get(self.values._arrays)
+
+    def counts(self) -> tuple[int, ...]:
+        """Return how often each has been replaced or written."""
+        return self._get(self.values._versions)
+
+    def are_free(self, held: tuple[Array, ...]) -> list[bool]:
+        """Tell which arrays nobody holds but the values and the tuple ``held``; under the lock."""
+        return [count == _HELD_TWICE for count in _references(held)]
+
+
+def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda mapping: tuple(mapping[name] for name in names)
+
+
+def _references(arrays: tuple[Array, ...]) -> Iterable[int]:
+    return map(sys.getrefcount, arrays)
+
+
+def _held_twice() -> int:
+    store = {"": np.empty(0)}
+    held = (store[""],)
+    return next(iter(_references(held)))
+
+
+_HELD_TWICE = _held_twice()
+
+
+def atomically(calls: Iterable[Callable[[], Any]]) -> None:
+    """Make calls that are not of Python's own code; no Ctrl-C comes between two of them.
+
+    Python sees to signals between its own instructions, and there is none until all is done.
+    """
+    collections.deque(map(operator.call, calls), 0)

@@ -39,22 +39,20 @@ end:
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def chain(calls: Sequence[tuple[int, int]]) -> tuple[Callable[[], None], Array]:
-    """Return what runs functions on their blocks (pairs of addresses), and the table to keep.
+def chain(calls: Sequence[tuple[int, int]]) -> Callable[[], None]:
+    """Return what runs functions on their blocks, given as pairs of addresses.
 
     Raises RuntimeError where llvmlite cannot compile for this machine.
 
     >>> from gradwright.native.compiler import available
-    >>> run, table = chain([]) if available() else (lambda: None, np.zeros(1))
-    >>> run(), int(table[0])
-    (None, 0)
+    >>> if available():
+    ...     chain([])()
     """
-    table = np.array([len(calls), *(n for call in calls for n in call)], np.int64)
     if len(calls) == 1:
         address, block = calls[0]
-    else:
-        address, block = _driver(), table.ctypes.data
-    return functools.partial(_FUNCTION(address), ctypes.c_void_p(block)), table
+        return functools.partial(_FUNCTION(address), ctypes.c_void_p(block))
+    table = np.array([len(calls), *(n for call in calls for n in call)], np.int64)
+    return functools.partial(_FUNCTION(_driver()), table.ctypes.data_as(ctypes.c_void_p))
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..rewrite import Program
 from .memory import Interval, Layout, lay_out
@@ -49,12 +49,16 @@ class Lifetimes:
 
 
 def place(
-    lives: Lifetimes, fixed: Sequence[bool], overwrites: Mapping[int, Sequence[int]]
+    lives: Lifetimes,
+    fixed: Sequence[bool],
+    overwrites: Mapping[int, Sequence[int]],
+    elsewhere: Collection[int] | None = None,
 ) -> tuple[Layout, dict[int, int]]:
     """Lay out the outputs of the ``fixed`` steps, those that write into given buffers.
 
     ``overwrites`` holds for a step the inputs that its first output may be written over. That
-    happens where the input dies there and no other input lies in its buffer.
+    happens where the input dies there and no other input lies in its buffer. Values that lie
+    ``elsewhere``, by default those that leave, are left out.
 
     Returns the layout, and for each value that is written over another that other one.
     """
@@ -63,12 +67,13 @@ def place(
     over: dict[int, int] = {}
     spans: dict[int, tuple[int, int, int]] = {}  # holder -> (bytes, start, end)
     unshared = 0
+    absent = lives.leaving if elsewhere is None else elsewhere
     for step, instr in enumerate(program.instrs):
         if not fixed[step]:
             continue
         for o in instr.outs:
             spec = program.specs[o]
-            if o in lives.leaving or spec.by_reference:
+            if o in absent or spec.by_reference:
                 continue
             holder[o] = o
             unshared += spec.nbytes

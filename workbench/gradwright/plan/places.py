@@ -34,6 +34,9 @@ class Fixed:
         """Take a value over."""
         self.array[...] = value
 
+    again = put
+    is_used = False
+
     def release(self) -> None:
         """Nothing is held that is not its own."""
 
@@ -55,6 +58,13 @@ class Loose:
         for arguments, position in self._uses:
             arguments[position] = value
 
+    again = put
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a call reads it."""
+        return bool(self._uses)
+
     def release(self) -> None:
         """Hold the value no longer."""
         self.put(None)
@@ -73,10 +83,13 @@ class Moving:
         self.array: Any = None
         self.at = address(self.template)
         """The address that is in the blocks now."""
+        self.is_owned = False
+        """Whether it is an array as it came, and part of no other."""
         self.table: Any = None
         self._slots: list[int] = []
         self._uses: list[tuple[list[Any], int, Any]] = []
-        self._stage: Array | None = None
+        self._stage: Any = None
+        self._is_staged = False
 
     def name(self, slot: int) -> None:
         """Change a place of the table whenever the value moves."""
@@ -95,19 +108,33 @@ class Moving:
         self.table = table
         del self.template
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a call of Python reads it."""
+        return bool(self._uses)
+
     def put(self, value: Array) -> None:
         """Take a value over, as it lies if it is dense and aligned."""
         flags = value.flags
-        if not (flags.c_contiguous and flags.aligned):
+        is_fit = flags.c_contiguous and flags.aligned
+        self.is_owned, self._is_staged = is_fit and value.base is None, not is_fit
+        if not is_fit:
             if self._stage is None:
                 self._stage = np.empty(value.shape, value.dtype)
             self._stage[...] = value
             value = self._stage
         self.place(value, address(value))
 
+    def again(self, value: Array) -> None:
+        """Take over the value that was put here last, unchanged."""
+        self._fill(self._stage if self._is_staged else value)
+
     def place(self, value: Array, at: int) -> None:
         """Take over a dense and aligned value whose address is known."""
         self.move(at)
+        self._fill(value)
+
+    def _fill(self, value: Array) -> None:
         self.array = value
         for arguments, position, part in self._uses:
             if part is not None:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..device import Device
-from ..errors import GradwrightError, LoweringError
 from ..graph import Tensor
-from ..graph.build import failed, miscounted
 from ..lowering import Launch, Returning, find_launch, numpy_launch, overwritable
-from ..op import run_forward
 from ..rewrite import Instr, Program
 from ..spec import spec_of
+from .forward import apart, explained, results
 from .liveness import Lifetimes, place
 from .memory import Layout, Spares
 
 Array = np.ndarray[Any, Any]
 Registers = list[Any]
 Observe = Callable[[int, Array], None]
+Write = tuple[Tensor, int, Callable[[Array], Array] | None]
+"""A result, its register, and what copies it if others have it, too."""
 
 
 class Segment:
@@ -34,17 +34,17 @@ class Segment:
     def __init__(self, program: Program, device: Device) -> None:
         self.program, self.device = program, device
         self.lives = Lifetimes(program)
-        self._launches: list[Launch | Returning | None] = [
-            numpy_launch(
-                find_launch(
-                    instr.op,
-                    device.name,
-                    [None if i is None else program.specs[i] for i in instr.ins],
-                    [program.specs[o] for o in instr.outs],
-                )
+        self.found = [
+            find_launch(
+                instr.op,
+                device.name,
+                [None if i is None else program.specs[i] for i in instr.ins],
+                [program.specs[o] for o in instr.outs],
             )
             for instr in program.instrs
         ]
+        """How each instruction runs; some hold plans of their own."""
+        self._launches = [numpy_launch(found) for found in self.found]
         self.layout, self.over = self._place(self._launches)
         self._frees = self._free_lists()
         self._transient = [
@@ -54,7 +54,10 @@ class Segment:
         ]
         self.registers: Registers = []
         self._steps: list[Callable[[Registers], None]] = []
-        self._writes: list[tuple[Tensor, int, Callable[[Array], Array] | None]] = []
+        n = len(program.instrs)
+        self.n_body = n if program.n_body is None else program.n_body
+        self._writes: tuple[list[Write], list[Write]] = [], []
+        """What the body and the tail write."""
 
     # -- preparation -----------------------------------------------------------------------------
 
@@ -92,16 +95,18 @@ class Segment:
         self.registers = registers
         self._steps = [self._bind(n, launch) for n, launch in enumerate(self._launches)]
         given_away = {*program.sources, *program.constants}
-        self._writes = []
+        self._writes = [], []
         for t in program.outputs:
             number = program.numbers[t]
             is_shared = self.lives.roots[number] != number or number in given_away
-            self._writes.append((t, number, self._copier(number) if is_shared else None))
+            is_late = self.lives.born.get(number, -1) >= self.n_body
+            write = t, number, self._copier(number) if is_shared else None
+            self._writes[is_late].append(write)
             given_away.add(number)
 
     def release(self) -> None:
         """Let the arena and all spare arrays go; the next run prepares them again."""
-        self.registers, self._steps, self._writes = [], [], []
+        self.registers, self._steps, self._writes = [], [], ([], [])
 
     @property
     def arena(self) -> Array | None:
@@ -172,7 +177,7 @@ class Segment:
     ) -> Callable[[Registers], None]:
         op, ins, outs, device = instr.op, instr.ins, instr.outs, self.device
         specs = [self.program.specs[o] for o in outs]
-        views, training = op.views, self.program.training
+        program, views = self.program, op.views
 
         def run(regs: Registers) -> None:
             xs = [None if i is None else regs[i] for i in ins]
@@ -180,18 +185,11 @@ class Segment:
                 ys: Sequence[Array] = [device.empty(s) for s in specs]
                 launch(xs, ys)
             else:
-                ys = launch.run(xs) if launch else run_forward(op, xs, training=training)
-                if len(ys) != len(specs):
-                    raise miscounted(len(ys), len(specs))
-                for s, y in zip(specs, ys, strict=True):
-                    if y.dtype != s.dtype or (y.shape != s.shape and s.is_concrete):
-                        raise LoweringError(
-                            f"forward gave {y.dtype}{list(y.shape)}", need=f"{s}, as infer says"
-                        )
+                ys = results(program, instr, launch, xs)
                 if device.guarded:
                     ys = [_copied(y, device) for y in ys]
                 elif not views:
-                    ys = [y.copy() if _is_part_of(y, xs) else y for y in ys]
+                    ys = apart(ys, xs)
             for o, y in zip(outs, ys, strict=True):
                 regs[o] = y
             if device.guarded:
@@ -206,58 +204,56 @@ class Segment:
     # -- running ---------------------------------------------------------------------------------
 
     def run(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
-        """Compute the outputs into ``env``; ``observe`` sees every value as it appears."""
+        """Compute the outputs into ``env``, but for those that only ``finish`` makes.
+
+        ``observe`` sees every value as it appears.
+        """
         if not self.registers:
             self.prepare()
-        regs = self.registers
         for number, t in self.program.sources.items():
-            regs[number] = env[t]
-        step = 0
+            self.registers[number] = env[t]
+        self._run(False, env, observe)
+        if self.n_body == len(self._steps):
+            self.drop()
+
+    def finish(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
+        """Compute what only updates need, after ``run``."""
+        self._run(True, env, observe)
+        self.drop()
+
+    def drop(self) -> None:
+        """Hold no array that is not its own."""
+        for i in self._transient:
+            self.registers[i] = None
+
+    def _run(self, is_tail: bool, env: dict[Tensor, Array], observe: Observe | None) -> None:
+        regs = self.registers
+        start, stop = (self.n_body, len(self._steps)) if is_tail else (0, self.n_body)
+        step = start
         try:
             if observe is None:
-                for call in self._steps:
+                for call in self._steps[start:stop]:
                     call(regs)
                     step += 1
             else:
-                for call, instr in zip(self._steps, self.program.instrs, strict=True):
+                for step in range(start, stop):
                     held = [regs[i] for i in self._frees[step]]
-                    call(regs)
-                    for o in instr.outs:
+                    self._steps[step](regs)
+                    for o in self.program.instrs[step].outs:
                         if regs[o] is not None:
                             observe(o, regs[o])
                     del held
-                    step += 1
-            for t, number, copied in self._writes:
+            for t, number, copied in self._writes[is_tail]:
                 env[t] = copied(regs[number]) if copied else regs[number]
-        except GradwrightError as error:
-            self._locate(error, step)
-            raise
-        except MemoryError:
-            raise
         except Exception as error:
-            raise self._explain(error, step) from error
-        finally:
-            for i in self._transient:
-                regs[i] = None
-
-    def _locate(self, error: GradwrightError, step: int) -> None:
-        if not error.where:
-            node = self.program.instrs[step].origin
-            error.where = f"{node.op.name} {node.name!r}" + (
-                f" ({node.where})" if node.where else ""
-            )
-
-    def _explain(self, error: Exception, step: int) -> LoweringError:
-        instr = self.program.instrs[step]
-        specs = [None if i is None else self.program.specs[i] for i in instr.ins]
-        return failed(error, instr.origin, instr.op, specs, instr.path)
-
-
-def _is_part_of(y: Array, xs: Sequence[Array | None]) -> bool:
-    """Tell whether an op that declares no views returned an input, or a view of one."""
-    if y.base is None:
-        return any(y is x for x in xs)
-    return any(x is not None and np.may_share_memory(y, x) for x in xs)
+            self.drop()
+            cause = explained(error, self.program, step)
+            if cause is error:
+                raise
+            raise cause from error
+        except BaseException:
+            self.drop()
+            raise
 
 
 def _copied(y: Array, device: Device) -> Array:

@@ -1,0 +1,290 @@
+"""Binder: decides where the values of a program lie, and makes its steps calls on these places."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import LoweringError
+from ..fuse.fused import Fused
+from ..graph import Variable
+from ..lowering import Call, Found, Native, Returning, numpy_launch, overwritable
+from ..native.chain import chain
+from ..op import run_forward
+from ..rewrite import Instr, Program
+from ..spec import TensorSpec
+from .dense import is_fixed, is_plain
+from .forward import apart, results
+from .liveness import Lifetimes
+from .memory import ALIGN
+from .overwrite import Overwrite
+from .places import STAGED, Fixed, Loose, Moving, Place, address
+
+Array = np.ndarray[Any, Any]
+Step = Callable[[], Any]
+COPIED = 1 << 14
+"""Bytes up to which a result is copied out of the arena: 0.1 to 0.8 µs, as naming another array."""
+
+
+@dataclass
+class Calls:
+    """Calls in order; neighbours of machine code become one chain."""
+
+    found: list[tuple[int, Step | list[tuple[int, int]]]] = field(default_factory=list)
+    """For each the first instruction that it runs; chains as functions and places in the table."""
+
+    def add(self, step: int, call: Step) -> None:
+        """Add a call of Python."""
+        self.found.append((step, call))
+
+    def add_native(self, step: int, function: int, place: int) -> None:
+        """Add a call of machine code whose block begins at a place of the table."""
+        if not self.found or not isinstance(self.found[-1][1], list):
+            self.found.append((step, []))
+        natives = self.found[-1][1]
+        assert isinstance(natives, list)
+        natives.append((function, place))
+
+    def linked(self, table: Array) -> tuple[list[Step], list[int]]:
+        """Return the calls, now that the blocks have addresses, and their instructions."""
+        start, calls = address(table), []
+        for _, call in self.found:
+            if isinstance(call, list):
+                call = chain([(function, start + 8 * place) for function, place in call])
+            calls.append(call)
+        return calls, [step for step, _ in self.found]
+
+
+class Binder:
+    """The places of a program's values, and its calls: ``body``, ``tail`` and ``last``.
+
+    ``fixed``, ``overwritable`` and ``elsewhere`` say what an arena has to hold; ``bind`` makes the
+    calls when there is one.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        lives: Lifetimes,
+        launches: Sequence[Found],
+        overwrites: Sequence[Overwrite],
+    ) -> None:
+        self.program, self.lives, self.launches = program, lives, launches
+        n = len(program.instrs)
+        self.n_body = n if program.n_body is None else program.n_body
+        self.targets: dict[int, dict[int, int]] = {}
+        """For each overwriting output the position of the input it overwrites, by instruction."""
+        for o in overwrites:
+            self.targets.setdefault(id(o.instr), {})[o.ins] = o.new
+        self.n_last = n - len(self.targets)
+        """The step at which the overwriting ones begin."""
+        self.owner = list(range(len(program.specs)))
+        """For each value the one in whose place it lies."""
+        self.loose = {i for i in program.sources if not is_plain(program.specs[i])}
+        self.elsewhere: set[int] = {o.new for o in overwrites}
+        self.written: set[int] = set()
+        """Values that a call writes where it is told to."""
+        self.fixed = [True] * n
+        self.overwritable: dict[int, Sequence[int]] = {}
+        outputs = {program.numbers[t] for t in program.outputs}
+        for step, instr in enumerate(program.instrs):
+            self._choose(step, instr, outputs)
+
+    # -- where values lie ------------------------------------------------------------------------
+
+    def _choose(self, step: int, instr: Instr, outputs: set[int]) -> None:
+        """Decide where the outputs of a step lie."""
+        program, specs = self.program, self.program.specs
+        if is_fixed(instr, program.constants):
+            assert instr.ins[0] is not None
+            source = self.owner[instr.ins[0]]
+            if source not in self.loose:
+                self.fixed[step] = False
+                for o in instr.outs:
+                    self.owner[o] = source
+                return
+        writes = self._writes(step)
+        for o in instr.outs:
+            if not is_plain(specs[o]):
+                self.loose.add(o)
+                self.elsewhere.add(o)
+            elif writes and o in outputs and specs[o].nbytes > COPIED:
+                self.elsewhere.add(o)
+            elif not writes and (o in outputs or instr.op.views or specs[o].nbytes > STAGED):
+                self.elsewhere.add(o)
+        if writes:
+            self.written.update(instr.outs)
+            self.overwritable[step] = _overwritable(instr, program)
+
+    def _writes(self, step: int) -> bool:
+        """Tell whether a step writes into arrays that it is given."""
+        found, instr = self.launches[step], self.program.instrs[step]
+        if found is None or isinstance(found, Returning):
+            return False
+        return all(is_plain(self.program.specs[o]) for o in instr.outs)
+
+    def _place(self, number: int, place: Place) -> None:
+        self.places[number] = place
+        if not isinstance(place, Loose):
+            self.arrays[number] = place.array if isinstance(place, Fixed) else place.template
+
+    def _place_all(self, offsets: dict[int, int], arena: Array) -> None:
+        program, specs = self.program, self.program.specs
+        self.places: dict[int, Place] = {}
+        self.arrays: list[Any] = [None] * len(specs)
+        for number, array in program.constants.items():
+            self.arrays[number] = array
+        for number, offset in offsets.items():
+            shape: Any = specs[number].shape
+            self._place(number, Fixed(np.ndarray(shape, specs[number].dtype, arena, offset)))
+        for number, t in program.sources.items():
+            if number in self.loose:
+                self._place(number, Loose())
+            elif isinstance(t.op, Variable) or specs[number].nbytes > STAGED:
+                self._place(number, Moving(specs[number]))
+            else:
+                self._place(number, Fixed(_aligned(specs[number])))
+        for number in self.elsewhere:
+            self._place(number, Loose() if number in self.loose else Moving(specs[number]))
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def bind(self, offsets: dict[int, int], arena: Array) -> None:
+        """Give every value its place and make the calls.
+
+        Raises LoweringError where an update that overwrites is no machine code.
+        """
+        self._place_all(offsets, arena)
+        self._blocks: list[Array] = []
+        self._size = 0
+        self.held: list[Any] = []
+        """Memory that blocks name."""
+        body, tail, last = Calls(), Calls(), Calls()
+        frees = self._frees()
+        for step, instr in enumerate(self.program.instrs):
+            calls = body if step < self.n_body else tail if step < self.n_last else last
+            self._bind(step, instr, calls)
+            for number in frees.get(step, ()) if step < self.n_last else ():
+                calls.add(step, self.places[number].release)
+        self.table = np.concatenate([np.zeros(0, np.int64), *self._blocks])
+        self.body, self.tail, self.last = (c.linked(self.table) for c in (body, tail, last))
+
+    def close(self) -> None:
+        """Let go what only binding needs."""
+        table = memoryview(self.table)
+        for place in self.places.values():
+            if isinstance(place, Moving):
+                place.bind(table)
+        self.arrays, self._blocks = [], []
+
+    def forget(self) -> None:
+        """Let all places and calls go; ``bind`` makes them anew."""
+        self.places, self.held = {}, []
+        self.body = self.tail = self.last = [], []
+
+    def _frees(self) -> dict[int, list[int]]:
+        """Return per step what Python has made and nobody reads afterwards."""
+        frees: dict[int, list[int]] = {}
+        lives = self.lives
+        for instr in self.program.instrs:
+            for o in instr.outs:
+                root = lives.roots[o]
+                if o in self.elsewhere and root not in lives.leaving:
+                    frees.setdefault(lives.dies[root], []).append(o)
+        return frees
+
+    def _bind(self, step: int, instr: Instr, calls: Calls) -> None:
+        numbers = [*instr.ins, *instr.outs]
+        for position, number in self.targets.get(id(instr), {}).items():
+            numbers[position] = number
+        arrays = [None if i is None else self.arrays[i] for i in numbers]
+        xs, ys = arrays[: len(instr.ins)], arrays[len(instr.ins) :]
+        if not self.fixed[step]:
+            made = run_forward(instr.op, xs, training=self.program.training)
+            for o, y in zip(instr.outs, made, strict=True):
+                self.arrays[o] = y
+            return
+        found = self.launches[step]
+        if isinstance(found, Native) and not any(self._is_loose(i) for i in numbers):
+            native = found.bind(xs, ys)
+            if native is not None:
+                for call in native:
+                    self._bind_native(step, call, numbers, calls)
+                return
+        if step >= self.n_last:
+            raise LoweringError(f"{instr.op!r} has no machine code here")
+        launch = numpy_launch(found)
+        xs = self._arguments(instr.ins)
+        if launch is None or isinstance(launch, Returning):
+            calls.add(step, functools.partial(self._forward, instr, launch, xs))
+        else:
+            calls.add(step, functools.partial(launch, xs, self._arguments(instr.outs)))
+
+    def _bind_native(
+        self, step: int, call: Call, numbers: Sequence[int | None], calls: Calls
+    ) -> None:
+        """Add a call of machine code; its block goes into the table."""
+        calls.add_native(step, call.address, self._size)
+        for slot, operand in call.slots:
+            number = numbers[operand]
+            place = None if number is None else self.places.get(self.owner[number])
+            if isinstance(place, Moving):
+                place.name(self._size + slot)
+        self._blocks.append(call.block)
+        self.held.append(call.held)
+        self._size += len(call.block)
+
+    def is_view(self, number: int) -> bool:
+        """Tell whether a value may lie within another one."""
+        return self.lives.roots[number] != number
+
+    def _is_loose(self, number: int | None) -> bool:
+        return number is not None and self.owner[number] in self.loose
+
+    def _arguments(self, numbers: Sequence[int | None]) -> list[Any]:
+        """Return arguments of a call of Python, which are filled in as values come."""
+        found: list[Any] = [None] * len(numbers)
+        for position, number in enumerate(numbers):
+            if number is not None:
+                self.use(number, found, position)
+        return found
+
+    def use(self, number: int, arguments: list[Any], position: int) -> None:
+        """Fill an argument with a value, now if it lies where it lies for good."""
+        place = self.places.get(self.owner[number])
+        if isinstance(place, Loose):
+            place.use(arguments, position)
+        elif isinstance(place, Moving):
+            place.use(arguments, position, self.arrays[number])
+        else:
+            arguments[position] = self.arrays[number]
+
+    def _forward(self, instr: Instr, launch: Returning | None, xs: Sequence[Any]) -> None:
+        """Run an op's own ``forward``, and put its results into their places."""
+        ys = results(self.program, instr, launch, xs)
+        if not instr.op.views:
+            ys = apart(ys, xs)
+        for o, y in zip(instr.outs, ys, strict=True):
+            place = self.places[o]
+            is_given = o in self.lives.leaving and isinstance(place, Moving)
+            place.put(np.require(y, None, "CA") if is_given else y)
+
+
+def _overwritable(instr: Instr, program: Program) -> Sequence[int]:
+    """Return the inputs that the first output of a step may lie over."""
+    op = instr.op
+    if isinstance(op, Fused):
+        return [x for y, x in op.kernel.in_place if y == op.kernel.n_inputs]
+    ins = [None if i is None else program.specs[i] for i in instr.ins]
+    return overwritable(op, "cpu", ins, [program.specs[o] for o in instr.outs])
+
+
+def _aligned(spec: TensorSpec) -> Array:
+    """Return an array of its own, at the start of a cache line."""
+    raw = np.empty(spec.nbytes + ALIGN, np.uint8)
+    shape: Any = spec.shape
+    return np.ndarray(shape, spec.dtype, raw, -address(raw) % ALIGN)

@@ -1,0 +1,232 @@
+"""Bound: a program with its kernels, as calls of machine code on fixed addresses.
+
+    body   what the fetches need                                    ┐ run
+    tail   what only updates need: calls of Python and of kernels   ┐ finish
+    last   the updates that overwrite their variables: one chain    ┘ overwrite
+
+A run costs what its kernels and products take, and about 0.25 µs for each feed and result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..graph import Tensor
+from ..graph.values import Reader, atomically
+from ..lowering import Found, find_launch
+from ..rewrite import Instr, Program
+from .binder import Binder
+from .dense import Dense, launch_of, make_dense
+from .exits import Exits
+from .forward import explained
+from .liveness import Lifetimes, place
+from .overwrite import overwrites
+from .places import Fixed, Place, address
+
+Array = np.ndarray[Any, Any]
+
+
+class Bound:
+    """Runs a fused program; a plan makes it in the background, or before its first run.
+
+    ``updates`` are those that may overwrite their variables: neither is fetched.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        variables: Sequence[Tensor],
+        updates: Mapping[Tensor, Tensor],
+        known: Mapping[tuple[int, ...], tuple[Any, Found]],
+    ) -> None:
+        make_dense(program)
+        self.program, self.device, self._variables = program, device, list(variables)
+        self.overwrites = overwrites(program, Lifetimes(program).roots, updates)
+        self.lives = Lifetimes(program)
+        launches = [self._launch(instr, known) for instr in program.instrs]
+        self._binder = Binder(program, self.lives, launches, self.overwrites)
+        self.layout, self.over = place(
+            self.lives, self._binder.fixed, self._binder.overwritable, self._binder.elsewhere
+        )
+        self._has_tail = self._binder.n_body < len(program.instrs)
+        self._overwritten = [o.variable.name for o in self.overwrites]
+        self.arena: Array | None = None
+        self.prepare()
+
+    def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
+        """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
+        op, found = known.get(instr.outs, (None, None))
+        if op is instr.op:
+            return found
+        program = self.program
+        ins = [None if i is None else program.specs[i] for i in instr.ins]
+        outs = [program.specs[o] for o in instr.outs]
+        if isinstance(instr.op, Dense):
+            return launch_of(instr.op, ins[0], outs[0]) if ins[0] is not None else None
+        return find_launch(instr.op, self.device.name, ins, outs)
+
+    # -- preparation -----------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Allocate the arena and bind every call to it."""
+        self.arena = self.device.arena(self.layout.nbytes)
+        binder, program = self._binder, self.program
+        binder.bind(self.layout.offsets, self.arena)
+        made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
+        when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
+        given = {o.new for o in self.overwrites}
+        early = [t for t, step in when.items() if step < binder.n_body]
+        late = [t for t, step in when.items() if binder.n_body <= step < binder.n_last]
+        self._body_exits = Exits(early, binder, self.device, given)
+        self._tail_exits = Exits(late, binder, self.device, given)
+        self._read_sources()
+        self._targets = [
+            (self._variables.index(o.variable), binder.places[o.new], binder.places[o.old], o)
+            for o in self.overwrites
+        ]
+        self._at_home = False
+        """Whether every update overwrites its variable, as far as nobody else holds it."""
+        binder.close()
+
+    def _read_sources(self) -> None:
+        """Tell variables, which come with a count of their changes, from feeds."""
+        self._counts: tuple[int, ...] = ()
+        self._feeds: list[tuple[Tensor, Place]] = []
+        self._held: list[tuple[int, Tensor, Place]] = []
+        position = {t: n for n, t in enumerate(self._variables)}
+        for number, t in self.program.sources.items():
+            where = self._binder.places[number]
+            if t in position:
+                self._held.append((position[t], t, where))
+            else:
+                self._feeds.append((t, where))
+        self._used = [(n, where) for n, _, where in self._held if where.is_used]
+        """Variables that calls of Python read."""
+        held = {id(where) for _, _, where in self._held}
+        self._transient = [p for p in self._binder.places.values() if id(p) not in held]
+        self._transient = [p for p in self._transient if not isinstance(p, Fixed)]
+
+    def release(self) -> None:
+        """Let the arena and all places go; the next run prepares them again."""
+        self.arena = None
+        self._binder.forget()
+        del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
+        self._transient, self._targets = [], []
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(
+        self,
+        env: dict[Tensor, Array],
+        held: tuple[Array, ...] | None = None,
+        counts: tuple[int, ...] = (),
+    ) -> None:
+        """Compute what is fetched into ``env``.
+
+        ``held`` are the variables' arrays and ``counts`` how often each has changed; without them
+        the variables are in ``env``, too.
+        """
+        if self.arena is None:
+            self.prepare()
+        try:
+            self._take_variables(env, held, counts)
+            for t, where in self._feeds:
+                where.put(env[t])
+            self._body_exits.begin()
+            self._call(self._binder.body)
+            self._body_exits.collect(env)
+        except BaseException:
+            self.drop()
+            raise
+        if not self._has_tail:
+            self.drop()
+
+    def finish(self, env: dict[Tensor, Array]) -> None:
+        """Compute what updates need, but for those that overwrite, into ``env``."""
+        try:
+            self._tail_exits.begin()
+            self._call(self._binder.tail)
+            self._tail_exits.collect(env)
+        except BaseException:
+            self.drop()
+            raise
+
+    def overwrite(self, reader: Reader, held: tuple[Array, ...], new: dict[str, Array]) -> None:
+        """Compute the other updates in place, or in new arrays where others hold the old ones.
+
+        They are committed together with ``new``.
+        """
+        values = reader.values
+        for _, where in self._used:
+            where.release()
+        try:
+            with values.lock:
+                free, counts = reader.are_free(held), reader.counts()
+                is_known = counts == self._counts
+                if not (self._at_home and is_known and all(free)):
+                    self._find_homes(free, counts, held, new)
+                names = [*new, *self._overwritten]
+                atomically([*self._binder.last[0], *values.swapping(new, names)])
+                if is_known:  # what was written is where it was, what is new has to be found
+                    now = zip(reader.names, counts, reader.counts(), strict=True)
+                    self._counts = tuple([old if name in new else n for name, old, n in now])
+        finally:
+            self.drop()
+
+    def _find_homes(
+        self,
+        free: list[bool],
+        counts: tuple[int, ...],
+        held: tuple[Array, ...],
+        new: dict[str, Array],
+    ) -> None:
+        """Choose for each update its variable's array if nobody else holds it, or a new one."""
+        self._at_home = True
+        for index, target, source, o in self._targets:
+            if source.is_owned and free[index] and counts[index] == self._counts[index]:
+                target.move(source.at)
+                continue
+            fresh = held[index].copy()
+            target.move(address(fresh))
+            new[o.variable.name] = fresh
+            self._at_home = False
+
+    def drop(self) -> None:
+        """Hold no array that is not its own."""
+        for where in self._transient:
+            where.release()
+        for _, where in self._used:
+            where.release()
+
+    def _take_variables(
+        self, env: Mapping[Tensor, Array], held: tuple[Array, ...] | None, counts: tuple[int, ...]
+    ) -> None:
+        if held is None:
+            for _, t, where in self._held:
+                where.put(env[t])
+            self._counts, self._at_home = (), False
+            return
+        if counts != self._counts:
+            known = self._counts
+            for index, _, where in self._held:
+                if not known or known[index] != counts[index]:
+                    where.put(held[index])
+            self._counts, self._at_home = counts, False
+        for index, where in self._used:
+            where.again(held[index])
+
+    def _call(self, calls: tuple[Sequence[Callable[[], Any]], Sequence[int]]) -> None:
+        at = -1
+        try:
+            for at, call in enumerate(calls[0]):  # noqa: B007
+                call()
+        except Exception as error:
+            cause = explained(error, self.program, calls[1][at])
+            if cause is error:
+                raise
+            raise cause from error
