@@ -112,6 +112,12 @@ def test_ratios_are_medians_of_rounds():
     line = report.line(result, ["torch", "compile", "jax"])
     assert "1.50x +1.15" in line
     assert " not installed " in line
+    result.clock = "cpu"
+    assert result.ratio("torch") == 2.0
+    assert not result.is_disturbed  # of two threads processor time says nothing
+    result.threads = 1
+    assert result.is_disturbed
+    assert report.line(result, ["torch"]).endswith("disturbed")
     assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
 
 

@@ -25,6 +25,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(MODELS)}: all")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="default: 1 2")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each peer, default 7")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="default: wall")
     parser.add_argument("--peers", nargs="*", choices=RIVALS, default=RIVALS, help="default: all")
     parser.add_argument("--details", action="store_true", help="processor times and variants too")
     parser.add_argument("--no-costs", action="store_true", help="leave out the second table")
@@ -44,7 +45,7 @@ def steps(chosen: argparse.Namespace) -> list[dict[str, Any]]:
     results = []
     for threads in chosen.threads:
         for row in chosen.rows:
-            result = race(row, threads, chosen.peers, chosen.rounds, _progress)
+            result = race(row, threads, chosen.peers, chosen.rounds, chosen.clock, _progress)
             _progress("")
             results.append(result)
             print(report.line(result, chosen.peers), flush=True)

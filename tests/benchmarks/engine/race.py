@@ -42,10 +42,12 @@ class Result:
     title: str
     threads: int
     sides: dict[str, Side]
+    clock: str = "wall"
+    """Which times the ratios are of: wall, or cpu for one thread on a machine that others use."""
 
-    def ratio(self, peer: str, clock: str = "wall") -> float | None:
+    def ratio(self, peer: str, clock: str = "") -> float | None:
         """Return peer/ours, the median of the rounds' ratios; above 1 ours is faster."""
-        mine, theirs = (getattr(self.sides[p], clock) for p in ("ours", peer))
+        mine, theirs = (getattr(self.sides[p], clock or self.clock) for p in ("ours", peer))
         if not mine or not theirs:
             return None
         return statistics.median(t / m for m, t in zip(mine, theirs, strict=True))
@@ -54,6 +56,16 @@ class Result:
         """Return the ratio to the fastest of several peers."""
         found = [r for p in peers if p in self.sides and (r := self.ratio(p)) is not None]
         return min(found, default=None)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether a peer of one thread had its core for less than 95 % of the time."""
+        shares = [
+            statistics.median(c / w for c, w in zip(side.cpu, side.wall, strict=True))
+            for side in self.sides.values()
+            if side.wall
+        ]
+        return self.threads == 1 and min(shares, default=1.0) < 0.95
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""
@@ -65,6 +77,7 @@ def race(
     threads: int,
     peers: Sequence[str],
     rounds: int,
+    clock: str = "wall",
     say: Callable[[str], None] = lambda text: None,
 ) -> Result:
     """Run one row: compare the losses, warm up, then time in ABBA order."""
@@ -100,7 +113,7 @@ def race(
     finally:
         for process in processes.values():
             process.close()
-    return Result(row, model.title, threads, sides)
+    return Result(row, model.title, threads, sides, clock)
 
 
 def _begin(process: Process, side: Side, ours: Side) -> None:

@@ -52,7 +52,7 @@ def line(result: Result, peers: Sequence[str]) -> str:
     start = f"{result.row}  {result.title:<43}{result.threads:>4}  "
     if not ours.wall:
         return start + ours.trouble
-    median, low, high = (t * 1e3 for t in middle(ours.wall))
+    median, low, high = (t * 1e3 for t in middle(getattr(ours, result.clock)))
     digits = 4 if median < 0.1 else 3 if median < 10 else 1
     time = f"{median:.{digits}f} [{low:.{digits}f}-{high:.{digits}f}]"
     cells = []
@@ -61,7 +61,7 @@ def line(result: Result, peers: Sequence[str]) -> str:
         cells.append(_cell(result.ratio(p), aim, result.sides[p].trouble))
     if any(p in COMPILED for p in peers):
         cells.append(_cell(result.best(COMPILED), COMPILED_AIMS.get(result.row), "none"))
-    return f"{start}{time:<25}{''.join(cells)}"
+    return f"{start}{time:<25}{''.join(cells)}{'  disturbed' * result.is_disturbed}"
 
 
 def aim_of(result: Result) -> float:
