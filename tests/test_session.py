@@ -418,7 +418,7 @@ def test_unknown_device_and_check_are_refused(line):
     g, *_ = line
     with pytest.raises(LoweringError, match="no package offers the device 'abacus'"):
         gw.Session(g, "abacus")
-    with pytest.raises(GraphError, match="None or 'replay'"):
+    with pytest.raises(GraphError, match="None, 'replay' or 'rewrites'"):
         gw.Session(g, check="twice")
 
 

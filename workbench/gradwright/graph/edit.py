@@ -176,13 +176,25 @@ def drop_derived(graph: Graph) -> None:
 
 def discard(nodes: Iterable[Node]) -> None:
     """Remove nodes, their values and updates; the caller knows that nothing else uses them."""
-    dropped = list(nodes)
+    dropped = dict.fromkeys(nodes)
+    for t in {t for node in dropped for t in node.inputs if t is not None}:
+        t.uses = [u for u in t.uses if u not in dropped]  # once for all: a scalar has many users
     for node in dropped:
-        unlink(node)
         del node.graph._nodes[node.name]
         node.graph.values.discard(node.name)
     if dropped:
-        drop_updates(dropped[0].graph, dropped)
+        drop_updates(next(iter(dropped)).graph, dropped)
+
+
+def copied(node: Node, mapping: Mapping[Tensor, Tensor]) -> Node:
+    """Add a copy of a node that reads other tensors of equal specs; nothing is inferred anew."""
+    graph = node.graph
+    inputs = tuple(None if t is None else mapping.get(t, t) for t in node.inputs)
+    copy = graph._new_node(node.op, inputs, node.name, auto=False)
+    copy.site, copy.origin = node.site, node.origin or node
+    copy.outputs = tuple([Tensor(copy, i, t.spec) for i, t in enumerate(node.outputs)])
+    graph._insert(copy)
+    return copy
 
 
 def drop_updates(graph: Graph, nodes: Iterable[Node]) -> None:

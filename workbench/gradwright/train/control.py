@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from ..errors import TrainingError
@@ -16,10 +14,10 @@ from ..errors import TrainingError
 class Control:
     """What other threads and Ctrl-C want of a training loop, and its clock.
 
-    The loop sets ``in_step`` while a step runs and is committed, and asks ``pauses`` and ``stops``
-    between steps when ``attention`` is set. Ctrl-C during a step waits for its end; a second one
-    does not wait, for a step that hangs. Between steps, such as in a data loader, Ctrl-C acts at
-    once.
+    The loop runs in its ``with`` block, sets ``in_step`` while a step runs and is committed, and
+    asks ``pauses`` and ``stops`` between steps when ``attention`` is set. Ctrl-C during a step
+    waits for its end; a second one does not wait, for a step that hangs. Between steps, such as in
+    a data loader, Ctrl-C acts at once.
     """
 
     def __init__(self) -> None:
@@ -30,6 +28,8 @@ class Control:
         self._until = math.inf
         self._thread = 0
         self._seconds, self._since = 0.0, 0.0
+        self._handler: tuple[Any, bool] = None, False
+        """What Ctrl-C did before, and whether it has been replaced."""
 
     @property
     def seconds(self) -> float:
@@ -42,8 +42,7 @@ class Control:
     def seconds(self, value: float) -> None:
         self._seconds, self._since = value, time.perf_counter()
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Mark the loop as running in this thread; raises TrainingError where it runs already."""
         with self._changed:
             if self.status != "idle":
@@ -53,33 +52,29 @@ class Control:
                 )
             self._thread, self._since = threading.get_ident(), time.perf_counter()
             self.status = "running"
-        try:
-            with self._deferring_interrupts():
-                yield
-        finally:
-            with self._changed:
-                self.seconds, self.status = self.seconds, "idle"
-                self._pausing = self._stopping = self._interrupted = False
-                self._until = math.inf
-                self.attention = self.in_step = False
-                self._changed.notify_all()
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGINT, self._interrupt), True
 
-    @contextlib.contextmanager
-    def _deferring_interrupts(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
+    def __exit__(self, *exc: object) -> None:
+        handler, replaced = self._handler
+        self._handler = None, False
+        if replaced:
+            signal.signal(signal.SIGINT, handler)
+        with self._changed:
+            self.seconds, self.status = self.seconds, "idle"
+            self._pausing = self._stopping = self._interrupted = False
+            self._until = math.inf
+            self.attention = self.in_step = False
+            self._changed.notify_all()
 
-        def interrupt(number: int, frame: Any) -> None:
-            if not self.in_step or self._interrupted:
-                raise KeyboardInterrupt
-            self._interrupted = self.attention = True
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if not self.in_step or self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = self.attention = True
 
-        held = signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, held)
+    def left(self, done: int) -> float:
+        """Return how many steps may be taken before the next pause, ``done`` being done."""
+        return self._until - done
 
     def pauses(self, done: int) -> bool:
         """Be paused if that was asked for, ``done`` steps being done; return whether it was.

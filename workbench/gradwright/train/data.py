@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,6 +69,36 @@ def batches(
             hint="set it where the batches are made, such as DataLoader(batch_size=...)",
         )
     return _IterableBatches(graph, data, needed)
+
+
+def grouped(taken: Iterator[Batch], room: Callable[[], int]) -> Iterator[list[Batch]]:
+    """Give batches in groups of ``room()``, asked before each; those that differ in size singly.
+
+    Where the data fails, what it gave before is trained first, as it would be without groups.
+
+    >>> pairs = [({}, 4), ({}, 4), ({}, 4), ({}, 2)]
+    >>> [len(group) for group in grouped(iter(pairs), lambda: 2)]
+    [2, 1, 1]
+    """
+    while True:
+        size, group = room(), list[Batch]()
+        try:
+            for batch in itertools.islice(taken, size):
+                group.append(batch)
+        except BaseException:
+            yield from ([batch] for batch in group)
+            raise
+        if len(group) == size and all(_alike(group[0], other) for other in group[1:]):
+            yield group
+        else:
+            yield from ([batch] for batch in group)
+        if len(group) < size:
+            return
+
+
+def _alike(a: Batch, b: Batch) -> bool:
+    shapes = ([np.shape(v) for v in feeds.values()] for feeds, _ in (a, b))
+    return a[1] == b[1] and a[0].keys() == b[0].keys() and operator.eq(*shapes)
 
 
 def order(seed: int, epoch: int, n: int) -> Array:

@@ -115,8 +115,14 @@ class History:
 
     @staticmethod
     def _add(table: Table, record: Record) -> None:
-        head = {"step": record.step, "epoch": record.epoch}
-        table.append({**head, **record.metrics, "seconds": record.seconds})
+        table.append(
+            {
+                "step": record.step,
+                "epoch": record.epoch,
+                **record.metrics,
+                "seconds": record.seconds,
+            }
+        )
 
     @property
     def seconds(self) -> float:

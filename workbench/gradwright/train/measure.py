@@ -25,6 +25,13 @@ class Measures:
         self._metrics: dict[str, Metric] = {"loss": Mean(loss)}
         for name, metric in metrics.items():
             self._metrics[name] = _metric(name, metric)
+        self._slices: list[tuple[str, Metric, slice]] = []
+        """Which of the fetched arrays are whose."""
+        start = 0
+        for name, metric in self._metrics.items():
+            stop = start + len(metric.fetches)
+            self._slices.append((name, metric, slice(start, stop)))
+            start = stop
         for t in self.fetches():
             graph.check_member(t)
 
@@ -36,6 +43,15 @@ class Measures:
         """Return the totals with one more batch."""
         return {
             name: metric.add(totals.get(name, metric.start()), part, rows)
+            for name, metric, part in self._parts(arrays)
+        }
+
+    def of_batch(self, arrays: Sequence[Any]) -> dict[str, float]:
+        """Return the numbers of one batch alone."""
+        return {
+            name: float(part[0])
+            if type(metric) is Mean
+            else metric.result(metric.add(metric.start(), part, 1))
             for name, metric, part in self._parts(arrays)
         }
 
@@ -53,11 +69,7 @@ class Measures:
         return {name: np.array(total) for name, total in saved.items()}
 
     def _parts(self, arrays: Sequence[Any]) -> Iterable[tuple[str, Metric, Sequence[Any]]]:
-        start = 0
-        for name, metric in self._metrics.items():
-            stop = start + len(metric.fetches)
-            yield name, metric, arrays[start:stop]
-            start = stop
+        return [(name, metric, arrays[part]) for name, metric, part in self._slices]
 
 
 def now(graph: Graph, t: Tensor) -> Tensor:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..errors import TrainingError
-from ..graph import Values
+from ..graph import Graph, Values
 from ..session import Session
+from ..session.feeds import example
 from ..spec import is_floating
 from .data import Feeds
 from .step import StepGraph
@@ -50,6 +51,15 @@ def refusal(
         facts=facts,
         hint="a smaller learning rate, clip_norm=1.0, or "
         "gw.Stepper(g, [loss], trainer.last_feeds) to see where it begins",
+    )
+
+
+def misplaced(graph: Graph, unnamed: Sequence[object]) -> TrainingError:
+    """Return the error of data that is given as several arguments."""
+    return TrainingError(
+        f"fit takes one argument of data, not {1 + len(unnamed)}",
+        need="a dict of arrays by placeholder, or an iterable of such dicts",
+        hint=f"trainer.fit({example(graph)})",
     )
 
 

@@ -33,7 +33,7 @@ class StepGraph:
         clip_norm: float | None,
     ) -> None:
         graph = loss.graph
-        self.loss, self.params = loss, list(params)
+        self.loss, self.params, self.scope = loss, list(params), state.scope
         state.clear_graph()
         found = dict(zip(gradients_of, gradients(loss, gradients_of), strict=True))
         self.grads = {p: found[p] for p in params}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,19 @@ from ..graph import Graph, Tensor, Values
 from ..session import Session
 from ..spec import kind
 from .callbacks import Callback, Change, Progress, is_watched
-from .control import Control
-from .data import Batches, Feeds, batches, named
+from .controlled import Controlled
+from .data import Batch, Batches, Feeds, batches, grouped, named
 from .history import History, Record
 from .measure import Measures, Totals, now
 from .metrics import Metric
 from .optim import Adam, Optimizer
-from .progress import Fit, FitProgress
-from .refusal import refusal
-from .state import OptimizerState
-from .step import StepGraph, candidates, placeholders, trained
+from .progress import Fit
+from .refusal import misplaced, refusal
+from .step import StepGraph, placeholders
+from .steps import Outcome, Steps
 
 
-class Trainer:
+class Trainer(Controlled):
     """Trains the variables of a graph so that a loss falls.
 
     Everything a step changes - parameters, optimizer state, the graph's own updates such as running
@@ -78,13 +77,13 @@ class Trainer:
         if nonfinite not in ("raise", "skip"):
             raise TrainingError(f"nonfinite={nonfinite!r} is not known", need="'raise' or 'skip'")
         self.graph = graph
-        self._loss = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
-        if self._loss.rank or kind(self._loss.dtype) != "f":
+        target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
+        if target.rank or kind(target.dtype) != "f":
             raise TrainingError(
-                f"the loss {self._loss.name!r} is {self._loss.spec}",
-                facts=[f"made at {self._loss.node.where or 'no line'}"],
+                f"the loss {target.name!r} is {target.spec}",
+                facts=[f"made at {target.node.where or 'no line'}"],
                 need="a floating scalar, f32[]",
-                hint="gw.mean(loss)" if self._loss.rank else "gw.cast(loss, 'float32')",
+                hint="gw.mean(loss)" if target.rank else "gw.cast(loss, 'float32')",
             )
         self.optimizer = Adam() if optimizer is None else optimizer
         if not isinstance(self.optimizer, Optimizer):
@@ -95,46 +94,31 @@ class Trainer:
         self.session = Session(graph, device, seed=seed) if session is None else session
         if self.session.graph is not graph:
             raise TrainingError(f"the session runs another graph, {self.session.graph.name!r}")
-        self._callbacks, self._joining = tuple(callbacks), threading.Lock()
-        for callback in self._callbacks:
-            if not isinstance(callback, Callback):
-                raise TrainingError(
-                    f"{callback!r} is no callback", need="instances of subclasses of gw.Callback"
-                )
+        super().__init__(callbacks)
         self.history = History()
-        self.steps_done = 0
-        """Steps taken; the next one has this number in schedules and random keys."""
-        self.epochs_done = 0
-        self.batches_done = 0
-        """Batches of the present epoch that are done."""
         self.skipped = 0
         """Steps that were not committed, with ``nonfinite="skip"``."""
         self.last_feeds: Feeds = {}
         """What the latest step was fed with; a failing step can be replayed from it."""
-        self._measures = Measures(graph, self._loss, metrics or {})
+        self._measures = Measures(graph, target, metrics or {})
         self._totals: Totals = {}
         self._signature: list[int] = []
-        self._control = Control()
-        self._fit: Fit | None = None
-        self._chosen = None if parameters is None else list(parameters)
-        self._state: OptimizerState | None = None
-        self._step: StepGraph | None = None
-        self._built: Any = None
-        self._watched: list[Tensor] = []
-        self._wrt: list[Tensor] = []
+        chosen = None if parameters is None else list(parameters)
+        self._steps = Steps(target, self._measures, chosen)
 
     # -- training --------------------------------------------------------------------------------
 
     def fit(
         self,
         data: Any,
-        *,
+        *unnamed: Any,
         epochs: int = 1,
         batch_size: int | None = None,
         validation: Any = None,
         shuffle: bool = True,
         drop_last: bool = False,
         steps: int | None = None,
+        unroll: int = 1,
         progress: bool | str = "auto",
     ) -> History:
         """Train ``epochs`` more epochs and return the history of all training so far.
@@ -145,22 +129,32 @@ class Trainer:
         Args:
             data: arrays of equal length by placeholder name (a scalar placeholder takes one value),
                 or an iterable of dicts, such as a torch DataLoader.
+            *unnamed: refused; several arrays are one dict.
             epochs: how many epochs.
             batch_size: examples per step, for arrays; default 32. The last batch may be short.
             validation: data to evaluate after each epoch, recorded as ``val_...``.
             shuffle: whether arrays are shuffled, by a function of seed and epoch.
             drop_last: whether to leave out a short last batch.
             steps: stop after this many steps, if that is sooner.
+            unroll: how many steps run as one plan, in which less is done between them: worthwhile
+                for small models. The numbers, the history and what callbacks see are those of
+                single steps; pauses, stops and Ctrl-C wait for the end of a group. Batches that
+                do not fill a group or are of another size are single steps, and so is every step
+                while a callback watches changes.
             progress: whether to show a bar; ``"auto"`` does in notebooks and terminals.
 
         Raises FeedError or TrainingError for data that does not fit, and TrainingError at the first
         step whose loss or gradient is not finite, before it changes anything.
         """
+        if unnamed:
+            raise misplaced(self.graph, unnamed)
         if epochs < 0 or (steps is not None and steps < 0):
             raise TrainingError(f"cannot train epochs={epochs}, steps={steps}", need="numbers >= 0")
+        if not isinstance(unroll, int) or unroll < 1:
+            raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
         if progress not in (True, False, "auto"):
             raise TrainingError(f"progress={progress!r} is not known", need="True, False or 'auto'")
-        with self._control.running():
+        with self._control:
             source = batches(
                 self.graph,
                 data,
@@ -186,7 +180,7 @@ class Trainer:
                 for callback in self._callbacks:
                     callback.on_fit_start(self)
                 while self.epochs_done < last_epoch and self.steps_done < last_step:
-                    if self._run_epoch(source, last_step) or self._end_epoch(held_out):
+                    if self._run_epoch(source, last_step, unroll) or self._end_epoch(held_out):
                         stopped = self.steps_done < last_step
                         break
                 fit.end(stopped)
@@ -204,12 +198,10 @@ class Trainer:
 
         Raises as ``fit`` does; then nothing has changed.
         """
-        with self._control.running():
+        with self._control:
             keys = named(self.graph, batch, self._current().needed)
             feeds = {t: np.asarray(batch[k]) for k, t in keys.items()}
             record = self._take(feeds)
-            for callback in self._callbacks:
-                callback.on_step_end(self, record)
             if self._control.attention:
                 self._attend()
             return record
@@ -218,18 +210,27 @@ class Trainer:
         """Return loss and metrics over data in eval mode; batches may be of any size."""
         return self._evaluate(self._held_out(data, batch_size))
 
-    def _run_epoch(self, source: Batches, last_step: float) -> bool:
+    def _run_epoch(self, source: Batches, last_step: float, unroll: int) -> bool:
         """Train what is left of an epoch; return whether training ends before the epoch does."""
         control = self._control
-        for feeds, rows in source.epoch(self.epochs_done, self.batches_done):
-            record = self._take(feeds, rows, source)
-            for callback in self._callbacks:
-                callback.on_step_end(self, record)
+        taken = source.epoch(self.epochs_done, self.batches_done)
+        for group in grouped(taken, lambda: self._room(last_step, unroll)):
+            if len(group) == 1 or not self._take_group(group):
+                for feeds, rows in group:
+                    self._take(feeds, rows, source)
             if control.attention and self._attend():
                 return True
             if self.steps_done >= last_step and self.batches_done != source.n_batches:
                 return True
         return False
+
+    def _room(self, last_step: float, unroll: int) -> int:
+        """Return how many steps may run together now."""
+        if unroll == 1:
+            return 1
+        left = min(last_step - self.steps_done, self._control.left(self.steps_done))
+        watched = any(type(c).wants_changes is not Callback.wants_changes for c in self._callbacks)
+        return 1 if left < unroll or watched else unroll
 
     def _end_epoch(self, held_out: Batches | None) -> bool:
         """Validate and close the epoch; return whether to stop. Interrupted, it is done again."""
@@ -266,42 +267,64 @@ class Trainer:
         rate = self.optimizer.rate(number)
         self.last_feeds = feeds
         watching = [c for c in self._callbacks if c.wants_changes(self)]
-        grads = step.grads if watching else {}
-        before = {t: self.values.array(t.name) for t in self._watched} if watching else {}
+        before = {t: self.values.array(t.name) for t in self._steps.watched} if watching else {}
         control.in_step = True
         try:
-            with np.errstate(all="ignore"):  # what is not finite is told below, with its reason
-                finite, norm, *measured = self.session.run(
-                    [*step.fetches, *grads.values()],
-                    {**feeds, step.rate: rate},
-                    step.updates,
-                    training=True,
-                    commit_if=step.finite,
-                    step=number,
-                )
-            if not finite and self.nonfinite == "raise":
+            outcome = self._steps.take(step, feeds, rate, number, watching=bool(watching))
+            if not outcome.finite and self.nonfinite == "raise":
                 raise refusal(self.session, step, feeds, number, rate, self._origin(source))
-            found = dict(zip(grads, measured[len(measured) - len(grads) :], strict=True))
-            del measured[len(measured) - len(grads) :]
-            if rows:
-                self.batches_done += 1
-            if rows and finite:
-                self._totals = self._measures.add(self._totals, measured, rows)
-            self.skipped += not finite
-            self.steps_done += 1
-            metrics = self._measures.results(self._measures.add({}, measured, 1))
-            metrics["grad_norm"], metrics["learning_rate"] = float(norm), rate
-            record = Record(self.steps_done, self.epochs_done + 1, metrics, control.seconds)
-            self.history.add_step(record)
+            record = self._note(outcome, rate, rows, control.seconds)
         finally:
             control.in_step = False
         if watching:
             changes = {
-                t.name: Change(found.get(t), array, self.values.array(t.name))
+                t.name: Change(outcome.grads.get(t), array, self.values.array(t.name))
                 for t, array in before.items()
             }
             for callback in watching:
                 callback.on_changes(self, record, changes)
+        for callback in self._callbacks:
+            callback.on_step_end(self, record)
+        return record
+
+    def _take_group(self, group: Sequence[Batch]) -> bool:
+        """Run several steps as one; return False if nothing was done and they must go singly."""
+        step, number, control = self._current(), self.steps_done, self._control
+        rates = [self.optimizer.rate(number + i) for i in range(len(group))]
+        batches, skip = [feeds for feeds, _ in group], self.nonfinite == "skip"
+        control.in_step = True
+        try:
+            began = control.seconds
+            outcomes = self._steps.take_many(step, batches, rates, number, skip=skip)
+            if outcomes is None:
+                return False
+            self.last_feeds = batches[-1]
+            each = (control.seconds - began) / len(group)
+            records = [
+                self._note(outcome, rate, rows, began + each * i)
+                for i, (outcome, rate, (_, rows)) in enumerate(
+                    zip(outcomes, rates, group, strict=True), 1
+                )
+            ]
+        finally:
+            control.in_step = False
+        for record in records:
+            for callback in self._callbacks:
+                callback.on_step_end(self, record)
+        return True
+
+    def _note(self, outcome: Outcome, rate: float, rows: int, seconds: float) -> Record:
+        """Count a step that has been committed or skipped, and return its record."""
+        if rows:
+            self.batches_done += 1
+            if outcome.finite:
+                self._totals = self._measures.add(self._totals, outcome.measured, rows)
+        self.skipped += not outcome.finite
+        self.steps_done += 1
+        metrics = self._measures.of_batch(outcome.measured)
+        metrics["grad_norm"], metrics["learning_rate"] = outcome.norm, rate
+        record = Record(self.steps_done, self.epochs_done + 1, metrics, seconds)
+        self.history.add_step(record)
         return record
 
     # -- measuring -------------------------------------------------------------------------------
@@ -332,17 +355,17 @@ class Trainer:
             known.append(epochs * source.n_batches - self.batches_done)
         return min(known, default=None)
 
-    # -- the graph of a step ---------------------------------------------------------------------
+    # -- what is trained -------------------------------------------------------------------------
 
     @property
     def parameters(self) -> list[Tensor]:
         """Return the variables that the next step trains."""
-        return [t for t in candidates(self.graph, self._chosen) if t.trainable]
+        return self._steps.parameters
 
     @property
     def loss(self) -> Tensor:
         """Return the loss that is trained."""
-        return now(self.graph, self._loss)
+        return now(self.graph, self._steps.loss)
 
     @property
     def values(self) -> Values:
@@ -350,101 +373,7 @@ class Trainer:
         return self.session.values
 
     def _current(self) -> StepGraph:
-        """Return the step graph; built anew when an edit, freezing or the optimizer asks for it."""
-        if self._step is None or self._stamp() != self._built:
-            self._step = None
-            self._step = self._build()
-            self._built = self._stamp()
-        return self._step
-
-    def _stamp(self) -> Any:
-        """Return what the step graph depends on; costs about 1 us for ten parameters."""
-        settings = dict(vars(self.optimizer))
-        settings.pop("learning_rate", None)  # fed, so it may change in every step
-        return (
-            self.graph.revision,
-            [id(value) for value in self.graph.updates.values()],
-            [t.node.trainable for t in self._watched],
-            type(self.optimizer),
-            settings,
-            self.clip_norm,
-        )
-
-    def _build(self) -> StepGraph:
-        graph = self.graph
-        graph.settle()
-        self.optimizer.check()
-        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
-            raise TrainingError(
-                f"clip_norm={self.clip_norm!r} is out of range", need="0 < clip_norm"
-            )
-        self._loss = now(graph, self._loss)
-        self._watched = candidates(graph, self._chosen)
-        params, reached = trained(self._loss, self._watched)
-        held = [t for t in self._wrt if t in reached]
-        self._wrt = list(dict.fromkeys([*held, *params]))
-        if self._state is None:
-            self._state = OptimizerState(graph, self.values)
-        return StepGraph(
-            self._loss,
-            self._measures.fetches(),
-            params,
-            gradients_of=self._wrt,
-            optimizer=self.optimizer,
-            state=self._state,
-            clip_norm=self.clip_norm,
-        )
-
-    # -- control ---------------------------------------------------------------------------------
-
-    @property
-    def status(self) -> str:
-        """Return ``"idle"``, ``"running"`` or ``"paused"``."""
-        return self._control.status
-
-    @property
-    def progress(self) -> FitProgress | None:
-        """Return how far the present ``fit`` is, or how the last one ended; None before any."""
-        return None if self._fit is None else self._fit.report()
-
-    def _where(self) -> tuple[int, int, int, float]:
-        """Return steps, epochs and batches of the epoch that are done, and the time spent."""
-        return self.steps_done, self.epochs_done, self.batches_done, self._control.seconds
-
-    def pause(self, wait: bool = False) -> None:
-        """Ask a running ``fit`` to pause after the present step; with ``wait`` return when it has.
-
-        Values may be read, set and frozen meanwhile, and the graph edited.
-        """
-        self._control.pause(wait)
-
-    def resume(self, steps: int | None = None, wait: bool = False) -> None:
-        """Let a paused ``fit`` go on; with ``steps``, for so many, after which it pauses again.
-
-        With ``wait`` return when it has paused again, or ended.
-        """
-        if steps is not None and steps < 1:
-            raise TrainingError(f"cannot take steps={steps}", need="at least 1")
-        self._control.resume(math.inf if steps is None else self.steps_done + steps, wait)
-
-    def stop(self) -> None:
-        """Ask a running ``fit`` to return after the present step; calling it again continues."""
-        self._control.stop()
-
-    @property
-    def callbacks(self) -> tuple[Callback, ...]:
-        """Return the hooks that are called between steps."""
-        return self._callbacks
-
-    def add_callback(self, callback: Callback) -> None:
-        """Call the hooks of ``callback``, too; in a running ``fit`` from the next step on."""
-        with self._joining:
-            self._callbacks = (*self._callbacks, callback)
-
-    def remove_callback(self, callback: Callback) -> None:
-        """Call the hooks of ``callback`` no more."""
-        with self._joining:
-            self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+        return self._steps.current(self.session, self.optimizer, self.clip_norm)
 
     # -- saving ----------------------------------------------------------------------------------
 
@@ -455,6 +384,7 @@ class Trainer:
         steps: in a callback, or when paused or idle.
         """
         counters = (self.steps_done, self.epochs_done, self.batches_done, self.skipped)
+        slots = {} if self._steps.state is None else self._steps.state.arrays()
         return {
             "optimizer": np.frombuffer(type(self.optimizer).__name__.encode(), np.uint8),
             "counters": np.array(counters),
@@ -462,7 +392,7 @@ class Trainer:
             "data": np.array(self._signature, np.int64),
             **{f"totals/{k}": np.array(v) for k, v in self._totals.items()},
             **{f"history/{k}": v for k, v in self.history.arrays().items()},
-            **{f"state/{k}": v for k, v in (self._state.arrays() if self._state else {}).items()},
+            **{f"state/{k}": v for k, v in slots.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -487,10 +417,8 @@ class Trainer:
             raise TrainingError("this is no state of a trainer: it has other counters")
         history = History.from_arrays(_part(state, "history/"))
         totals = self._measures.load(_part(state, "totals/"))
-        if self._state is None:
-            self._state = OptimizerState(self.graph, self.values)
-        self._state.load(_part(state, "state/"), self.optimizer)
-        self._step = self._fit = None
+        self._steps.load(_part(state, "state/"), self.values, self.optimizer)
+        self._fit = None
         self.steps_done, self.epochs_done, self.batches_done, self.skipped = counters
         self.seed, self.session.seed = seeds
         self.history, self._totals, self._signature = history, totals, signature
@@ -498,8 +426,8 @@ class Trainer:
 
     def __repr__(self) -> str:
         return (
-            f"<Trainer of {self._loss.name!r} with {type(self.optimizer).__name__}: {self.status}, "
-            f"{self.epochs_done} epochs, {self.steps_done} steps>"
+            f"<Trainer of {self._steps.loss.name!r} with {type(self.optimizer).__name__}: "
+            f"{self.status}, {self.epochs_done} epochs, {self.steps_done} steps>"
         )
 
 

@@ -1,0 +1,7 @@
+"""Sessions: run a graph on a device through cached plans, and commit its updates."""
+
+from .feeds import as_feed
+from .prepared import Prepared
+from .session import Session
+
+__all__ = ["Prepared", "Session", "as_feed"]

@@ -1,0 +1,134 @@
+"""The plain run, node by node: what listeners see, and what replay compares plans with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..containers import contents
+from ..errors import FeedError, LoweringError, ShapeError
+from ..graph import Tensor, Values, ancestors
+from ..graph.expand import bind_dims, run_node
+from ..listeners import Listener, NodeEvent
+from ..rewrite import Program
+from ..spec import BOXED
+
+Array = np.ndarray[Any, Any]
+
+
+def run_plainly(
+    targets: Sequence[Tensor],
+    env: dict[Tensor, Array],
+    values: Values,
+    listeners: Sequence[Listener] = (),
+    *,
+    training: bool,
+) -> None:
+    """Compute ``targets`` into ``env`` with ``op.forward``, and show each node to listeners."""
+    order = ancestors(targets, stop=env)
+    sizes = bind_dims({t: a.shape for t, a in env.items()})
+    read_sources(order, env, values)
+    for index, node in enumerate(order):
+        if any(t not in env for t in node.outputs):
+            if node.kind == "placeholder":
+                raise FeedError(
+                    f"placeholder {node.name!r} is not fed", need=str(node.outputs[0].spec)
+                )
+            op = node.op.for_mode(training).bind(sizes)
+            xs = [None if x is None else env[x] for x in node.inputs]
+            ys = run_node(node, op, xs, training=training)
+            for t, y in zip(node.outputs, ys, strict=True):
+                sizes.update(bind_dims({t: env.setdefault(t, y).shape}))
+        if listeners:
+            event = NodeEvent(
+                node,
+                [None if x is None else env[x] for x in node.inputs],
+                [env[y] for y in node.outputs],
+                index,
+                len(order),
+            )
+            for listener in listeners:
+                if listener.wants_nodes:
+                    listener.node_ran(event)
+    env.update({t: env[t].copy() for t in targets})  # nobody's feed, view or stored value
+
+
+def read_sources(order: Sequence[Any], env: dict[Tensor, Array], values: Values) -> None:
+    """Put the values of variables and constants that are not fed into ``env``, all of one time."""
+    with values.lock:
+        for node in order:
+            if node.kind in ("variable", "constant"):
+                env.setdefault(node.outputs[0], values.array(node.name))
+
+
+def commit_plainly(
+    updates: Mapping[Tensor, Tensor], env: Mapping[Tensor, Array], values: Values
+) -> None:
+    """Commit the updates of a plain run; what is kept is nobody else's."""
+    new: dict[str, Array] = {}
+    for variable, value in updates.items():
+        array = env[value].copy()
+        if array.shape != variable.shape:
+            raise ShapeError(
+                f"the update of {variable.name!r} has shape {array.shape}", need=str(variable.spec)
+            )
+        array.flags.writeable = False
+        new[variable.name] = array
+    values.commit(new)
+
+
+def comparison(
+    reference: Mapping[Tensor, Array],
+) -> Callable[[Program], Callable[[int, Array], None]]:
+    """Return an observer of plans that raises at the first value that differs from a plain run."""
+
+    def observer(program: Program) -> Callable[[int, Array], None]:
+        named: dict[int, Tensor] = {}
+        for t, number in program.numbers.items():
+            named.setdefault(number, t)
+
+        def observe(number: int, array: Array) -> None:
+            t = named.get(number)
+            if t is None or t not in reference:
+                return
+            expected = reference[t]
+            if not _is_close(array, expected):
+                raise LoweringError(
+                    f"plan and plain run differ at {t.node.op.name} {t.name!r}",
+                    facts=[f"made at {t.node.where or 'no line'}", _difference(array, expected)],
+                    hint="the op's lowering, or a rewrite: Session(skip_rewrites=[...])",
+                )
+
+        return observe
+
+    return observer
+
+
+def _is_close(array: Array, expected: Array) -> bool:
+    """Tell whether a plan's value is the reference's, up to the rounding of its dtype."""
+    if array.shape != expected.shape or array.dtype != expected.dtype:
+        return False
+    if array.dtype == BOXED:
+        mine, theirs = contents(array).items, contents(expected).items
+        return len(mine) == len(theirs) and all(map(_is_close, mine, theirs))
+    if array.dtype.kind not in "fcV":
+        return bool(np.array_equal(array, expected))
+    wide = np.complex128 if array.dtype.kind == "c" else np.float64
+    a, b = array.astype(wide), expected.astype(wide)
+    own = array.dtype.isbuiltin == 1  # bfloat16 and narrower are of ml_dtypes
+    tolerance = 200 * float(np.finfo(array.dtype).eps) if own else 0.05
+    scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
+    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
+
+
+def _difference(a: Array, b: Array) -> str:
+    if BOXED in (a.dtype, b.dtype):
+        return f"{a} against {b}"
+    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind == "T":
+        return f"{a.dtype}{list(a.shape)} against {b.dtype}{list(b.shape)}"
+    apart = np.abs(a.astype(np.complex128) - b.astype(np.complex128))
+    where = np.unravel_index(int(np.nanargmax(apart)) if apart.size else 0, apart.shape)
+    index = [int(i) for i in where]
+    return f"largest difference at {index}: {a[where]} against {b[where]}"

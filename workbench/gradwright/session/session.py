@@ -1,0 +1,374 @@
+"""Session: runs a graph on a device through cached plans, and commits its updates."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+
+from ..device import open_device
+from ..errors import FeedError, GraphError, MemoryLimitError
+from ..graph import Graph, Tensor, Values, ancestors
+from ..listeners import Listener, RunEvent
+from ..lowering import lowering_revision
+from ..op import registry_revision
+from ..plan import Bounded, exhausted
+from ..plan.cache import default_bytes
+from ..plan.options import Kernels, PlanOptions
+from ..rewrite import check_names
+from ..spec import TensorSpec, spec_of
+from ._bridge import Plan
+from .feeds import example, keyed, named
+from .plain import commit_plainly, comparison, read_sources, run_plainly
+from .prepared import Prepared
+from .request import Env, Request, signature
+from .tuning import recorded
+
+Checkpoint = str | int | Sequence[str] | None
+
+
+class Session:
+    """Runs a graph: prunes to what is fetched, compiles for the feeds' shapes, caches the plans.
+
+    Args:
+        graph: the graph to run.
+        device: ``"cpu"``, ``"guard"`` (checks every write), or one that a package offers.
+        values: where variables live; default ``graph.values``, shared with other sessions.
+        seed: first half of the random key; the second is the step, counted per run.
+        deterministic: fix everything that could differ between two runs before the first one, so
+            ``kernels="background"`` becomes ``"wait"``; what was fixed is recorded in ``tuning``.
+        check: ``"replay"`` also runs node by node and names the first node that differs;
+            ``"rewrites"`` tries each rewrite on random values when it is made, and names the rule.
+        kernels: ``"background"`` begins with numpy and goes over to generated kernels, between two
+            runs, when they are compiled; ``"wait"`` compiles them before the first run of a plan;
+            ``"off"`` stays with numpy.
+        threads: how many threads a run may use; None takes what OpenBLAS uses.
+        checkpoint: which activations are computed again for the backward pass, to save memory:
+            None keeps all, ``"sqrt"`` keeps √n of n layers, n every n-th, patterns those names.
+        max_plans: how many plans are kept, least recently used first to go.
+        cache_bytes: how many bytes they may hold together; None is a quarter of the machine's
+            memory. The latest is kept whatever it takes.
+        skip_rewrites: names of rewrites to leave out (see ``gradwright.rewrite.RULES``).
+        listeners: hooks that see every run.
+
+    Runs of one session are serialised by a lock; for parallel work use one session per thread.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, w = g.placeholder("x", (None,)), g.variable("w", (), init=2.0)
+    >>> with gw.Session(g) as session:
+    ...     y = session.run(x * w, {"x": [1.0, 2.0]}, updates={w: w + 1.0})
+    >>> y.tolist(), float(g.values["w"])
+    ([2.0, 4.0], 3.0)
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        device: str = "cpu",
+        *,
+        values: Values | None = None,
+        seed: int = 0,
+        deterministic: bool = False,
+        check: str | None = None,
+        kernels: Kernels = "background",
+        threads: int | None = None,
+        checkpoint: Checkpoint = None,
+        max_plans: int = 64,
+        cache_bytes: int | None = None,
+        skip_rewrites: Collection[str] = (),
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        if check not in (None, "replay", "rewrites"):
+            raise GraphError(f"check={check!r} is not known", need="None, 'replay' or 'rewrites'")
+        if max_plans < 1 or (cache_bytes is not None and cache_bytes < 0):
+            raise GraphError(
+                f"max_plans={max_plans}, cache_bytes={cache_bytes} make no sense",
+                need="max_plans >= 1; cache_bytes >= 0, or None",
+            )
+        if deterministic and kernels == "background":
+            kernels = "wait"  # when a background compiler is ready, no clock and no seed decides
+        self.graph, self.device = graph, open_device(device)
+        self.values = graph.values if values is None else values
+        self.seed, self.step, self.check = seed, 0, check
+        self.deterministic = deterministic
+        self.options = _options(
+            skip_rewrites, kernels, threads, checkpoint, verify=check == "rewrites"
+        )
+        self.listeners = list(listeners)
+        most = default_bytes() if cache_bytes is None else cache_bytes
+        self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
+        self._requests: dict[Any, Request] = {}
+        self._latest: Request | None = None
+        """The request that ran last, whose plan is the last to go."""
+        self._lock = threading.RLock()
+        self._closed = False
+        self.tuning = recorded(self.options) if deterministic else {}
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.step} runs, {len(self.plan_cache)} plans"
+        return f"<Session of graph {self.graph.name!r} on {self.device.name}: {state}>"
+
+    def close(self) -> None:
+        """Release plans and buffers; running afterwards is an error."""
+        self._closed = True
+        self.release()
+        self.plan_cache.clear()
+        self._requests.clear()
+        self._latest = None
+
+    def release(self) -> None:
+        """Let go of the memory of all plans, which are kept: the next run of each takes it anew."""
+        with self._lock:
+            for plan in self.plan_cache.values():
+                plan.release()
+            self.device.release()
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(
+        self,
+        fetches: Any,
+        feeds: Mapping[Any, Any] | None = None,
+        updates: Mapping[Tensor, Tensor] | None = None,
+        *,
+        training: bool = False,
+        commit_if: Tensor | None = None,
+        step: int | None = None,
+        **misplaced: Any,
+    ) -> Any:
+        """Return the fetched arrays in the structure of ``fetches``.
+
+        ``fetches`` is a tensor, a name, or lists, tuples and dicts of these.
+        ``updates`` maps variables to their new values: all read the values of the start, and all
+        commit together after the last op, or none if it fails or ``commit_if`` (bool[]) is False.
+        ``step`` sets the random step; by default it counts the runs. Any tensor may be fed.
+        Arrays of fetched variables are read-only.
+
+        Raises FeedError, DTypeError or ShapeError for feeds that do not fit, naming them.
+        """
+        if misplaced:
+            raise FeedError(
+                f"run has no argument {next(iter(misplaced))!r}; feeds are one dict",
+                hint=f"session.run(y, {example(self.graph, misplaced)})",
+            )
+        given = keyed(self.graph, feeds) if feeds else {}
+        request = self._request(fetches, given, updates, training, commit_if)
+        return self._execute(request, list(given.values()), step)
+
+    def prepare(
+        self,
+        fetches: Any,
+        feeds: Iterable[Tensor | str] = (),
+        updates: Mapping[Tensor, Tensor] | None = None,
+        *,
+        training: bool = False,
+        commit_if: Tensor | None = None,
+    ) -> Prepared:
+        """Return a run as a function of arrays for ``feeds``: checked once, cheap to call often.
+
+        Arguments are those of ``run``. Arrays of the stated dtype are taken without conversion.
+
+        >>> import gradwright as gw, numpy as np
+        >>> g = gw.Graph()
+        >>> x, y = g.placeholder("x", (None,)), g.placeholder("y", ())
+        >>> add = gw.Session(g).prepare(x + y, ["x", "y"])
+        >>> add(np.zeros(2), 1.0).tolist()
+        [1.0, 1.0]
+        """
+        given = dict.fromkeys(named(self.graph, t) for t in feeds)
+        return Prepared(self, self._request(fetches, given, updates, training, commit_if))
+
+    def plan(
+        self,
+        fetches: Any,
+        shapes: Mapping[Any, Sequence[int]] | None = None,
+        updates: Mapping[Tensor, Tensor] | None = None,
+        *,
+        training: bool = False,
+        commit_if: Tensor | None = None,
+    ) -> Plan:
+        """Return the plan for feeds of these shapes, without running it."""
+        stated = keyed(self.graph, shapes or {})
+        specs = {t: TensorSpec(shape, t.dtype) for t, shape in stated.items()}
+        with self._lock:
+            request = self._request(fetches, specs, updates, training, commit_if)
+            self._check(request)
+            return self._plan(request, specs)[1]
+
+    def _request(
+        self,
+        fetches: Any,
+        feeds: Iterable[Tensor],
+        updates: Mapping[Tensor, Tensor] | None,
+        training: bool,
+        commit_if: Tensor | None,
+    ) -> Request:
+        self.graph.settle()
+        form, changes = signature(self.graph, fetches), tuple(updates.items()) if updates else ()
+        key = form, tuple(feeds), changes, training, commit_if
+        request = self._requests.get(key)
+        if request is None:
+            if len(self._requests) >= self.plan_cache.most:
+                self._requests.clear()
+            request = self._requests[key] = Request(form, key[1], changes, training, commit_if)
+        return request
+
+    def _check(self, request: Request) -> None:
+        """Check a request again when the graph was edited, or ops or lowerings were defined."""
+        stamp = self.graph.revision + registry_revision() + lowering_revision()
+        if request.stamp != stamp:
+            request.check(self.graph, stamp)
+
+    def _execute(self, request: Request, arrays: list[Any], step: int | None) -> Any:
+        if self._closed:
+            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
+        with self._lock:
+            graph, listeners = self.graph, self.listeners
+            graph.settle()
+            self._check(request)
+            shapes = request.fit(arrays)
+            number = self.step if step is None else step
+            for listener in listeners:
+                listener.run_started(RunEvent(request.fetches, request.training, number))
+            env: Env = dict(zip(request.feeds, arrays, strict=True))
+            if request.rng is not None:
+                env[request.rng] = np.array((self.seed, number), np.uint64)
+            # A NaN or Inf is a value here, for listeners, checks and steppers to find.
+            with graph.running(), np.errstate(all="ignore"):
+                if listeners and any(listener.wants_nodes for listener in listeners):
+                    committed = self._run_watched(request, env)
+                else:
+                    committed = self._run_plan(request, shapes, env)
+            found, results = request.results(env, self.values)
+            if step is None:
+                self.step += 1
+            if listeners:
+                self._tell(request, number, found, committed)
+            return results
+
+    def _run_plan(self, request: Request, shapes: Any, env: Env, *, again: bool = False) -> bool:
+        """Run the plan for these feeds into ``env``; return whether updates were committed."""
+        known = request is self._latest and shapes == request.shapes
+        plan = request.plan() if known else None
+        if plan is None:
+            plan = self._planned(request, shapes, env)
+        observe = self._replayed(request, env) if self.check == "replay" else None
+        try:
+            plan.run(env, self.values, observe)
+            if request.updates:
+                return plan.commit(env, self.values, observe)
+            return request.commit_if is None or bool(env[request.commit_if])
+        except MemoryLimitError:
+            raise
+        except MemoryError as error:
+            if again:
+                what = ", ".join(t.name for t in request.fetches) or "the updates"
+                raise exhausted(plan.memory(), what) from error
+        self.release()
+        return self._run_plan(request, shapes, env, again=True)
+
+    # -- plans -----------------------------------------------------------------------------------
+
+    def _planned(self, request: Request, shapes: Any, env: Mapping[Tensor, Any]) -> Plan:
+        """Return the plan of a request for what is fed now."""
+        plan = self.plan_cache.find(request.key) if shapes == request.shapes else None
+        if plan is None:
+            specs = {t: spec_of(a) for t, a in env.items()}
+            request.key, plan = self._plan(request, specs)
+            request.shapes, request.plan = shapes, weakref.ref(plan)
+        self._latest = request
+        return plan
+
+    def _plan(self, request: Request, specs: dict[Tensor, TensorSpec]) -> tuple[Any, Plan]:
+        if request.rng is not None:
+            specs[request.rng] = request.rng.spec
+        key = (
+            tuple(request.fetches),
+            tuple((t, s.shape, s if s.by_reference else s.dtype) for t, s in specs.items()),
+            tuple(request.updates.items()),
+            request.commit_if,
+            request.training,
+            self.options,
+            self.graph.revision,
+            registry_revision(),
+            lowering_revision(),
+        )
+        plan = self.plan_cache.find(key)
+        if plan is None:
+            plan = Plan(
+                request.fetches,
+                specs,
+                self.device,
+                training=request.training,
+                options=self.options,
+                updates=request.updates,
+                commit_if=request.commit_if,
+            )
+            self.plan_cache.keep(key, plan)
+        return key, plan
+
+    # -- listeners and checks --------------------------------------------------------------------
+
+    def _run_watched(self, request: Request, env: Env) -> bool:
+        """Run node by node for listeners that want nodes; return whether updates were committed."""
+        targets, training = request.targets(), request.training
+        run_plainly(targets, env, self.values, self.listeners, training=training)
+        committed = request.commit_if is None or bool(env[request.commit_if])
+        if committed and request.updates:
+            commit_plainly(request.updates, env, self.values)
+        return committed
+
+    def _replayed(self, request: Request, env: Env) -> Any:
+        """Return an observer that compares a plan with a plain run on the same values."""
+        targets = request.targets()
+        read_sources(ancestors(targets, stop=env), env, self.values)
+        reference = dict(env)
+        run_plainly(targets, reference, self.values, training=request.training)
+        return comparison(reference)
+
+    def _tell(self, request: Request, number: int, found: list[Any], committed: bool) -> None:
+        event = RunEvent(request.fetches, request.training, number, found, committed)
+        names = [v.name for v in request.updates] if committed else []
+        for listener in self.listeners:
+            listener.run_finished(event)
+            if names:
+                listener.values_changed({name: self.values.version(name) for name in names})
+
+
+def _options(
+    skip: Collection[str],
+    kernels: Any,
+    threads: int | None,
+    checkpoint: Checkpoint,
+    *,
+    verify: bool,
+) -> PlanOptions:
+    """Return the options of a session's plans; raises GraphError for what is none."""
+    check_names(skip)
+    if kernels not in get_args(Kernels):
+        need = ", ".join(map(repr, get_args(Kernels)))
+        raise GraphError(f"kernels={kernels!r} is not known", need=need)
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise GraphError(
+            f"threads={threads!r} is no number of threads", need="an int >= 1, or None"
+        )
+    if isinstance(checkpoint, Sequence) and not isinstance(checkpoint, str):
+        checkpoint = tuple(checkpoint)
+    every_n = isinstance(checkpoint, int) and checkpoint >= 1
+    patterns = isinstance(checkpoint, tuple) and all(isinstance(p, str) for p in checkpoint)
+    if not (checkpoint in (None, "sqrt") or every_n or patterns):
+        raise GraphError(
+            f"checkpoint={checkpoint!r} is not known",
+            need="None, 'sqrt', an int >= 1, or name patterns in a list",
+        )
+    return PlanOptions(tuple(sorted(skip)), kernels, threads, checkpoint, verify)
