@@ -77,8 +77,10 @@ class Scan(LoopOp):
         training = bool(self.training)
         return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
 
-    def run(self, xs: Sequence[Any], step: Step) -> tuple[Any, ...]:
-        """Run all steps; ``step`` computes one of them."""
+    def run(
+        self, xs: Sequence[Any], step: Step, into: Sequence[Any] | None = None
+    ) -> tuple[Any, ...]:
+        """Run all steps; ``step`` computes one of them. Stacks are made ``into`` given outputs."""
         given, scanned, captured = self.split(xs)
         start = now = list(given)
         sources = [items_of(x) for x in scanned]
@@ -90,16 +92,18 @@ class Scan(LoopOp):
         listed = any(x.dtype.kind == "O" for x in scanned)
         n, order = self.n_carry, range(count)[:: -1 if self.reverse else 1]
         names = self.carry_names
+        ready = iter([None] * len(self.body.outputs) * 2 if into is None else into[n:])
         results = [
-            Listing(self.reverse) if self.is_listed(i) else Stack(count, f"result {i} of scan")
-            for i in range(self.n_results)
-        ]
-        tape = [
-            Listing(self.reverse) if listed else Stack(count, names[j])
-            for j in range(n if self.record else 0)
-            if given[j].dtype.kind != "O"
+            Listing(self.reverse)
+            if self.is_listed(i)
+            else Stack(count, f"result {i} of scan", into=place)
+            for i, place in zip(range(self.n_results), ready, strict=False)
         ]
         taped = [j for j in range(n) if given[j].dtype.kind != "O"]
+        tape = [
+            Listing(self.reverse) if listed else Stack(count, names[j], into=place)
+            for j, place in zip(taped if self.record else [], ready, strict=False)
+        ]
         for i in order:
             for log, j in zip(tape, taped, strict=False):
                 log.put(i, now[j])

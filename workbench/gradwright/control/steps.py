@@ -17,11 +17,14 @@ Step = Callable[[list[Any]], Sequence[Any]]
 
 
 class Stack:
-    """Results of steps as one array, which grows where the number of steps is not known."""
+    """Results of steps as one array, which grows where the number of steps is not known.
 
-    def __init__(self, length: int | None, what: str) -> None:
+    Where it is, they may be put right ``into`` the array that takes them all.
+    """
+
+    def __init__(self, length: int | None, what: str, into: Array | None = None) -> None:
         self._length, self._what, self._used = length, what, 0
-        self._buffer: Array | None = None
+        self._buffer = into
 
     def put(self, at: int, y: Array) -> None:
         """Copy the result of one step to its place."""

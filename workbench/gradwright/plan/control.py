@@ -1,14 +1,14 @@
 """How control flow runs inside a plan: each sub-graph is a plan of its own, made when first taken.
 
 A loop makes the plan of its step once and runs it as often as needed; carries go from one step to
-the next by reference, because each result of a plan is an array of its own.
+the next by reference, because each result of a plan is an array of its own. Plans of a sub-graph
+have the options of the plan around them, and an arena of their own: they run while that one runs.
 """
 
 from __future__ import annotations
 
-import collections
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,10 @@ from ..device import Device, open_device
 from ..graph import SubGraph, Tensor
 from ..lowering import Launch, Returning, lowering
 from ..spec import BOXED, TensorSpec, spec_of
+from .cache import Bounded, default_bytes
+from .options import PlanOptions, current_options
 from .plan import Plan
+from .template import Templates
 
 MAX_PLANS = 64
 """How many plans of one sub-graph are kept, least recently used first to go."""
@@ -27,9 +30,10 @@ MAX_PLANS = 64
 class Compiled:
     """A sub-graph as plans, one for each set of specs that comes in; usually there is one."""
 
-    def __init__(self, sub: SubGraph, device: Device, training: bool) -> None:
-        self._sub, self._device, self._training = sub, device, training
-        self._plans: collections.OrderedDict[Any, Plan] = collections.OrderedDict()
+    def __init__(self, sub: SubGraph, device: Device, training: bool, options: PlanOptions) -> None:
+        self._sub, self._device, self._training, self._options = sub, device, training, options
+        self._plans = Bounded[Plan](MAX_PLANS, default_bytes(), Plan.buffers)
+        self._templates = Templates()
         self._current: Plan | None = None
         self._met: list[Any] = []
 
@@ -49,32 +53,18 @@ class Compiled:
     def _plan(self, xs: Sequence[Any]) -> Plan:
         specs = [spec_of(x) for x in xs]
         key = tuple(s.key() for s in specs)
-        plan = self._plans.get(key)
+        plan = self._plans.find(key)
         if plan is None:
-            plan = self._plans[key] = Plan(
+            plan = self._templates.plan(
                 self._sub.outputs,
                 dict(zip(self._sub.inputs, specs, strict=True)),
                 self._device,
                 training=self._training,
+                options=self._options,
                 sizes=self._sub.sizes,
             )
-            if len(self._plans) > MAX_PLANS:
-                self._plans.popitem(last=False)
-        else:
-            self._plans.move_to_end(key)
+            self._plans.keep(key, plan)
         return plan
-
-
-def _fitting(run: Any, outs: Sequence[TensorSpec]) -> Launch | Returning:
-    """Return a launcher that writes into the plan's buffers, where all sizes are known before."""
-    if not all(s.is_concrete for s in outs):
-        return Returning(run)
-
-    def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        for y, found in zip(ys, run(xs), strict=True):
-            np.copyto(y, found)
-
-    return launch
 
 
 def branches(
@@ -82,23 +72,44 @@ def branches(
 ) -> Launch | Returning:
     """Run the plan of the chosen branch."""
     compiled: dict[bool, Compiled] = {}
+    options = current_options()
 
     def run(xs: Sequence[Any]) -> list[Any]:
         taken = bool(xs[0])
         if taken not in compiled:
-            branch = op.chosen(taken)
-            compiled[taken] = Compiled(branch, open_device(device), bool(op.training))
+            made = Compiled(op.chosen(taken), open_device(device), bool(op.training), options)
+            compiled[taken] = made
         return compiled[taken](xs[1:])
 
-    return _fitting(run, outs)
+    return _fitting(lambda xs, ys: run(xs), outs)
 
 
 def loop(
     op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec], device: str
 ) -> Launch | Returning:
-    """Run the plan of one step as often as the loop says."""
-    step: Step = Compiled(op.body, open_device(device), bool(op.training))
-    return _fitting(lambda xs: op.run(xs, step), outs)
+    """Run the plan of one step as often as the loop says.
+
+    The results of a scan are put right where the plan around it has room for all of them.
+    """
+    step: Step = Compiled(op.body, open_device(device), bool(op.training), current_options())
+    if op.name == "scan" and not any(s.by_reference for s in outs):
+        return _fitting(lambda xs, ys: op.run(xs, step, ys), outs)
+    return _fitting(lambda xs, ys: op.run(xs, step), outs)
+
+
+def _fitting(
+    run: Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]], outs: Sequence[TensorSpec]
+) -> Launch | Returning:
+    """Return a launcher that writes into the plan's buffers, where all sizes are known before."""
+    if not all(s.is_concrete for s in outs):
+        return Returning(lambda xs: run(xs, None))
+
+    def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        for y, found in zip(ys, run(xs, ys), strict=True):
+            if found.base is not y:
+                np.copyto(y, found)
+
+    return launch
 
 
 for _device in ("cpu", "guard"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,3 +33,19 @@ class PlanOptions:
 
 
 DEFAULTS = PlanOptions()
+_current: ContextVar[PlanOptions] = ContextVar("options", default=DEFAULTS)
+
+
+def current_options() -> PlanOptions:
+    """Return the options of the plan that is being made, for plans inside it."""
+    return _current.get()
+
+
+@contextmanager
+def using(options: PlanOptions) -> Iterator[None]:
+    """Make a plan: lowerings see its options."""
+    token = _current.set(options)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -25,7 +25,7 @@ from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
 from ..spec import Dim, TensorSpec, known_spec
 from .cache import Bounded
-from .options import DEFAULTS, PlanOptions
+from .options import DEFAULTS, PlanOptions, using
 from .report import Memory
 from .segment import Segment
 
@@ -68,7 +68,7 @@ class Plan:
         if program is None:
             del plan.head
         else:
-            plan.head = _Part(Segment(program, self.device), len(self.order), (), False, {}, {})
+            plan.head = self._part(program, len(self.order), (), False, {}, {})
         return plan
 
     @property
@@ -200,7 +200,12 @@ class Plan:
         rewrite(program, self.options.skip, Verifier(program) if self.options.verify else None)
         schedule(program)
         checkpoint(program, self.options.checkpoint)
-        return _Part(Segment(program, device), end, dynamic, by_value, known, sizes)
+        return self._part(program, end, dynamic, by_value, known, sizes)
+
+    def _part(self, program: Program, *rest: Any) -> _Part:
+        """Return a finished program as a segment, with what follows it."""
+        with using(self.options):
+            return _Part(Segment(program, self.device), *rest)
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:
