@@ -82,9 +82,9 @@ def test_llama_trains_the_adapters_alone():
 def test_a_peer_answers_from_its_own_process():
     process = Process("ours", "a", 1, [0])
     try:
-        (losses,) = process.ask("losses").values()
-        assert losses == sorted(losses, reverse=True)
-        assert len(losses) == 5
+        by_trainer, prepared = process.ask("losses").values()
+        assert by_trainer == prepared == sorted(prepared, reverse=True)
+        assert len(prepared) == 5
         assert process.ask("run", steps=2).keys() == {"wall", "cpu"}
         with pytest.raises(RuntimeError, match=r"ours: .*no_such_command"):
             process.ask("no_such_command")

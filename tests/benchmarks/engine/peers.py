@@ -13,6 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+import gradwright as gw
+
 from .models import Model
 
 
@@ -44,7 +48,7 @@ class Peer:
 
 
 def ours(model: Model) -> Iterator[Variant]:
-    """Yield the step as a user of a trainer takes it."""
+    """Yield the step of a trainer, and the same one prepared in a session without its checks."""
     trainer, batch = model.trainer(), model.batch()
     yield Variant(
         "Trainer.step",
@@ -52,6 +56,35 @@ def ours(model: Model) -> Iterator[Variant]:
         lambda rate: setattr(trainer.optimizer, "learning_rate", rate),
         lambda record: record.metrics["loss"],
         functools.partial(settle, trainer.session),
+    )
+    yield prepared(model)
+
+
+def prepared(model: Model) -> Variant:
+    """Return loss, gradients and update as one prepared run: what the peers do, and no more."""
+    g, loss = model.graph()
+    optimizer = getattr(gw.optim, model.optimizer)(model.rate)
+    scalars = {k: g.constant(v, k, "float64") for k, v in optimizer.scalars().items()}
+    scalars["learning_rate"] = g.placeholder("rate", (), "float64")
+    clock = g.variable("clock", (), dtype="int64", trainable=False)
+    scalars["step"] = clock + 1
+    updates = {clock: scalars["step"]}
+    trained = [t for t in g.variables if t.trainable]
+    for p, grad in zip(trained, gw.gradients(loss, trained), strict=True):
+        slots = [g.variable(f"{p.name}/{k}", p.shape, trainable=False) for k in optimizer.slots]
+        updates |= zip((p, *slots), optimizer.update(p, grad, slots, scalars), strict=True)
+    session, batch = gw.Session(g), model.batch()
+    run = session.prepare(loss, [*batch, scalars["learning_rate"]], updates, training=True)
+    arrays = [*batch.values(), np.array(model.rate)]
+
+    def set_rate(rate: float) -> None:
+        arrays[-1] = np.array(rate)
+
+    return Variant(
+        "Session.prepare",
+        lambda: run(*arrays),
+        set_rate,
+        settle=functools.partial(settle, session),
     )
 
 
