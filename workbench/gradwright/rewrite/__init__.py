@@ -1,6 +1,6 @@
 """From graph to program: flattening, and rewrites as a table of rules."""
 
-from . import cleanup, movement, algebra, stable, scale, patterns  # noqa: I001  in the order tried
+from . import cleanup, movement, parts, algebra, stable, scale, patterns  # noqa: I001  in the order tried
 from .log import Entry, RewriteLog
 from .program import Instr, Program, Recipe
 from .table import RULES, Rule, check_names, rewrite, verify_rewrites
@@ -19,6 +19,7 @@ __all__ = [
     "check_names",
     "cleanup",
     "movement",
+    "parts",
     "patterns",
     "rewrite",
     "scale",

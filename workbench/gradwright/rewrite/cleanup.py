@@ -61,8 +61,9 @@ def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
             return None
     if any(y.shape != s.shape or y.dtype != s.dtype for y, s in zip(ys, specs, strict=True)):
         return None  # the same
+    sized = any(i is not None and at.is_sized(i) for i in instr.ins)
     return [
-        at.constant(y, Recipe(instr.op, instr.ins, n, o))
+        at.constant(y, Recipe(instr.op, instr.ins, n, o), sized=sized)
         for n, (y, o) in enumerate(zip(ys, instr.outs, strict=True))
     ]
 

@@ -44,6 +44,7 @@ class Editor:
         self.seen: dict[Any, Instr] = {}
         """Instructions by op, inputs and run."""
         self._numbers: dict[int, Any] = {}
+        self._sized: set[int] = set()
         self._replaced: dict[int, int] = {}
         self._removed: list[Instr] = []
         self._waiting: set[Instr] = set()
@@ -72,12 +73,19 @@ class Editor:
         return found
 
     def number(self, value: int | None) -> Any:
-        """Return the number that all elements of a constant are, as numpy's scalar, or None."""
-        if value is None or value not in self.constants:
+        """Return the number that all elements of a constant are, as numpy's scalar, or None.
+
+        What depends on sizes is no number: rules that fire hold for all shapes of a plan.
+        """
+        if value is None or value not in self.constants or self.is_sized(value):
             return None
         if value not in self._numbers:
             self._numbers[value] = _uniform(self.constants[value])
         return self._numbers[value]
+
+    def is_sized(self, value: int) -> bool:
+        """Tell whether a constant stands for a shape, or was computed from one."""
+        return value in self._sized or is_stand_in(self.constants[value])
 
     def is_alone(self, value: int) -> bool:
         """Tell whether only one instruction reads a value, and it does not leave the program."""
@@ -101,15 +109,20 @@ class Editor:
             raise DeclinedError
         return self.program.emit(op, ins, outs, self.root.origin, self.root.path)[0]
 
-    def constant(self, array: Array, recipe: Recipe | None = None) -> int:
-        """Return the number of a constant; small ones of equal content are one value."""
-        is_small = array.nbytes <= 64 and array.dtype.kind not in "OT"
+    def constant(self, array: Array, recipe: Recipe | None = None, *, sized: bool = False) -> int:
+        """Return the number of a constant; small ones of equal content are one value.
+
+        ``sized`` ones are not: at other sizes they differ.
+        """
+        is_small = array.nbytes <= 64 and array.dtype.kind not in "OT" and not sized
         key = array.dtype, array.shape, content_of(array) if is_small else None
         found = self.by_content.get(key) if is_small else None
         if found is None or found not in self.constants:
             found = self.program.constant(array)
             if is_small:
                 self.by_content[key] = found
+            if sized:
+                self._sized.add(found)
             if recipe is not None:
                 self.program.recipes[found] = recipe
         return found
@@ -272,6 +285,11 @@ class Editor:
                     stack.append(maker)
                 else:
                     self.enqueue(maker)  # it may do with fewer results
+
+
+def is_stand_in(array: Array) -> bool:
+    """Tell whether an array takes one element of memory for any shape, which is all it is for."""
+    return array.ndim > 0 and not any(array.strides)
 
 
 def _joint(root: Instr, taken: Sequence[Instr]) -> tuple[Node, ...]:

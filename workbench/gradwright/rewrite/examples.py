@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from ..graph import Graph, Tensor
@@ -23,8 +22,8 @@ INPUTS: dict[str, tuple[tuple[Any, ...], str]] = {
 """What the parameters of examples stand for."""
 
 
-def example(rule: Rule) -> Tensor:
-    """Return the tensor of a graph on which the rule fires.
+def example(rule: Rule, dtype: str = "float32") -> Tensor:
+    """Return the tensor of a graph on which the rule fires; floating inputs have a dtype.
 
     >>> from gradwright.rewrite import RULES
     >>> y = example(RULES["neg_neg"])
@@ -32,10 +31,10 @@ def example(rule: Rule) -> Tensor:
     (['placeholder', 'neg', 'neg'], ['x'])
     """
     graph = Graph(rule.name)
-    parameters = inspect.signature(rule.example).parameters.values()
-    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
-    names = list(INPUTS) if takes_all else [p.name for p in parameters]
     with graph:
-        given = {name: graph.placeholder(name, *INPUTS[name]) for name in names}
+        given = {}
+        for name in rule.inputs:
+            shape, held = INPUTS[name]
+            given[name] = graph.placeholder(name, shape, dtype if held == "float32" else held)
         made: Tensor = rule.example(**given)
     return made

@@ -13,7 +13,7 @@ from typing import Any
 from .algebra import is_float, x
 from .editor import Editor
 from .table import formula
-from .terms import Any_, Bind, Binds, Call, Either, Number
+from .terms import INNER, Any_, Bind, Binds, Call, Either, Number
 
 c = Number("c", sample=4.0)
 A = Bind("axes", -1)
@@ -182,10 +182,13 @@ formula(
 
 
 def _is_count(at: Editor, b: Binds) -> bool:
-    shape = at.specs[b["x"]].shape
-    return all(isinstance(n, int) for n in shape) and bool(
-        math.prod(int(shape[a]) for a in b["axes"]) == b["c"]
+    """Tell whether c is the number of terms, whatever the sizes of a run are."""
+    node = b[INNER][-1].origin
+    stated = node.inputs[0].shape if node.op.name == "sum" else ()
+    sizes: list[Any] = (
+        [stated[a] for a in b["axes"]] if len(stated) == at.specs[b["x"]].rank else [None]
     )
+    return all(isinstance(n, int) for n in sizes) and bool(math.prod(sizes) == b["c"])
 
 
 formula(

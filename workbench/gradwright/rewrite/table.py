@@ -8,6 +8,7 @@ may fire keeps that cheap: most instructions are asked nothing.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GradwrightError, GraphError
+from ..op import Op
 from ..spelling import meant
 from .editor import Editor
 from .log import Line
@@ -47,10 +49,12 @@ class Rule:
     doc: str
     before: str
     after: str
-    on: tuple[str, ...]
-    """Ops that it looks at; ``"*"`` is all."""
+    on: tuple[str, ...] | Callable[[type[Op]], bool]
+    """Ops that it looks at, by name or by what their class declares."""
     apply: Apply
     example: Callable[..., Any]
+    inputs: tuple[str, ...] = ()
+    """Names of the inputs of the example."""
     needs: tuple[frozenset[str], ...] = ()
     """For each: one of the inputs' makers is among these (``"constant"`` for constants)."""
     exact: bool = True
@@ -97,21 +101,19 @@ def formula(
         return None
 
     needs = tuple(k for a in before.args if (k := a.kinds()))
-    names = given or {}
+    stand_for = {name: (given or {}).get(name, name) for name in before.names()}
 
     def example(**inputs: Any) -> Any:
-        return before.tensor({**inputs, **{k: inputs[v] for k, v in names.items()}})
+        return before.tensor({name: inputs[held] for name, held in stand_for.items()})
 
-    return register(
-        Rule(
-            name, doc, str(before), str(after), (before.name,), apply, example, needs, exact, lowers
-        )
-    )
+    on, inputs = (before.name,), tuple(stand_for.values())
+    texts = str(before), str(after)
+    return register(Rule(name, doc, *texts, on, apply, example, inputs, needs, exact, lowers))
 
 
 def rule(
     name: str,
-    on: str,
+    on: str | Callable[[type[Op]], bool],
     before: str,
     after: str,
     *,
@@ -123,16 +125,17 @@ def rule(
 ) -> Callable[[Apply], Apply]:
     """Declare a rule by a function on the editor and an instruction; its docstring is the rule's.
 
-    ``on`` lists ops, and ``needs`` the makers of which at least one must make an input.
+    ``on`` lists ops, or tells whether it looks at ops of a class; ``needs`` are makers of which at
+    least one must make an input.
     """
 
     def declare(apply: Apply) -> Apply:
         doc = " ".join((apply.__doc__ or "").split())
         asked = (frozenset(needs),) if needs else ()
-        names = tuple(on.split())
-        register(
-            Rule(name, doc, before, after, names, apply, example, asked, exact, lowers, changes)
-        )
+        names = tuple(on.split()) if isinstance(on, str) else on
+        inputs = tuple(inspect.signature(example).parameters)
+        shown = doc, before, after
+        register(Rule(name, *shown, names, apply, example, inputs, asked, exact, lowers, changes))
         return apply
 
     return declare
@@ -189,7 +192,7 @@ def check_names(skip: Collection[str]) -> None:
             )
 
 
-_by_kind: dict[tuple[str, frozenset[str]], list[Rule]] = {}
+_by_kind: dict[tuple[type[Op], frozenset[str]], list[Rule]] = {}
 
 
 def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
@@ -203,16 +206,18 @@ def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
             if i is not None and (i in constants or (made := producers.get(i)) is not None)
         ]
     )
-    kind = instr.op.name, makers
+    kind = type(instr.op), makers
     rules = _by_kind.get(kind)
     if rules is None:
         if len(_by_kind) > 4096:
             _by_kind.clear()
         rules = _by_kind[kind] = [r for r in RULES.values() if _may_fire(r, *kind)]
+    at.begin(instr)
     for rule in rules:
-        if rule.name in skip:
+        if skip and rule.name in skip:
             continue
-        at.begin(instr)
+        if at.pending:  # made by a rule that did not fit after all
+            at.begin(instr)
         try:
             values = rule.apply(at, instr)
         except GradwrightError:  # what it would make is refused, so it does not fit
@@ -224,8 +229,8 @@ def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
     return None
 
 
-def _may_fire(rule: Rule, name: str, makers: frozenset[str]) -> bool:
-    on = rule.on == ("*",) or name in rule.on
+def _may_fire(rule: Rule, op: type[Op], makers: frozenset[str]) -> bool:
+    on = op.name in rule.on if isinstance(rule.on, tuple) else rule.on(op)
     return on and all(not makers.isdisjoint(asked) for asked in rule.needs)
 
 

@@ -84,6 +84,10 @@ class Term:
         """Return the makers that a value of this form may have; none: any."""
         return frozenset()
 
+    def names(self) -> list[str]:
+        """Return the names that stand for any value."""
+        return []
+
 
 class Any_(Term):  # noqa: N801
     """Any value; the same one wherever the name stands."""
@@ -106,6 +110,9 @@ class Any_(Term):  # noqa: N801
 
     def tensor(self, given: Mapping[str, Any]) -> Any:
         return given[self.name]
+
+    def names(self) -> list[str]:
+        return [self.name]
 
 
 class Number(Term):
@@ -234,6 +241,9 @@ class Call(Term):
     def kinds(self) -> frozenset[str]:
         return frozenset((self.name,))
 
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for a in self.args for name in a.names()))
+
 
 class Either(Term):
     """One of several forms."""
@@ -254,6 +264,9 @@ class Either(Term):
     def kinds(self) -> frozenset[str]:
         parts = [form.kinds() for form in self.terms]
         return frozenset().union(*parts) if all(parts) else frozenset()
+
+    def names(self) -> list[str]:
+        return self.terms[0].names()
 
 
 class Bind:
