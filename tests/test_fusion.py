@@ -292,6 +292,48 @@ def test_a_mask_is_computed_where_it_is_used() -> None:
     assert [k.names for k in kernels(fused)] == [("tanh",), ("less", "where")]
 
 
+def test_what_is_cheap_is_computed_twice_and_not_stored() -> None:
+    program = program_of(
+        (op("tanh"), ["x", "->", "h"]),
+        (op("add"), ["h", "b", "->", "s"]),
+        (op("mul"), ["s", "x", "->", "y"]),
+        (op("cumsum", axis=0), ["y", "->", "c"]),
+        (op("add"), ["c", "h", "->", "d"]),
+        (op("mul"), ["d", "s", "->", "z"]),
+        given=X,
+    )
+    fused = check(leave(program, "z"), X)
+    first, second = kernels(fused)
+    assert [len(k.outs) for k in (first, second)] == [2, 1]  # y and h; s is made again
+    assert second.names == ("add", "add", "mul")
+
+
+def test_a_step_of_training_is_few_kernels() -> None:
+    rng = np.random.default_rng(0)
+    g = gw.Graph()
+
+    def weight(name: str, *shape: int) -> gw.Tensor:
+        return g.variable(name, init=rng.standard_normal(shape).astype(np.float32))
+
+    x, t = g.placeholder("x", ("B", 6)), g.placeholder("t", ("B",), "int64")
+    h = gw.nn.relu(x @ weight("w0", 6, 8) + weight("b0", 8))
+    loss = gw.loss.sparse_softmax_cross_entropy(t, h @ weight("w1", 8, 3) + weight("b1", 3))
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.Adam(1e-3))
+    feeds = {"x": rng.standard_normal((5, 6)).astype(np.float32), "t": np.array([0, 1, 2, 0, 1])}
+    trainer.step(feeds)
+    (plan,) = trainer.session.plan_cache.values()
+    program, fused = plan.program, fuse(plan.program)
+    rest = {i.op.name for i in fused.instrs if not isinstance(i.op, Fused)}
+    assert rest == {"matmul", "transpose", "check_classes"}
+    # bias and relu; bias, loss and its gradient; the mean; the mask; the step number;
+    # for each of four parameters its share of the norm and Adam; the norm and what is finite
+    assert len(kernels(fused)) <= 5 + 2 * 4 + 1
+    sources = program.sources.values()
+    env = {s: feeds[s.name] if s.name in feeds else g.values.array(s.name) for s in sources}
+    for one, other in zip(_run_plan(program, env), _run_plan(fused, env), strict=True):
+        np.testing.assert_allclose(one, other, 1e-5, 1e-6)
+
+
 def test_an_input_that_dies_is_overwritten() -> None:
     program = program_of(
         (op("cumsum", axis=0), ["x", "->", "c"]),

@@ -15,6 +15,7 @@ from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Flow, Group, Step, form_groups, in_order
 from .ir import Kernel
+from .recompute import leaving, recompute
 from .rules import RULES
 from .split import split
 
@@ -51,18 +52,21 @@ def fuse(
     declined: set[int] = set()
     while True:
         groups, flow = form_groups(work, lambda i: i not in declined and fits(work.instrs[i]))
-        made = {id(group): _instr(work, flow, group, may_overwrite) for group in groups}
-        refused = [m for m in made.values() if isinstance(m, int)]
-        if not refused:
+        recompute(groups, flow)
+        units: list[tuple[int, Instr]] = []
+        taken: set[int] = set()
+        refused = len(declined)
+        for group in groups:
+            indices = {s.index for s in group.steps}
+            made = _instr(work, flow, group, may_overwrite) if leaving(group, flow) else ()
+            if isinstance(made, int):
+                declined.add(made)
+            elif isinstance(made, Instr):
+                units.append((max(indices), made))
+            if made is not None:
+                taken.update(indices)
+        if refused == len(declined):
             break
-        declined.update(refused)
-    units: list[tuple[int, Instr]] = []
-    taken: set[int] = set()
-    for group in groups:
-        instr = made[id(group)]
-        if isinstance(instr, Instr):
-            taken.update(step.index for step in group.steps)
-            units.append((max(step.index for step in group.steps), instr))
     units += [(i, instr) for i, instr in enumerate(work.instrs) if i not in taken]
     units.sort(key=lambda unit: unit[0])
     body, tail = units, []
@@ -95,16 +99,11 @@ def _instr(
     """Return a group as one instruction; None if it gains nothing, or the step that declines."""
     steps = sorted(group.steps, key=lambda step: step.index)
     inside = {step.index for step in steps}
-    leaving = [
-        v
-        for step in steps
-        for v, _ in step.writes
-        if v in flow.kept or not inside.issuperset(flow.readers.get(v, ()))
-    ]
-    key, order = _signature(program, group, steps, leaving)
+    outs = leaving(group, flow)
+    key, order = _signature(program, group, steps, outs)
     found = _kernels.get(key)
     if found is None:
-        found = _built(program, group, steps, leaving, order)
+        found = _built(program, group, steps, outs, order)
         if len(_kernels) >= MAX_KERNELS:
             _kernels.clear()
         _kernels[key] = found
@@ -115,16 +114,16 @@ def _instr(
         return None
     numbers = list(order)
     ins = tuple(_constant(program, s) if isinstance(s, Scalar) else numbers[s] for s in sources)
-    pairs = _in_place(program, flow, inside, kernel, ins, leaving, may_overwrite)
+    pairs = _in_place(program, flow, inside, kernel, ins, outs, may_overwrite)
     if pairs:
         kernel = dataclasses.replace(kernel, in_place=pairs)
     last = steps[-1].instr
-    specs = [TensorSpec(program.specs[v].shape, program.specs[v].dtype) for v in leaving]
+    specs = [TensorSpec(program.specs[v].shape, program.specs[v].dtype) for v in outs]
     origins = dict.fromkeys((last.origin, *(n for step in steps for n in step.instr.origins)))
     return Instr(
         Fused(kernel, group.space, specs, tuple(step.instr.op.name for step in steps)),
         ins,
-        tuple(leaving),
+        tuple(outs),
         last.origin,
         last.path,
         origins=tuple(origins),
@@ -137,7 +136,7 @@ _kernels: dict[Any, tuple[Kernel, list[int | Scalar]] | int] = {}
 
 
 def _signature(
-    program: Program, group: Group, steps: list[Step], leaving: list[int]
+    program: Program, group: Group, steps: list[Step], outs: list[int]
 ) -> tuple[Any, dict[int, int]]:
     """Return all that a kernel depends on, with values numbered as they come, and the numbers."""
     order: dict[int, int] = {}
@@ -160,7 +159,7 @@ def _signature(
         for value, axes in step.writes:
             order[value] = len(order)
             parts.append((program.specs[value].dtype, axes, value in step.late))
-    parts.append(tuple(order[v] for v in leaving))
+    parts.append(tuple(order[v] for v in outs))
     return tuple(parts), order
 
 
@@ -168,7 +167,7 @@ def _built(
     program: Program,
     group: Group,
     steps: list[Step],
-    leaving: list[int],
+    outs: list[int],
     order: dict[int, int],
 ) -> tuple[Kernel, list[int | Scalar]] | int:
     """Return the kernel of a group and what it reads, or the step whose rule declines."""
@@ -189,9 +188,7 @@ def _built(
             terms[value] = term.to(program.specs[value].dtype)
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
-    stores = [
-        (terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in leaving
-    ]
+    stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]
     kernel, sources = builder.kernel(stores)
     return kernel, [s if isinstance(s, Scalar) else order[s] for s in sources]
 

@@ -68,7 +68,9 @@ class Flow:
     producer: dict[int, int] = field(default_factory=dict)
     readers: dict[int, list[int]] = field(default_factory=dict)
     kept: set[int] = field(default_factory=set)
-    """Values that leave the program."""
+    """Values that are stored in any case, first of all those that leave the program."""
+    repeated: set[int] = field(default_factory=set)
+    """Values that each reader computes for itself."""
     views: dict[int, tuple[int, Axes]] = field(default_factory=dict)
     """Values that are another one, broadcast or with other axes of size 1: where its axes lie."""
 

@@ -21,13 +21,10 @@ def evaluate(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> l
     Inputs and outputs have one axis for each of the space's, of size 1 where they stand still; an
     input may be given in any shape that differs from that by axes of size 1.
 
-    >>> from gradwright.fuse.ir import Operand
-    >>> f32 = np.dtype("float32")
-    >>> x, y = Operand(f32, (True,)), Operand(f32, (True,))
-    >>> load = Value("load", (), f32, Level.ELEMENT, 0)
-    >>> twice = Value("add", (0, 0), f32, Level.ELEMENT)
-    >>> from gradwright.fuse.ir import Store
-    >>> kernel = Kernel(1, 1, (x, y), 1, (load, twice), (Store(1, 1),))
+    >>> from gradwright.fuse.builder import Builder
+    >>> builder, f32 = Builder(1, 1), np.dtype("float32")
+    >>> x = builder.load("x", (0,), f32)
+    >>> kernel, _ = builder.kernel([(x + x, (0,), "set", f32)])
     >>> evaluate(kernel, [np.array([1.0, 2.0], f32)], (2,))[0].tolist()
     [2.0, 4.0]
     """
@@ -47,7 +44,7 @@ def _value(
     args = [found[a] for a in value.args]
     match value.op:
         case "load":
-            return inputs[value.extra]
+            return inputs[int(value.extra)]
         case "const":
             return np.full((1,) * kernel.rank, value.extra, value.dtype)
         case "column":
@@ -60,17 +57,17 @@ def _value(
             x = args[0]
             wide = np.broadcast_to(x, x.shape[:n_rows] + space[n_rows:])
             axes = tuple(range(n_rows, kernel.rank))
-            start = None if value.extra in ("sum", "prod") else _least(value.extra, value.dtype)
             reduce: Any = _REDUCERS[value.extra].reduce
-            if start is None:
-                return np.asarray(reduce(wide, axes, dtype=value.dtype, keepdims=True))
-            return np.asarray(reduce(wide, axes, keepdims=True, initial=start))
+            start = _start(value.extra, value.dtype)
+            return np.asarray(reduce(wide, axes, keepdims=True, initial=start), value.dtype)
         case name:
             return np.asarray(FUNCTIONS[name].apply(*args), value.dtype)
 
 
-def _least(reduction: str, dtype: np.dtype[Any]) -> Any:
-    """Return what a maximum or minimum starts from."""
+def _start(reduction: str, dtype: np.dtype[Any]) -> Any:
+    """Return what a reduction of no columns is."""
+    if reduction in ("sum", "prod"):
+        return dtype.type(reduction == "prod")
     if dtype.kind == "b":
         return reduction == "min"
     if dtype.kind == "f":
