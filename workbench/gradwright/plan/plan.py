@@ -72,6 +72,11 @@ class Plan:
         return plan
 
     @property
+    def wanted(self) -> list[Tensor]:
+        """All that it computes for somebody outside."""
+        return self.targets
+
+    @property
     def is_whole(self) -> bool:
         """Whether one segment runs it all, with no size that depends on values."""
         return self.head.end == len(self.order)
@@ -199,11 +204,11 @@ class Plan:
             number(t)
         rewrite(program, self.options.skip, Verifier(program) if self.options.verify else None)
         schedule(program)
-        checkpoint(program, self.options.checkpoint)
         return self._part(program, end, dynamic, by_value, known, sizes)
 
     def _part(self, program: Program, *rest: Any) -> _Part:
-        """Return a finished program as a segment, with what follows it."""
+        """Return a program after its rewrites as a segment, with what follows it."""
+        checkpoint(program, self.options.checkpoint)
         with using(self.options):
             return _Part(Segment(program, self.device), *rest)
 

@@ -283,15 +283,14 @@ def _reason(
         return f"{before}result {outputs[o][0].name}"
     if o in lives.leaving:
         return f"{before}holds a result"
-    if o in overwritten:
-        return f"{before}written over by {makers[overwritten[o]].path}"
     end = program.instrs[lives.dies[o]]
     if end is maker:
         return f"{before}read by nobody"
+    then = f", written over by {end.path}" if o in overwritten else ""
     if end.origin.derived and not maker.origin.derived:
         served = end.origin.origin or end.origin
-        return f"{before}kept for the backward of {served.name}"
-    return f"{before}freed after {end.path}"
+        return f"{before}kept for the backward of {served.name}{then}"
+    return before + (then.removeprefix(", ") or f"freed after {end.path}")
 
 
 def _bytes(spec: TensorSpec) -> int:

@@ -26,7 +26,6 @@ from ..graph import Constant, Node, Source, Tensor
 from ..lowering import find_launch, lowering_revision
 from ..op import Op, infer_specs, registry_revision, run_forward
 from ..rewrite import Instr, Program, Recipe, rewrite
-from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
 from ..spec import Dim, TensorSpec, content_of, known_spec
 from .cache import Bounded
@@ -76,12 +75,13 @@ class Templates:
         training: bool,
         options: PlanOptions = DEFAULTS,
         sizes: Sizes = MappingProxyType({}),
+        **more: Any,
     ) -> Plan:
         """Return a plan; the arguments are those of :class:`Plan`."""
         key = (
             tuple(targets), tuple((t, s.dtype) for t, s in feeds.items()), id(device), training,
             options, targets[0].graph.revision if targets else 0, registry_revision(),
-            lowering_revision(), tuple(sorted(sizes)),
+            lowering_revision(), tuple(sorted(sizes)), *_hashable(more),
         )  # fmt: skip
         request = self._requests.find(key)
         plain = options.verify or any(s.by_reference for s in feeds.values())
@@ -94,7 +94,7 @@ class Templates:
             if program is not None:
                 self.filled += request.filled
                 return request.plan.again(program)
-        plan = Plan(targets, feeds, device, training=training, options=options, sizes=sizes)
+        plan = Plan(targets, feeds, device, training=training, options=options, sizes=sizes, **more)
         self.plain += 1
         if request is None and not plain and plan.is_whole:
             self._requests.keep(key, _Request(plan, tuple(feeds)))
@@ -146,18 +146,21 @@ class _Request:
             rewrite(program, options.skip)
             schedule(program)
             self._learn(at, program)
-        if options.checkpoint is not None:
-            program = dataclasses.replace(program, instrs=[copy.copy(i) for i in program.instrs])
-            checkpoint(program, options.checkpoint)
         return program
 
     def _learn(self, at: _Sized, program: Program) -> None:
         """Keep the instructions if the shape before was rewritten to the same ones."""
+        kept = dataclasses.replace(  # what follows goes on to change the program
+            program,
+            specs=list(program.specs),
+            instrs=list(program.instrs),
+            constants=dict(program.constants),
+        )
         if self._last is not None and len(self.known) < KNOWN:
             sizes, before = self._last
             with contextlib.suppress(UnfitError):
-                self.known.insert(0, _Rewritten(at, program, at.flat.at(sizes), before))
-        self._last = at.sizes, dataclasses.replace(program, instrs=list(program.instrs))
+                self.known.insert(0, _Rewritten(at, kept, at.flat.at(sizes), before))
+        self._last = at.sizes, kept
 
 
 class _Symbolic(Program):
@@ -191,7 +194,7 @@ class _Flat:
                 self._emit(node, plan.training)
         numbers = program.numbers
         program.outputs = [
-            t for t in dict.fromkeys(plan.targets) if program.sources.get(numbers[t]) is not t
+            t for t in dict.fromkeys(plan.wanted) if program.sources.get(numbers[t]) is not t
         ]
         made = {o for instr in program.instrs for o in instr.outs}
         self.stand_ins = [
@@ -433,6 +436,10 @@ class _Rewritten:
             numbers=dict(held.numbers),
             outputs=list(held.outputs),
         )
+
+
+def _hashable(more: Mapping[str, Any]) -> list[Any]:
+    return [(k, tuple(v.items()) if isinstance(v, Mapping) else v) for k, v in more.items()]
 
 
 def _fitted(now: Op, before: Op, at: _Sized, earlier: _Sized) -> Op:

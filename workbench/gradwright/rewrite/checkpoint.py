@@ -14,11 +14,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from ..errors import GraphError
+from ..graph import Node, Source
 from .program import Instr, Program
 
 Policy = str | int | tuple[str, ...] | None
 TINY = 256
 """A value this many times smaller than the largest activation is kept whatever the policy."""
+BOUNDARIES = ("_boundary",)
+"""Ops through which a copied step reads what the step before made of a variable."""
 BUDGETS = 24
 """How many sizes of a segment are tried for ``"sqrt"``, each 1.25 times the one before."""
 
@@ -65,6 +68,7 @@ class _Forward:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.instrs = [i for i in program.instrs if is_forward(i)]
+        self.all = set(self.instrs)
         self.maker = {o: n for n, instr in enumerate(self.instrs) for o in instr.outs}
         self.roots = list(range(len(program.specs)))
         for instr in self.instrs:
@@ -74,7 +78,7 @@ class _Forward:
         read = {
             self.roots[i]
             for instr in program.instrs
-            if not is_forward(instr)
+            if instr not in self.all
             for i in instr.ins
             if i in self.maker and self.roots[i] in self.maker
         }
@@ -120,7 +124,8 @@ class _Forward:
         made = [0] * len(self.instrs)
         for v, size in self.saved.items():
             made[self.maker[v]] += size
-        total, best = sum(made), (sum(made), [])  # type: tuple[int, list[int]]
+        total = sum(made)
+        best: tuple[int, list[int]] = total, []
         budget = float(total)
         for _ in range(BUDGETS):
             budget /= 1.25
@@ -180,8 +185,23 @@ class _Forward:
 
 
 def is_forward(instr: Instr) -> bool:
-    """Tell whether an instruction serves a node of the user, not only of the derived layer."""
-    return not all(node.derived for node in instr.origins)
+    """Tell whether an instruction serves the user's part of the graph, not only a gradient."""
+    return any(not node.derived or _is_copy(node) for node in instr.origins)
+
+
+def _is_copy(node: Node) -> bool:
+    """Tell whether a derived node does what a user's node does, on the values of another step."""
+    origin = node.origin
+    if origin is None or node.op is not origin.op or origin.derived:
+        return False
+    return all(
+        a is None
+        or b is None
+        or a is b
+        or a.node.origin is b.node
+        or (isinstance(b.op, Source) and (isinstance(a.op, Source) or a.op.name in BOUNDARIES))
+        for a, b in zip(node.inputs, origin.inputs, strict=True)
+    )
 
 
 def _cuts(made: Sequence[int], widths: Sequence[int], budget: float) -> list[int]:
@@ -227,19 +247,23 @@ def _recompute(program: Program, forward: _Forward, kept: set[int], cuts: Sequen
         root = roots[value]
         return root not in maker or root in kept or root in forward.fixed or value in copies
 
-    def copied(n: int) -> Instr:
-        instr = forward.instrs[n]
+    def replaced(instr: Instr, outs: tuple[int, ...], recompute: int) -> Instr:
+        """Return the instruction on the values made again; those of other shapes share it."""
         ins = tuple(None if i is None else copies.get(i, i) for i in instr.ins)
-        outs = tuple(program.new_value(program.specs[o]) for o in instr.outs)
-        copies.update(zip(instr.outs, outs, strict=True))
-        segment = 1 + sum(cut < n for cut in cuts)
+        origins = instr.origins
         return Instr(
-            instr.op, ins, outs, instr.origin, instr.path,
-            origins=instr.origins, recompute=segment,
-        )  # fmt: skip
+            instr.op, ins, outs, instr.origin, instr.path, origins=origins, recompute=recompute
+        )
+
+    def again(n: int) -> Instr:
+        instr = forward.instrs[n]
+        outs = tuple(program.new_value(program.specs[o]) for o in instr.outs)
+        made = replaced(instr, outs, 1 + sum(cut < n for cut in cuts))
+        copies.update(zip(instr.outs, outs, strict=True))
+        return made
 
     for instr in program.instrs:
-        if not is_forward(instr):
+        if instr not in forward.all:
             needed = {maker[i] for i in instr.ins if i in maker and not is_there(i)}
             open_ = list(needed)
             while open_:
@@ -247,9 +271,10 @@ def _recompute(program: Program, forward: _Forward, kept: set[int], cuts: Sequen
                     if i in maker and not is_there(i) and maker[i] not in needed:
                         needed.add(maker[i])
                         open_.append(maker[i])
-            order += [copied(n) for n in sorted(needed)]
+            order += [again(n) for n in sorted(needed)]
             count += len(needed)
-            instr.ins = tuple(None if i is None else copies.get(i, i) for i in instr.ins)
+            if any(i in copies for i in instr.ins):
+                instr = replaced(instr, instr.outs, instr.recompute)
         order.append(instr)
     program.instrs = order
     return count
