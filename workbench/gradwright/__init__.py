@@ -45,6 +45,7 @@ from .op import (
 from .ops import loaded, surface
 from .session import Session
 from .spec import Dim, TensorSpec
+from .tracing import compile, trace  # type: ignore[assignment]  # also the linear algebra's
 from .train import (
     Callback,
     EarlyStopping,
@@ -92,6 +93,7 @@ __all__ = [
     "bitwise",
     "clone",
     "cnn",
+    "compile",
     "cond",
     "define_op",
     "function",
@@ -124,6 +126,7 @@ __all__ = [
     "signal",
     "strings",
     "testing",
+    "trace",
     "training",
     "while_loop",
 ]

@@ -141,7 +141,13 @@ def miscounted(got: int, needed: int) -> LoweringError:
 
 
 def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
-    """Find the graph that an op call belongs to, and add the node there."""
+    """Find the graph that an op call belongs to, and add the node there.
+
+    What is no tensor but stands for one, as an array that is traced does, has its own ``__op__``.
+    """
+    for x in inputs:
+        if hasattr(type(x), "__op__"):
+            return x.__op__(op, inputs, name)
     return owner_of(op.name, inputs).add(op, inputs, name)
 
 

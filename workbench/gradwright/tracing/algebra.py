@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.movement import cast_to
 from .arguments import checked_axis, floating, fresh, joined, lift, op
 from .lazy import LazyArray
 from .refusals import refusal
@@ -59,11 +60,15 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     if tensors[0].dtype.kind == "b":
         counts = tensordot(x.astype(np.int64), y.astype(np.int64), (left, right))
         return counts != 0
-    return fresh(op("tensordot", *tensors, axes=(tuple(left), tuple(right))))
+    made = fresh(op("tensordot", *tensors, axes=(tuple(left), tuple(right))))
+    made.scalar = False
+    return made
 
 
 @implements(np.einsum)
-def einsum(subscripts: Any, *operands: Any, out: Any = None, optimize: Any = False, **o: Any) -> Any:
+def einsum(
+    subscripts: Any, *operands: Any, out: Any = None, optimize: Any = False, **o: Any
+) -> Any:
     """Einstein's sum."""
     if not isinstance(subscripts, str):
         raise refusal("np.einsum with lists of axes has no op", hint='np.einsum("ij,jk->ik", a, b)')
@@ -164,7 +169,7 @@ implements(_LINALG.trace)(
 
 def _named(function: Any, name: str, tensors: Any) -> Any:
     """Return several results under the names that numpy gives them."""
-    kind: Any = getattr(np.linalg._linalg, name, None)  # type: ignore[attr-defined]
+    kind: Any = getattr(np.linalg._linalg, name, None)
     found = tuple(map(fresh, tensors))
     return kind(*found) if kind is not None else found
 
@@ -234,13 +239,13 @@ def _symmetric(x: LazyArray, uplo: str) -> Any:
 
 
 @implements(_LINALG.eigh)
-def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+def eigh(a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues and vectors of a symmetric matrix."""
     return _named(eigh, "EighResult", op("eigh", _symmetric(lift(a), UPLO)))
 
 
 @implements(_LINALG.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues of a symmetric matrix."""
     return fresh(op("eigvalsh", _symmetric(lift(a), UPLO)))
 
@@ -262,7 +267,11 @@ def matrix_power(a: Any, n: int) -> Any:
 
 @implements(_LINALG.matrix_rank)
 def matrix_rank(
-    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None  # noqa: N803
+    A: Any,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    rtol: Any = None,
 ) -> Any:
     """Number of singular values that are not small."""
     x = lift(A)
@@ -325,6 +334,15 @@ implements(_LINALG.matrix_norm)(
 )
 
 
+@implements(_LINALG.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """Condition number: the largest singular value over the smallest, by default."""
+    if p not in (None, 2, -2):
+        return norm(x, p, (-2, -1)) * norm(call(_LINALG.inv, x), p, (-2, -1))
+    s = call(_LINALG.svdvals, x)
+    return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+
+
 @implements(_LINALG.lstsq)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """Least squares: only the solution is there, the rest of numpy's tuple needs values."""
@@ -342,7 +360,9 @@ def cov(
     """Covariances of rows."""
     if y is not None or fweights is not None or aweights is not None:
         raise refusal("np.cov with y or weights has no op", hint="np.vstack((m, y))")
-    x = call(np.atleast_2d, fresh(floating(lift(m))))
+    given = lift(m)
+    joint = np.result_type(given.dtype, np.float64) if dtype is None else np.dtype(dtype)
+    x = call(np.atleast_2d, fresh(cast_to(joint, given.tensor)))
     x = x if rowvar or x.shape[0] == 1 else x.T
     n = x.shape[1] - ((0 if bias else 1) if ddof is None else ddof)
     d = x - call(np.mean, x, axis=1, keepdims=True)
@@ -351,19 +371,17 @@ def cov(
 
 
 @implements(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """Correlations of rows."""
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     d = np.sqrt(call(np.diag, c).real)
     return call(np.clip, c / d[:, None] / d[None, :], -1, 1)
 
 
 @implements(np.vander)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Powers as columns."""
     t = lift(x)
     n = t.shape[0] if N is None else N
     exponents = np.arange(n) if increasing else np.arange(n)[::-1]
     return t[:, None] ** exponents
-
-

@@ -32,17 +32,20 @@ def recording() -> Recording:
     return found
 
 
-def lift(value: Any) -> LazyArray:
-    """Return any value that numpy's functions take as a lazy array."""
+def lift(value: Any) -> Any:
+    """Return any value that numpy's functions take as a lazy array.
+
+    The functions below use it as they would an array of numpy, and are typed so.
+    """
     return recording().lift(value)
 
 
-def op(name: str, *xs: Any, **attrs: Any) -> Any:
+def op(op_name: str, *xs: Any, name: str | None = None, **attrs: Any) -> Any:
     """Apply an op to tensors."""
-    return find_op(name)(**attrs)(*xs)
+    return find_op(op_name)(**attrs)(*xs, name=name)
 
 
-def fresh(tensor: Tensor) -> LazyArray:
+def fresh(tensor: Tensor) -> Any:
     """Return a tensor as a new array."""
     return recording().fresh(tensor)
 
@@ -62,7 +65,8 @@ def joined(values: Iterable[Any], dtype: Any = None) -> list[Tensor]:
 
 def floating(x: LazyArray) -> Tensor:
     """Return a tensor of floats: numpy computes means and roots of integers as float64."""
-    return x.tensor if x.dtype.kind in "fcV" else cast_to(np.float64, x.tensor)  # type: ignore[no-any-return]
+    t: Tensor = x.tensor
+    return t if x.dtype.kind in "fcV" else cast_to(np.float64, t)
 
 
 def axes_of(axis: Any) -> Any:

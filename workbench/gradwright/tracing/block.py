@@ -13,7 +13,7 @@ from ..errors import FeedError
 from ..graph import Tensor, ancestors
 from ..session import Session
 from ..spec import AnyDim, Dim, TensorSpec
-from .arguments import current
+from .arguments import current, op
 from .lazy import LazyArray
 from .refusals import refusal
 from .state import Recording
@@ -120,15 +120,21 @@ class Trace(Recording):
 
 def _sources(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return the placeholders that tensors depend on, without the random key."""
+    return [n.outputs[0] for n in ancestors(tensors) if n.kind == "placeholder" and n.name != "rng"]
 
 
-    return [
-        n.outputs[0] for n in ancestors(tensors) if n.kind == "placeholder" and n.name != "rng"
-    ]
+def trace(x: Any = None, k: int = 0, *, name: str | None = None) -> Any:
+    """Begin a trace: numpy code in ``with gw.trace() as t:`` becomes a graph (:class:`Trace`).
 
+    With a tensor it is the linear algebra's trace, the sum of a diagonal: y[…] = Σᵢ x[…, i, i + k].
 
-def trace(name: str = "trace") -> Trace:
-    """Return a trace to be entered by ``with``: numpy code in the block becomes a graph."""
-    return Trace(name)
-
-
+    >>> import gradwright as gw, numpy as np
+    >>> with gw.trace("roots") as t:
+    ...     y = np.sqrt(t.array([4.0, 9.0]))
+    >>> np.asarray(y).tolist(), t.graph.name
+    ([2.0, 3.0], 'roots')
+    >>> g = gw.Graph()
+    >>> g.output({}, gw.trace(g.constant([[1, 2], [3, 4]]), name="y"))["y"].tolist()
+    5
+    """
+    return Trace(name or "trace") if x is None else op("trace", x, k=k, name=name)

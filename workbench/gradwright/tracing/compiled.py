@@ -53,7 +53,7 @@ class Compiled:
         self._shapes, self._fallback = dynamic_shapes, fallback
         self._options, self._max = session, max_traces
         self._traces: collections.OrderedDict[Any, Traced | None] = collections.OrderedDict()
-        self._alike: dict[Any, list[Any]] = {}
+        self._alike: dict[Any, list[tuple[Traced, list[tuple[int, ...]]]]] = {}
         self._lock = threading.RLock()
         self._hits = self._traced = self._eager = 0
         self._latest: Traced | None = None
@@ -113,7 +113,7 @@ class Compiled:
             alike = _without_sizes(key)
             seen = self._alike.setdefault(alike, [])
             for traced, _ in seen:
-                if traced is not None and _fits(traced.pattern, shapes) and not traced.stale():
+                if _fits(traced.pattern, shapes) and not traced.stale():
                     self._hits += 1
                     return traced
             if isinstance(self._shapes, Mapping):
@@ -221,12 +221,25 @@ class Compiled:
             if np.asarray(v).dtype.kind not in "fcV":
                 return None
             g = next(parts)
-            return g.item() if isinstance(v, (float, complex)) and not isinstance(v, np.generic) else g
+            return (
+                g.item() if isinstance(v, (float, complex)) and not isinstance(v, np.generic) else g
+            )
 
-        return replaced(value, leaf, lambda v: isinstance(v, kinds) or not isinstance(v, (list, tuple, dict)))
+        return replaced(
+            value, leaf, lambda v: isinstance(v, kinds) or not isinstance(v, (list, tuple, dict))
+        )
 
 
-def compile(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+def compile(
+    fn: Callable[..., Any] | None = None,
+    *,
+    static_argnames: str | Collection[str] = (),
+    dynamic_argnames: str | Collection[str] = (),
+    dynamic_shapes: bool | Mapping[str, Sequence[str | None]] = False,
+    fallback: str | None = None,
+    max_traces: int = 64,
+    **session: Any,
+) -> Any:
     """Make a function of numpy arrays run as a graph: traced once per signature, then replayed.
 
     The first call with new dtypes, shapes or static values runs the function on lazy arrays, which
@@ -243,7 +256,7 @@ def compile(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
         fallback: ``"eager"`` runs the function as plain numpy where it cannot be traced; then
             ``fn.fallback_reason`` says why. By default that is a TraceError.
         max_traces: how many traces are kept, least recently used first to go.
-        session: what else is given goes to the :class:`~gradwright.Session`.
+        **session: what else is given goes to the :class:`~gradwright.Session`.
 
     Arrays in globals, closures, defaults and the objects that these hold are read anew at each
     call; other objects under those names make a new trace. What Python does beside, such as
@@ -260,9 +273,16 @@ def compile(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     >>> softmax(np.zeros(2)).tolist(), softmax.cache_info().traces
     ([0.5, 0.5], 1)
     """
-    if fn is None:
-        return lambda fn: Compiled(fn, **options)
-    return Compiled(fn, **options)
+    made: Any = functools.partial(
+        Compiled,
+        static_argnames=static_argnames,
+        dynamic_argnames=dynamic_argnames,
+        dynamic_shapes=dynamic_shapes,
+        fallback=fallback,
+        max_traces=max_traces,
+        **session,
+    )
+    return made if fn is None else made(fn)
 
 
 _NEW = object()

@@ -60,7 +60,7 @@ class Guards:
             if before != after:
                 return name
         for name, generator, state in self._generators:
-            if repr(generator.bit_generator.state) != state:
+            if _state_of(generator) != state:
                 return name
         return ""
 
@@ -80,7 +80,7 @@ class Guards:
         for name in names:
             if name in space:
                 value = space[name]
-                self._check(name, lambda n=name, v=value: space.get(n, _MISSING) is v)
+                self._entry(name, space, name, value)
                 self._value(name, value, 0, names)
         for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
             self._value("default", value, 0)
@@ -93,6 +93,9 @@ class Guards:
         self._check(name, lambda: cell.cell_contents is value)
         self._value(name, value, 0)
 
+    def _entry(self, name: str, space: dict[str, Any], key: str, value: Any) -> None:
+        self._checks.append((name, lambda: space.get(key, _MISSING) is value))
+
     def _check(self, name: str, holds: Callable[[], bool]) -> None:
         self._checks.append((name, holds))
 
@@ -101,9 +104,7 @@ class Guards:
             self.arrays.setdefault(id(value), name)
             self._kept.append(value)
         elif isinstance(value, (np.random.Generator, np.random.RandomState)):
-            source: Any = value if isinstance(value, np.random.Generator) else value._bit_generator  # type: ignore[attr-defined]  # fmt: skip
-            holder = value if hasattr(value, "bit_generator") else types.SimpleNamespace(bit_generator=source)  # fmt: skip
-            self._generators.append((name, holder, repr(holder.bit_generator.state)))
+            self._generators.append((name, value, _state_of(value)))
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             if value.__module__.partition(".")[0] not in _LIBRARIES:
                 self._function(value)
@@ -122,7 +123,7 @@ class Guards:
         for key in names:
             if key in space:
                 value = space[key]
-                self._check(f"{name}.{key}", lambda k=key, v=value: space.get(k, _MISSING) is v)
+                self._entry(f"{name}.{key}", space, key, value)
                 self._value(f"{name}.{key}", value, 1)
 
     def _items(self, name: str, value: Any, depth: int) -> None:
@@ -166,8 +167,15 @@ def same_items(now: Any, before: Any) -> bool:
     return all(a is b for a, b in zip(now, before, strict=True))
 
 
+def _state_of(generator: Any) -> str:
+    """Return the state of a random generator as text."""
+    if isinstance(generator, np.random.RandomState):
+        return repr(generator.get_state(legacy=False))
+    return repr(generator.bit_generator.state)
+
+
 def _random_state() -> tuple[Any, Any]:
-    state: Any = np.random.get_state(legacy=False)
+    state: Any = np.random.mtrand._rand.get_state(legacy=False)
     return repr((state["state"]["pos"], state["state"]["key"][:8].tolist(), state["gauss"])), hash(
         random.getstate()
     )

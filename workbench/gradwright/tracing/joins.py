@@ -40,7 +40,9 @@ def stack(
     xs = [lift(a) for a in arrays]
     if not xs:
         raise ValueError("need at least one array to stack")
-    if len({x.ndim for x in xs}) != 1 or (not xs[0].owner.dynamic and len({x.shape for x in xs}) > 1):
+    if len({x.ndim for x in xs}) != 1 or (
+        not xs[0].owner.dynamic and len({x.shape for x in xs}) > 1
+    ):
         raise ValueError("all input arrays must have the same shape")
     place = checked_axis(axis, xs[0].ndim + 1)
     return into(out, fresh(op("stack", *joined(xs, dtype), axis=place)))
@@ -292,8 +294,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     at = int(obj) + (x.shape[place] if obj < 0 else 0)
     new = lift(values)
     row = indexing.get(x, (*[slice(None)] * place, slice(0, 1)))
-    wide = new if new.ndim == x.ndim else np.broadcast_to(
-        call(np.expand_dims, new, place) if new.ndim == x.ndim - 1 and new.ndim else new, row.shape
+    wide = (
+        new
+        if new.ndim == x.ndim
+        else np.broadcast_to(
+            call(np.expand_dims, new, place) if new.ndim == x.ndim - 1 and new.ndim else new,
+            row.shape,
+        )
     )
     before, after = split(x, [at], place)
     return concatenate([before, wide.astype(x.dtype), after], place)
@@ -361,11 +368,8 @@ implements(np.isrealobj)(lambda x: lift(x).dtype.kind != "c")
 implements(np.result_type)(
     lambda *xs: np.result_type(*(x.dtype if isinstance(x, LazyArray) else x for x in xs))
 )
-implements(np.can_cast)(
-    lambda x, to, casting="safe": np.can_cast(getattr(x, "dtype", x), to, casting)
-)
+implements(np.can_cast)(lambda x, to, casting="safe": np.can_cast(lift(x).dtype, to, casting))
 implements(np.common_type)(
     lambda *xs: np.common_type(*(np.empty(0, x.dtype) for x in map(lift, xs)))
 )
 implements(np.min_scalar_type)(lambda x: lift(x).dtype)
-

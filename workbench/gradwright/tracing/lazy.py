@@ -1,4 +1,4 @@
-"""LazyArray: what traced code works on; an array whose elements are computed when the graph runs."""
+"""LazyArray: what traced code works on, an array whose elements are computed later."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-apply_ufunc: Callable[..., Any]
-"""What a ufunc does to lazy arrays; the ufuncs set it."""
+UFUNCS: list[Callable[..., Any]] = []
+"""What a ufunc does to lazy arrays, one function; the ufuncs put it here."""
 
 
-class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
+class LazyArray:
     """An array of a trace: shape and dtype are known, elements are computed when the graph runs.
 
     numpy's functions, operators, indexing and writing in place work on it and build the graph;
@@ -81,7 +81,8 @@ class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Element type, the one that numpy would give."""
-        return self.shadow.dtype
+        found: np.dtype[Any] = self.shadow.dtype
+        return found
 
     @property
     def ndim(self) -> int:
@@ -192,7 +193,7 @@ class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         self.owner.require_open(f"np.{ufunc.__name__}")
-        return apply_ufunc(self.owner, ufunc, method, inputs, options)
+        return UFUNCS[0](self.owner, ufunc, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         self.owner.require_open(f"np.{function.__name__}")
@@ -226,6 +227,19 @@ class LazyArray(np.lib.mixins.NDArrayOperatorsMixin):
         if self.scalar:
             raise TypeError(f"{self.label} is a numpy scalar, which nobody writes into")
         self.storage.replace(write(self.storage.tensor, self.steps, value))
+
+    if TYPE_CHECKING:  # operators and methods come from the tables below
+
+        def __add__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __mod__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __invert__(self) -> Any: ...
+        def __le__(self, other: Any) -> Any: ...
+        def __gt__(self, other: Any) -> Any: ...
 
     @property
     def T(self) -> Any:
@@ -305,9 +319,82 @@ def _method(function: Any) -> Any:
     return method
 
 
+_OPERATORS: dict[str, np.ufunc] = {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "matmul": np.matmul},
+    **{"truediv": np.true_divide, "floordiv": np.floor_divide, "mod": np.remainder},
+    **{"divmod": np.divmod, "pow": np.power, "lshift": np.left_shift, "rshift": np.right_shift},
+    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+}
+_COMPARISONS: dict[str, np.ufunc] = {
+    **{"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal},
+    **{"eq": np.equal, "ne": np.not_equal},
+}
+_UNARY: dict[str, np.ufunc] = {
+    **{"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert},
+}
+
+
+def _foreign(other: Any) -> bool:
+    """Tell whether the other operand wants to handle the operation itself."""
+    return type(other).__array_ufunc__ is None if hasattr(other, "__array_ufunc__") else False
+
+
+def _operator(ufunc: np.ufunc, kind: str) -> Any:
+    """Return an operator: ``x + y``, its mirror image, or ``x += y``."""
+
+    def operator(self: LazyArray, other: Any) -> Any:
+        if _foreign(other):
+            return NotImplemented
+        inputs = (other, self) if kind == "reflected" else (self, other)
+        options = {"out": (self,)} if kind == "in place" else {}
+        return self.__array_ufunc__(ufunc, "__call__", *inputs, **options)
+
+    return operator
+
+
+for _name, _ufunc in {**_OPERATORS, **_COMPARISONS}.items():
+    setattr(LazyArray, f"__{_name}__", _operator(_ufunc, "plain"))
+for _name, _ufunc in _OPERATORS.items():
+    setattr(LazyArray, f"__r{_name}__", _operator(_ufunc, "reflected"))
+    setattr(LazyArray, f"__i{_name}__", _operator(_ufunc, "in place"))
+for _name, _ufunc in _UNARY.items():
+    setattr(
+        LazyArray,
+        f"__{_name}__",
+        lambda self, u=_ufunc: self.__array_ufunc__(u, "__call__", self),
+    )
 _METHODS = (
-    *("all any argmax argmin argsort clip cumprod cumsum diagonal dot max mean min nonzero").split(),
-    *("prod ravel repeat round searchsorted squeeze std sum swapaxes take trace var choose").split(),
+    *[
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "argsort",
+        "clip",
+        "cumprod",
+        "cumsum",
+        "diagonal",
+        "dot",
+        "max",
+        "mean",
+        "min",
+        "nonzero",
+    ],
+    *[
+        "prod",
+        "ravel",
+        "repeat",
+        "round",
+        "searchsorted",
+        "squeeze",
+        "std",
+        "sum",
+        "swapaxes",
+        "take",
+        "trace",
+        "var",
+        "choose",
+    ],
 )
 for _name in _METHODS:
     setattr(LazyArray, _name, _method(getattr(np, _name)))
@@ -346,9 +433,7 @@ def as_number(x: LazyArray) -> LazyNumber:
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     for _prefix in ("", "r"):
-        _operator = f"__{_prefix}{_name}__"
-        setattr(LazyNumber, _operator, _numeric(_operator))
+        setattr(LazyNumber, f"__{_prefix}{_name}__", _numeric(f"__{_prefix}{_name}__"))
     setattr(LazyNumber, f"__i{_name}__", _numeric(f"__{_name}__"))
 for _name in ("__neg__", "__pos__", "__abs__"):
     setattr(LazyNumber, _name, _numeric(_name))
-

@@ -8,13 +8,12 @@ import numpy as np
 
 from ..graph import Tensor
 from ..ops.movement import cast_to
-from .arguments import checked_axis, floating, fresh, joined, lift, op
+from .arguments import checked_axis, floating, fresh, joined, joint_dtype, lift, op
 from .lazy import LazyArray
 from .refusals import refusal
 from .registry import call, implements
 from .shapes import ravel
 from .ufuncs import into
-
 
 # -- made like another array -----------------------------------------------------------------------
 
@@ -92,15 +91,16 @@ def linspace(
     dtype: Any = None, axis: int = 0, *, device: Any = None,
 ) -> Any:  # fmt: skip
     """Numbers at equal distances."""
-    first, last = lift(start) * 1.0, lift(stop) * 1.0
+    first, last = lift(start), lift(stop)
+    joint = np.result_type(joint_dtype([first, last]), 0.0)
+    first, last = call(np.astype, first, joint), call(np.astype, last, joint)
     parts = num - 1 if endpoint else num
     step = (last - first) / parts
-    places = np.arange(num, dtype=np.float64).reshape(-1, *[1] * max(first.ndim, last.ndim))
+    places = np.arange(num, dtype=joint).reshape(-1, *[1] * max(first.ndim, last.ndim))
     made = lift(places) * step + first
     if endpoint and num > 1:
         made[-1] = last
-    target = np.result_type(first.dtype, last.dtype, np.float64) if dtype is None else dtype
-    made = call(np.moveaxis, call(np.astype, made, target), 0, axis)
+    made = call(np.moveaxis, call(np.astype, made, dtype or joint), 0, axis)
     return (made, step) if retstep else made
 
 
@@ -214,7 +214,8 @@ def quantile(
         raise refusal("np.quantile at lazy places has no op", hint="static_argnames for q")
     places = tuple(np.asarray(q, float).tolist()) if np.ndim(q) else float(q)
     options = {"axis": axis, "keepdims": bool(keepdims), "method": method}
-    return into(out, fresh(op("quantile", floating(lift(a)), q=places, **options)))
+    t = cast_to(np.float64, lift(a).tensor) if np.ndim(q) else floating(lift(a))
+    return into(out, fresh(op("quantile", t, q=places, **options)))
 
 
 @implements(np.percentile)
@@ -295,7 +296,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     x = lift(f)
     axes = range(x.ndim) if axis is None else (axis if isinstance(axis, (tuple, list)) else (axis,))
     gaps = varargs or (1.0,)
-    gaps = gaps * len(axes) if len(gaps) == 1 else gaps  # type: ignore[arg-type]
+    gaps = gaps * len(axes) if len(gaps) == 1 else gaps
     if edge_order != 1 or any(isinstance(g, (LazyArray, np.ndarray, list)) for g in gaps):
         raise refusal("np.gradient with these options has no op", need="one distance per axis")
     found = []

@@ -31,9 +31,13 @@ def _keeps(keepdims: Any) -> bool:
 
 def _only(x: Tensor, where: Any, neutral: Any) -> Tensor:
     """Return the elements that count, and the neutral one for the others."""
-    if where is UNSAID or where is True:
+    if _everywhere(where):
         return x
     return op("where", lift(where).tensor, x, x.graph.scalar(neutral, x.dtype))  # type: ignore[no-any-return]
+
+
+def _everywhere(where: Any) -> bool:
+    return where is UNSAID or where is True
 
 
 def _is_said(value: Any) -> bool:
@@ -74,13 +78,13 @@ def _extreme(name: str, combine: Any, lowest: bool) -> Callable[..., Any]:
     ) -> Any:  # fmt: skip
         x = lift(a)
         axes, keep = _checked(axis, x), _keeps(keepdims)
-        if where is not UNSAID and where is not True and not _is_said(initial):
+        if not _everywhere(where) and not _is_said(initial):
             raise ValueError(
                 f"reduction operation '{name}imum' does not have an identity, so to use a where "
                 "mask one has to specify 'initial'"
             )
         t = x.tensor
-        if where is not UNSAID and where is not True:
+        if not _everywhere(where):
             start = cast_to(t.dtype, lift(initial).tensor)
             t = op("where", lift(where).tensor, t, start)
         covered = range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,)
@@ -142,7 +146,7 @@ def mean(
     x = lift(a)
     target = floating(x) if dtype is None else cast_to(np.dtype(dtype), x.tensor)
     axes, keep = _checked(axis, x), _keeps(keepdims)
-    if where is not UNSAID and where is not True:
+    if not _everywhere(where):
         mask = np.broadcast_to(lift(where), x.shape)
         total = call(np.sum, fresh(_only(target, mask, 0)), axis=axes, keepdims=keep)
         counted = call(np.sum, mask, axis=axes, keepdims=keep)
@@ -163,9 +167,11 @@ def average(
         return (found, call(np.full_like, found, n)) if returned else found
     w = lift(weights)
     if w.ndim != x.ndim:
-        w = call(np.swapaxes, call(np.broadcast_to, w, (*x.shape[:0], *w.shape)), -1, axis) if (
-            x.ndim == 1
-        ) else w.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
+        w = (
+            call(np.swapaxes, call(np.broadcast_to, w, (*x.shape[:0], *w.shape)), -1, axis)
+            if (x.ndim == 1)
+            else w.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])
+        )
     options = {"axis": axis, "keepdims": keepdims}
     full = call(np.broadcast_to, w, x.shape)
     scale = call(np.sum, full, **options)
@@ -176,19 +182,20 @@ def average(
 def _spread(root: bool) -> Callable[..., Any]:
     def reduction(
         a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-        keepdims: Any = UNSAID, *, where: Any = UNSAID, mean: Any = UNSAID, correction: Any = UNSAID,
+        keepdims: Any = UNSAID, *, where: Any = UNSAID, mean: Any = UNSAID,
+        correction: Any = UNSAID,
     ) -> Any:  # fmt: skip
         x = lift(a)
         off = correction if correction is not UNSAID else ddof
         t = floating(x) if dtype is None else cast_to(np.dtype(dtype), x.tensor)
         axes, keep = _checked(axis, x), _keeps(keepdims)
-        plain = where in (UNSAID, True) and mean is UNSAID and isinstance(off, int)
+        plain = _everywhere(where) and mean is UNSAID and isinstance(off, int)
         if plain and t.dtype.kind == "f":
             return into(
                 out, fresh(op("std" if root else "var", t, axis=axes, keepdims=keep, ddof=off))
             )
         values = fresh(t)
-        if where is UNSAID or where is True:
+        if _everywhere(where):
             where = call(np.ones_like, values, dtype=bool)
         mask = call(np.broadcast_to, lift(where), x.shape)
         n = call(np.sum, mask, axis=axes, keepdims=True)
@@ -293,7 +300,9 @@ def _nan_mean(plain: Any) -> Callable[..., Any]:
     def reduction(a: Any, axis: Any = None, **options: Any) -> Any:
         x = lift(a)
         present = ~np.isnan(x)
-        return call(plain, call(np.where, present, x, x.dtype.type(0)), axis=axis, where=present, **options)
+        return call(
+            plain, call(np.where, present, x, x.dtype.type(0)), axis=axis, where=present, **options
+        )
 
     return reduction
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradwrightError
+from ..errors import DTypeError, GradwrightError
 from .refusals import refusal
 
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -73,6 +73,11 @@ def call(function: Any, *args: Any, **kwargs: Any) -> Any:
         )
     try:
         return made(*args, **kwargs)
+    except DTypeError as error:
+        raise refusal(
+            f"{name} has no op for this: {error.problem}",
+            hint='another dtype, or @gw.compile(fallback="eager") for plain numpy',
+        ) from None
     except GradwrightError:
         raise
     except TypeError as error:
@@ -91,5 +96,5 @@ def first(x: Any, *_: Any) -> Any:
     return x
 
 
-UNSAID = np._NoValue  # type: ignore[attr-defined]
+UNSAID = np._NoValue
 """What numpy's functions have where nothing was said."""

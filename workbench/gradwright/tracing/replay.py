@@ -63,6 +63,8 @@ class Traced:
         result = self._record(fn, args, kwargs, signature, shared)
         self._finish(result, leaves, shared)
         self.session = Session(self.graph, **options)
+        fed = [t for _, t in self._read] + [t for t, _ in self._outside]
+        self._run = self.session.prepare(list(self.outputs), fed) if self.outputs else None
 
     def _input(self, leaf: Leaf, dims: tuple[AnyDim, ...]) -> LazyArray:
         """Return a traced argument: it lies in memory as the one of this call does."""
@@ -177,19 +179,14 @@ class Traced:
                 return "an array that an object holds"
         return self.guards.changed()
 
-    def feeds(self, leaves: Sequence[Leaf]) -> dict[Tensor, Any]:
-        """Return what a run is fed."""
-        feeds = {t: leaves[i].value for i, t in self._read}
-        for t, array in self._outside:
-            feeds[t] = array
-        return feeds
-
     def __call__(self, leaves: Sequence[Leaf]) -> Any:
         """Run on other arguments of this signature."""
         if self.writes:
             self._check_overlaps(leaves)
-        found = self.session.run(self.outputs, self.feeds(leaves)) if self.outputs else ()
-        return self.finish(found, leaves)
+        if self._run is None:
+            return self.finish((), leaves)
+        fed = [leaves[i].value for i, _ in self._read]
+        return self.finish(self._run(*fed, *(a for _, a in self._outside)), leaves)
 
     def finish(self, found: Sequence[Any], leaves: Sequence[Leaf]) -> Any:
         """Write back what was written in place, and return results in the function's structure."""
@@ -222,7 +219,7 @@ class Traced:
     def plan(self) -> Plan:
         """The plan that runs for these shapes."""
         shapes = {t: t.shape for _, t in self._read} | {t: a.shape for t, a in self._outside}
-        return self.session.plan(list(self.outputs), shapes)  # type: ignore[arg-type]
+        return self.session.plan(list(self.outputs), shapes)
 
     # -- gradients -------------------------------------------------------------------------------
 
@@ -308,7 +305,9 @@ def _check_result(result: Any, what: str) -> None:
     elif isinstance(result, (list, tuple)):
         for value in result:
             _check_result(value, what)
-    elif hasattr(result, "__dict__") and any(isinstance(v, LazyArray) for v in vars(result).values()):
+    elif hasattr(result, "__dict__") and any(
+        isinstance(v, LazyArray) for v in vars(result).values()
+    ):
         raise refusal(
             f"{what} returns a {type(result).__name__} that holds lazy arrays",
             need="arrays in lists, tuples and dicts",

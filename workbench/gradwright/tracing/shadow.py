@@ -40,7 +40,7 @@ def _size(d: AnyDim, sizes: dict[str, int]) -> int:
     if not isinstance(d, Dim):
         return d
     found = d.substitute({s: sizes.get(s, STAND_IN) for s in d.symbols})
-    return max(int(found), 0)  # type: ignore[call-overload, no-any-return]
+    return max(int(found), 0)
 
 
 def laid_out_like(shape: tuple[int, ...], dtype: np.dtype[Any], inputs: Sequence[Array]) -> Array:

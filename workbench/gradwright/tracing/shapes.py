@@ -45,7 +45,7 @@ def reshape(a: Any, /, shape: Any = None, order: Any = "C", *, copy: bool | None
     return x.view_of(Reshaped(known), view)
 
 
-def _array(tensor: Any) -> LazyArray:
+def _array(tensor: Any) -> Any:
     """Return a new array that is no scalar, also where it has no axes."""
     made = fresh(tensor)
     made.scalar = False
@@ -131,7 +131,8 @@ def expand_dims(a: Any, axis: Any) -> Any:
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     ndim = x.ndim + len(axes)
     new = {checked_axis(i, ndim) for i in axes}
-    return indexing.get(x, tuple(None if i in new else slice(None) for i in range(ndim)) + (...,))
+    parts = (None if i in new else slice(None) for i in range(ndim))
+    return indexing.get(x, (*parts, ...))
 
 
 @implements(np.squeeze)
@@ -144,10 +145,9 @@ def squeeze(a: Any, axis: Any = None) -> Any:
         given = axis if isinstance(axis, (tuple, list)) else (axis,)
         axes = {checked_axis(i, x.ndim) for i in given}
         if any(isinstance(x.shape[i], int) and x.shape[i] != 1 for i in axes):
-            raise ValueError(
-                "cannot select an axis to squeeze out which has size not equal to one"
-            )
-    return indexing.get(x, tuple(0 if i in axes else slice(None) for i in range(x.ndim)) + (...,))
+            raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    parts = (0 if i in axes else slice(None) for i in range(x.ndim))
+    return indexing.get(x, (*parts, ...))
 
 
 @implements(np.atleast_1d)
@@ -201,7 +201,8 @@ def flip(m: Any, axis: Any = None) -> Any:
     given = range(x.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = {checked_axis(i, x.ndim) for i in given}
     back = slice(None, None, -1)
-    return indexing.get(x, tuple(back if i in axes else slice(None) for i in range(x.ndim)) + (...,))
+    parts = (back if i in axes else slice(None) for i in range(x.ndim))
+    return indexing.get(x, (*parts, ...))
 
 
 implements(np.flipud)(lambda m: flip(m, 0))
@@ -237,7 +238,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 @implements(np.tile)
-def tile(A: Any, reps: Any) -> Any:  # noqa: N803
+def tile(A: Any, reps: Any) -> Any:
     """Repeat the whole array."""
     x, counts = lift(A), _sizes(reps)
     x = reshape(x, (*[1] * (len(counts) - x.ndim), *x.shape)) if len(counts) > x.ndim else x
@@ -255,7 +256,9 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if isinstance(repeats, LazyArray):
         return fresh(op("repeat", x.tensor, repeats.tensor, axis=axis))
     counts = _sizes(repeats)
-    return fresh(op("repeat", x.tensor, repeats=counts[0] if len(counts) == 1 else counts, axis=axis))
+    return fresh(
+        op("repeat", x.tensor, repeats=counts[0] if len(counts) == 1 else counts, axis=axis)
+    )
 
 
 @implements(np.pad)
@@ -294,7 +297,7 @@ def shape_of(a: Any) -> Any:
 
 
 @implements(np.ndim)
-def ndim(a: Any) -> int:
+def ndim(a: Any) -> Any:
     """Return the number of axes."""
     return lift(a).ndim
 
@@ -330,5 +333,3 @@ def real(val: Any) -> Any:
 def imag(val: Any) -> Any:
     """Return the imaginary part."""
     return lift(val).imag
-
-

@@ -45,7 +45,9 @@ class Signature:
                 )
         self.static, self.dynamic = frozenset(static), frozenset(dynamic)
         self._positional = [
-            p.name for p in self.parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            p.name
+            for p in self.parameters
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         ]
         self._rest = next((p.name for p in self.parameters if p.kind is p.VAR_POSITIONAL), "args")
 
@@ -94,7 +96,6 @@ class Signature:
                 hint="np.asarray(lazy), or call the function inside the trace",
             )
         return _static(value)
-
 
     def lifted(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], made: Iterator[Any], kept: list[Any]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-
 from ..graph import Tensor
 from ..op import find_op
 from ..ops.movement import cast_to
@@ -62,14 +61,52 @@ def _of_bools(name: str) -> Callable[..., Any]:
     return lambda *xs: _op(name, *xs) if kind(xs[0].dtype) == "b" else NotImplemented
 
 
+def _ordered(name: str) -> Callable[[Tensor, Tensor], Any]:
+    """Return a comparison: complex numbers by real, then imaginary part; of int64 with uint64."""
+    strict = {"less_equal": "less", "greater_equal": "greater"}.get(name, name)
+    of_negative = name in ("less", "less_equal", "not_equal")
+
+    def formula(a: Tensor, b: Tensor) -> Any:
+        kinds = kind(a.dtype) + kind(b.dtype)
+        if kinds == "cc" and name not in ("equal", "not_equal"):
+            left, right = _op("real", a), _op("real", b)
+            tied = _op("equal", left, right)
+            inner = _op(name, _op("imag", a), _op("imag", b))
+            return _op("logical_or", _op(strict, left, right), _op("logical_and", tied, inner))
+        if kinds in ("iu", "ui"):
+            signed = a if kinds == "iu" else b
+            answer = of_negative if kinds == "iu" or name == "not_equal" else not of_negative
+            answer = answer and name != "equal"
+            negative = _op("less", signed, _number(signed, 0))
+            plain = _op(name, cast_to("uint64", a), cast_to("uint64", b))
+            return _op("where", negative, plain.graph.scalar(answer, plain.dtype), plain)
+        return NotImplemented
+
+    return formula
+
+
+def _of_two(name: str, bools: str, prefers: str, beside_nan: bool) -> Callable[..., Any]:
+    """Return the larger or smaller of two; ``beside_nan``: the other one rather than NaN."""
+    compare = _ordered(prefers)
+
+    def formula(a: Tensor, b: Tensor) -> Any:
+        if kind(a.dtype) == "b":
+            return _op(bools, a, b)
+        if kind(a.dtype) == "c":
+            missing = _part_wise("is_nan", True)(b if beside_nan else a)
+            return _op("where", _op("logical_or", compare(a, b), missing), a, b)
+        if beside_nan and kind(a.dtype) == "f":
+            return _either(name)(a, b)
+        return _op(name, a, b)
+
+    return formula
+
+
 def _either(name: str) -> Callable[[Tensor, Tensor], Any]:
     """Return the larger or smaller of two, the other one beside NaN."""
 
     def formula(a: Tensor, b: Tensor) -> Any:
-        chosen = _op(name, a, b)
-        if kind(a.dtype) != "f":
-            return chosen
-        left = _op("where", _op("is_nan", b), a, chosen)
+        left = _op("where", _op("is_nan", b), a, _op(name, a, b))
         return _op("where", _op("is_nan", a), b, left)
 
     return formula
@@ -102,8 +139,6 @@ def _negative(x: Tensor) -> Any:
     return _op("sub", _number(x, 0), x) if kind(x.dtype) == "u" else NotImplemented
 
 
-
-
 def _modf(x: Tensor) -> Any:
     whole = _op("trunc", x)
     rest = _op("where", _op("is_inf", x), _number(x, 0), _op("sub", x, whole))
@@ -125,6 +160,8 @@ def _signbit(x: Tensor) -> Any:
 
 
 def _vecdot(a: Tensor, b: Tensor) -> Any:
+    if not a.rank or not b.rank:
+        raise ValueError("vecdot: Input operand does not have enough dimensions")
     left = _op("conj", a) if kind(a.dtype) == "c" else a
     return cast_to(a.dtype, _op("sum", _op("mul", left, b), axis=-1))
 
@@ -136,6 +173,10 @@ def _matvec(a: Tensor, b: Tensor) -> Any:
 def _vecmat(a: Tensor, b: Tensor) -> Any:
     left = _op("conj", a) if kind(a.dtype) == "c" else a
     return _op("matmul", left[..., None, :], b)[..., 0, :]
+
+
+def _exp2(x: Tensor) -> Any:
+    return _op("exp", _scaled(math.log(2))(x)) if kind(x.dtype) == "c" else NotImplemented
 
 
 def _ldexp(x: Tensor, n: Tensor) -> Any:
@@ -161,17 +202,20 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "bitwise_and": _of_bools("logical_and"),
     "bitwise_or": _of_bools("logical_or"),
     "bitwise_xor": _of_bools("logical_xor"),
-    "maximum": _of_bools("logical_or"),
-    "minimum": _of_bools("logical_and"),
+    "maximum": _of_two("maximum", "logical_or", "greater_equal", False),
+    "minimum": _of_two("minimum", "logical_and", "less_equal", False),
+    "fmax": _of_two("maximum", "logical_or", "greater_equal", True),
+    "fmin": _of_two("minimum", "logical_and", "less_equal", True),
+    **{n: _ordered(n) for n in ("less", "less_equal", "greater", "greater_equal")},
+    **{n: _ordered(n) for n in ("equal", "not_equal")},
     "add": _of_bools("logical_or"),
     "multiply": _of_bools("logical_and"),
     "negative": _negative,
-    "fmax": _either("maximum"),
-    "fmin": _either("minimum"),
     "fmod": lambda a, b: _op("fmod", a, b),
     "float_power": _power,
     "reciprocal": _reciprocal,
     "sign": _sign,
+    "exp2": _exp2,
     "deg2rad": _scaled(math.pi / 180),
     "radians": _scaled(math.pi / 180),
     "rad2deg": _scaled(180 / math.pi),
@@ -191,4 +235,3 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "vecmat": _vecmat,
 }
 """ufunc -> formula on inputs of the dtypes in which numpy computes; NotImplemented: the op does."""
-

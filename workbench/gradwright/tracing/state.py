@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Capture:
-    """An array from outside that a trace met: a placeholder of its graph that is fed at each run."""
+    """An array from outside that a trace met: a placeholder that is fed at each run."""
 
     def __init__(self, array: Array, lazy: LazyArray) -> None:
         self.array, self.lazy, self.tensor = array, lazy, lazy.tensor
@@ -180,7 +180,9 @@ class Recording:
         """End the recording, and let arrays be written again."""
         self.open = False
         for node in self.graph.all_nodes:
-            node.cell = None  # a notebook cell that runs again calls the graph, and does not edit it
+            node.cell = (
+                None  # a notebook cell that runs again calls the graph, and does not edit it
+            )
         for array in reversed(self.locked):
             array.flags.writeable = True
         self.locked.clear()
@@ -193,7 +195,9 @@ class Recording:
             array, content = held.pop()
             owner = array if array.base is None else array.base
             own = 2 if owner is not array else 3  # of the view, or this frame's two, and the call's
-            if sys.getrefcount(array) > 2 or (owner is not array and sys.getrefcount(owner) > own + 1):
+            if sys.getrefcount(array) > 2 or (
+                owner is not array and sys.getrefcount(owner) > own + 1
+            ):
                 found.append((array, content))
         return found
 

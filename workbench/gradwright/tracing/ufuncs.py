@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..catalogue import load
 from ..errors import DTypeError, ShapeError
 from ..graph import Tensor
 from ..op import OPS, find_op
 from ..ops.like import BroadcastLike, ReshapeLike
 from ..ops.movement import cast_to
 from ..spec import broadcast, kind
-from . import indexing, lazy
-from .lazy import LazyArray
+from . import indexing
+from .lazy import UFUNCS, LazyArray
 from .refusals import refusal
 from .registry import call
 from .shadow import laid_out_like
@@ -55,7 +56,7 @@ def apply(
     raise refusal(f"np.{ufunc.__name__}.{method} has no op", hint="a reduction with axis=")
 
 
-lazy.apply_ufunc = apply
+UFUNCS.append(apply)
 
 
 # -- calls -----------------------------------------------------------------------------------------
@@ -117,9 +118,9 @@ def _resolve(
     if signature is not None:
         options["signature"] = signature
     found = ufunc.resolve_dtypes((*known, *outs), **options)
-    return tuple(
-        found[: ufunc.nin]
-    ) + tuple(o or d for o, d in zip(outs, found[ufunc.nin :], strict=True))
+    return tuple(found[: ufunc.nin]) + tuple(
+        o or d for o, d in zip(outs, found[ufunc.nin :], strict=True)
+    )
 
 
 def _wide_enough(x: LazyArray, xs: list[LazyArray]) -> Any:
@@ -171,9 +172,7 @@ def _compute(
         ) from None
     except ShapeError:
         shapes = " ".join(str(x.shape).replace(" ", "") for x in xs)
-        raise ValueError(
-            f"operands could not be broadcast together with shapes {shapes}"
-        ) from None
+        raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -182,7 +181,11 @@ def _op_of(ufunc: np.ufunc) -> Any:
         return find_op("pow")
     if ufunc is np.matmul:
         return find_op("matmul")
-    return next((cls for cls in list(OPS.values()) if cls.ufunc is ufunc), None)
+    found = next((cls for cls in list(OPS.values()) if cls.ufunc is ufunc), None)
+    if found is None:
+        load()
+        found = next((cls for cls in list(OPS.values()) if cls.ufunc is ufunc), None)
+    return found
 
 
 def _layout(y: Tensor, xs: list[LazyArray]) -> Any:
@@ -228,7 +231,7 @@ def _write(target: LazyArray, y: Tensor, casting: str = "same_kind") -> LazyArra
     return target
 
 
-def into(out: Any, y: LazyArray) -> LazyArray:
+def into(out: Any, y: Any) -> Any:
     """Return a function's result, written into ``out`` if there is one."""
     if isinstance(out, tuple):
         (out,) = out
