@@ -76,10 +76,10 @@ def costs(rows: Sequence[str]) -> dict[str, Any]:
             print(f"  {label:<18} {said}", flush=True)
 
     def first_step(runs: Sequence[dict[str, float]]) -> str:
-        build, step, start = (
-            statistics.median(r[k] for r in runs) for k in ("build", "step", "import")
-        )
-        return f"{build + step:.3f} s: build {build:.3f}, step {step:.3f}; import {start:.3f} s"
+        parts = ("build", "step", "cpu", "import")
+        build, step, cpu, start = (statistics.median(r[k] for r in runs) for k in parts)
+        whole = f"{build + step:.3f} s: build {build:.3f}, step {step:.3f}; cpu {cpu:.3f} s"
+        return f"{whole}; import {start:.3f} s"
 
     def resident(run: dict[str, float]) -> str:
         return f"{run['above build']:.1f} MiB above build, {run['above import']:.1f} above import"
@@ -92,7 +92,10 @@ def costs(rows: Sequence[str]) -> dict[str, Any]:
     each(
         "fit",
         [r for r in rows if r == "a"],
-        lambda r: f"{r['extra']:.1f} µs: {r['fit']:.1f} in fit, {r['bare']:.1f} bare",
+        lambda r: (
+            f"{r['extra']:.1f} µs: {r['fit']:.1f} in fit, {r['bare']:.1f} bare; "
+            f"{r['unrolled']:.1f} with unroll=8"
+        ),
     )
     print("\narrays above 1 kB that a steady step allocates (aim 0)")
     each(

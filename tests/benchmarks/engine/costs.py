@@ -41,7 +41,7 @@ def measure(name: str, *given: str) -> Any:
 def cold(row: str) -> dict[str, float]:
     """Return seconds of ``import gradwright``, of building graph and trainer, and of a first step.
 
-    Making the random weights is left out.
+    Making the random weights is left out. ``cpu`` is the processor time of building and step.
     """
     start = time.perf_counter()
     import gradwright  # noqa: F401
@@ -49,44 +49,44 @@ def cold(row: str) -> dict[str, float]:
     imported = time.perf_counter()
     model = _model(row)
     batch = model.batch()
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     trainer = model.trainer()
     built = time.perf_counter()
     trainer.step(batch)
-    done = time.perf_counter()
-    return {"import": imported - start, "build": built - began, "step": done - built}
+    done, used = time.perf_counter(), time.process_time() - used
+    return {"import": imported - start, "build": built - began, "step": done - built, "cpu": used}
 
 
 def plan(row: str) -> dict[str, float]:
     """Return the number of nodes of a training step and the microseconds a node of its plan takes.
 
-    The median of five plans of the same graph, each by a new session.
+    The median of five plans of the same graph, each by a new session; this thread's time alone.
     """
     import gradwright as gw
 
+    from .peers import training_step
+
     model = _model(row)
-    trainer = model.trainer()
-    trainer.step(model.batch())
-    (made,) = trainer.session.plan_cache.values()
-    made_here = {t for n in made.order for t in n.outputs}
-    fed = {t for n in made.order for t in n.inputs if t is not None} - made_here
-    shapes = {t: t.shape for t in fed}
+    loss, rate, updates = training_step(model)
+    shapes = {k: a.shape for k, a in model.batch().items()} | {rate.name: ()}
     taken = []
     for _ in range(5):
-        session = gw.Session(trainer.graph)
-        start = time.perf_counter()
-        again = session.plan(made.targets, shapes, training=True)
-        taken.append(time.perf_counter() - start)
-        session.close()
-    nodes = len(again.order)
+        with gw.Session(loss.graph) as session:
+            start = time.thread_time()
+            made = session.plan(loss, shapes, updates, training=True)
+            taken.append(time.thread_time() - start)
+            nodes = len(made.order)
     return {"nodes": nodes, "us": statistics.median(taken) / nodes * 1e6}
 
 
 def fit(row: str, rounds: int = 15) -> dict[str, float]:
-    """Return microseconds of a step inside ``Trainer.fit`` and of the fastest bare step."""
+    """Return microseconds of this thread for a step in ``Trainer.fit``, unrolled, and bare.
+
+    ``extra`` is what fit adds to the fastest bare step: the median of the rounds' differences.
+    """
     import numpy as np
 
-    from .peers import PEERS, fastest
+    from .peers import PEERS, fastest, settle
 
     model = _model(row)
     chosen = list(PEERS["ours"].variants(model))
@@ -101,20 +101,25 @@ def fit(row: str, rounds: int = 15) -> dict[str, float]:
     size, steps = next(iter(batch.values())).shape[0], 200
     data = {k: np.concatenate([a] * steps) for k, a in batch.items()}
     loop = functools.partial(trainer.fit, data, batch_size=size, shuffle=False, progress=False)
-    loop(epochs=1)
-    next(iter(chosen)).settle()
 
     def run_bare() -> None:
         for _ in range(steps):
             bare()
 
-    sides: dict[str, Callable[[], Any]] = {"fit": loop, "bare": run_bare}
+    sides: dict[str, Callable[[], Any]] = {
+        "fit": loop,
+        "unrolled": functools.partial(loop, unroll=8),
+        "bare": run_bare,
+    }
+    for side in sides.values():
+        side()
+    settle(trainer.session)
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds):
         for name in list(sides) if number % 2 == 0 else list(sides)[::-1]:
-            start = time.perf_counter()
+            start = time.thread_time()
             sides[name]()
-            taken[name].append((time.perf_counter() - start) / steps * 1e6)
+            taken[name].append((time.thread_time() - start) / steps * 1e6)
     found = {name: statistics.median(times) for name, times in taken.items()}
     extra = statistics.median(a - b for a, b in zip(taken["fit"], taken["bare"], strict=True))
     return found | {"extra": extra}

@@ -62,23 +62,13 @@ def ours(model: Model) -> Iterator[Variant]:
 
 def prepared(model: Model) -> Variant:
     """Return loss, gradients and update as one prepared run: what the peers do, and no more."""
-    g, loss = model.graph()
-    optimizer = getattr(gw.optim, model.optimizer)(model.rate)
-    scalars = {k: g.constant(v, k, "float64") for k, v in optimizer.scalars().items()}
-    scalars["learning_rate"] = g.placeholder("rate", (), "float64")
-    clock = g.variable("clock", (), dtype="int64", trainable=False)
-    scalars["step"] = clock + 1
-    updates = {clock: scalars["step"]}
-    trained = [t for t in g.variables if t.trainable]
-    for p, grad in zip(trained, gw.gradients(loss, trained), strict=True):
-        slots = [g.variable(f"{p.name}/{k}", p.shape, trainable=False) for k in optimizer.slots]
-        updates |= zip((p, *slots), optimizer.update(p, grad, slots, scalars), strict=True)
-    session, batch = gw.Session(g), model.batch()
-    run = session.prepare(loss, [*batch, scalars["learning_rate"]], updates, training=True)
+    loss, rate, updates = training_step(model)
+    session, batch = gw.Session(loss.graph), model.batch()
+    run = session.prepare(loss, [*batch, rate], updates, training=True)
     arrays = [*batch.values(), np.array(model.rate)]
 
-    def set_rate(rate: float) -> None:
-        arrays[-1] = np.array(rate)
+    def set_rate(to: float) -> None:
+        arrays[-1] = np.array(to)
 
     return Variant(
         "Session.prepare",
@@ -86,6 +76,22 @@ def prepared(model: Model) -> Variant:
         set_rate,
         settle=functools.partial(settle, session),
     )
+
+
+def training_step(model: Model) -> tuple[gw.Tensor, gw.Tensor, dict[gw.Tensor, gw.Tensor]]:
+    """Return a model's loss, the placeholder of the learning rate, and the updates of a step."""
+    g, loss = model.graph()
+    optimizer = getattr(gw.optim, model.optimizer)(model.rate)
+    scalars = {k: g.constant(v, k, "float64") for k, v in optimizer.scalars().items()}
+    rate = scalars["learning_rate"] = g.placeholder("rate", (), "float64")
+    clock = g.variable("clock", (), dtype="int64", trainable=False)
+    scalars["step"] = clock + 1
+    updates = {clock: scalars["step"]}
+    trained = [t for t in g.variables if t.trainable]
+    for p, grad in zip(trained, gw.gradients(loss, trained), strict=True):
+        slots = [g.variable(f"{p.name}/{k}", p.shape, trainable=False) for k in optimizer.slots]
+        updates |= zip((p, *slots), optimizer.update(p, grad, slots, scalars), strict=True)
+    return loss, rate, updates
 
 
 def settle(session: Any, seconds: float = 60.0) -> None:
