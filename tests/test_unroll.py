@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 
 import numpy as np
@@ -20,7 +21,7 @@ def data(rows=ROWS):
 
 
 def net(kind="all", **options):
-    """Return a deterministic trainer: dropout, running mean, schedule and clipping, or batch norm."""
+    """Return a deterministic trainer; if not plain, with batch norm, dropout and a running mean."""
     g = gw.Graph()
     x, t = g.placeholder("x", (None, 6)), g.placeholder("t", (None,), "int64")
     rng = np.random.default_rng(1)
@@ -29,8 +30,8 @@ def net(kind="all", **options):
     v = g.variable("v", init=rng.standard_normal((12, 3)).astype("float32"))
     scale = g.variable("scale", init=np.float32(1.5), trainable=False)  # frozen, and in every step
     h = x @ w + b
-    if kind == "norm":
-        h = gw.nn.batch_norm_layer(h) if hasattr(gw.nn, "batch_norm_layer") else h
+    if kind != "plain":
+        h = gw.nn.batch_norm(h, name="bn")
     h = gw.nn.relu(h) * (scale * 2.0 + 0.25)
     if kind != "plain":
         h = gw.nn.dropout(h, p=0.3)
@@ -89,45 +90,28 @@ def test_other_optimizers_are_unrolled_to_the_bit(optimizer):
 
 
 def test_an_optimizer_made_of_ops_is_unrolled_to_the_bit():
+    @dataclasses.dataclass
     class Decayed(gw.optim.Optimizer):
-        def __init__(self, learning_rate):
-            self.learning_rate = learning_rate
+        """A chain of factors, which rewrites would join across steps."""
 
-        def check(self):
-            pass
-
-        def scalars(self):
-            return {}
+        learning_rate: float = 0.1
 
         def update(self, param, grad, slots, scalars):
             rate = gw.cast(scalars["learning_rate"], "float32")
             return (param * 0.999 - rate * gw.tanh(grad),)
 
-    made = [net(optimizer=Decayed.__new__(Decayed)) for _ in range(2)]
-    for trainer in made:
-        trainer.optimizer.learning_rate = 0.1
-    assert outcome(fit(made[0], 5)) == outcome(fit(made[1], 1))
+    options = {"optimizer": Decayed()}
+    assert outcome(fit(net(**options), 5)) == outcome(fit(net(**options), 1))
 
 
-def test_batch_norm_learns_its_statistics_in_groups():
-    def layered():
-        g = gw.Graph()
-        x, t = g.placeholder("x", (None, 6)), g.placeholder("t", (None,), "int64")
-        gamma, beta = g.variable("gamma", (6,), init=1.0), g.variable("beta", (6,))
-        mean = g.variable("mean", (6,), trainable=False)
-        var = g.variable("var", (6,), init=1.0, trainable=False)
-        y = gw.nn.batch_norm(x, gamma, beta, mean, var)
-        if isinstance(y, tuple):
-            y, new_mean, new_var = y
-            g.update(mean, new_mean)
-            g.update(var, new_var)
-        w = g.variable("w", (6, 3), init=gw.init.he_normal(seed=3))
-        loss = gw.loss.sparse_softmax_cross_entropy(t, y @ w)
-        session = gw.Session(g, deterministic=True)
-        return gw.Trainer(g, loss, optimizer=gw.optim.Adam(0.01), session=session)
-
-    many, one = fit(layered(), 3), fit(layered(), 1)
-    assert outcome(many) == outcome(one)
+def test_running_statistics_and_metrics_change_in_groups():
+    trainer = fit(net(), 5)
+    assert np.abs(trainer.values["bn/running_mean"]).min() > 1e-3
+    assert np.abs(trainer.values["mean"]).max() > 0.1
+    steps = trainer.history.steps
+    assert len(set(steps["loss"])) == len(set(steps["grad_norm"])) == 12
+    assert np.isfinite(steps["f1"]).all() and np.isfinite(steps["accuracy"]).all()
+    assert np.diff(steps["seconds"]).min() > 0 and np.diff(steps["learning_rate"][:3]).min() > 0
 
 
 def test_a_group_is_a_loop_in_numpy():
@@ -149,6 +133,28 @@ def test_a_group_is_a_loop_in_numpy():
             p = p - 0.05 * u
     assert np.allclose(trainer.values["w"], p, rtol=1e-12)
     assert np.allclose(history.steps["loss"], losses, rtol=1e-12)
+
+
+def test_groups_train_as_torch_does(torch):
+    x, t = data(40)["x"], data(40)["t"]
+    trainer = net("plain", optimizer=gw.optim.Adam(0.02), clip_norm=0.5)
+    first = {n: torch.tensor(trainer.values[n].copy(), requires_grad=True) for n in "wbv"}
+    fit(trainer, 5, data=data(40), shuffle=False)
+    adam = torch.optim.Adam(first.values(), lr=0.02)
+    losses = []
+    for _ in range(2):
+        for i in range(0, 40, BATCH):
+            h = torch.relu(torch.tensor(x[i : i + BATCH]) @ first["w"] + first["b"])
+            logits = h * (1.5 * 2.0 + 0.25) @ first["v"]
+            loss = torch.nn.functional.cross_entropy(logits, torch.tensor(t[i : i + BATCH]))
+            adam.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(first.values(), 0.5)
+            adam.step()
+            losses.append(loss.item())
+    assert np.allclose(trainer.history.steps["loss"], losses, rtol=1e-4)
+    for name, value in first.items():
+        assert np.allclose(trainer.values[name], value.detach().numpy(), rtol=1e-3, atol=1e-5)
 
 
 # -- steps that are not finite -----------------------------------------------------------------

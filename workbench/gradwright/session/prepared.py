@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import FeedError
 from ..graph import Tensor
 from .feeds import keyed
@@ -45,12 +47,12 @@ class Prepared:
 
         Raises FeedError for too few or too many arrays, and as ``Session.run`` does.
         """
-        given = list(arrays)
-        if len(given) == 1 and isinstance(given[0], Mapping):
+        request, given = self._request, list(arrays)
+        if len(given) == 1 and type(given[0]) is not np.ndarray and isinstance(given[0], Mapping):
             given = self._ordered(given[0])
-        elif len(given) != len(self._request.feeds):
+        elif len(given) != len(request.feeds):
             raise self._misfed(f"{len(given)} arrays are given")
-        return self._session._execute(self._request, given, step)
+        return self._session._execute(request, given, step)
 
     def _ordered(self, feeds: Mapping[Any, Any]) -> list[Any]:
         found = keyed(self._session.graph, feeds)

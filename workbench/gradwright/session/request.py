@@ -67,7 +67,7 @@ class Request:
         self.rng: Tensor | None = None
         """The random key, if the run needs it and nobody feeds it."""
         self.stamp = -1
-        """For which state of graph and ops it has been checked."""
+        """For which state of graph and ops it has been checked; -1: none."""
         self.shapes: Any = None
         """What the latest plan was for."""
         self.key: Any = None

@@ -161,7 +161,7 @@ class Session:
                 f"run has no argument {next(iter(misplaced))!r}; feeds are one dict",
                 hint=f"session.run(y, {example(self.graph, misplaced)})",
             )
-        given = keyed(self.graph, feeds) if feeds else {}
+        given = {} if feeds is None else keyed(self.graph, feeds)
         request = self._request(fetches, given, updates, training, commit_if)
         return self._execute(request, list(given.values()), step)
 
@@ -202,7 +202,7 @@ class Session:
         specs = {t: TensorSpec(shape, t.dtype) for t, shape in stated.items()}
         with self._lock:
             request = self._request(fetches, specs, updates, training, commit_if)
-            self._check(request)
+            request.check(self.graph, -1)
             return self._plan(request, specs)[1]
 
     def _request(
@@ -223,19 +223,15 @@ class Session:
             request = self._requests[key] = Request(form, key[1], changes, training, commit_if)
         return request
 
-    def _check(self, request: Request) -> None:
-        """Check a request again when the graph was edited, or ops or lowerings were defined."""
-        stamp = self.graph.revision + registry_revision() + lowering_revision()
-        if request.stamp != stamp:
-            request.check(self.graph, stamp)
-
     def _execute(self, request: Request, arrays: list[Any], step: int | None) -> Any:
         if self._closed:
             raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
         with self._lock:
             graph, listeners = self.graph, self.listeners
             graph.settle()
-            self._check(request)
+            stamp = graph.revision + registry_revision() + lowering_revision()
+            if request.stamp != stamp:  # the graph was edited, or ops or lowerings were defined
+                request.check(graph, stamp)
             shapes = request.fit(arrays)
             number = self.step if step is None else step
             for listener in listeners:
