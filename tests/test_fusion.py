@@ -77,7 +77,7 @@ def check(program: Program, given: dict[str, np.ndarray], tolerance: float = 1e-
 
 # -- rules ----------------------------------------------------------------------------------------
 
-SPLIT = ("all_finite", "dropout", "global_norm")
+SPLIT = ("all_finite", "dropout", "global_norm", "rotate_pairs")
 SAMPLED = [
     (name, number)
     for name in sorted({*RULES, *SPLIT} - {"pullback"})

@@ -13,11 +13,12 @@ from ..spec import TensorSpec
 from .builder import Axes, Builder, Scalar, Term
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
-from .groups import Flow, Group, Step, form_groups, in_order
+from .groups import Group, form_groups, in_order
 from .ir import Kernel
 from .recompute import leaving, recompute
 from .rules import RULES
 from .split import split
+from .steps import Flow, Step
 
 PLAIN = frozenset({0.0, 0.5, 1.0, 2.0, 3.0, 6.0, float("inf")})
 """Constants that are compiled in; others are read, for many depend on sizes."""
@@ -62,7 +63,7 @@ def fuse(
             if isinstance(made, int):
                 declined.add(made)
             elif isinstance(made, Instr):
-                units.append((max(indices), made))
+                units.append((min(flow.producer[v] for v in made.outs), made))
             if made is not None:
                 taken.update(indices)
         if refused == len(declined):

@@ -11,35 +11,17 @@ where it is used. Each then joins the groups that made its inputs, or that read 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..rewrite import Instr, Program
 from .builder import Axes
-from .rules import Place, find_place
+from .steps import Flow, Step, find_step
 
 MAX_MEMBERS = 64
 MAX_INPUTS = 24
 NEAR = 16
 """An instruction with several large inputs waits for a reader that is at most this far away."""
-
-
-@dataclass(slots=True)
-class Step:
-    """An instruction as kernels see it: sizes without ones, and inputs that views have not moved.
-
-    ``reads`` has a value and its axes for each input that is read, None for the others.
-    """
-
-    index: int
-    instr: Instr
-    place: Place
-    space: tuple[int, ...]
-    n_columns: int | None
-    reads: tuple[tuple[int, Axes] | None, ...]
-    writes: tuple[tuple[int, Axes], ...]
-    late: frozenset[int]
-    """Values that are sums over the space."""
 
 
 @dataclass(eq=False, slots=True)
@@ -58,100 +40,6 @@ class Group:
     bits: int = 0
     upstream: int = 0
     has_readers: bool = False
-
-
-@dataclass(slots=True)
-class Flow:
-    """Who makes and who reads which value; ``source`` looks through views."""
-
-    program: Program
-    producer: dict[int, int] = field(default_factory=dict)
-    readers: dict[int, list[int]] = field(default_factory=dict)
-    kept: set[int] = field(default_factory=set)
-    """Values that are stored in any case, first of all those that leave the program."""
-    repeated: set[int] = field(default_factory=set)
-    """Values that each reader computes for itself."""
-    views: dict[int, tuple[int, Axes]] = field(default_factory=dict)
-    """Values that are another one, broadcast or with other axes of size 1: where its axes lie."""
-
-    def __post_init__(self) -> None:
-        program = self.program
-        for index, instr in enumerate(program.instrs):
-            for out in instr.outs:
-                self.producer[out] = index
-            found = _view(instr, program)
-            if found is not None:
-                self.views[instr.outs[0]] = found
-                continue
-            for i in instr.ins:
-                if i is not None:
-                    self.readers.setdefault(self.source(i), []).append(index)
-        self.kept = {self.source(program.numbers[t]) for t in program.outputs}
-
-    def source(self, value: int) -> int:
-        """Return the value that a view shows."""
-        while value in self.views:
-            value = self.views[value][0]
-        return value
-
-    def read(self, value: int, axes: Axes) -> tuple[int, Axes]:
-        """Return what is read along ``axes`` in the name of ``value``: its source, and where."""
-        while value in self.views:
-            value, onto = self.views[value]
-            axes = tuple(axes[i] if i >= 0 else 0 for i in onto)
-        return value, axes
-
-
-def _view(instr: Instr, program: Program) -> tuple[int, Axes] | None:
-    """Return the input that an op merely broadcasts, or adds and drops axes of size 1 of."""
-    name, source = instr.op.name, instr.ins[0] if instr.ins else None
-    if source is None or not type(instr.op).__module__.startswith("gradwright."):
-        return None
-    x, y = program.specs[source], program.specs[instr.outs[0]]
-    if name in ("broadcast_to", "broadcast_like"):
-        return source, tuple(range(y.rank - x.rank, y.rank))
-    if name not in ("expand_dims", "squeeze", "reshape", "reshape_like", "flatten"):
-        return None
-    inner = [i for i, d in enumerate(y.shape) if d != 1]
-    if [d for d in x.shape if d != 1] != [y.shape[i] for i in inner]:
-        return None
-    place = iter(inner)
-    return source, tuple(-1 if d == 1 else next(place) for d in x.shape)
-
-
-def find_step(flow: Flow, index: int) -> Step | None:
-    """Return how an instruction fits into kernels, None if it does not."""
-    program, instr = flow.program, flow.program.instrs[index]
-    specs = program.specs
-    if instr.outs[0] in flow.views:
-        return None
-    place = find_place(
-        instr.op,
-        [None if i is None else specs[i] for i in instr.ins],
-        [specs[o] for o in instr.outs],
-    )
-    if place is None or 0 in place.space:
-        return None
-    kept = [i for i, d in enumerate(place.space) if d != 1]
-    position = {axis: i for i, axis in enumerate(kept)}
-    columns = sum(i >= len(place.space) - place.n_columns for i in kept)
-    if place.n_columns and not columns:
-        return None
-
-    def squeezed(value: int, axes: Axes) -> Axes:
-        return tuple(position[a] for a, d in zip(axes, specs[value].shape, strict=True) if d != 1)
-
-    reads: list[tuple[int, Axes] | None] = []
-    for i, axes in zip(instr.ins, place.ins, strict=True):
-        if i is None or axes is None:
-            reads.append(None)
-            continue
-        value, axes = flow.read(i, axes)
-        reads.append((value, squeezed(value, axes)))
-    writes = tuple((o, squeezed(o, a)) for o, a in zip(instr.outs, place.outs, strict=True))
-    late = frozenset(writes[i][0] for i in place.sums if len(writes[i][1]) < len(kept))
-    space = tuple(int(place.space[i]) for i in kept)
-    return Step(index, instr, place, space, columns or None, tuple(reads), writes, late)
 
 
 def form_groups(program: Program, fits: Callable[[int], bool]) -> tuple[list[Group], Flow]:
@@ -242,7 +130,8 @@ class _Former:
             return False
         if reader.space != step.space and step.space:
             return False
-        large = sum(step.space in axes_of(group, a) for a in group.reads.values())
+        rank = len(step.space)
+        large = sum(any(len(a) == rank for a in places) for places in group.reads.values())
         return large <= 1 or reader.index - step.index <= NEAR
 
     def _settle(self, group: Group) -> None:
@@ -303,11 +192,6 @@ class _Former:
             v in self.flow.kept or not inside.issuperset(self.flow.readers.get(v, ()))
             for v in held.made
         )
-
-
-def axes_of(group: Group, read: Iterable[Axes]) -> list[tuple[int, ...]]:
-    """Return the sizes along which a value is read."""
-    return [tuple(group.space[a] for a in axes) for axes in read]
 
 
 def _joined(a: Group, b: Group) -> Group | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .functions import FUNCTIONS, SLOW
-from .groups import MAX_MEMBERS, Flow, Group, Step
+from .groups import MAX_MEMBERS, Group
 from .rules_elements import SAME
+from .steps import Flow, Step
 
 MAX_CHAIN = 3
 """How many steps are repeated for one value."""

@@ -12,9 +12,9 @@ import numpy as np
 from ..op import Op, attr
 from ..ops.comparison import Equal, IsFinite, LogicalAnd, LogicalNot
 from ..ops.cross_entropy import class_numbers
-from ..ops.elementwise import AddN, Div, Mul, Sqrt
+from ..ops.elementwise import Add, AddN, Div, Mul, Sqrt
 from ..ops.functions import Square
-from ..ops.movement import Cast
+from ..ops.movement import Cast, ExpandDims, Flip
 from ..ops.random import Bernoulli
 from ..ops.reduce import CountNonzero, Sum
 from ..ops.reshape import Reshape
@@ -195,6 +195,30 @@ def _dropout(to: _Splitter, instr: Instr) -> bool:
     return True
 
 
+def _rotate_pairs(to: _Splitter, instr: Instr) -> bool:
+    """Turn halves by views: x·cos + (−1, 1)·(x with its halves exchanged)·sin."""
+    op: Any = instr.op
+    x, cos, sin = (to.spec(i) for i in instr.ins)
+    if op.interleaved or x.dtype not in (FLOAT32, FLOAT64) or {cos.dtype, sin.dtype} != {x.dtype}:
+        return False
+    shape: Any = (*x.shape[:-1], 2, int(x.shape[-1]) // 2)
+    split_spec = x.with_shape(shape)
+    halves = to.emit(Reshape(shape=shape), instr.ins[:1], split_spec)
+    swapped = to.emit(Flip(axis=-2), (halves,), split_spec)
+    sign = to.program.constant(np.array([[-1.0], [1.0]], x.dtype))
+
+    def angles(at: int, spec: TensorSpec) -> int:
+        wide: Any = (*spec.shape[:-1], 1, spec.shape[-1])
+        return to.emit(ExpandDims(axis=-2), (instr.ins[at],), spec.with_shape(wide))
+
+    first = to.emit(Mul(), (halves, angles(1, cos)), split_spec)
+    signed = to.emit(Mul(), (swapped, sign), split_spec)
+    second = to.emit(Mul(), (signed, angles(2, sin)), split_spec)
+    total = to.emit(Add(), (first, second), split_spec)
+    to.emit(Reshape(shape=x.shape), (total,), instr.outs[0])
+    return True
+
+
 PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "mean": _mean,
     "label_cross_entropy": _labels(0, 1),
@@ -203,5 +227,6 @@ PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "global_norm": _global_norm,
     "all_finite": _all_finite,
     "dropout": _dropout,
+    "rotate_pairs": _rotate_pairs,
 }
 """How ops are split, by name; False leaves an op whole."""
