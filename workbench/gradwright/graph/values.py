@@ -217,15 +217,18 @@ class Values(Mapping[str, Array]):
     def commit(self, new: Mapping[str, Array]) -> None:
         """Swap in the arrays, all at once; the caller gives them away."""
         with self.lock:
-            atomically(self.swapping(new, new))
+            atomically(self.swapping(new))
 
-    def swapping(self, new: Mapping[str, Array], names: Iterable[str]) -> list[Callable[[], None]]:
-        """Return calls that swap in arrays and count ``names`` as changed; under the lock."""
-        counts = {name: self._versions.get(name, -1) + 1 for name in names}
-        return [
-            functools.partial(self._arrays.update, new),
-            functools.partial(self._versions.update, counts),
-        ]
+    def swapping(
+        self, new: Mapping[str, Array], counts: Iterable[tuple[str, int]] = ()
+    ) -> list[Callable[[], None]]:
+        """Return calls that swap in arrays, and count what was written; under the lock."""
+        calls = [functools.partial(self._versions.update, counts)] if counts else []
+        if new:
+            raised = {name: self._versions.get(name, -1) + 1 for name in new}
+            calls.append(functools.partial(self._arrays.update, new))
+            calls.append(functools.partial(self._versions.update, raised))
+        return calls
 
     def reader(self, names: Sequence[str]) -> Reader:
         """Return what reads some of the values again and again."""
@@ -259,6 +262,7 @@ class Reader:
     def __init__(self, values: Values, names: Sequence[str]) -> None:
         self.values, self.names = values, tuple(names)
         self._get = _getter(names)
+        self._all_free = [_HELD_TWICE] * len(self.names)
 
     def arrays(self) -> tuple[Array, ...]:
         """Return the arrays; take the lock to get all from between two commits."""
@@ -271,6 +275,10 @@ class Reader:
     def are_free(self, held: tuple[Array, ...]) -> list[bool]:
         """Tell which arrays nobody holds but the values and the tuple ``held``; under the lock."""
         return [count == _HELD_TWICE for count in _references(held)]
+
+    def all_free(self, held: tuple[Array, ...]) -> bool:
+        """Tell whether nobody holds any of the arrays; under the lock."""
+        return [*_references(held)] == self._all_free
 
 
 def _getter(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

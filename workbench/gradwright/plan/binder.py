@@ -111,14 +111,18 @@ class Binder:
         for o in instr.outs:
             if not is_plain(specs[o]):
                 self.loose.add(o)
-                self.elsewhere.add(o)
-            elif writes and o in outputs and specs[o].nbytes > COPIED:
-                self.elsewhere.add(o)
-            elif not writes and (o in outputs or instr.op.views or specs[o].nbytes > STAGED):
+            if o in self.loose or self._is_apart(step, o, writes, o in outputs):
                 self.elsewhere.add(o)
         if writes:
             self.written.update(instr.outs)
             self.overwritable[step] = _overwritable(instr, program)
+
+    def _is_apart(self, step: int, number: int, writes: bool, leaves: bool) -> bool:
+        """Tell whether an output has an array of its own, in each run another one."""
+        large = COPIED if writes else STAGED
+        if self.program.specs[number].nbytes > large and (leaves or not writes):
+            return True
+        return not writes and (leaves or self.program.instrs[step].op.views)
 
     def _writes(self, step: int) -> bool:
         """Tell whether a step writes into arrays that it is given."""
@@ -233,7 +237,7 @@ class Binder:
             number = numbers[operand]
             place = None if number is None else self.places.get(self.owner[number])
             if isinstance(place, Moving):
-                place.name(self._size + slot)
+                place.name(self._size + slot, int(call.block[slot]))
         self._blocks.append(call.block)
         self.held.append(call.held)
         self._size += len(call.block)

@@ -9,6 +9,7 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,8 @@ class Bound:
         known: Mapping[tuple[int, ...], tuple[Any, Found]],
     ) -> None:
         make_dense(program)
-        self.program, self.device, self._variables = program, device, list(variables)
+        self.program, self.device = program, device
+        self._position = {t: n for n, t in enumerate(variables)}
         self.overwrites = overwrites(program, Lifetimes(program).roots, updates)
         self.lives = Lifetimes(program)
         launches = [self._launch(instr, known) for instr in program.instrs]
@@ -54,7 +56,8 @@ class Bound:
             self.lives, self._binder.fixed, self._binder.overwritable, self._binder.elsewhere
         )
         self._has_tail = self._binder.n_body < len(program.instrs)
-        self._overwritten = [o.variable.name for o in self.overwrites]
+        self.overwritten = {o.variable.name for o in self.overwrites}
+        """Names of variables whose updates are written by ``overwrite``."""
         self.arena: Array | None = None
         self.prepare()
 
@@ -86,9 +89,11 @@ class Bound:
         self._tail_exits = Exits(late, binder, self.device, given)
         self._read_sources()
         self._targets = [
-            (self._variables.index(o.variable), binder.places[o.new], binder.places[o.old], o)
+            (self._position[o.variable], binder.places[o.new], binder.places[o.old], o)
             for o in self.overwrites
         ]
+        self._raised = [int(t.name in self.overwritten) for t in self._position]
+        """What a commit adds to the counts of the variables."""
         self._at_home = False
         """Whether every update overwrites its variable, as far as nobody else holds it."""
         binder.close()
@@ -98,7 +103,7 @@ class Bound:
         self._counts: tuple[int, ...] = ()
         self._feeds: list[tuple[Tensor, Place]] = []
         self._held: list[tuple[int, Tensor, Place]] = []
-        position = {t: n for n, t in enumerate(self._variables)}
+        position = self._position
         for number, t in self.program.sources.items():
             where = self._binder.places[number]
             if t in position:
@@ -108,8 +113,12 @@ class Bound:
         self._used = [(n, where) for n, _, where in self._held if where.is_used]
         """Variables that calls of Python read."""
         held = {id(where) for _, _, where in self._held}
-        self._transient = [p for p in self._binder.places.values() if id(p) not in held]
-        self._transient = [p for p in self._transient if not isinstance(p, Fixed)]
+        targets = {o.new for o in self.overwrites}
+        self._transient = [
+            where
+            for number, where in self._binder.places.items()
+            if not isinstance(where, Fixed) and id(where) not in held and number not in targets
+        ]
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
@@ -166,15 +175,18 @@ class Bound:
             where.release()
         try:
             with values.lock:
-                free, counts = reader.are_free(held), reader.counts()
+                counts = reader.counts()
                 is_known = counts == self._counts
-                if not (self._at_home and is_known and all(free)):
-                    self._find_homes(free, counts, held, new)
-                names = [*new, *self._overwritten]
-                atomically([*self._binder.last[0], *values.swapping(new, names)])
+                if not (self._at_home and is_known and reader.all_free(held)):
+                    self._find_homes(reader.are_free(held), counts, held, new)
+                after = tuple(map(operator.add, counts, self._raised))
+                written = zip(reader.names, after, strict=True)
+                atomically([*self._binder.last[0], *values.swapping(new, written)])
                 if is_known:  # what was written is where it was, what is new has to be found
-                    now = zip(reader.names, counts, reader.counts(), strict=True)
-                    self._counts = tuple([old if name in new else n for name, old, n in now])
+                    self._counts = after
+                    if new:
+                        both = zip(reader.names, counts, after, strict=True)
+                        self._counts = tuple(o if name in new else n for name, o, n in both)
         finally:
             self.drop()
 
@@ -186,15 +198,16 @@ class Bound:
         new: dict[str, Array],
     ) -> None:
         """Choose for each update its variable's array if nobody else holds it, or a new one."""
-        self._at_home = True
+        self._at_home, at_home = False, True
         for index, target, source, o in self._targets:
             if source.is_owned and free[index] and counts[index] == self._counts[index]:
                 target.move(source.at)
                 continue
             fresh = held[index].copy()
             target.move(address(fresh))
-            new[o.variable.name] = fresh
-            self._at_home = False
+            fresh.flags.writeable = False
+            new[o.variable.name], at_home = fresh, False
+        self._at_home = at_home
 
     def drop(self) -> None:
         """Hold no array that is not its own."""
@@ -216,6 +229,7 @@ class Bound:
             for index, _, where in self._held:
                 if not known or known[index] != counts[index]:
                     where.put(held[index])
+                    where.release()
             self._counts, self._at_home = counts, False
         for index, where in self._used:
             where.again(held[index])

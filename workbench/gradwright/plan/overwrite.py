@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,21 @@ class Overwrite:
     def new(self) -> int:
         """Return the number of the new value."""
         return self.instr.outs[self.outs]
+
+
+def split_tail(program: Program, early: Iterable[Tensor]) -> None:
+    """Put last what only updates need, and not those results that must come early."""
+    needed = {program.numbers[t] for t in early}
+    body: list[Instr] = []
+    tail: list[Instr] = []
+    for instr in reversed(program.instrs):
+        if needed.isdisjoint(instr.outs):
+            tail.append(instr)
+        else:
+            body.append(instr)
+            needed.update(i for i in instr.ins if i is not None)
+    program.instrs = [*reversed(body), *reversed(tail)]
+    program.n_body = len(body)
 
 
 def overwrites(

@@ -86,14 +86,14 @@ class Moving:
         self.is_owned = False
         """Whether it is an array as it came, and part of no other."""
         self.table: Any = None
-        self._slots: list[int] = []
+        self._slots: list[tuple[int, int]] = []
         self._uses: list[tuple[list[Any], int, Any]] = []
         self._stage: Any = None
         self._is_staged = False
 
-    def name(self, slot: int) -> None:
-        """Change a place of the table whenever the value moves."""
-        self._slots.append(slot)
+    def name(self, slot: int, named: int) -> None:
+        """Write an address, now ``named``, to a place of the table whenever the value moves."""
+        self._slots.append((slot, named - address(self.template)))
 
     def use(self, arguments: list[Any], position: int, view: Array) -> None:
         """Fill an argument of a call of Python with the part that ``view`` is of the template."""
@@ -145,11 +145,11 @@ class Moving:
 
     def move(self, at: int) -> None:
         """Let machine code look at another address."""
-        step = at - self.at
-        if step:
+        if at != self.at:
+            self.at = 0  # whatever ends the loop, the next move writes all places
             table = self.table
-            for slot in self._slots:
-                table[slot] += step
+            for slot, offset in self._slots:
+                table[slot] = at + offset
             self.at = at
 
     def release(self) -> None:

@@ -1,0 +1,138 @@
+"""Part: a segment of a plan, in numpy at first and with its kernels when they are compiled."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from threading import Lock, Thread
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..errors import LoweringError
+from ..fuse import fuse
+from ..graph import Tensor
+from ..rewrite import Program
+from ..spec import TensorSpec, known_spec
+from .bound import Bound
+from .cache import Bounded
+from .options import PlanOptions
+from .segment import Segment
+
+Array = np.ndarray[Any, Any]
+MAX_TAILS = 32
+RUNS = 3
+"""Runs after which kernels are compiled in the background: who runs a plan once or twice, as for a
+look at another shape, would not see them any more."""
+_log = logging.getLogger("gradwright")
+
+
+class Part:
+    """A segment, where it ends, and what follows for each set of shapes met there.
+
+    ``updates`` are those that may be written in place; ``variables`` what the plan reads.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        options: PlanOptions,
+        variables: Sequence[Tensor],
+        updates: Mapping[Tensor, Tensor],
+        end: int,
+        dynamic: Sequence[Tensor],
+        by_value: bool,
+        known: dict[Tensor, TensorSpec],
+        sizes: dict[str, int],
+    ) -> None:
+        self.plain = Segment(program, device)
+        self.bound: Bound | None = None
+        """The segment with its kernels, when there is one; it runs from then on."""
+        self.kernels = options.kernels if device.name == "cpu" and program.instrs else "off"
+        self._variables, self._updates = variables, updates
+        self._runs = 0
+        self.end, self.dynamic = end, list(dynamic)
+        self.by_value = by_value
+        """Whether it ends since values decide what follows, be they large or floating."""
+        self.known, self.sizes = known, sizes
+        self.tails = Bounded[Part](MAX_TAILS)
+
+    @property
+    def segment(self) -> Segment | Bound:
+        """What runs now."""
+        return self.plain if self.bound is None else self.bound
+
+    def choose(self) -> Segment | Bound:
+        """Return what runs next; it is never changed within a run."""
+        if self.bound is None and self.kernels != "off":
+            self._runs += 1
+            if self.kernels == "wait":
+                self.bind()
+            elif self._runs == RUNS:
+                _builder.add(self)
+        if self.bound is not None:
+            if self.plain.registers:
+                self.plain.release()
+            return self.bound
+        return self.plain
+
+    def bind(self) -> None:
+        """Make the segment with its kernels; where one cannot be compiled, numpy stays."""
+        from ..native.compiler import available  # llvmlite, which no import of ours may load
+
+        plain = self.plain
+        known = {
+            instr.outs: (instr.op, found)
+            for instr, found in zip(plain.program.instrs, plain.found, strict=True)
+        }
+        self.kernels = "off"
+        try:
+            if available():
+                fused = fuse(plain.program)
+                self.bound = Bound(fused, plain.device, self._variables, self._updates, known)
+        except Exception as error:  # no kernel is worth a failed run: numpy computes it
+            _log.info("a plan stays on numpy: %s", error, exc_info=not _is_expected(error))
+
+    def met(self, array: Array) -> TensorSpec:
+        """Return the spec of an array that decides what follows."""
+        if self.by_value:
+            return TensorSpec(array.shape, array.dtype, array.copy())
+        return known_spec(array)
+
+
+def _is_expected(error: Exception) -> bool:
+    return isinstance(error, LoweringError)
+
+
+class _Builder:
+    """A thread that binds parts one after the other, as long as somebody holds them."""
+
+    def __init__(self) -> None:
+        self._lock, self._thread = Lock(), Thread()
+        self._queue: deque[weakref.ref[Part]] = deque()
+
+    def add(self, part: Part) -> None:
+        """Bind a part in the background."""
+        with self._lock:
+            self._queue.append(weakref.ref(part))
+            if not self._thread.is_alive():  # or it is another process's, before a fork
+                self._thread = Thread(target=self._work, name="gradwright-plans", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._thread = Thread()
+                    return
+                part = self._queue.popleft()()
+            if part is not None:
+                part.bind()
+                del part
+
+
+_builder = _Builder()
