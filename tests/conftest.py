@@ -13,7 +13,10 @@ for _pool in ("OPENBLAS", "MKL", "OMP", "VECLIB_MAXIMUM"):
     os.environ.setdefault(f"{_pool}_NUM_THREADS", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
+import atexit
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +24,10 @@ from typing import Any
 import hypothesis
 import numpy as np
 import pytest
+
+if "GRADWRIGHT_CACHE" not in os.environ:  # xdist's workers inherit it, and share what is compiled
+    os.environ["GRADWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="gradwright-")
+    atexit.register(shutil.rmtree, os.environ["GRADWRIGHT_CACHE"], ignore_errors=True)
 
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("fixed")

@@ -28,7 +28,7 @@ def bind_kernel(
     arrays = [a.reshape(kernel.shape_of(i, shape)) for i, a in enumerate(arrays)]
     calls: list[Call] = []
     moves = [True] * len(arrays)
-    loops = lay_out(kernel, arrays)
+    loops = lay_out(kernel, arrays, shape)
     while isinstance(loops, CopyFirst):
         n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
         copied = bind_copy(np.broadcast_to(arrays[n], loops.shape), dense) if moves[n] else None
@@ -36,7 +36,7 @@ def bind_kernel(
             return None
         calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
         arrays[n], moves[n] = dense, False
-        loops = lay_out(kernel, arrays)
+        loops = lay_out(kernel, arrays, shape)
     address = KERNELS.compile((kernel, loops.pattern))
     if address is None:
         return None
@@ -63,6 +63,6 @@ def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:
     load = Value("load", (), x.dtype, Level.ELEMENT if space else Level.SCALAR, 0)
     kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
     arrays = [source, y.reshape(space)]
-    if isinstance(lay_out(kernel, arrays), CopyFirst):  # more loops than machine code has
+    if isinstance(lay_out(kernel, arrays, space), CopyFirst):  # more loops than machine code has
         return None
     return bind_kernel(kernel, space, arrays)

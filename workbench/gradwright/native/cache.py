@@ -52,7 +52,7 @@ def folder() -> Path | None:
 
 
 def key(text: str, identity: str) -> str:
-    """Return the name of a text's object code, made by the compiler and for the CPU of ``identity``.
+    """Return the name of a text's object code, by the compiler and for the CPU of ``identity``.
 
     >>> key("define ...", "llvm 20 x86") == key("define ...", "llvm 20 x86")
     True
@@ -127,7 +127,7 @@ def _read_secret(root: Path) -> bytes | None:
 
 
 def _make_secret(root: Path) -> bytes | None:
-    """Write a new secret; of several processes the last one wins, and what the others signed goes."""
+    """Write a new secret; of several processes the last wins, and what others signed goes."""
     if not _is_ours(root, directory=True):
         return None
     _write(root / _SECRET, secrets.token_bytes(32))
@@ -147,7 +147,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _trim(root: Path) -> None:
-    """Delete the files used longest ago until a tenth of `LIMIT` is free; looks once in 64 stores."""
+    """Delete the files used longest ago when `LIMIT` is passed; looks once in 64 stores."""
     global _stores
     _stores += 1
     if _stores % 64 != 1:

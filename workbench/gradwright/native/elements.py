@@ -6,7 +6,6 @@ Booleans are i1 in registers and bytes in memory; bfloat16 is its 16 bits. Resul
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from ..fuse.ir import Value
 from . import mathlib
 from .text import REORDER, Code, Num
 
+FLOAT32 = np.dtype(np.float32)
 _MEMORY = {
     **{"bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16"},
     **{"int32": "i32", "uint32": "i32", "int64": "i64", "uint64": "i64"},
@@ -53,10 +53,13 @@ def cast(x: Num, before: np.dtype[Any], after: np.dtype[Any]) -> Num:
     if before == after:
         return x
     if before.name == "bfloat16":
-        x = (x.to("zext", "i32") << 16).to("bitcast", "float")
-        return cast(x, np.dtype(np.float32), after)
+        return cast((x.to("zext", "i32") << 16).to("bitcast", "float"), FLOAT32, after)
     if after.name == "bfloat16":
-        return _to_bfloat16(cast(x, before, np.dtype(np.float32)))
+        return _to_bfloat16(cast(x, before, FLOAT32))
+    if before.name == "float16":
+        return cast(x.to("fpext", "float"), FLOAT32, after)
+    if after.name == "float16":  # LLVM has a helper for float64, but nobody has that
+        return cast(x, before, FLOAT32).to("fptrunc", "half")
     if after.name == "bool":
         return x.compare("une" if x.is_float else "ne", 0)
     type_ = register_type(after)
@@ -67,8 +70,6 @@ def cast(x: Num, before: np.dtype[Any], after: np.dtype[Any]) -> Num:
             return x if x.type == type_ else x.to("trunc", type_)
         return x.to("sext" if before.kind == "i" else "zext", type_)
     if after.kind == "f":
-        if {before.name, after.name} == {"float16", "float64"}:  # LLVM calls a helper nobody has
-            return cast(cast(x, before, np.dtype(np.float32)), np.dtype(np.float32), after)
         return x.to("fpext" if after.itemsize > before.itemsize else "fptrunc", type_)
     number = x.to("fptosi", type_)
     return number.code.let(type_, f"freeze {type_} {number.name}")

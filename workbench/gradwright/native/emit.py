@@ -2,9 +2,8 @@
 
     scalars · outer loops ( the row's values · passes over its columns · the row's stores )
 
-Column loops are declared parallel, and each operand has an alias scope of its own, so that loops
-become vector code without checks at run time. An output in place of an input shares its scope: it
-may be the same memory.
+Column loops are declared parallel, so that they become vector code without checks at run time,
+also where an output is the same memory as an input. No other overlap is allowed.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ def emit(kernel: Kernel, pattern: Pattern) -> str:
     >>> f32 = np.dtype("f4")
     >>> x = Operand(f32, (True,))
     >>> values = (Value("load", (), f32, Level.ELEMENT, 0), Value("neg", (0,), f32, Level.ELEMENT))
-    >>> text = emit(Kernel(1, 1, (x, x), 1, values, (Store(1, 1),)), Pattern((Access("unit", ()),) * 2))
-    >>> "fneg contract" in text
+    >>> kernel = Kernel(1, 1, (x, x), 1, values, (Store(1, 1),))
+    >>> "fneg contract" in emit(kernel, Pattern((Access("unit", ()),) * 2))
     True
     """
     return _Emitter(kernel, pattern).text()
@@ -58,7 +57,6 @@ class _Emitter:
         self.known: dict[int, Num] = {}
         self.sums: dict[Store, Num] = {}
         self.totals: dict[Store, Num] = {}
-        self.in_place = dict(kernel.in_place)
 
     def text(self) -> str:
         """Return the whole module."""
@@ -95,23 +93,10 @@ class _Emitter:
                 ]
             )
         scratch = self._entry("ptr", slots.scratch) if self.plan.in_scratch else None
-        self._make_scopes()
         self.scratch: dict[int, Num] = {}
         for place, value in enumerate(self.plan.in_scratch):
             assert scratch is not None
             self.scratch[value] = self._shift(scratch, self.columns * (8 * place))
-
-    def _make_scopes(self) -> None:
-        """Give operands and rows of scratch memory an alias scope each."""
-        domain = self.code.node("distinct !{self}")
-        names = [
-            self.code.node(f"distinct !{{self, {domain}}}")
-            for _ in range(len(self.bases) + len(self.plan.in_scratch))
-        ]
-        self.scopes: list[str] = []
-        for name in names:
-            others = self.code.node(f"!{{{', '.join(n for n in names if n != name)}}}")
-            self.scopes.append(f"!alias.scope {self.code.node(f'!{{{name}}}')}, !noalias {others}")
 
     def _entry(self, type_: str, slot: int) -> Num:
         pointer = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
@@ -144,32 +129,25 @@ class _Emitter:
         type_ = memory_type(dtype)
         return self.code.let("ptr", f"getelementptr {type_}, ptr {row.name}, i64 {column.name}")
 
-    def _scope(self, operand: int) -> int:
-        return self.in_place.get(operand, operand)
-
-    def _alias(self, scope: int) -> str:
-        """Return the metadata of an access: its scope, and all others, which it does not touch."""
-        return f", {self.scopes[scope]}, {self.code.group}"
-
-    def _load(self, pointer: Num, dtype: np.dtype[Any], scope: int) -> Num:
+    def _load(self, pointer: Num, dtype: np.dtype[Any]) -> Num:
         type_ = memory_type(dtype)
-        text = f"load {type_}, ptr {pointer.name}, align {dtype.itemsize}{self._alias(scope)}"
+        text = f"load {type_}, ptr {pointer.name}, align {dtype.itemsize}, {self.code.group}"
         return from_memory(self.code.let(type_, text), dtype)
 
-    def _store(self, value: Num, pointer: Num, dtype: np.dtype[Any], scope: int) -> None:
+    def _store(self, value: Num, pointer: Num, dtype: np.dtype[Any]) -> None:
         value = to_memory(value, dtype)
         self.code.do(
             f"store {value.type} {value.name}, ptr {pointer.name}, "
-            f"align {dtype.itemsize}{self._alias(scope)}"
+            f"align {dtype.itemsize}, {self.code.group}"
         )
 
     def _put(self, store: Store, value: Num, column: Num | None) -> None:
         """Write a value to an operand, or add it to what is there."""
-        dtype, scope = self.kernel.operands[store.operand].dtype, self._scope(store.operand)
+        dtype = self.kernel.operands[store.operand].dtype
         pointer = self._at(store.operand, column)
         if self._adds(store):
-            value = self._load(pointer, dtype, scope) + value
-        self._store(value, pointer, dtype, scope)
+            value = self._load(pointer, dtype) + value
+        self._store(value, pointer, dtype)
 
     # Values ----------------------------------------------------------------------------------
 
@@ -188,7 +166,7 @@ class _Emitter:
         value = self.kernel.values[number]
         if value.op == "load":
             dtype = self.kernel.operands[value.extra].dtype
-            return self._load(self._at(value.extra, column), dtype, self._scope(value.extra))
+            return self._load(self._at(value.extra, column), dtype)
         if value.op == "const":
             return self.code.const(register_type(value.dtype), value.extra)
         if value.op == "column":
@@ -276,13 +254,12 @@ class _Emitter:
                 todo.extend(self.kernel.values[number].args)
         return sorted(seen)
 
-    def _kept(self, number: int, column: Num) -> tuple[Num, np.dtype[Any], int]:
-        """Return address, dtype and scope of a value that was kept for later passes."""
+    def _kept(self, number: int, column: Num) -> tuple[Num, np.dtype[Any]]:
+        """Return address and dtype of a value that was kept for later passes."""
         operand, dtype = self.plan.kept[number], self.kernel.values[number].dtype
         if operand is not None:
-            return self._at(operand, column), dtype, self._scope(operand)
-        place = self.plan.in_scratch.index(number)
-        return self._item(self.scratch[number], dtype, column), dtype, len(self.bases) + place
+            return self._at(operand, column), dtype
+        return self._item(self.scratch[number], dtype, column), dtype
 
     # Stores of rows and scalars --------------------------------------------------------------
 
@@ -316,7 +293,7 @@ class _Emitter:
             end = self.code.const("i64", 1) if access.column == "zero" else self.columns
             column = nest.enter_context(self.code.loop(self.zero, end)).index
             zero = self.code.const(register_type(dtype), 0)
-            self._store(zero, self._at(operand, column), dtype, self._scope(operand))
+            self._store(zero, self._at(operand, column), dtype)
 
     def _fold(self, store: Store) -> Fold:
         return Fold("sum", store.value, self.kernel.values[store.value].dtype)
@@ -348,7 +325,7 @@ class _Emitter:
             value = self.known[store.value]
         else:
             return
-        self._store(value, self.bases[store.operand], operand.dtype, self._scope(store.operand))
+        self._store(value, self.bases[store.operand], operand.dtype)
 
     # Module ----------------------------------------------------------------------------------
 

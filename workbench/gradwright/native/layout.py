@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..errors import LoweringError
-from ..fuse.ir import Kernel, Level, Operand
+from ..fuse.ir import Kernel, Operand
 
 Array = np.ndarray[Any, Any]
 MAX_OUTER = 4
@@ -102,28 +102,31 @@ def has_border(kernel: Kernel) -> bool:
     )
 
 
-def lay_out(kernel: Kernel, arrays: Sequence[Array]) -> Loops | CopyFirst:
-    """Return the loops of a kernel over these arrays, inputs then outputs, each of ``rank`` axes.
+def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Loops | CopyFirst:
+    """Return the loops of a kernel over an index space of ``shape``, inputs then outputs.
+
+    Every array has an axis for each of the space's, of size 1 where it stands still.
 
     Raises:
         LoweringError: The arrays do not fit the kernel, or copying no input would help.
 
     Examples:
-        >>> from gradwright.fuse.ir import Store, Value
+        >>> from gradwright.fuse.ir import Level, Store, Value
         >>> f32 = np.dtype("f4")
         >>> x = Operand(f32, (True, True))
         >>> load = Value("load", (), f32, Level.ELEMENT, 0)
         >>> copy = Kernel(2, 1, (x, x), 1, (load,), (Store(1, 0),))
-        >>> loops = lay_out(copy, [np.ones((8, 4), "f4"), np.ones((8, 4), "f4")])
+        >>> loops = lay_out(copy, [np.ones((8, 4), "f4"), np.ones((8, 4), "f4")], (8, 4))
         >>> loops.outer, loops.columns, loops.pattern.accesses[0].column
         ((), 32, 'unit')
     """
-    sizes = _sizes(kernel, arrays)
+    sizes = tuple(shape)
+    _check(kernel, arrays, sizes)
     for number, array in enumerate(arrays):
         if not array.flags.aligned:
             return _copy(kernel, number, array.shape)
     steps = [
-        tuple(s if m and n > 1 else 0 for s, m, n in zip(a.strides, o.moves, sizes, strict=True))
+        tuple(s if m and n != 1 else 0 for s, m, n in zip(_strides(a), o.moves, sizes, strict=True))
         for a, o in zip(arrays, kernel.operands, strict=True)
     ]
     bordered = has_border(kernel)
@@ -141,7 +144,8 @@ def lay_out(kernel: Kernel, arrays: Sequence[Array]) -> Loops | CopyFirst:
     nest = [*rows, *(columns or [[]])]
     if len(nest) > MAX_OUTER + 1:
         loops = [len(_merge(wide, sizes, [s])) for s in steps[: kernel.n_inputs]]
-        return _copy(kernel, loops.index(max(loops)) if loops else 0, sizes)
+        worst = max(loops, default=1)
+        return _copy(kernel, loops.index(worst) if worst > 1 else kernel.n_inputs, sizes)
     strides = tuple(tuple(s[axes[-1]] if axes else 0 for axes in nest) for s in steps)
     accesses = tuple(
         Access(_column(o, s[-1], border, bool(columns)), tuple(step != 0 for step in s[:-1]))
@@ -151,25 +155,23 @@ def lay_out(kernel: Kernel, arrays: Sequence[Array]) -> Loops | CopyFirst:
     return Loops(Pattern(accesses), tuple(counts[:-1]), counts[-1], strides)
 
 
-def _sizes(kernel: Kernel, arrays: Sequence[Array]) -> tuple[int, ...]:
-    """Return the size of each axis of the index space; one where no operand moves."""
-    sizes: list[int | None] = [None] * kernel.rank
-    for operand, array in zip(kernel.operands, arrays, strict=True):
-        if array.dtype != operand.dtype or array.ndim != kernel.rank:
+def _check(kernel: Kernel, arrays: Sequence[Array], sizes: tuple[int, ...]) -> None:
+    """Refuse arrays that are not the operands of a kernel over an index space."""
+    for number, (operand, array) in enumerate(zip(kernel.operands, arrays, strict=True)):
+        needed = kernel.shape_of(number, sizes)
+        if array.dtype != operand.dtype or array.shape != needed:
             raise LoweringError(
-                "an array does not fit its kernel",
-                need=f"{operand.dtype} of {kernel.rank} axes, got {array.dtype} of {array.ndim}",
+                f"operand {number} does not fit its kernel",
+                need=f"{operand.dtype} of shape {needed}, got {array.dtype} of {array.shape}",
             )
-        for axis, (size, moves) in enumerate(zip(array.shape, operand.moves, strict=True)):
-            known = sizes[axis] if moves else 1
-            if moves and known is None:
-                sizes[axis] = size
-            elif size != known:
-                raise LoweringError(
-                    "the arrays of a kernel have other shapes",
-                    need=f"{known} along axis {axis}, got {array.shape}",
-                )
-    return tuple(1 if size is None else size for size in sizes)
+
+
+def _strides(array: Array) -> tuple[int, ...]:
+    """Return the strides in bytes; those of an empty array may be anything."""
+    if array.size:
+        return array.strides
+    tail = [max(n, 1) for n in array.shape] + [array.itemsize]
+    return tuple(math.prod(tail[axis + 1 :]) for axis in range(array.ndim))
 
 
 def _merge(

@@ -11,6 +11,7 @@ exp(−x²) and a polynomial in (x−K)/(x+K) is that of Shepherd and Laframbois
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -288,7 +289,7 @@ ERFCX_DOUBLE = (
 
 
 def _erfc_of_positive(a: Num, middle: float, erfcx: Sequence[float]) -> Num:
-    """Return erfc of a double a ≥ 0: e^(−a²), with the part of a² that rounding lost, times erfcx."""
+    """Return erfc of a double a ≥ 0: e^(−a²), with what rounding a² lost, times erfcx."""
     square = a * a
     lost = a.call("fma", a, -square)
     e = exp(-square)
@@ -309,14 +310,14 @@ def erf(x: Num) -> Num:
 
 def erfc(x: Num) -> Num:
     """Return 1 − erf(x), precise where it is tiny; float32 goes through float64."""
-    wide = x.to("fpext", "double") if x.type == "float" else x
-    a = wide.call("fabs")
     if x.type == "float":
-        y = _erfc_of_positive(_clamp(a, 0, 11), 3.0, ERFCX_SINGLE)
-    else:
-        y = _erfc_of_positive(_clamp(a, 0, 28), 4.0, ERFCX_DOUBLE)
-    y = (wide < 0).where(wide.of(2) - y, y)
-    return y.to("fptrunc", "float") if x.type == "float" else y
+        wide = x.to("fpext", "double")
+        y = _erfc_of_positive(_clamp(wide.call("fabs"), 0, 11), 3.0, ERFCX_SINGLE)
+        return (x < 0).where(y.of(2) - y, y).to("fptrunc", "float")
+    a = x.call("fabs")
+    y = _erfc_of_positive(_clamp(a, 0, 28), 4.0, ERFCX_DOUBLE)
+    y = (x < 0).where(x.of(2) - y, y)
+    return (a < 0.5).where(x.of(1) - x * polynomial(x * x, DOUBLE.erf), y)
 
 
 # Circular functions ---------------------------------------------------------------------------
@@ -332,14 +333,10 @@ TWO_OVER_PI = (0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5
 def _two_over_pi(skip: Num) -> tuple[Num, Num]:
     """Return the digits of 2/π after the first ``skip`` < 128, as a fraction in two doubles."""
     is_far, shift = skip > 63, skip & 63
-    words = [
-        is_far.where(skip.of(far), near)
-        for near, far in zip(TWO_OVER_PI[:3], TWO_OVER_PI[1:], strict=True)
-    ]
+    words = [is_far.where(skip.of(far), near) for near, far in itertools.pairwise(TWO_OVER_PI)]
     rest = skip.of(63) - shift
     first, second = (
-        (a << shift) | b.op("lshr", 1).op("lshr", rest)
-        for a, b in zip(words[:2], words[1:], strict=True)
+        (a << shift) | b.op("lshr", 1).op("lshr", rest) for a, b in itertools.pairwise(words)
     )
     second = (first << 52) | second.op("lshr", 12)
     one = DOUBLE.bias << 52

@@ -23,9 +23,9 @@ class Schedule:
     """When each value of a kernel is computed, under one pattern.
 
     ``levels[v]`` says how often. ``ready[v]`` is the pass that computes an element at the earliest,
-    or before which a row's value is there. Pass p computes what ``reduces[p]`` (values), ``sums[p]``
-    (adding up a row) and ``stores[p]`` need; ``kept[v]`` is the output from which passes after
-    ``first[v]`` load a value, or None for scratch.
+    or before which a row's value is there. Pass p computes what ``reduces[p]`` (values),
+    ``sums[p]`` (adding up a row) and ``stores[p]`` need; ``kept[v]`` is the output from which
+    passes after ``first[v]`` load a value, or None for scratch.
     """
 
     levels: tuple[Level, ...]
@@ -83,7 +83,7 @@ def schedule(kernel: Kernel, pattern: Pattern) -> Schedule:
 
 
 def _levels(kernel: Kernel, pattern: Pattern) -> tuple[Level, ...]:
-    """Return the level of each value: as the kernel says, or if its axes merge, as they are walked."""
+    """Return the level of each value: as the kernel says, or where axes merge, as walked."""
     if has_border(kernel):
         return tuple(value.level for value in kernel.values)
     levels: list[Level] = []

@@ -91,7 +91,7 @@ class Code:
 
     @contextlib.contextmanager
     def flagged(self, flags: str) -> Iterator[None]:
-        """Write floating-point instructions with other flags; without any, exactly as they stand."""
+        """Write floating-point instructions with other flags; with none, exactly as they stand."""
         before, self.flags = self.flags, flags
         yield
         self.flags = before
@@ -239,7 +239,7 @@ class Num:
         return self.code.call(self.type, f"llvm.{intrinsic}.{suffix}", self, *others)
 
     def extremum(self, intrinsic: str, other: Any) -> Num:
-        """Return the ``maximum`` or ``minimum``, NaN if one is; of two zeros either: a third faster."""
+        """Return the ``maximum`` or ``minimum``: NaN if one is, and of two zeros either."""
         with self.code.flagged("nsz" if self.is_float else ""):
             return self.call(intrinsic if self.is_float else f"s{intrinsic[:3]}", other)
 

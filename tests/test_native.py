@@ -1,0 +1,549 @@
+"""Machine code against numpy: functions on dense grids, every way to walk arrays, and the cache."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwright.errors import LoweringError
+from gradwright.fuse.functions import FUNCTIONS
+from gradwright.fuse.interpret import evaluate
+from gradwright.fuse.ir import Kernel, Level, Operand, Store, Value
+from gradwright.native import compiler
+from gradwright.native.emit import emit
+from gradwright.native.layout import CopyFirst, Loops, Slots, block, lay_out
+from gradwright.native.schedule import schedule, scratch_bytes
+
+Array = np.ndarray[Any, Any]
+
+
+class Sketch:
+    """A kernel written down value by value; operands are given as ``f4:10``, dtype and moves."""
+
+    def __init__(self, rank: int, n_columns: int | None = None) -> None:
+        self.rank, self.n_columns = rank, rank if n_columns is None else n_columns
+        self.inputs: list[Operand] = []
+        self.outputs: list[Operand] = []
+        self.values: list[Value] = []
+        self.stores: list[tuple[int, int, str]] = []
+        self.in_place: list[tuple[int, int]] = []
+
+    def load(self, text: str) -> int:
+        self.inputs.append(_operand(text))
+        moves = self.inputs[-1].moves
+        n_rows = self.rank - self.n_columns
+        level = Level.ELEMENT if any(moves[n_rows:]) else Level(any(moves))
+        return self._add(Value("load", (), self.inputs[-1].dtype, level, len(self.inputs) - 1))
+
+    def const(self, number: Any, dtype: str = "f4") -> int:
+        return self._add(Value("const", (), np.dtype(dtype), Level.SCALAR, number))
+
+    def column(self) -> int:
+        return self._add(Value("column", (), np.dtype("i8"), Level.ELEMENT))
+
+    def cast(self, x: int, dtype: Any) -> int:
+        return self._add(Value("cast", (x,), np.dtype(dtype), self.values[x].level))
+
+    def reduce(self, kind: str, x: int) -> int:
+        return self._add(Value("reduce", (x,), self.values[x].dtype, Level.ROW, kind))
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        function = FUNCTIONS[name.rstrip("_")]
+
+        def call(*args: int) -> int:
+            level = max(self.values[a].level for a in args)
+            dtype = function.result(self.values[args[-1]].dtype)
+            return self._add(Value(function.name, args, dtype, level))
+
+        return call
+
+    def store(self, value: int, text: str, mode: str = "set", over: int | None = None) -> None:
+        self.outputs.append(_operand(text))
+        self.stores.append((len(self.outputs) - 1, value, mode))
+        if over is not None:
+            self.in_place.append((len(self.outputs) - 1, over))
+
+    def _add(self, value: Value) -> int:
+        self.values.append(value)
+        return len(self.values) - 1
+
+    def kernel(self) -> Kernel:
+        n = len(self.inputs)
+        return Kernel(
+            self.rank,
+            self.n_columns,
+            (*self.inputs, *self.outputs),
+            n,
+            tuple(self.values),
+            tuple(Store(n + o, v, mode) for o, v, mode in self.stores),
+            tuple((n + o, i) for o, i in self.in_place),
+        )
+
+
+def _operand(text: str) -> Operand:
+    dtype, _, moves = text.partition(":")
+    return Operand(np.dtype(dtype), tuple(m == "1" for m in moves))
+
+
+def launch(kernel: Kernel, arrays: Sequence[Array]) -> Loops:
+    """Compile a kernel and run it on inputs and outputs."""
+    loops = lay_out(kernel, arrays, space_of(kernel, arrays))
+    assert isinstance(loops, Loops)
+    address = compiler.KERNELS.compile((kernel, loops.pattern))
+    assert address is not None, emit(kernel, loops.pattern)
+    scratch = np.empty(scratch_bytes(kernel, loops) + 1, np.uint8)
+    numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)(numbers.ctypes.data)
+    return loops
+
+
+def space_of(kernel: Kernel, arrays: Sequence[Array]) -> tuple[int, ...]:
+    sizes = [1] * kernel.rank
+    for operand, array in zip(kernel.operands, arrays, strict=False):
+        for axis, moves in enumerate(operand.moves):
+            sizes[axis] = array.shape[axis] if moves else sizes[axis]
+    return tuple(sizes)
+
+
+def check(kernel: Kernel, inputs: Sequence[Array], rtol: float = 2e-6, atol: float = 1e-6) -> Loops:
+    """Run a kernel into outputs full of rubbish, and compare with the interpreter."""
+    space = space_of(kernel, inputs)
+    expected = evaluate(kernel, [a.copy() for a in inputs], space)
+    over = dict(kernel.in_place)
+    outputs = [
+        inputs[over[kernel.n_inputs + i]] if kernel.n_inputs + i in over else np.full_like(y, 77)
+        for i, y in enumerate(expected)
+    ]
+    loops = launch(kernel, [*inputs, *outputs])
+    for output, y in zip(outputs, expected, strict=True):
+        exact = output.dtype.kind in "bi"
+        np.testing.assert_allclose(output, y, rtol=0 if exact else rtol, atol=0 if exact else atol)
+    return loops
+
+
+# Functions --------------------------------------------------------------------------------------
+
+
+def grid(dtype: str) -> Array:
+    """Numbers of every size, close ones near 0 and 1, and all that is special."""
+    rng = np.random.default_rng(0)
+    info = np.finfo(dtype)
+    span = math.log(info.max) + 10
+    tiny = [float(info.tiny), float(info.smallest_subnormal), float(info.tiny) / 3]
+    special = [0.0, math.inf, *tiny, float(info.max), float(info.eps), 0.5, 1.0, 2.0, 3.0, 10.05]
+    edges = [88.72, 88.73, 87.34, 103.97, 103.98, 709.78, 709.79, 745.13, 745.14, 26.5]
+    with np.errstate(all="ignore"):
+        return np.concatenate(
+            [
+                *(sign * np.array([*special, *edges]) for sign in (1, -1)),
+                [math.nan],
+                np.linspace(-12, 12, 8001),
+                np.linspace(-760, 760, 8001),
+                1 + rng.normal(size=4000) * 0.01,
+                *(sign * np.exp(rng.uniform(-span, span, 8000)) for sign in (1, -1)),
+                np.pi / 2 * np.arange(1, 4000),
+            ]
+        ).astype(dtype)
+
+
+def ulps(y: Array, exact: Array) -> Array:
+    """Return how far y is from a more exact result, in units of y's last place."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(y.dtype)
+        unit = np.spacing(np.maximum(np.abs(rounded), np.finfo(y.dtype).tiny))
+        away = np.abs(y.astype(exact.dtype) - exact) / unit.astype(exact.dtype)
+    return np.where((y == rounded) | (np.isnan(y) & np.isnan(rounded)), 0, away)
+
+
+SERIES = [
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+    *("tanh", "sigmoid", "erf", "erfc", "sqrt", "rsqrt", "reciprocal"),
+]
+ROUNDINGS = ["floor", "ceil", "trunc", "round", "abs", "neg", "square", "sign"]
+TESTS = ["isnan", "isinf", "isfinite"]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_functions_of_one_number_are_within_four_units_of_the_last_place(dtype: str) -> None:
+    x = grid(dtype)
+    sketch = Sketch(1)
+    load = sketch.load(f"{dtype}:1")
+    for name in SERIES + ROUNDINGS:
+        sketch.store(getattr(sketch, name)(load), f"{dtype}:1")
+    for name in TESTS:
+        sketch.store(getattr(sketch, name)(load), "?:1")
+    ys = [np.empty_like(x) for _ in SERIES + ROUNDINGS] + [np.empty(x.shape, bool) for _ in TESTS]
+    launch(sketch.kernel(), [x, *ys])
+    wide = x.astype("f8" if dtype == "f4" else np.longdouble)
+    for name, y in zip(SERIES + ROUNDINGS, ys, strict=False):
+        with np.errstate(all="ignore"):
+            if name in ("erf", "erfc"):  # of the C library, in float64
+                exact = np.array([getattr(math, name)(float(v)) for v in x])
+            else:
+                exact = FUNCTIONS[name].apply(wide)
+        far = ulps(y, exact)
+        assert far.max() <= 4, (name, x[far.argmax()], far.max())
+        nought = (y == 0) & (exact == 0)
+        if name != "erfc":  # which C leaves at +0 as well
+            assert np.array_equal(np.signbit(y[nought]), np.signbit(exact[nought])), name
+    for name, y in zip(TESTS, ys[-3:], strict=True):
+        assert np.array_equal(y, FUNCTIONS[name].apply(x)), name
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_functions_of_two_floats(dtype: str) -> None:
+    names = [n for n, f in FUNCTIONS.items() if f.n_args == 2 and "f" in f.kinds]
+    rng = np.random.default_rng(1)
+    special = np.array([0, -0.0, 1, -1, 0.5, -0.5, 2, 3, -3, math.inf, -math.inf, math.nan, 1e-40])
+    x = np.concatenate([np.repeat(special, len(special)), rng.normal(size=2000) * 5])
+    y = np.concatenate([np.tile(special, len(special)), rng.normal(size=2000) * 5])
+    x, y = (np.concatenate([v, np.abs(v), np.rint(v)]).astype(dtype) for v in (x, y))
+    sketch = Sketch(1)
+    a, b = sketch.load(f"{dtype}:1"), sketch.load(f"{dtype}:1")
+    outs = []
+    for name in names:
+        value = getattr(sketch, name + "_")(a, b)
+        kind = sketch.values[value].dtype
+        sketch.store(value, f"{kind.char}:1")
+        outs.append(np.empty(x.shape, kind))
+    launch(sketch.kernel(), [x, y, *outs])
+    for name, out in zip(names, outs, strict=True):
+        with np.errstate(all="ignore"):
+            expected = FUNCTIONS[name].apply(x, y)
+            wide = "f8" if dtype == "f4" else np.longdouble
+            exact = FUNCTIONS[name].apply(x.astype(wide), y.astype(wide))
+        if name == "pow":
+            far = ulps(out, exact)
+            assert far.max() <= 2, (x[far.argmax()], y[far.argmax()])
+        else:
+            np.testing.assert_array_equal(out, expected, name)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_ints_wrap_and_divide_without_traps(dtype: str) -> None:
+    info = np.iinfo(dtype)
+    special = np.array([0, 1, -1, 2, -2, 7, -7, info.max, info.min, info.max // 2], dtype)
+    x, y = np.repeat(special, len(special)), np.tile(special, len(special))
+    pairs = ["add", "sub", "mul", "maximum", "minimum", "eq", "lt", "ge", "and", "or", "xor"]
+    quotients = ["floordiv", "mod", "fmod"]
+    singles = ["neg", "abs", "square", "sign", "not"]
+    sketch = Sketch(1)
+    a, b = sketch.load(f"{dtype}:1"), sketch.load(f"{dtype}:1")
+    values = [getattr(sketch, n + "_")(a, b) for n in pairs + quotients]
+    values += [getattr(sketch, n + "_")(a) for n in singles]
+    for value in values:
+        sketch.store(value, "?:1" if sketch.values[value].dtype == bool else f"{dtype}:1")
+    outs = [np.empty(x.shape, sketch.values[v].dtype) for v in values]
+    launch(sketch.kernel(), [x, y, *outs])
+    for name, out in zip(pairs + quotients + singles, outs, strict=True):
+        function = FUNCTIONS[name]
+        with np.errstate(all="ignore"):
+            expected = function.apply(*(x, y)[: function.n_args])
+        np.testing.assert_array_equal(out, expected, name)
+
+
+def test_casts() -> None:
+    import ml_dtypes
+
+    dtypes = ["?", "i4", "i8", "f4", "f8"]
+    narrow = ["f2", "i1", "u1", "i2", "u2", ml_dtypes.bfloat16]
+    numbers = np.array([0, 1, -1, 2.5, -2.5, 3.49, 100, -100, 1e-3, 127, 65504, 1.00390625])
+    sketch = Sketch(1)
+    inputs, outputs, expected = [], [], []
+    for source in dtypes + narrow:
+        with np.errstate(all="ignore"):
+            x = numbers.astype("f4").astype("i4" if np.dtype(source).kind in "iu" else "f4")
+            inputs.append(x.astype(source))
+        load = sketch._add(Value("load", (), np.dtype(source), Level.ELEMENT, len(sketch.inputs)))
+        sketch.inputs.append(Operand(np.dtype(source), (True,)))
+        for target in dtypes:
+            sketch.stores.append((len(sketch.outputs), sketch.cast(load, target), "set"))
+            sketch.outputs.append(Operand(np.dtype(target), (True,)))
+            outputs.append(np.empty(x.shape, target))
+            expected.append(inputs[-1].astype(target))
+    for target in ("f2", ml_dtypes.bfloat16):
+        sketch.stores.append((len(sketch.outputs), sketch.cast(3 * 6, target), "set"))
+        sketch.outputs.append(Operand(np.dtype(target), (True,)))
+        outputs.append(np.empty(numbers.shape, target))
+        expected.append(inputs[3].astype(target))
+    launch(sketch.kernel(), [*inputs, *outputs])
+    for y, e in zip(outputs, expected, strict=True):
+        np.testing.assert_array_equal(y.astype("f8"), e.astype("f8"))
+
+
+# Loops ------------------------------------------------------------------------------------------
+
+
+def sums(rank: int, n_columns: int, x: str, b: str) -> Kernel:
+    """y = x·b, and y added up along every subset of axes."""
+    sketch = Sketch(rank, n_columns)
+    y = sketch.mul(sketch.load(f"f4:{x}"), sketch.load(f"f4:{b}"))
+    sketch.store(y, "f4:" + "1" * rank)
+    for still in range(1, 2**rank, 1 if rank < 3 else 6):
+        moves = "".join("0" if still >> axis & 1 else "1" for axis in range(rank))
+        sketch.store(y, f"f4:{moves}", "sum")
+    return sketch.kernel()
+
+
+@pytest.mark.parametrize("shape", [(7, 33), (1, 33), (7, 1), (1, 1), (0, 33), (7, 0), (130, 2)])
+def test_elementwise_and_sums_over_all_axes(shape: tuple[int, int], rng: Any) -> None:
+    kernel = sums(2, 2, "11", "01")
+    x, b = rng.normal(size=shape).astype("f4"), rng.normal(size=(1, shape[1])).astype("f4")
+    check(kernel, [x, b], atol=2e-5)
+    spread = np.empty((2 * shape[0], 3 * shape[1]), "f4")[::2, ::3]
+    spread[...] = x
+    for view in (np.asfortranarray(x), x[::-1, ::-1], spread):
+        check(kernel, [view, b], atol=2e-5)
+
+
+def test_neighbouring_axes_become_one_loop(rng: Any) -> None:
+    def columns(kernel: Kernel, *shapes: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+        loops = check(kernel, [rng.normal(size=s).astype("f4") for s in shapes], atol=1e-5)
+        return loops.outer, loops.columns
+
+    sketch = Sketch(3)
+    sketch.store(sketch.add(sketch.load("f4:111"), sketch.load("f4:111")), "f4:111")
+    assert columns(sketch.kernel(), (2, 3, 4), (2, 3, 4)) == ((), 24)
+    sketch = Sketch(3)
+    sketch.store(sketch.add(sketch.load("f4:111"), sketch.load("f4:011")), "f4:111")
+    assert columns(sketch.kernel(), (2, 3, 4), (1, 3, 4)) == ((2,), 12)
+    sketch = Sketch(3)
+    sketch.store(sketch.add(sketch.load("f4:111"), sketch.load("f4:100")), "f4:111")
+    assert columns(sketch.kernel(), (2, 3, 4), (2, 1, 1)) == ((2,), 12)
+
+
+def test_five_axes_in_any_order(rng: Any) -> None:
+    kernel = sums(5, 5, "11111", "10101")
+    x, b = rng.normal(size=(3, 2, 4, 3, 5)), rng.normal(size=(3, 1, 4, 1, 5))
+    x, b = x.astype("f4"), b.astype("f4")
+    assert len(check(kernel, [x, b], atol=2e-5).outer) == 4
+    check(kernel, [np.asfortranarray(x), b], atol=2e-5)
+
+
+def test_arrays_that_no_nest_fits_are_named_for_a_copy(rng: Any) -> None:
+    sketch = Sketch(6)
+    sketch.store(sketch.load("f4:111111"), "f4:111111")
+    shape = (2, 3, 2, 3, 2, 3)
+    x = np.ones((4, 6, 4, 6, 4, 6), "f4")[::2, ::2, ::2, ::2, ::2, ::2]
+    assert lay_out(sketch.kernel(), [x, np.empty(shape, "f4")], shape) == CopyFirst(0, shape)
+    with pytest.raises(LoweringError, match="contiguous outputs"):
+        lay_out(sketch.kernel(), [np.ones(shape, "f4"), x], shape)
+    with pytest.raises(LoweringError, match="operand 0 does not fit"):
+        lay_out(sketch.kernel(), [np.ones(shape, "f8"), x], shape)
+
+    sketch = Sketch(3, 2)  # a row spans two axes, the weights move along one of them
+    y = sketch.mul(sketch.load("f4:111"), sketch.load("f4:010"))
+    sketch.store(sketch.reduce("sum", y), "f4:100")
+    arrays = [np.ones(s, "f4") for s in ((2, 3, 4), (1, 3, 1), (2, 1, 1))]
+    assert lay_out(sketch.kernel(), arrays, (2, 3, 4)) == CopyFirst(1, (1, 3, 4))
+    raw = np.frombuffer(bytearray(4 * 24 + 1), np.uint8)[1:].view("f4").reshape(2, 3, 4)
+    assert lay_out(sketch.kernel(), [raw, *arrays[1:]], (2, 3, 4)) == CopyFirst(0, (2, 3, 4))
+
+
+def test_the_block_has_everything_in_its_slot() -> None:
+    sketch = Sketch(2)
+    sketch.store(sketch.add(sketch.load("f4:11"), sketch.load("f4:01")), "f4:11")
+    arrays = [np.ones((3, 8), "f4")[:, ::2], np.ones((1, 4), "f4"), np.ones((3, 4), "f4")]
+    loops = lay_out(sketch.kernel(), arrays, (3, 4))
+    assert isinstance(loops, Loops)
+    numbers = block(loops, [10, 20, 30], 40)
+    slots = Slots(3, 1)
+    assert numbers[:3].tolist() == [10, 20, 30] and numbers[slots.scratch] == 40
+    assert (numbers[slots.columns], numbers[slots.outer(0)]) == (4, 3)
+    assert [numbers[slots.stride(i, 0)] for i in range(3)] == [32, 0, 16]
+    assert [numbers[slots.stride(i, 1)] for i in range(3)] == [8, 4, 4]
+
+
+# Rows -------------------------------------------------------------------------------------------
+
+
+def softmax(dtype: str, x: str = "11") -> Kernel:
+    sketch = Sketch(2, 1)
+    load = sketch.load(f"{dtype}:{x}")
+    e = sketch.exp(sketch.sub(load, sketch.reduce("max", load)))
+    sketch.store(sketch.div(e, sketch.reduce("sum", e)), f"{dtype}:11")
+    return sketch.kernel()
+
+
+@pytest.mark.parametrize("shape", [(5, 64), (3, 2500), (1, 1), (4, 1), (0, 8), (600, 3)])
+def test_softmax_keeps_the_exponentials(shape: tuple[int, int], rng: Any) -> None:
+    x = rng.normal(size=shape).astype("f4") * 10
+    x[:, ::7] = -np.inf if shape[1] > 8 else x[:, ::7]
+    loops = check(softmax("f4"), [x])
+    plan = schedule(softmax("f4"), loops.pattern)
+    assert len(plan.stores) == 3 and len(plan.in_scratch) == 1
+    check(softmax("f8"), [x.astype("f8").T.copy().T], rtol=1e-13)
+
+
+def layer_norm(n_columns: int) -> Kernel:
+    """Forward, with mean and 1/σ of each row as outputs, and the sum of x and a residual."""
+    rank = n_columns + 1
+    full, row, column = "1" * rank, "1" + "0" * n_columns, "0" + "1" * n_columns
+    sketch = Sketch(rank, n_columns)
+    x = sketch.add(sketch.load(f"f4:{full}"), sketch.load(f"f4:{full}"))
+    gain, bias, n = (sketch.load(f"f4:{m}") for m in (column, column, "0" * rank))
+    mean = sketch.div(sketch.reduce("sum", x), n)
+    d = sketch.sub(x, mean)
+    variance = sketch.div(sketch.reduce("sum", sketch.mul(d, d)), n)
+    scale = sketch.rsqrt(sketch.add(variance, sketch.const(1e-5)))
+    sketch.store(sketch.add(sketch.mul(sketch.mul(d, scale), gain), bias), f"f4:{full}")
+    sketch.store(mean, f"f4:{row}")
+    sketch.store(scale, f"f4:{row}")
+    sketch.store(x, f"f4:{full}")
+    sketch.store(sketch.square(scale), "f4:" + "0" * rank, "sum_rows")
+    return sketch.kernel()
+
+
+@pytest.mark.parametrize("shape", [(6, 48), (6, 4, 12), (1, 1), (2, 3000)])
+def test_layer_norm(shape: tuple[int, ...], rng: Any) -> None:
+    x, residual = rng.normal(size=(2, *shape)).astype("f4") + 3
+    weights = rng.normal(size=(2, 1, *shape[1:])).astype("f4")
+    n = np.full((1,) * len(shape), math.prod(shape[1:]), "f4")
+    loops = check(layer_norm(len(shape) - 1), [x, residual, *weights, n], rtol=1e-4, atol=2e-5)
+    assert loops.columns == math.prod(shape[1:])
+
+
+def test_row_reductions_of_every_kind_and_dtype(rng: Any) -> None:
+    sketch = Sketch(3, 1)
+    inputs = []
+    for dtype in ("f4", "f8", "i4", "i8", "?"):
+        load = sketch.load(f"{dtype}:111")
+        for kind in ("max", "min") if dtype == "?" else ("sum", "prod", "max", "min"):
+            sketch.store(sketch.reduce(kind, load), f"{dtype}:110")
+        inputs.append((rng.normal(size=(3, 4, 37)) * 2).astype(dtype))
+    inputs[0][0, 0, 5], inputs[1][1, 1, 36] = np.nan, np.nan
+    inputs[0][0, 1, 0], inputs[0][0, 2] = np.inf, -np.inf
+    check(sketch.kernel(), inputs, rtol=1e-5)
+    check(sketch.kernel(), [x.transpose(1, 0, 2) for x in inputs], rtol=1e-5)
+    check(sketch.kernel(), [x[:, :, :0] for x in inputs])
+
+
+def test_columns_have_their_index(rng: Any) -> None:
+    sketch = Sketch(2, 1)  # cross-entropy: log Σ exp x − x[label]
+    x, label = sketch.load("f4:11"), sketch.load("i8:10")
+    at = sketch.eq(sketch.column(), label)
+    picked = sketch.reduce("sum", sketch.where(at, x, sketch.const(0.0)))
+    loss = sketch.sub(sketch.log(sketch.reduce("sum", sketch.exp(x))), picked)
+    sketch.store(loss, "f4:10")
+    sketch.store(loss, "f4:00", "sum_rows")
+    sketch.store(loss, "f4:01", "sum")
+    logits = rng.normal(size=(9, 21)).astype("f4")
+    check(sketch.kernel(), [logits, rng.integers(0, 21, (9, 1))], rtol=1e-5)
+
+
+def test_long_sums_stay_accurate() -> None:
+    x = np.full((2, 3_000_000), 0.1, "f4")
+    sketch = Sketch(2, 1)
+    total = sketch.reduce("sum", sketch.load("f4:11"))
+    sketch.store(total, "f4:10")
+    y = np.empty((2, 1), "f4")
+    launch(sketch.kernel(), [x, y])
+    exact = x.astype("f8").sum(1, keepdims=True)
+    assert np.abs(y / exact - 1).max() < 1e-6
+
+    sketch = Sketch(1)
+    sketch.store(sketch.load("f4:1"), "f4:0", "sum")
+    y = np.empty(1, "f4")
+    launch(sketch.kernel(), [x.reshape(-1), y])
+    assert abs(y[0] / exact.sum() - 1) < 1e-6
+
+
+def test_adam_in_place_and_not(rng: Any) -> None:
+    sketch = Sketch(1)
+    p, g, m, v = (sketch.load("f4:1") for _ in range(4))
+    rate, first, second = (sketch.load("f4:0") for _ in range(3))
+    beta, rest = sketch.const(0.9), sketch.const(0.1)
+    m1 = sketch.add(sketch.mul(beta, m), sketch.mul(rest, g))
+    v1 = sketch.add(sketch.mul(beta, v), sketch.mul(rest, sketch.square(g)))
+    root = sketch.add(sketch.sqrt(sketch.div(v1, second)), sketch.const(1e-8))
+    step = sketch.div(sketch.div(m1, first), root)
+    sketch.store(sketch.sub(p, sketch.mul(rate, step)), "f4:1", over=0)
+    sketch.store(m1, "f4:1", over=2)
+    sketch.store(v1, "f4:1", over=3)
+    inputs = [rng.normal(size=1003).astype("f4") for _ in range(4)]
+    inputs[3] **= 2
+    inputs += [np.full(1, c, "f4") for c in (0.01, 0.1, 0.2)]
+    kernel = sketch.kernel()
+    expected = evaluate(kernel, [x.copy() for x in inputs], (1003,))
+    fresh = [np.empty(1003, "f4") for _ in range(3)]
+    before = [x.copy() for x in inputs]
+    launch(kernel, [*inputs, *fresh])
+    assert all(np.array_equal(x, b) for x, b in zip(inputs, before, strict=True))
+    for y, e in zip(fresh, expected, strict=True):
+        np.testing.assert_allclose(y, e, rtol=1e-5, atol=1e-6)
+    check(kernel, inputs, rtol=1e-5)
+    np.testing.assert_array_equal(inputs[0], fresh[0])
+
+
+def test_softmax_over_its_own_input(rng: Any) -> None:
+    plain = softmax("f4")
+    kernel = Kernel(2, 1, plain.operands, 1, plain.values, plain.stores, ((1, 0),))
+    check(kernel, [rng.normal(size=(5, 70)).astype("f4")])
+
+
+def test_scalars_constants_and_broadcast_outputs(rng: Any) -> None:
+    sketch = Sketch(0)
+    a = sketch.load("f8:")
+    sketch.store(sketch.exp(a), "f8:")
+    sketch.store(a, "f8:", "sum")
+    check(sketch.kernel(), [np.array(1.5)])
+
+    sketch = Sketch(2, 1)
+    row = sketch.load("f4:10")
+    sketch.store(row, "f4:11")
+    sketch.store(sketch.const(math.inf), "f4:11")
+    sketch.store(row, "f4:00", "sum")
+    sketch.store(sketch.square(row), "f4:00", "sum_rows")
+    sketch.store(sketch.add(row, sketch.load("f4:11")), "f4:11")
+    check(sketch.kernel(), [rng.normal(size=s).astype("f4") for s in ((3, 1), (3, 20))], atol=1e-5)
+
+
+def test_powers_with_a_constant_exponent() -> None:
+    special = [0.0, -0.0, 1, -1, 2, -2.5, math.inf, -math.inf, math.nan, 1e-40, 3e38]
+    x = np.concatenate([special, np.linspace(0.01, 9, 200)]).astype("f4")
+    exponents = [0, 1, 2, 3, 4, -1, -2, -3, 0.5, -0.5, 1.5, 2.2, -7]
+    sketch = Sketch(1)
+    load = sketch.load("f4:1")
+    for n in exponents:
+        sketch.store(sketch.pow(load, sketch.const(float(n))), "f4:1")
+    outs = [np.empty_like(x) for _ in exponents]
+    launch(sketch.kernel(), [x, *outs])
+    for n, y in zip(exponents, outs, strict=True):
+        with np.errstate(all="ignore"):
+            far = ulps(y, np.power(x.astype("f8"), np.full(x.shape, n, "f8")))
+        assert far.max() <= 3, (n, x[far.argmax()], y[far.argmax()])
+
+
+def test_division_by_what_stands_still_keeps_the_edges() -> None:
+    special = [0, -0.0, math.inf, -math.inf, math.nan, 1e-40, -1e-45, 1e38, -3.4e38, 1, 3, 7e-20]
+    x = np.array(special * 3, "f4")[None]
+    y = np.array(special, "f4")[:, None]
+    sketch = Sketch(2, 1)
+    a, b = sketch.load("f4:11"), sketch.load("f4:10")
+    sketch.store(sketch.div(a, b), "f4:11")
+    full = np.broadcast_to(x, (len(y), x.shape[1])).copy()
+    out = np.empty_like(full)
+    launch(sketch.kernel(), [full, y, out])
+    with np.errstate(all="ignore"):
+        assert ulps(out, full.astype("f8") / y.astype("f8")).max() <= 2
+
+
+def test_hot_loops_are_vector_code() -> None:
+    import llvmlite.binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    if not features.get("avx2"):
+        pytest.skip("needs a CPU with AVX2")
+    one = np.empty((4, 64), "f4")
+    text = emit(softmax("f4"), lay_out(softmax("f4"), [one, one], (4, 64)).pattern)  # type: ignore[union-attr]
+    assembly = compiler._toolchain().assembly(text)
+    wide = "zmm" if features.get("avx512f") and "zmm" in assembly else "ymm"
+    for instruction in ("vmaxps", "vaddps", "vmulps"):
+        assert any(instruction in line and wide in line for line in assembly.splitlines()), (
+            instruction
+        )
