@@ -9,28 +9,33 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..device import Device
 from ..errors import DTypeError, FeedError, GradwrightError, ShapeError
-from ..graph import Constant, Node, Source, Tensor, Variable, ancestors
+from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
 from ..graph.build import located
 from ..graph.expand import bind_dims
+from ..graph.values import Reader
 from ..lowering import find_launch
 from ..op import Op, infer_specs
 from ..rewrite import Program, RewriteLog, Verifier, rewrite
 from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
-from ..spec import Dim, TensorSpec, known_spec
-from .cache import Bounded
+from ..spec import Dim, TensorSpec
+from .bound import Bound
 from .options import DEFAULTS, PlanOptions, using
+from .overwrite import split_tail
+from .part import Part
 from .report import Memory
 from .segment import Segment
 
+if TYPE_CHECKING:
+    from .template import Shapes
+
 Array = np.ndarray[Any, Any]
-MAX_TAILS = 32
 
 
 class Plan:
@@ -52,34 +57,42 @@ class Plan:
         *,
         training: bool,
         options: PlanOptions = DEFAULTS,
+        updates: Mapping[Tensor, Tensor] = MappingProxyType({}),
+        commit_if: Tensor | None = None,
         sizes: Mapping[str, int] = MappingProxyType({}),
+        shapes: Shapes | None = None,
     ) -> None:
         self.targets, self.device, self.training = list(targets), device, training
-        self.options = options
-        self.order = ancestors(targets, stop=feeds)
+        self.options, self.updates, self.commit_if = options, dict(updates), commit_if
+        self.shapes = shapes
+        self._early = dict.fromkeys([*targets, *([] if commit_if is None else [commit_if])])
+        wanted = [*self._early, *updates.values()]
+        self._wanted = dict.fromkeys(wanted)
+        self._kept = {*targets, *feeds}
+        """What others have: an update that is one of these is copied."""
+        self.order = ancestors(wanted, stop=feeds)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
-        self._read = {*targets, *(t for n in self.order for t in n.inputs if t is not None)}
+        self._fetched = [(n, t) for n, t in enumerate(self.variables) if t in self._wanted]
+        self._last: Segment | Bound | None = None
+        self._rest: list[tuple[Tensor, Tensor]] = []
+        self._reader: Reader | None = None
+        self._held: tuple[Array, ...] | None = None
+        """The variables' arrays between ``run`` and ``commit``."""
+        self._read = {*wanted, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
         self.head = self._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
 
-    def again(self, program: Program | None) -> Plan:
-        """Return the same request with another program, of one segment; without one, None runs."""
+    def again(self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int]) -> Plan:
+        """Return the plan of the same request for other shapes."""
         plan = copy.copy(self)
-        if program is None:
-            del plan.head
-        else:
-            plan.head = self._part(program, len(self.order), (), False, {}, {})
+        plan.head = plan._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
         return plan
 
-    @property
-    def wanted(self) -> list[Tensor]:
-        """All that it computes for somebody outside."""
-        return self.targets
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether one segment runs it all, with no size that depends on values."""
-        return self.head.end == len(self.order)
+    def bare(self) -> Plan:
+        """Return it without segments: what the plans of all shapes have in common."""
+        plan = copy.copy(self)
+        del plan.head
+        return plan
 
     @property
     def program(self) -> Program:
@@ -92,7 +105,7 @@ class Plan:
         return self.program.log
 
     @property
-    def parts(self) -> list[_Part]:
+    def parts(self) -> list[Part]:
         """All segments laid out so far, each before those that may follow it."""
         found = [self.head]
         for part in found:
@@ -131,26 +144,113 @@ class Plan:
             found[id(part)] = constants + spares
         return found
 
-    def run(self, env: dict[Tensor, Array], observe: Any = None) -> None:
-        """Compute all targets into ``env``, which holds the feeds and variables."""
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(
+        self, env: dict[Tensor, Array], values: Values | None = None, observe: Any = None
+    ) -> None:
+        """Compute all targets, and what decides on the commit, into ``env``, which holds the feeds.
+
+        Variables are read from ``values``, except with ``observe`` those that are in ``env``. What
+        only updates need is left to ``commit``.
+        """
         part = self.head
+        segment = part.plain if observe else part.choose()
+        if values is not None and isinstance(segment, Bound) and part.end == len(self.order):
+            reader = self._reader_of(values)
+            with values.lock:  # another session may commit: all from before it or all from after
+                held, counts = reader.arrays(), reader.counts()
+            segment.run(env, held, counts)
+            for n, t in self._fetched:
+                env[t] = held[n]
+            self._ran(segment)
+            if self.updates:
+                self._held = held
+            return
+        self._held = None
+        if values is not None:
+            with values.lock:
+                for t in self.variables:
+                    if t not in env:
+                        env[t] = values.array(t.node.name)
         while True:
-            part.segment.run(env, None if observe is None else observe(part.segment.program))
+            if observe:
+                part.plain.run(env, observe(part.plain.program))
+            else:
+                segment.run(env)
             if part.end == len(self.order):
+                self._ran(segment)
                 return
-            found = {t: part.met(env[t]) for t in part.dynamic}
-            key = tuple(spec.key() for spec in found.values())
-            following = part.tails.find(key)
-            if following is None:
-                known = {**part.known, **found}
-                sizes = {**part.sizes, **bind_dims({t: env[t].shape for t in part.dynamic})}
-                following = self._compile(part.end, known, sizes)
-                part.tails.keep(key, following)
-            part = following
+            part = self._following(part, env)
+            segment = part.plain if observe else part.choose()
+
+    def commit(self, env: dict[Tensor, Array], values: Values, observe: Any = None) -> bool:
+        """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
+
+        It does not if ``commit_if`` has come out False. A variable whose array nobody else holds is
+        overwritten, the others get new arrays. Whatever ends it, also Ctrl-C, all is done or
+        nothing.
+        """
+        segment, held, self._held = self._last, self._held, None
+        assert segment is not None, "run comes first"
+        if self.commit_if is not None and not env[self.commit_if]:
+            segment.drop()
+            return False
+        if isinstance(segment, Segment):
+            segment.finish(env, observe and observe(segment.program))
+        else:
+            segment.finish(env)
+        new = {v.name: self._to_keep(v, value, env) for v, value in self._rest}
+        if isinstance(segment, Bound) and held is not None:
+            segment.overwrite(self._reader_of(values), held, new)
+        else:
+            segment.drop()
+            values.commit(new)
+        return bool(self.updates)
+
+    def _ran(self, segment: Segment | Bound) -> None:
+        """Remember what the last segment was, and which updates it leaves to be swapped in."""
+        if segment is not self._last:
+            in_place = segment.overwritten if isinstance(segment, Bound) else ()
+            self._rest = [(v, t) for v, t in self.updates.items() if v.name not in in_place]
+            self._last = segment
+
+    def _to_keep(self, variable: Tensor, value: Tensor, env: Mapping[Tensor, Array]) -> Array:
+        """Return an update as an array that is nobody else's and no part of a larger buffer."""
+        array = env[value]
+        if value in self._kept or array.base is not None or not array.flags.c_contiguous:
+            array = array.copy()
+        if array.shape != variable.shape:
+            raise ShapeError(
+                f"the update of {variable.name!r} has shape {array.shape}", need=str(variable.spec)
+            )
+        array.flags.writeable = False
+        return array
+
+    def _reader_of(self, values: Values) -> Reader:
+        if self._reader is None or self._reader.values is not values:
+            self._reader = values.reader([t.node.name for t in self.variables])
+        return self._reader
+
+    def _following(self, part: Part, env: Mapping[Tensor, Array]) -> Part:
+        """Return the part after one whose results decide on shapes."""
+        found = {t: part.met(env[t]) for t in part.dynamic}
+        key = tuple(spec.key() for spec in found.values())
+        following = part.tails.find(key)
+        if following is None:
+            known = {**part.known, **found}
+            sizes = {**part.sizes, **bind_dims({t: env[t].shape for t in part.dynamic})}
+            following = self._compile(part.end, known, sizes)
+            part.tails.keep(key, following)
+        return following
 
     # -- compiling -------------------------------------------------------------------------------
 
-    def _compile(self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> _Part:
+    def _compile(self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> Part:
+        filled = self.shapes and self.shapes.fill(self, start, known, sizes)
+        if filled:
+            program, end, found, known = filled
+            return self._part(program, start, end, found, False, known, sizes)
         device = self.device
 
         def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
@@ -198,19 +298,26 @@ class Plan:
                 end, dynamic = position + 1, open_ended
                 break
         program.outputs = [
-            t for t in self._leaving(start, end, dynamic) if t in known and _made(t, program)
+            t for t in self.leaving(start, end, dynamic) if t in known and _made(t, program)
         ]
         for t in program.outputs:
             number(t)
         rewrite(program, self.options.skip, Verifier(program) if self.options.verify else None)
         schedule(program)
-        return self._part(program, end, dynamic, by_value, known, sizes)
+        if self.shapes is not None:
+            self.shapes.learn(start, end, dynamic, by_value)
+        return self._part(program, start, end, dynamic, by_value, known, sizes)
 
-    def _part(self, program: Program, *rest: Any) -> _Part:
+    def _part(self, program: Program, start: int, end: int, *rest: Any) -> Part:
         """Return a program after its rewrites as a segment, with what follows it."""
         checkpoint(program, self.options.checkpoint)
+        own: dict[Tensor, Tensor] = {}
+        if self.updates and end == len(self.order):
+            split_tail(program, [t for t in program.outputs if t in self._early])
+            if not start:  # all in one segment: variables come with their counts
+                own = {v: t for v, t in self.updates.items() if {v, t}.isdisjoint(self._kept)}
         with using(self.options):
-            return _Part(Segment(program, self.device), *rest)
+            return Part(program, self.device, self.options, self.variables, own, end, *rest)
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:
@@ -223,9 +330,9 @@ class Plan:
         if isinstance(node.op, Constant):
             program.numbers[t] = program.constant(node.graph.values.array(node.name))
 
-    def _leaving(self, start: int, end: int, dynamic: Sequence[Tensor]) -> list[Tensor]:
+    def leaving(self, start: int, end: int, dynamic: Sequence[Tensor]) -> list[Tensor]:
         """Return what later segments and the caller need from nodes before ``end``."""
-        found = dict.fromkeys(self.targets)
+        found = dict.fromkeys(self._wanted)
         found.update(dict.fromkeys(dynamic))
         for node in self.order[end:]:
             found.update(dict.fromkeys(t for t in node.inputs if t is not None))
@@ -262,31 +369,6 @@ class Plan:
                 if isinstance(size, int) and isinstance(expected, Dim):
                     sizes.update(expected.solve(size))
         return outs
-
-
-class _Part:
-    """A segment, where it ends, and what follows for each set of shapes met there."""
-
-    def __init__(
-        self,
-        segment: Segment,
-        end: int,
-        dynamic: Sequence[Tensor],
-        by_value: bool,
-        known: dict[Tensor, TensorSpec],
-        sizes: dict[str, int],
-    ) -> None:
-        self.segment, self.end, self.dynamic = segment, end, list(dynamic)
-        self.by_value = by_value
-        """Whether it ends since values decide what follows, be they large or floating."""
-        self.known, self.sizes = known, sizes
-        self.tails = Bounded[_Part](MAX_TAILS)
-
-    def met(self, array: Array) -> TensorSpec:
-        """Return the spec of an array that decides what follows."""
-        if self.by_value:
-            return TensorSpec(array.shape, array.dtype, array.copy())
-        return known_spec(array)
 
 
 def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -30,10 +30,13 @@ from ..rewrite.schedule import schedule
 from ..spec import Dim, TensorSpec, content_of, known_spec
 from .cache import Bounded
 from .options import DEFAULTS, PlanOptions
-from .plan import Plan, bind_sizes
+from .plan import Plan
 
 Array = np.ndarray[Any, Any]
 Sizes = Mapping[str, int]
+Known = dict[Tensor, TensorSpec]
+Filled = tuple[Program, int, Sequence[Tensor], Known]
+"""A part after its rewrites, where it ends, the tensors met there, and the specs known then."""
 TRIES = 3
 """How often in a row sizes may not fit before a request is always compiled plainly."""
 KNOWN = 8
@@ -51,16 +54,14 @@ class Templates:
     ...     templates.plan([y], {g["x"]: TensorSpec((n, 4))}, device, training=False)
     ...     for n in range(2, 7)
     ... ]
-    >>> [plan.memory().arena for plan in plans], templates.plain, templates.filled
-    ([64, 64, 64, 128, 128], 1, 2)
+    >>> [plan.memory().arena for plan in plans]
+    [64, 64, 64, 128, 128]
+    >>> plans[0].shapes.counts
+    {'plain': 1, 'flat': 2, 'filled': 2}
     """
 
     def __init__(self, most: int = 64) -> None:
-        self._requests = Bounded[_Request](most)
-        self.plain = 0
-        """How many plans were compiled plainly."""
-        self.filled = 0
-        """How many plans came from known instructions, with other sizes."""
+        self._requests = Bounded[Plan](most)
 
     def clear(self) -> None:
         """Forget all requests."""
@@ -80,24 +81,20 @@ class Templates:
         """Return a plan; the arguments are those of :class:`Plan`."""
         key = (
             tuple(targets), tuple((t, s.dtype) for t, s in feeds.items()), id(device), training,
-            options, targets[0].graph.revision if targets else 0, registry_revision(),
-            lowering_revision(), tuple(sorted(sizes)), *_hashable(more),
+            options, _revisions(feeds, targets), tuple(sorted(sizes)), *_hashable(more),
         )  # fmt: skip
-        request = self._requests.find(key)
-        plain = options.verify or any(s.by_reference for s in feeds.values())
-        if request is not None and not plain:
-            bound = {**sizes, **bind_sizes(feeds)}
-            try:
-                program = request.program(bound)
-            except Exception:  # the plain way says what is wrong, if anything is
-                program = None
-            if program is not None:
-                self.filled += request.filled
-                return request.plan.again(program)
-        plan = Plan(targets, feeds, device, training=training, options=options, sizes=sizes, **more)
-        self.plain += 1
-        if request is None and not plain and plan.is_whole:
-            self._requests.keep(key, _Request(plan, tuple(feeds)))
+        if options.verify or any(s.by_reference for s in feeds.values()):
+            return Plan(
+                targets, feeds, device, training=training, options=options, sizes=sizes, **more
+            )
+        held = self._requests.find(key)
+        if held is not None:
+            return held.again(feeds, sizes)
+        plan = Plan(
+            targets, feeds, device, training=training, options=options, sizes=sizes,
+            shapes=Shapes(), **more,
+        )  # fmt: skip
+        self._requests.keep(key, plan.bare())
         return plan
 
 
@@ -109,44 +106,74 @@ class SpecialError(UnfitError):
     """A size is 0 or 1: it may broadcast, and rewrites may see that."""
 
 
-class _Request:
-    """One request: its symbolic program, and the instructions that its shapes have in common."""
+class Shapes:
+    """What the plans of one request share: for each part, by where it begins, a template."""
 
-    def __init__(self, plan: Plan, feeds: Sequence[Tensor]) -> None:
-        self.plan, self.feeds = plan.again(None), feeds
-        self.flat: _Flat | None = None
-        self.known: list[_Rewritten] = []
-        self.filled = False
-        self._last: tuple[Sizes, Program] | None = None
-        self._fails = 0
+    def __init__(self) -> None:
+        self._parts: dict[int, _Template] = {}
+        self.counts = {"plain": 0, "flat": 0, "filled": 0}
+        """How many parts were compiled plainly, from flat programs, or from known instructions."""
 
-    def program(self, sizes: Sizes) -> Program | None:
-        """Return the finished program for some sizes, or None where only the plain way is left."""
-        if self._fails >= TRIES:
+    def fill(self, plan: Plan, start: int, known: Known, sizes: Sizes) -> Filled | None:
+        """Return the program of a part after its rewrites, with where it ends and what is known."""
+        template = self._parts.get(start)
+        if template is None or template.fails >= TRIES:
             return None
-        self.filled = False
-        options = self.plan.options
         try:
-            if self.flat is None:
-                self.flat = _Flat(self.plan, self.feeds, sizes)
-            at = self.flat.at(sizes)
+            how, program = template.program(plan, start, known, sizes)
+        except Exception:  # the plain way says what is wrong, if anything is
+            return None
+        self.counts[how] += 1
+        if template.end < len(plan.order):
+            known = {**known, **template.specs(sizes)}
+        return program, template.end, template.dynamic, known
+
+    def learn(self, start: int, end: int, dynamic: Sequence[Tensor], by_value: bool) -> None:
+        """Remember how a part came out that was compiled plainly."""
+        self.counts["plain"] += 1
+        if start not in self._parts and not by_value:
+            self._parts[start] = _Template(end, tuple(dynamic))
+
+
+class _Template:
+    """One part of a request: its flat program, and the instructions that shapes have in common."""
+
+    def __init__(self, end: int, dynamic: tuple[Tensor, ...]) -> None:
+        self.end, self.dynamic = end, dynamic
+        self.fails = 0
+        """How often in a row sizes did not fit."""
+        self._flat: _Flat | None = None
+        self._known: list[_Rewritten] = []
+        self._last: tuple[Sizes, Program] | None = None
+        self._at: _Sized | None = None
+
+    def program(self, plan: Plan, start: int, known: Known, sizes: Sizes) -> tuple[str, Program]:
+        """Return the program for some sizes after its rewrites, and how it was made."""
+        try:
+            if self._flat is None:
+                self._flat = _Flat(plan, start, self.end, self.dynamic, known, sizes)
+            at = self._at = _Sized(self._flat, sizes)
         except SpecialError:
             raise
         except Exception:
-            self._fails += 1
+            self.fails += 1
             raise
-        self._fails = 0
-        for rewritten in self.known:
-            program = rewritten.at(at)
-            if program is not None:
-                self.filled = True
-                break
-        else:
-            program = at.program()
-            rewrite(program, options.skip)
-            schedule(program)
-            self._learn(at, program)
-        return program
+        self.fails = 0
+        for rewritten in self._known:
+            filled = rewritten.at(at)
+            if filled is not None:
+                return "filled", filled
+        program = at.program()
+        rewrite(program, plan.options.skip)
+        schedule(program)
+        self._learn(at, program)
+        return "flat", program
+
+    def specs(self, sizes: Sizes) -> Known:
+        """Return the specs of all tensors that were computed last."""
+        at = self._at
+        assert at is not None
+        return {t: at.specs[i] for t, i in at.flat.symbolic.numbers.items()}
 
     def _learn(self, at: _Sized, program: Program) -> None:
         """Keep the instructions if the shape before was rewritten to the same ones."""
@@ -156,10 +183,10 @@ class _Request:
             instrs=list(program.instrs),
             constants=dict(program.constants),
         )
-        if self._last is not None and len(self.known) < KNOWN:
+        if self._last is not None and len(self._known) < KNOWN:
             sizes, before = self._last
             with contextlib.suppress(UnfitError):
-                self.known.insert(0, _Rewritten(at, kept, at.flat.at(sizes), before))
+                self._known.insert(0, _Rewritten(at, kept, _Sized(at.flat, sizes), before))
         self._last = at.sizes, kept
 
 
@@ -176,7 +203,15 @@ class _Symbolic(Program):
 class _Flat:
     """A request flattened with symbolic sizes: the values and instructions before rewrites."""
 
-    def __init__(self, plan: Plan, feeds: Sequence[Tensor], sizes: Sizes) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        start: int,
+        end: int,
+        dynamic: Sequence[Tensor],
+        known: Known,
+        sizes: Sizes,
+    ) -> None:
         device = plan.device.name
 
         def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
@@ -184,17 +219,17 @@ class _Flat:
             return find_launch(op, device, given, [s.substitute(sizes) for s in outs]) is not None
 
         program = self.symbolic = _Symbolic(is_lowered, plan.training)
-        for t in feeds:
-            self._source(t)
-        for node in plan.order:
-            if isinstance(node.op, Source):
-                if node.outputs[0] not in program.numbers:
-                    self._source(node.outputs[0])
-            elif not all(t in program.numbers for t in node.outputs):
-                self._emit(node, plan.training)
+        for node in plan.order[start:end]:
+            if isinstance(node.op, Constant) and node.outputs[0] not in known:
+                array = node.graph.values.array(node.name)
+                program.numbers[node.outputs[0]] = program.constant(array)
+            elif not isinstance(node.op, Source) and not all(t in known for t in node.outputs):
+                self._emit(node, plan.training, known)
         numbers = program.numbers
         program.outputs = [
-            t for t in dict.fromkeys(plan.wanted) if program.sources.get(numbers[t]) is not t
+            t
+            for t in plan.leaving(start, end, dynamic)
+            if t in numbers and program.sources.get(numbers[t]) is not t
         ]
         made = {o for instr in program.instrs for o in instr.outs}
         self.stand_ins = [
@@ -227,35 +262,31 @@ class _Flat:
         if not symbols <= set(sizes):
             raise UnfitError
 
-    def _source(self, t: Tensor) -> None:
+    def _number(self, t: Tensor) -> int:
         program = self.symbolic
-        if isinstance(t.op, Constant):
-            program.numbers[t] = program.constant(t.graph.values.array(t.node.name))
-        else:
+        if t not in program.numbers:
             program.numbers[t] = program.new_value(t.spec)
             program.sources[program.numbers[t]] = t
+        return program.numbers[t]
 
-    def _emit(self, node: Node, training: bool) -> None:
+    def _emit(self, node: Node, training: bool, known: Known) -> None:
         program = self.symbolic
         op = node.op.for_mode(training)
-        ins = [None if t is None else program.numbers[t] for t in node.inputs]
+        ins = [None if t is None else self._number(t) for t in node.inputs]
         for i in op.needs_values:
             spec = program.specs[at] if i < len(ins) and (at := ins[i]) is not None else None
             if spec is not None and not _is_known(spec):
                 raise UnfitError
         made = program.emit(op, ins, [t.spec for t in node.outputs], node, node.name)
         for t, value in zip(node.outputs, made, strict=True):
-            program.numbers.setdefault(t, value)
+            if t not in known:
+                program.numbers[t] = value
 
     def _kind(self, spec: TensorSpec) -> int:
         if spec.by_reference:
             raise UnfitError
         key = spec.shape, spec.dtype, spec.key()[2] if _is_known(spec) else None
         return self.distinct.setdefault(key, len(self.distinct))
-
-    def at(self, sizes: Sizes) -> _Sized:
-        """Return it with sizes filled in."""
-        return _Sized(self, sizes)
 
 
 class _Sized:
@@ -436,6 +467,11 @@ class _Rewritten:
             numbers=dict(held.numbers),
             outputs=list(held.outputs),
         )
+
+
+def _revisions(feeds: Iterable[Tensor], targets: Sequence[Tensor]) -> tuple[int, ...]:
+    graph = next(iter([*targets, *feeds])).graph
+    return graph.revision, registry_revision(), lowering_revision()
 
 
 def _hashable(more: Mapping[str, Any]) -> list[Any]:
