@@ -104,6 +104,28 @@ def test_a_rule_computes_what_the_op_computes(name: str, number: int, dtype: str
     check(program, given, 1e-12 if dtype == "float64" else 2e-6)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.03), ("float16", 4e-3)])
+@pytest.mark.parametrize(("name", "number"), SAMPLED)
+def test_halves_are_computed_in_float32(
+    name: str, number: int, dtype: str, tolerance: float
+) -> None:
+    sample = list(OPS[name].samples(np.random.default_rng(0)))[number]
+    half = gw.spec.dtype(dtype)
+    with np.errstate(over="ignore"):
+        arrays = [None if x is None else np.asarray(x) for x in sample.inputs]
+        arrays = [
+            a.astype(half) if a is not None and a.dtype == np.float64 and a.ndim else a
+            for a in arrays
+        ]
+    if not any(a is not None and a.dtype == half for a in arrays):
+        return
+    given = {f"x{i}": a for i, a in enumerate(arrays) if a is not None}
+    made = OPS[name](**sample.attrs).for_mode(True)
+    ins = [None if a is None else f"x{i}" for i, a in enumerate(arrays)]
+    program = leave(program_of((made, [*ins, "->", "y"]), given=given), "y")
+    check(program, given, tolerance)
+
+
 @pytest.mark.parametrize("name", sorted({*RULES, *SPLIT} - {"pullback"}))
 def test_each_rule_is_used_by_a_sample(name: str) -> None:
     found = []

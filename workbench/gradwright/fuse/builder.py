@@ -17,6 +17,16 @@ Axes = tuple[int, ...]
 """The axes of the index space along which a tensor moves, ascending."""
 
 
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a dtype is float16 or bfloat16."""
+    return dtype.itemsize == 2 and dtype.kind not in "iu"
+
+
+def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which values of ``dtype`` are computed: float32 for halves."""
+    return FLOAT32 if is_half(dtype) else dtype
+
+
 class Term:
     """A value of the kernel being built; numbers beside it become constants of its dtype."""
 
@@ -118,9 +128,7 @@ class Builder:
             self.loads.append((source, axes))
             self._dtypes.append(dtype)
             made = self._add("load", (), dtype, level, len(self.loads) - 1)
-            if dtype.itemsize < 4 and dtype.kind not in "biu":
-                made = self.cast(made, FLOAT32)
-            self._known[key] = made
+            self._known[key] = self.cast(made, working(dtype))
         return self._known[key]
 
     def const(self, number: Any, dtype: np.dtype[Any]) -> Term:
@@ -139,8 +147,10 @@ class Builder:
         if x.dtype == dtype:
             return x
         value = self.values[x.number]
-        if value.op == "const" and dtype.kind == "f":
+        if value.op == "const" and dtype in (FLOAT32, FLOAT64):
             return self.const(value.extra, dtype)
+        if value.op == "cast" and self.values[value.args[0]].dtype == dtype and is_half(dtype):
+            return Term(self, value.args[0], dtype, x.level)  # widened, and now as it was
         return self._add("cast", (x.number,), dtype, x.level)
 
     def call(self, name: str, *args: Any) -> Term:

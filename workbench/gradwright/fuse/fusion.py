@@ -10,7 +10,7 @@ import numpy as np
 
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
-from .builder import Axes, Builder, Scalar, Term
+from .builder import Axes, Builder, Scalar, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
@@ -176,6 +176,7 @@ def _built(
     builder = Builder(rank, group.n_columns or _free_columns(group))
     terms: dict[int, Term] = {}
     modes: dict[int, str] = {}
+    stored = frozenset(outs)
     for at, step in enumerate(steps):
         args = [
             None if read is None else terms.get(read[0]) or _load(builder, program, *read)
@@ -186,7 +187,10 @@ def _built(
             return at
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):
-            terms[value] = term.to(program.specs[value].dtype)
+            dtype = program.specs[value].dtype
+            terms[value] = term.to(working(dtype))
+            if value in stored:  # who reads it here reads what is stored
+                terms[value] = term.to(dtype).to(working(dtype))
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]
@@ -219,6 +223,7 @@ def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:
     number, dtype = _uniform(program, value), program.specs[value].dtype
     if number is None:
         return builder.load(value, axes, dtype)
+    dtype = working(dtype)
     if dtype.kind != "f" or abs(number) in PLAIN or number != number:
         return builder.const(number, dtype)
     return builder.scalar(number, dtype)

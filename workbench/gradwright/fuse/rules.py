@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Op
-from ..spec import TensorSpec, kind, promote
+from ..spec import TensorSpec, dtype, kind, promote
 from .builder import Axes, Term
 
 Specs = Sequence[TensorSpec | None]
@@ -19,6 +19,12 @@ Build = Callable[..., Any]
 
 VALUES = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
 """The dtypes in which kernels compute."""
+HALVES = frozenset(map(dtype, ("float16", "bfloat16")))
+"""Dtypes of which kernels read and write arrays, while they compute in float32."""
+NARROW = frozenset(map(np.dtype, ("int8", "uint8", "int16", "uint16")))
+"""Dtypes that kernels only read, to cast them."""
+OF_DTYPE = frozenset({"nan_to_num"})
+"""Ops that are another function for each dtype, so that halves are not to be widened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +89,17 @@ def find_place(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
     found = RULES.get(op.name)
     if found is None or not type(op).__module__.startswith("gradwright."):
         return None
-    small = NARROW.get(op.name, frozenset())
+    taken = VALUES if op.name in OF_DTYPE else VALUES | HALVES
+    read = taken | NARROW if op.name == "cast" else taken
     for i, s in enumerate(ins):
-        if s is not None and i not in op.shape_only and s.dtype not in VALUES | small:
+        if s is not None and i not in op.shape_only and s.dtype not in read:
             return None
-    if any(s.dtype not in VALUES | small or not s.is_concrete for s in outs):
+    if any(s.dtype not in taken or not s.is_concrete for s in outs):
         return None
-    return found.locate(op, ins, outs)
-
-
-NARROW: dict[str, frozenset[np.dtype[Any]]] = {
-    "cast": frozenset(map(np.dtype, ("int8", "uint8", "int16", "uint16")))
-}
-"""Further dtypes that an op may read."""
+    place = found.locate(op, ins, outs)
+    if place is not None and any(outs[i].dtype in HALVES for i in place.sums):
+        return None  # sums add up in memory
+    return place
 
 
 # -- places ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.special import finfo
-from .builder import BOOL, FLOAT32, Term, call, where
+from .builder import BOOL, FLOAT32, Term, call, where, working
 from .functions import FUNCTIONS
 from .rules import RULES, Place, Rule, broadcast, joint, rule
 
@@ -79,7 +79,9 @@ def _where(op: Any, at: Place, condition: Term, a: Term, b: Term) -> Term:
 
 @rule("cast", locate=broadcast)
 def _cast(op: Any, at: Place, x: Term) -> Term:
-    return x.to(op.dtype) if op.dtype.kind != "b" else call("ne", x, 0)
+    if op.dtype == BOOL:
+        return call("ne", x, 0)
+    return x.to(op.dtype).to(working(op.dtype))  # who asks for halves wants the rounding
 
 
 @rule("add_n", locate=broadcast)

@@ -20,8 +20,8 @@ from ..ops.reduce import CountNonzero, Sum
 from ..ops.reshape import Reshape
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
-from .builder import FLOAT32, FLOAT64
-from .rules import trailing
+from .builder import FLOAT32, FLOAT64, working
+from .rules import HALVES, trailing
 
 
 class CheckClasses(Op, abstract=True):
@@ -106,11 +106,29 @@ def _mean(to: _Splitter, instr: Instr) -> bool:
     x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
     axes = op.axes(x.rank)
     n = math.prod(int(x.shape[a]) for a in axes)
-    if x.dtype not in (FLOAT32, FLOAT64) or trailing(axes, x.rank) or n <= 1:
+    if x.dtype not in {FLOAT32, FLOAT64, *HALVES} or trailing(axes, x.rank) or n <= 1:
         return False
-    total = to.emit(Sum(axis=op.axis, keepdims=op.keepdims), instr.ins, y.with_shape(y.shape))
-    count = to.program.constant(np.asarray(n, x.dtype))
-    to.emit(Div(), (total, count), instr.outs[0])
+    (source,), made = instr.ins, working(x.dtype)
+    if made != x.dtype:
+        source = to.emit(Cast(dtype=made), (source,), x.with_dtype(made))
+    spec = y.with_dtype(made)
+    total = to.emit(Sum(axis=op.axis, keepdims=op.keepdims), (source,), spec)
+    count = to.program.constant(np.asarray(n, made))
+    if made == x.dtype:
+        to.emit(Div(), (total, count), instr.outs[0])
+    else:
+        to.emit(Cast(dtype=x.dtype), (to.emit(Div(), (total, count), spec),), instr.outs[0])
+    return True
+
+
+def _half_sum(to: _Splitter, instr: Instr) -> bool:
+    """Add halves up in float32, and round the sum."""
+    x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
+    if x.dtype not in HALVES:
+        return False
+    wide = to.emit(Cast(dtype=FLOAT32), instr.ins[:1], x.with_dtype(FLOAT32))
+    total = to.emit(instr.op, (wide, *instr.ins[1:]), y.with_dtype(FLOAT32))
+    to.emit(Cast(dtype=y.dtype), (total,), instr.outs[0])
     return True
 
 
@@ -184,7 +202,7 @@ def _dropout(to: _Splitter, instr: Instr) -> bool:
     spec = to.spec(x)
     if not op.training or spec.dtype not in (FLOAT32, FLOAT64):
         return False
-    scale = 1 / (1 - op.p) if op.inverted and op.p < 1 else 1
+    scale: float = 1 / (1 - op.p) if op.inverted and op.p < 1 else 1
     drawn = Bernoulli(shape=spec.shape, p=1 - op.p, dtype="bool", stream=op.stream)
     kept = to.emit(drawn, (key,), spec.with_dtype("bool"))
     factor = to.program.constant(np.asarray(scale, spec.dtype))
@@ -221,6 +239,8 @@ def _rotate_pairs(to: _Splitter, instr: Instr) -> bool:
 
 PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "mean": _mean,
+    "sum": _half_sum,
+    "sum_like": _half_sum,
     "label_cross_entropy": _labels(0, 1),
     "softmax_minus_one_hot": _labels(0, 1),
     "label_cross_entropy_grad": _labels(1, 2),
