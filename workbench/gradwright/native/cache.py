@@ -14,6 +14,7 @@ import contextlib
 import functools
 import hashlib
 import hmac
+import itertools
 import os
 import secrets
 import stat
@@ -24,6 +25,7 @@ from pathlib import Path
 MAGIC = b"gradwright object 1\n"
 LIMIT = 200 * 2**20
 """Bytes the folder may hold; beyond them the files used longest ago go."""
+_stores = itertools.count()
 _LENGTH = struct.Struct("<Q")
 _SECRET = "secret"
 
@@ -88,7 +90,8 @@ def store(name: str, code: bytes) -> None:
         secret = _read_secret(root) or _make_secret(root)
         if secret is not None:
             _write(root / f"{name}.o", _head(name, code, secret) + code)
-            _trim(root)
+            if next(_stores) % 64 == 0:
+                trim(root)
     except OSError:
         return
 
@@ -146,30 +149,22 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _trim(root: Path) -> None:
-    """Delete the files used longest ago when `LIMIT` is passed; looks once in 64 stores."""
-    global _stores
-    _stores += 1
-    if _stores % 64 != 1:
-        return
+def trim(root: Path) -> None:
+    """Delete the files used longest ago, until a tenth of `LIMIT` is free, when it is passed."""
     files = []
     for path in root.glob("*.o*"):
         with contextlib.suppress(OSError):
             info = path.stat()
             files.append((info.st_mtime, info.st_size, path))
-    excess = sum(size for _, size, _ in files) - LIMIT
-    if excess <= 0:
+    total = sum(size for _, size, _ in files)
+    if total <= LIMIT:
         return
-    excess += LIMIT // 10
     for _, size, path in sorted(files):
-        if excess <= 0:
-            break
         with contextlib.suppress(OSError):
             path.unlink()
-        excess -= size
-
-
-_stores = 0
+        total -= size
+        if total <= LIMIT * 0.9:
+            return
 
 
 @functools.cache
