@@ -29,12 +29,14 @@ class Call:
 
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
     an address within that operand, which moves with it. ``held`` is memory that the block names.
+    Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
     """
 
     address: int
     block: np.ndarray[Any, Any]
     slots: Sequence[tuple[int, int]]
     held: Any = None
+    alarm: np.ndarray[Any, Any] | None = None
 
 
 @dataclass(frozen=True)

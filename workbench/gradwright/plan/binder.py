@@ -36,6 +36,8 @@ class Calls:
 
     found: list[tuple[int, Step | list[tuple[int, int]]]] = field(default_factory=list)
     """For each the first instruction that it runs; chains as functions and places in the table."""
+    alarms: list[tuple[Array, int, list[Any]]] = field(default_factory=list)
+    """What machine code sets, the instruction whose ``forward`` says why, and its inputs."""
 
     def add(self, step: int, call: Step) -> None:
         """Add a call of Python."""
@@ -49,14 +51,19 @@ class Calls:
         assert isinstance(natives, list)
         natives.append((function, place))
 
-    def linked(self, table: Array) -> tuple[list[Step], list[int]]:
-        """Return the calls, now that the blocks have addresses, and their instructions."""
+    def linked(self, table: Array, program: Program) -> tuple[list[Step], list[int]]:
+        """Return the calls, now that the blocks have addresses, and their instructions.
+
+        Alarms are looked at in the end.
+        """
         start, calls = address(table), []
         for _, call in self.found:
             if isinstance(call, list):
                 call = chain([(function, start + 8 * place) for function, place in call])
             calls.append(call)
-        return calls, [step for step, _ in self.found]
+        for alarm, step, xs in self.alarms:
+            calls.append(functools.partial(_listen, alarm, program, step, xs))
+        return calls, [*(step for step, _ in self.found), *(step for _, step, _ in self.alarms)]
 
 
 class Binder:
@@ -175,7 +182,9 @@ class Binder:
             for number in frees.get(step, ()) if step < self.n_last else ():
                 calls.add(step, self.places[number].release)
         self.table = np.concatenate([np.zeros(0, np.int64), *self._blocks])
-        self.body, self.tail, self.last = (c.linked(self.table) for c in (body, tail, last))
+        self.body, self.tail, self.last = (
+            c.linked(self.table, self.program) for c in (body, tail, last)
+        )
 
     def close(self) -> None:
         """Let go what only binding needs."""
@@ -215,9 +224,11 @@ class Binder:
         found = self.launches[step]
         if isinstance(found, Native) and not any(self._is_loose(i) for i in numbers):
             native = found.bind(xs, ys)
-            if native is not None:
+            if native is not None and self._may_alarm(native, instr):
                 for call in native:
                     self._bind_native(step, call, numbers, calls)
+                    if call.alarm is not None:
+                        calls.alarms.append((call.alarm, step, self._arguments(instr.ins)))
                 return
         if step >= self.n_last:
             raise LoweringError(f"{instr.op!r} has no machine code here")
@@ -249,6 +260,12 @@ class Binder:
     def _is_loose(self, number: int | None) -> bool:
         return number is not None and self.owner[number] in self.loose
 
+    def _may_alarm(self, calls: Sequence[Call], instr: Instr) -> bool:
+        """Tell whether what a call checks is still there when all calls have run."""
+        there = {*self.program.sources, *self.program.constants}
+        inputs = [self.owner[i] for i in instr.ins if i is not None]
+        return all(call.alarm is None or there.issuperset(inputs) for call in calls)
+
     def _arguments(self, numbers: Sequence[int | None]) -> list[Any]:
         """Return arguments of a call of Python, which are filled in as values come."""
         found: list[Any] = [None] * len(numbers)
@@ -276,6 +293,12 @@ class Binder:
             place = self.places[o]
             is_given = o in self.lives.leaving and isinstance(place, Moving)
             place.put(np.require(y, None, "CA") if is_given else y)
+
+
+def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> None:
+    """Let an op look at its inputs where machine code has found something wrong."""
+    if alarm[0]:
+        run_forward(program.instrs[step].op, xs, training=program.training)
 
 
 def _overwritable(instr: Instr, program: Program) -> Sequence[int]:
