@@ -81,7 +81,8 @@ class Templates:
         """Return a plan; the arguments are those of :class:`Plan`."""
         key = (
             tuple(targets), tuple((t, s.dtype) for t, s in feeds.items()), id(device), training,
-            options, _revisions(feeds, targets), tuple(sorted(sizes)), *_hashable(more),
+            options, _revisions([*targets, *more.get("updates", ())]), tuple(sorted(sizes)),
+            *_hashable(more),
         )  # fmt: skip
         if options.verify or any(s.by_reference for s in feeds.values()):
             return Plan(
@@ -469,9 +470,9 @@ class _Rewritten:
         )
 
 
-def _revisions(feeds: Iterable[Tensor], targets: Sequence[Tensor]) -> tuple[int, ...]:
-    graph = next(iter([*targets, *feeds])).graph
-    return graph.revision, registry_revision(), lowering_revision()
+def _revisions(tensors: Iterable[Tensor]) -> tuple[int, ...]:
+    """Return what changes when a graph is edited, or an op or a lowering defined anew."""
+    return *[t.graph.revision for t in tensors][:1], registry_revision(), lowering_revision()
 
 
 def _hashable(more: Mapping[str, Any]) -> list[Any]:
