@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import sys
@@ -39,8 +40,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return chosen
 
 
-def steps(chosen: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print the table of training steps as it comes, and return its numbers."""
+def steps(chosen: argparse.Namespace, keep: Callable[[Any], None]) -> None:
+    """Print the table of training steps as it comes; ``keep`` takes its numbers so far."""
     print(report.header(chosen.peers))
     results = []
     for threads in chosen.threads:
@@ -48,11 +49,11 @@ def steps(chosen: argparse.Namespace) -> list[dict[str, Any]]:
             result = race(row, threads, chosen.peers, chosen.rounds, chosen.clock, _progress)
             _progress("")
             results.append(result)
+            keep([r.to_json() for r in results])
             print(report.line(result, chosen.peers), flush=True)
             if chosen.details:
                 print("\n".join(report.details(result)), flush=True)
     print("\n".join(report.means(results, chosen.peers)))
-    return [r.to_json() for r in results]
 
 
 def costs(rows: Sequence[str]) -> dict[str, Any]:
@@ -120,15 +121,17 @@ def main(given: Sequence[str] | None = None) -> None:
     chosen = arguments(given)
     print(report.versions())
     found: dict[str, Any] = {"versions": report.versions()}
+
+    def keep(part: str, numbers: Any) -> None:
+        found[part] = numbers
+        if chosen.json:
+            chosen.json.write_text(json.dumps(found, indent=1))
+
     if not chosen.only_costs:
-        print(
-            "how many times as long a peer's step takes; above 1 gradwright is faster; + aim met\n"
-        )
-        found["steps"] = steps(chosen)
+        print("how many times as long a peer's step takes: above 1 gradwright is faster\n")
+        steps(chosen, functools.partial(keep, "steps"))
     if not chosen.no_costs:
-        found["costs"] = costs(chosen.rows)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1))
+        keep("costs", costs(chosen.rows))
 
 
 main()

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 LOSSES = 5
@@ -122,13 +123,26 @@ class Server:
         }
 
     def run(self, steps: int) -> dict[str, float]:
-        """Return wall time and processor time per step, in seconds."""
-        step = self._chosen.step
+        """Return seconds per step, wall and processor, and the others' share of our cores."""
+        step, busy = self._chosen.step, _busy()
         cpu, wall = time.process_time(), time.perf_counter()
         for _ in range(steps):
             step()
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        return {"wall": wall / steps, "cpu": cpu / steps}
+        others = (_busy() - busy - cpu) / (wall * len(os.sched_getaffinity(0)))
+        return {"wall": wall / steps, "cpu": cpu / steps, "others": max(0.0, others)}
+
+
+def _busy() -> float:
+    """Return the seconds that the cores of this process have worked, for whomever."""
+    mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    ticks = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *counts = line.split()
+        if name in mine:  # user nice system idle iowait irq softirq steal
+            user, nice, system, _, _, *interrupts = map(int, counts[:8])
+            ticks += user + nice + system + sum(interrupts)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def serve(peer: str, row: str, *cores: str) -> None:

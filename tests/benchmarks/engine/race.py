@@ -29,6 +29,8 @@ class Side:
     variant: str = ""
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    """Share of the cores' time that other processes took, by rounds."""
     losses: list[float] = field(default_factory=list)
     trouble: str = ""
     """Why there is no time: not installed, failed, or another loss than ours."""
@@ -59,13 +61,10 @@ class Result:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether a peer of one thread had its core for less than 95 % of the time."""
-        shares = [
-            statistics.median(c / w for c, w in zip(side.cpu, side.wall, strict=True))
-            for side in self.sides.values()
-            if side.wall
-        ]
-        return self.threads == 1 and min(shares, default=1.0) < 0.95
+        """Whether other processes took more than a tenth of the time of a peer's cores."""
+        return any(
+            side.others and statistics.median(side.others) > 0.1 for side in self.sides.values()
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain data."""
@@ -110,6 +109,7 @@ def race(
                 taken = processes[peer].ask("run", steps=steps[peer])
                 sides[peer].wall.append(taken["wall"])
                 sides[peer].cpu.append(taken["cpu"])
+                sides[peer].others.append(taken["others"])
     finally:
         for process in processes.values():
             process.close()
