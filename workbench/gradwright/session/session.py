@@ -15,12 +15,12 @@ from ..graph import Graph, Tensor, Values, ancestors
 from ..listeners import Listener, RunEvent
 from ..lowering import lowering_revision
 from ..op import registry_revision
-from ..plan import Bounded, exhausted
+from ..plan import Bounded, Plan, exhausted
 from ..plan.cache import default_bytes
 from ..plan.options import Kernels, PlanOptions
+from ..plan.template import Templates
 from ..rewrite import check_names
 from ..spec import TensorSpec, spec_of
-from ._bridge import Plan
 from .feeds import example, keyed, named
 from .plain import commit_plainly, comparison, read_sources, run_plainly
 from .prepared import Prepared
@@ -101,6 +101,7 @@ class Session:
         self.listeners = list(listeners)
         most = default_bytes() if cache_bytes is None else cache_bytes
         self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
+        self._templates = Templates(max_plans)
         self._requests: dict[Any, Request] = {}
         self._latest: Request | None = None
         """The request that ran last, whose plan is the last to go."""
@@ -123,6 +124,7 @@ class Session:
         self._closed = True
         self.release()
         self.plan_cache.clear()
+        self._templates.clear()
         self._requests.clear()
         self._latest = None
 
@@ -301,7 +303,7 @@ class Session:
         )
         plan = self.plan_cache.find(key)
         if plan is None:
-            plan = Plan(
+            plan = self._templates.plan(
                 request.fetches,
                 specs,
                 self.device,

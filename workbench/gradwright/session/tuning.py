@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 from typing import Any
@@ -32,6 +31,8 @@ def recorded(options: PlanOptions) -> dict[str, Any]:
 
 
 def _version(package: str) -> str:
+    import importlib.metadata  # 20 ms, and only for deterministic sessions
+
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
