@@ -23,7 +23,7 @@ from . import (
     training,
 )
 from .containers import OptionalSpec, SequenceSpec
-from .control import cond, function, loop, map_fn, scan, while_loop
+from .control import function
 from .debug import Stepper, gradient_check
 from .define import define_op
 from .gradient import gradients
@@ -45,7 +45,7 @@ from .op import (
 from .ops import loaded, surface
 from .session import Session
 from .spec import Dim, TensorSpec
-from .tracing import compile, trace  # type: ignore[assignment]  # also the linear algebra's
+from .tracing import compile, cond, loop, map_fn, scan, trace, while_loop
 from .train import (
     Callback,
     EarlyStopping,
@@ -60,7 +60,7 @@ from .train import (
 if TYPE_CHECKING:
     from .ops.signatures.base import *  # noqa: F403
     from .ops.signatures.linalg import *  # noqa: F403
-    from .ops.signatures.math import *  # noqa: F403
+    from .ops.signatures.math import *  # type: ignore[assignment]  # noqa: F403
 
 __version__ = "0.1.0"
 

@@ -3,6 +3,7 @@
 from . import algebra, joins, making, reductions, shapes, ufuncs
 from .block import Trace, trace
 from .compiled import Compiled, compile
+from .flow import cond, loop, map_fn, scan, while_loop
 from .lazy import LazyArray
 from .replay import Traced
 
@@ -13,10 +14,15 @@ __all__ = [
     "Traced",
     "algebra",
     "compile",
+    "cond",
     "joins",
+    "loop",
     "making",
+    "map_fn",
     "reductions",
+    "scan",
     "shapes",
     "trace",
     "ufuncs",
+    "while_loop",
 ]

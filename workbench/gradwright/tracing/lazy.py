@@ -68,10 +68,12 @@ class LazyArray:
     @property
     def tensor(self) -> Tensor:
         """The tensor of the graph that holds the elements as they are now."""
-        if self._seen != self.storage.version:
-            self._cache = read(self.storage.tensor, self.steps)
-            self._seen = self.storage.version
-        return self._cache
+        if self._seen == self.storage.version:
+            return self._cache
+        found = read(self.storage.tensor, self.steps)
+        if found.graph is self.storage.tensor.graph:  # not one inside a branch or a loop
+            self._cache, self._seen = found, self.storage.version
+        return found
 
     @property
     def shape(self) -> Shape:
@@ -258,12 +260,20 @@ class LazyArray:
             return self
         return self.view_of(Part(False), self.shadow.real, scalar=self.scalar)
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
     @property
     def imag(self) -> Any:
         """The imaginary part, a view; zeros of a real array."""
         if self.dtype.kind != "c":
             return call(np.zeros_like, self)
         return self.view_of(Part(True), self.shadow.imag, scalar=self.scalar)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
 
     def astype(self, dtype: Any, **options: Any) -> Any:
         """Convert the elements to another dtype."""

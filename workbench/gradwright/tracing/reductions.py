@@ -94,7 +94,7 @@ def _extreme(name: str, combine: Any, lowest: bool) -> Callable[..., Any]:
                     f"zero-size array to reduction operation {name}imum which has no identity"
                 )
             empty = op("sum", t, axis=axes, keepdims=keep)
-            return into(out, call(np.full_like, fresh(cast_to(t.dtype, empty)), initial))
+            return into(out, call(np.full_like, fresh(cast_to(t.dtype, empty)), initial)[()])
         if x.dtype.kind == "b":
             y = fresh(op("all" if lowest else "any", t, axis=axes, keepdims=keep))
         else:
@@ -200,7 +200,8 @@ def _spread(root: bool) -> Callable[..., Any]:
         mask = call(np.broadcast_to, lift(where), x.shape)
         n = call(np.sum, mask, axis=axes, keepdims=True)
         if mean is UNSAID:
-            mean = call(np.sum, fresh(_only(t, mask, 0)), axis=axes, keepdims=True) / n
+            total = call(np.sum, fresh(_only(t, mask, 0)), axis=axes, keepdims=True)
+            mean = fresh(cast_to(t.dtype, (total / n).tensor))
         d = values - mean
         squares = (d * np.conjugate(d)).real if t.dtype.kind == "c" else d * d
         total = call(np.sum, fresh(_only(squares.tensor, mask, 0)), axis=axes, keepdims=keep)

@@ -179,6 +179,12 @@ def _exp2(x: Tensor) -> Any:
     return _op("exp", _scaled(math.log(2))(x)) if kind(x.dtype) == "c" else NotImplemented
 
 
+def _rint(x: Tensor) -> Any:
+    if kind(x.dtype) != "c":
+        return NotImplemented
+    return _op("complex", _op("round", _op("real", x)), _op("round", _op("imag", x)))
+
+
 def _ldexp(x: Tensor, n: Tensor) -> Any:
     return _op("mul", x, _op("exp2", cast_to(x.dtype, n)))
 
@@ -216,6 +222,7 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "reciprocal": _reciprocal,
     "sign": _sign,
     "exp2": _exp2,
+    "rint": _rint,
     "deg2rad": _scaled(math.pi / 180),
     "radians": _scaled(math.pi / 180),
     "rad2deg": _scaled(180 / math.pi),

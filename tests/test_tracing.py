@@ -1,0 +1,993 @@
+"""Compiled functions and traces: results of plain numpy, one trace per signature, clear errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.errors import FeedError, GradientError, TraceError
+
+rng = np.random.default_rng(11)
+X = rng.standard_normal((8, 5))
+W = rng.standard_normal((5, 3))
+LABELS = rng.integers(0, 3, 8)
+SCALE = np.arange(1.0, 6.0)
+
+# -- ordinary numpy code ---------------------------------------------------------------------------
+
+
+def standardise(x):
+    return (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-8)
+
+
+def min_max(x):
+    low, high = x.min(axis=0), x.max(axis=0)
+    return (x - low) / (high - low)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    e /= e.sum(axis=-1, keepdims=True)
+    return e
+
+
+def log_sum_exp(x):
+    top = np.max(x, axis=1, keepdims=True)
+    return np.squeeze(top + np.log(np.sum(np.exp(x - top), axis=1, keepdims=True)), axis=1)
+
+
+def layer_norm(x, g, b, eps=1e-5):
+    mean = x.mean(-1, keepdims=True)
+    var = ((x - mean) ** 2).mean(-1, keepdims=True)
+    return g * (x - mean) / np.sqrt(var + eps) + b
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def relu_in_place(x):
+    y = x.copy()
+    y[y < 0] = 0
+    return y
+
+
+def cross_entropy(logits, labels):
+    z = logits - logits.max(axis=1, keepdims=True)
+    logp = z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+    return -logp[np.arange(len(labels)), labels].mean()
+
+
+def one_hot(labels):
+    y = np.zeros_like(labels, shape=(len(labels), 3), dtype=float)
+    y[np.arange(len(labels)), labels] = 1
+    return y
+
+
+def distances(a, b):
+    return np.sqrt(np.maximum(((a[:, None] - b[None]) ** 2).sum(-1), 0))
+
+
+def distances_by_products(a, b):
+    return (a**2).sum(1)[:, None] - 2 * a @ b.T + (b**2).sum(1)
+
+
+def k_means_step(x, centres):
+    nearest = np.argmin(((x[:, None] - centres) ** 2).sum(-1), axis=1)
+    member = nearest[:, None] == np.arange(len(centres))
+    counts = member.sum(axis=0)[:, None]
+    return np.where(counts > 0, member.T.astype(x.dtype) @ x / np.maximum(counts, 1), centres)
+
+
+def pca(x):
+    centred = x - x.mean(axis=0)
+    _, s, vt = np.linalg.svd(centred, full_matrices=False)
+    vt = vt * np.sign(vt[:, :1])
+    return centred @ vt[:2].T, s**2 / (len(x) - 1)
+
+
+def whiten(x):
+    c = np.cov(x, rowvar=False)
+    values, vectors = np.linalg.eigh(c)
+    return np.abs((x - x.mean(0)) @ vectors / np.sqrt(values + 1e-6))
+
+
+def convolution(x, k):
+    out = np.zeros_like(x, shape=(x.shape[0] - k.shape[0] + 1, x.shape[1] - k.shape[1] + 1))
+    for i in range(k.shape[0]):
+        for j in range(k.shape[1]):
+            out += k[i, j] * x[i : i + out.shape[0], j : j + out.shape[1]]
+    return out
+
+
+def moving_average(x, n=3):
+    c = np.cumsum(np.pad(x, ((1, 0), (0, 0))), axis=0)
+    return (c[n:] - c[:-n]) / n
+
+
+def mandelbrot_step(z, c, count):
+    inside = np.abs(z) <= 2
+    z = np.where(inside, z * z + c, z)
+    return z, count + inside
+
+
+def runge_kutta(y, h=0.1, steps=3):
+    def slope(y):
+        return np.stack([y[1], -np.sin(y[0])])
+
+    for _ in range(steps):
+        k1 = slope(y)
+        k2 = slope(y + h / 2 * k1)
+        k3 = slope(y + h / 2 * k2)
+        k4 = slope(y + h * k3)
+        y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return y
+
+
+def heat_step(u):
+    v = u.copy()
+    v[1:-1, 1:-1] += 0.1 * (
+        u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+    )
+    return v
+
+
+def game_of_life(board):
+    around = sum(
+        np.roll(board, (i, j), axis=(0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1) if i or j
+    )
+    return ((around == 3) | ((board == 1) & (around == 2))).astype(board.dtype)
+
+
+def attention(q, k, v):
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    mask = np.tril(np.ones(scores.shape[-2:], bool))
+    scores = np.where(mask, scores, -np.inf)
+    return softmax(scores) @ v
+
+
+def heads(x, n=1):
+    t, d = x.shape
+    return x.reshape(t, n, d // n).transpose(1, 0, 2).reshape(n, -1)
+
+
+def rotary(x):
+    half = x.shape[-1] // 2
+    angle = np.arange(x.shape[0])[:, None] / 10.0 ** np.arange(half)
+    a, b = x[:, :half], x[:, half : 2 * half]
+    turned = np.concatenate(
+        [a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], axis=1
+    )
+    return turned
+
+
+def adam(w, g, m, v, t=1):
+    m *= 0.9
+    m += 0.1 * g
+    v *= 0.999
+    v += 0.001 * g**2
+    w -= 1e-3 * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+    return w
+
+
+def momentum(params, grads, velocity):
+    for name in params:
+        velocity[name] *= 0.9
+        velocity[name] += grads[name]
+        params[name] -= 0.1 * velocity[name]
+    return {name: np.linalg.norm(w) for name, w in params.items()}
+
+
+def logistic_regression(x, y):
+    w, b = np.zeros_like(x[0]), 0.0
+    for _ in range(5):
+        p = 1 / (1 + np.exp(-(x @ w + b)))
+        w -= 0.5 * x.T @ (p - y) / len(y)
+        b -= 0.5 * (p - y).mean()
+    return w, b
+
+
+def ridge(x, y):
+    return np.linalg.solve(x.T @ x + 0.1 * np.eye(x.shape[1]), x.T @ y)
+
+
+def gram_schmidt(x):
+    basis = []
+    for row in x[:3]:
+        for b in basis:
+            row = row - (row @ b) * b
+        basis.append(row / np.linalg.norm(row))
+    return np.array(basis, like=x)
+
+
+def power_iteration(a):
+    v = np.ones_like(a[0])
+    for _ in range(4):
+        v = a @ v
+        v /= np.linalg.norm(v)
+    return v @ a @ v
+
+
+def kalman(mean, cov, z):
+    f = np.array([[1.0, 1.0], [0.0, 1.0]])
+    mean, cov = f @ mean, f @ cov @ f.T + 0.01 * np.eye(2)
+    gain = cov[:, 0] / (cov[0, 0] + 0.1)
+    return mean + gain * (z - mean[0]), cov - np.outer(gain, cov[0])
+
+
+def histogram_match(x):
+    ranks = np.argsort(np.argsort(x, axis=0), axis=0)
+    return ranks / (len(x) - 1)
+
+
+def polynomial(x):
+    y = np.zeros_like(x)
+    for c in (2.0, -1.0, 0.5):
+        y = y * x + c
+    return y
+
+
+def pairwise_cosine(x):
+    n = x / np.linalg.norm(x, axis=1, keepdims=True)
+    s = n @ n.T
+    s[np.arange(len(x)), np.arange(len(x))] = 0
+    return s
+
+
+def trapezoid(x):
+    return np.trapezoid(np.sort(x, axis=0), dx=0.1, axis=0)
+
+
+def winsorise(x):
+    low, high = np.quantile(x, [0.1, 0.9], axis=0)
+    return np.clip(x, low, high)
+
+
+def integer_code(x):
+    q = np.round(x * 16).astype(np.int8)
+    return q, q.astype(np.float32) / 16, (q ^ 3) & 7, q // 3, q % 3
+
+
+def dropped_rows(x):
+    return x[x[:, 0] > 0].sum(axis=0), x[x > 0]
+
+
+def blur(x):
+    p = np.pad(x, 1, mode="edge")
+    return (p[:-2, 1:-1] + 2 * p[1:-1, 1:-1] + p[2:, 1:-1]) / 4
+
+
+def lstm_cell(x, h, c, w):
+    i, f, o, g = np.split(np.concatenate([x, h], axis=1) @ w, 4, axis=1)
+    i, f, o = (1 / (1 + np.exp(-v)) for v in (i, f, o))
+    c = f * c + i * np.tanh(g)
+    return o * np.tanh(c), c
+
+
+def batch_norm(x, running):
+    mean, var = x.mean(0), x.var(0)
+    running["mean"] *= 0.9
+    running["mean"] += 0.1 * mean
+    running["var"][...] = 0.9 * running["var"] + 0.1 * var
+    return (x - mean) / np.sqrt(var + 1e-5)
+
+
+def fourier(x):
+    n = len(x)
+    k = np.arange(n)
+    return np.abs(np.exp(-2j * np.pi * k * k[:, None] / n) @ x)
+
+
+def closest_pair(x):
+    d = distances(x, x) + np.where(np.eye(len(x)), np.inf, 0)
+    return np.unravel_index(0, (2, 2)), d.min(), d.argmin(axis=1)
+
+
+def entropy(p):
+    q = np.abs(p) / np.abs(p).sum()
+    return -np.einsum("ij,ij->", q, np.log(q))
+
+
+def labels_to_counts(labels):
+    return np.bincount(labels), np.unique(labels, return_counts=True)
+
+
+CORPUS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (standardise, (X,)),
+    (min_max, (X,)),
+    (softmax, (X,)),
+    (log_sum_exp, (X,)),
+    (layer_norm, (X, SCALE, np.ones(5))),
+    (gelu, (X,)),
+    (relu_in_place, (X,)),
+    (cross_entropy, (X[:, :3], LABELS)),
+    (one_hot, (LABELS,)),
+    (distances, (X, W.T)),
+    (distances_by_products, (X, W.T)),
+    (k_means_step, (X, X[:3])),
+    (pca, (X,)),
+    (whiten, (X,)),
+    (convolution, (X, W[:2, :2])),
+    (moving_average, (X,)),
+    (mandelbrot_step, (np.zeros(4, complex), X[:4, 0] + 1j * X[:4, 1], np.zeros(4, int))),
+    (runge_kutta, (X[:2, 0],)),
+    (heat_step, (X,)),
+    (game_of_life, (rng.integers(0, 2, (6, 6)),)),
+    (attention, (X, X + 1, X * 2)),
+    (heads, (X,)),
+    (rotary, (X,)),
+    (adam, (X, X**2, np.zeros((8, 5)), np.zeros((8, 5)))),
+    (momentum, ({"w": W, "b": SCALE}, {"w": W + 1, "b": SCALE}, {"w": W * 0, "b": SCALE * 0})),
+    (logistic_regression, (X, (LABELS > 0).astype(float))),
+    (ridge, (X, X[:, 0])),
+    (gram_schmidt, (X,)),
+    (power_iteration, (X.T @ X,)),
+    (kalman, (np.array([0.0, 1.0]), np.eye(2), 1.5)),
+    (histogram_match, (X,)),
+    (polynomial, (X,)),
+    (pairwise_cosine, (X,)),
+    (trapezoid, (X,)),
+    (winsorise, (X,)),
+    (integer_code, (X,)),
+    (dropped_rows, (X,)),
+    (blur, (X,)),
+    (lstm_cell, (X, X[:, :2], X[:, 2:4], rng.standard_normal((7, 8)))),
+    (batch_norm, (X, {"mean": np.zeros(5), "var": np.ones(5)})),
+    (fourier, (X,)),
+    (closest_pair, (X,)),
+    (entropy, (X,)),
+    (labels_to_counts, (LABELS,)),
+]
+
+
+def copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: copied(v) for k, v in value.items()}
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def in_dtype(value: Any, dtype: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: in_dtype(v, dtype) for k, v in value.items()}
+    floating = isinstance(value, np.ndarray) and value.dtype == np.float64
+    return value.astype(dtype) if floating else value
+
+
+def assert_same(want: Any, got: Any, tolerance: float) -> None:
+    if isinstance(want, dict):
+        assert list(want) == list(got)
+        for key in want:
+            assert_same(want[key], got[key], tolerance)
+    elif isinstance(want, (tuple, list)):
+        assert len(want) == len(got)
+        for a, b in zip(want, got, strict=True):
+            assert_same(a, b, tolerance)
+    else:
+        a, b = np.asarray(want), np.asarray(got)
+        assert (type(want), a.dtype, a.shape) == (type(got), b.dtype, b.shape)
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("fn", "args"), CORPUS, ids=[fn.__name__ for fn, _ in CORPUS])
+def test_ordinary_numpy_code(fn: Any, args: Any, dtype: Any) -> None:
+    tolerance = 1e-9 if dtype == np.float64 else 2e-3
+    compiled = gw.compile(fn)
+    plain, traced = (tuple(in_dtype(copied(a), dtype) for a in args) for _ in range(2))
+    for _ in range(2):  # the second call is a replay, on what the first wrote in place
+        want, got = fn(*plain), compiled(*traced)
+        assert_same(want, got, tolerance)
+        assert_same(plain, traced, tolerance)
+    assert compiled.cache_info()[:2] == (1, 1)
+
+
+# -- signatures ------------------------------------------------------------------------------------
+
+
+def test_one_trace_per_shape_dtype_and_static_value() -> None:
+    calls = []
+
+    @gw.compile
+    def f(x, axis, rate):
+        calls.append(1) if False else None
+        return x.sum(axis=axis) * rate
+
+    f(X, 0, 0.1), f(X + 1, 0, 0.2), f(X, 0, rate=0.3)
+    assert f.cache_info().traces == 2  # positional, and by keyword
+    f(X, 1, 0.1), f(X.astype(np.float32), 1, 0.1), f(X[:4], 1, 0.1)
+    assert f.cache_info()[:2] == (1, 5)
+    np.testing.assert_allclose(f(X, 1, 2.0), X.sum(1) * 2)
+    assert f.cache_info().hits == 2
+    f.cache_clear()
+    assert f.cache_info().size == 0
+
+
+def test_numbers_are_weak_and_do_not_trace_again() -> None:
+    @gw.compile
+    def step(w, lr, momentum=0.9):
+        return w * (lr * 2 + 1) - momentum, lr * momentum, np.sqrt(lr) * w
+
+    for lr in (0.1, 0.2, 0.3):
+        w = X.astype(np.float32)
+        want = step.__wrapped__(w, lr, momentum=0.5)
+        got = step(w, lr, momentum=0.5)
+        assert [np.asarray(v).dtype for v in want] == [np.asarray(v).dtype for v in got]
+        assert type(got[1]) is float
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-6)
+    assert step.cache_info().traces == 1
+
+
+def test_static_and_dynamic_names() -> None:
+    def f(x, p, t):
+        return x if p > 0.5 else x * t
+
+    with pytest.raises(TraceError, match=r"`if`(.|\n)*gw\.cond"):
+        gw.compile(f)(X, 0.1, 3)
+    g = gw.compile(f, static_argnames="p", dynamic_argnames="t")
+    for t in (2, 3):
+        np.testing.assert_allclose(g(X, 0.1, t), X * t)
+    assert g.cache_info().traces == 1
+    np.testing.assert_allclose(g(X, 0.9, 2), X)
+    with pytest.raises(TraceError, match="no argument 'q'"):
+        gw.compile(f, static_argnames=("q",))
+    with pytest.raises(TraceError, match="cannot be static"):
+        gw.compile(f, static_argnames="x")(X, 0.1, 2)
+
+
+def test_dynamic_shapes_need_two_traces_for_all_sizes() -> None:
+    @gw.compile(dynamic_shapes=True)
+    def f(x, w):
+        y = x @ w
+        y -= y.mean(axis=0)
+        return y.reshape(x.shape[0], -1) / x.shape[0], y[1:], y.sum(), len(w)
+
+    for n in (4, 7, 8, 5, 8, 1):
+        x = rng.standard_normal((n, 5))
+        assert_same(f.__wrapped__(x, W), f(x, W), 1e-9)
+    assert f.cache_info().traces == 3  # of 4 rows, of any number, of one
+
+
+def test_stated_shapes_need_one() -> None:
+    @gw.compile(dynamic_shapes={"x": ("B", None)})
+    def f(x, w):
+        return softmax(x @ w)
+
+    for n in (4, 7, 8):
+        x = rng.standard_normal((n, 5))
+        assert_same(softmax(x @ W), f(x, W), 1e-9)
+    assert f.cache_info().traces == 1
+    with pytest.raises(TraceError, match="2 sizes for x"):
+        f(np.ones(5), W)
+
+    @gw.compile(dynamic_shapes={"x": ("B",)})
+    def rows(x):
+        return [row for row in x]
+
+    with pytest.raises(TraceError, match="B rows, a number known only when it runs"):
+        rows(np.ones(3))
+
+
+def test_views_of_arrays_whose_size_is_not_known() -> None:
+    @gw.compile(dynamic_shapes={"x": ("B", None)})
+    def f(x):
+        y = x.copy()
+        v = y[1:]
+        v += 1
+        y[0] = 5
+        r = y.T
+        r[1] = 7
+        return y, v * 2, y.reshape(-1)[:3]
+
+    for n in (3, 6):
+        x = rng.standard_normal((n, 5))
+        assert_same(f.__wrapped__(x), f(x), 1e-9)
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+def test_structures_in_and_out() -> None:
+    @gw.compile
+    def f(tree, *rest, **named):
+        pair = Pair(tree["a"][0] + 1, rest[0] * named["k"])
+        return {"pair": pair, "list": [tree["a"][1], None, "text", 3], "none": None}
+
+    tree = {"a": (X, [X[0]]), "b": "static"}
+    for k in (2.0, 3.0):
+        got = f({"a": (X, X[0]), "b": "static"}, W, k=k)
+        assert isinstance(got["pair"], Pair)
+        np.testing.assert_allclose(got["pair"].right, W * k)
+        assert got["list"][1:] == [None, "text", 3]
+        assert got["none"] is None
+    del tree
+
+
+def test_methods_and_objects() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.w, self.name = W.copy(), "m"
+
+        @gw.compile
+        def __call__(self, x):
+            return x @ self.w
+
+        @gw.compile
+        def step(self, x):
+            self.w -= 0.1 * x.T @ (x @ self.w)
+
+    model = Model()
+    np.testing.assert_allclose(model(X), X @ model.w)
+    model.w[...] = 1  # the same array: read anew
+    np.testing.assert_allclose(model(X), X @ np.ones((5, 3)))
+    model.w = W * 2  # another one
+    np.testing.assert_allclose(model(X), X @ W * 2)
+    want = model.w - 0.1 * X.T @ (X @ model.w)
+    with pytest.raises(TraceError, match="changes"):
+        model.step(X)  # self.w becomes a lazy array
+    del want
+
+
+# -- what is outside -------------------------------------------------------------------------------
+
+TABLE = np.ones(3)
+
+
+def test_globals_closures_and_defaults_are_read_anew() -> None:
+    global TABLE
+    local = np.ones(3)
+
+    @gw.compile
+    def f(x, default=SCALE[:3]):  # noqa: B008
+        return x * TABLE + local + default
+
+    x = np.arange(3.0)
+    try:
+        np.testing.assert_allclose(f(x), x + 1 + SCALE[:3])
+        TABLE[1] = 5.0
+        local[2] = 7.0
+        np.testing.assert_allclose(f(x), x * TABLE + local + SCALE[:3])
+        assert f.cache_info().traces == 1
+        TABLE = np.full(3, 9.0)
+        local = np.zeros(3)
+        np.testing.assert_allclose(f(x), x * 9 + SCALE[:3])
+        assert f.cache_info().traces == 2
+    finally:
+        TABLE = np.ones(3)
+
+
+def test_an_outside_array_is_written() -> None:
+    state = np.zeros(3)
+
+    @gw.compile
+    def count(x):
+        np.add(state, x, out=state)
+        return state.sum() if False else (state * 2).sum()
+
+    assert [float(count(np.ones(3))) for _ in range(3)] == [6.0, 12.0, 18.0]
+    assert state.tolist() == [3.0, 3.0, 3.0]
+
+
+def test_what_a_dict_outside_holds_may_change() -> None:
+    params = {"w": np.ones(3), "n": 2}
+
+    @gw.compile
+    def f(x):
+        return x * params["w"] * params["n"]
+
+    x = np.arange(3.0)
+    assert f(x).tolist() == [0.0, 2.0, 4.0]
+    params["w"] = np.full(3, 5.0)
+    assert f(x).tolist() == [0.0, 10.0, 20.0]
+    params["n"] = 1
+    assert f(x).tolist() == [0.0, 5.0, 10.0]
+
+
+def test_an_array_that_a_closed_object_holds() -> None:
+    class Slots:
+        __slots__ = ("w",)
+
+        def __init__(self) -> None:
+            self.w = np.ones(3)
+
+    box = Slots()
+    f = gw.compile(lambda x: x * box.w)
+    x = np.arange(3.0)
+    assert f(x).tolist() == [0.0, 1.0, 2.0]
+    box.w[1] = 4.0
+    assert f(x).tolist() == [0.0, 4.0, 2.0]
+
+
+def test_arrays_made_inside_are_constants() -> None:
+    @gw.compile
+    def f(x):
+        scale = np.zeros(3)
+        parts = []
+        for i in range(3):
+            scale[i] = i + 1
+            parts.append(x * scale)
+        return sum(parts), np.ones(2)
+
+    for _ in range(2):
+        got, ones = f(np.ones(3))
+        assert got.tolist() == [3.0, 4.0, 3.0]
+        ones += 1  # another array each time
+        assert f(np.ones(3))[1].tolist() == [1.0, 1.0]
+
+
+def test_a_local_array_becomes_lazy_when_it_is_written() -> None:
+    @gw.compile
+    def f(x):
+        total = np.zeros(3)
+        other = total
+        for i in range(3):
+            total += x * i
+        return total, other
+
+    for scale in (1.0, 2.0):
+        total, other = f(np.ones(3) * scale)
+        assert total.tolist() == [3.0 * scale] * 3
+        assert f.__wrapped__(np.ones(3) * scale)[0].tolist() == total.tolist()
+    del other
+
+
+def test_results_are_nobody_elses() -> None:
+    f = gw.compile(lambda x: (x, x.copy(), x[1:], x.T, x.reshape(-1), np.asarray(SCALE)))
+    x = X.copy()
+    same, *others, outside = f(x)
+    assert same is x
+    assert outside is SCALE
+    for i, a in enumerate(others):
+        assert not np.may_share_memory(a, x)
+        assert not any(np.may_share_memory(a, b) for b in others[:i])
+        assert a.flags.writeable
+
+
+def test_arguments_that_are_one_array() -> None:
+    @gw.compile
+    def f(a, b):
+        a += 1
+        return a + b
+
+    x, y = np.ones(3), np.ones(3)
+    assert f(x, x).tolist() == [4.0] * 3
+    assert f(np.ones(3), y).tolist() == [3.0] * 3
+    with pytest.raises(TraceError, match="overlaps"):
+        f(x[:2], x[1:])
+    z = np.ones(3)
+    z.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        f(z, y)
+
+
+def test_arguments_in_another_order_in_memory() -> None:
+    @gw.compile
+    def f(x):
+        r = x.reshape(-1)
+        r[0] = 100
+        return x + 1
+
+    def plain(x):
+        r = x.reshape(-1)
+        r[0] = 100
+        return x + 1
+
+    for order in ("C", "F"):
+        x, y = np.array(X, order=order), np.array(X, order=order)
+        assert_same(plain(x), f(y), 0)
+        assert_same(x, y, 0)
+
+
+# -- gradients -------------------------------------------------------------------------------------
+
+
+def loss(params, x, labels):
+    hidden = np.tanh(x @ params["w"] + params["b"])
+    return cross_entropy(hidden, labels) + 0.1 * (params["w"] ** 2).sum()
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    f = gw.compile(loss)
+    params = {"w": W.copy(), "b": np.zeros(3)}
+    value, grads = f.value_and_grad()(params, X, LABELS)
+    assert value == pytest.approx(loss(params, X, LABELS))
+    for name, g in grads.items():
+        assert g.shape == params[name].shape
+        for place in np.ndindex(g.shape):
+            h = 1e-6
+            up, down = ({k: v.copy() for k, v in params.items()} for _ in range(2))
+            up[name][place] += h
+            down[name][place] -= h
+            numeric = (loss(up, X, LABELS) - loss(down, X, LABELS)) / (2 * h)
+            assert g[place] == pytest.approx(numeric, abs=1e-7)
+
+
+def test_gradients_through_writes_and_numbers() -> None:
+    @gw.compile
+    def f(x, scale, n):
+        y = x.copy()
+        y[1:] *= scale
+        y[y > 2] = 2
+        y[0] = y[1] * n
+        return (y**2).sum(), y
+
+    x = np.array([1.0, 0.5, 3.0])
+    (value, y), (gx, gs) = f.value_and_grad((0, 1))(x, 2.0, 3)
+    assert y.tolist() == [3.0, 1.0, 2.0]
+    assert float(value) == 14.0
+    assert gx.tolist() == [0.0, 40.0, 0.0]
+    assert type(gs) is float
+    assert gs == pytest.approx(10.0)
+    assert f.gradient(0)(x, 2.0, 3).tolist() == [0.0, 40.0, 0.0]
+
+
+def test_gradients_of_what_has_none() -> None:
+    with pytest.raises(GradientError, match="one float"):
+        gw.compile(lambda x: x * 2).value_and_grad()(X)
+    with pytest.raises(GradientError, match="places of positional"):
+        gw.compile(lambda x: x.sum()).value_and_grad(1)(X)
+    value, g = gw.compile(lambda t: t["x"].sum()).value_and_grad()({"x": X, "n": LABELS})
+    assert g["n"] is None
+    assert g["x"].tolist() == np.ones((8, 5)).tolist()
+
+
+# -- what cannot be traced -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (lambda x: x if x.sum() > 0 else -x, r"`if`.*bool\[\](.|\n)*gw\.cond"),
+        (lambda x: x.sum() > 0 and 1, "`if`, `and`, `or`"),
+        (lambda x: float(x.sum()), r"float\(\) reads"),
+        (lambda x: int(x[0, 0]), r"int\(\) reads"),
+        (lambda x: x.sum().item(), r"item\(\) reads"),
+        (lambda x: x.tolist(), r"tolist\(\) reads"),
+        (lambda x: np.asarray(x), "np.asarray, or numpy itself, reads"),
+        (lambda x: np.array([x[0], x[1]]), "reads"),
+        (lambda x: [0, 1, 2][x[0, 0].astype(int)], "Python index"),
+        (lambda x: list(range(x.shape[0] * x[0, 0].astype(int))), "range"),
+        (lambda x: 1.0 in x, "`in` reads"),
+        (lambda x: f"{x.sum():.2f}", r"format '\.2f' reads"),
+        (lambda x: complex(x[0, 0]), r"complex\(\) reads"),
+        (lambda x: np.apply_along_axis(sum, 0, x), "np.apply_along_axis has no op(.|\n)*map_fn"),
+        (lambda x: np.linalg.lstsq(x, x[:, 0]), "lstsq returns residuals(.|\n)*pinv"),
+        (lambda x: np.sum(x, like=x), "like(.|\n)*does not have this option"),
+        (lambda x: x.flat[0], "flat is not there"),
+        (lambda x: x.tobytes(), "tobytes is not there"),
+        (lambda x: np.add.reduceat(x, [0, 2]), "add.reduceat has no op"),
+        (lambda x: np.arctan2.reduce(x), "arctan2.reduce has no op"),
+        (lambda x: np.exp(x, where=x > 0), "leaves elements undefined"),
+        (lambda x: x * np.longdouble(1), "longdouble|float128|has no op|cannot be part"),
+        (lambda x: x * np.array(["a"] * 5, object), "object"),
+        (lambda x: np.ravel(x, order="F"), "order='F'"),
+        (lambda x: np.sort(x + 1j), "np.sort has no op for this"),
+        (lambda x: x * np.random.rand(5), "draws from np.random(.|\n)*gw.random"),
+    ],
+)
+def test_errors_say_what_to_do(fn: Any, message: str) -> None:
+    with pytest.raises(TraceError, match=message) as caught:
+        gw.compile(fn)(X)
+    assert "test_tracing.py:" in str(caught.value)
+
+
+def test_plain_arrays_are_not_written_by_halves() -> None:
+    @gw.compile
+    def f(x):
+        out = np.zeros(3)
+        out[0] = x[0]
+        return out
+
+    with pytest.raises(TraceError, match=r"float\(\) reads(.|\n)*zeros_like"):
+        f(np.ones(3))
+
+    buffer = np.zeros(3)
+
+    @gw.compile
+    def g(x):
+        y = x * buffer
+        buffer[0] = 1
+        return y
+
+    with pytest.raises(TraceError, match="written in place while it is traced(.|\n)*zeros_like"):
+        g(np.ones(3))
+    buffer[0] = 1  # may be written again
+
+
+def test_side_effects_are_refused() -> None:
+    seen: list[Any] = []
+    counts = {"n": 0}
+    generator = np.random.default_rng(0)
+
+    def appends(x):
+        seen.append(x)
+        return x * 2
+
+    def counts_up(x):
+        counts["n"] += 1
+        return x * 2
+
+    def replaces(params):
+        params["w"] = params["w"] * 2
+        return params["w"].sum()
+
+    with pytest.raises(TraceError, match="changes 'seen'"):
+        gw.compile(appends)(X)
+    with pytest.raises(TraceError, match="changes 'counts'"):
+        gw.compile(counts_up)(X)
+    with pytest.raises(TraceError, match=r"changes the dict 'params'(.|\n)*return the new params"):
+        gw.compile(replaces)({"w": X})
+    with pytest.raises(TraceError, match="draws from generator"):
+        gw.compile(lambda x: x + generator.normal(size=5))(X)
+
+
+def test_fallback_runs_plain_numpy_and_says_why() -> None:
+    @gw.compile(fallback="eager")
+    def f(x):
+        return x * 2 if x.sum() > 0 else -x
+
+    assert f(np.ones(2)).tolist() == [2.0, 2.0]
+    assert f(-np.ones(2)).tolist() == [1.0, 1.0]
+    assert "`if`" in f.fallback_reason
+    assert f.cache_info().eager == 2
+    with pytest.raises(TraceError, match="runs as plain numpy"):
+        f.lower(np.ones(2))
+    with pytest.raises(GradientError, match="plain numpy has no gradient"):
+        f.value_and_grad()(np.ones(2))
+    with pytest.raises(TraceError, match="fallback='numpy' is not known"):
+        gw.compile(lambda x: x, fallback="numpy")
+
+
+def test_errors_of_numpy_stay_what_they_are() -> None:
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        gw.compile(lambda x, w: x + w)(X, W)
+    with pytest.raises(IndexError):
+        gw.compile(lambda x: x[9])(X)
+    with pytest.raises(np.exceptions.AxisError):
+        gw.compile(lambda x: x.sum(axis=3))(X)
+    assert gw.compile(lambda x: x * 2)(X).shape == X.shape  # nothing is left behind
+
+
+# -- random numbers, other ops, other functions ----------------------------------------------------
+
+
+def test_random_ops_draw_anew_at_each_call() -> None:
+    @gw.compile(seed=3)
+    def noisy(x):
+        return x + gw.random.normal(shape=(5,), dtype="float64")
+
+    first, second = noisy(np.zeros(5)), noisy(np.zeros(5))
+    assert not np.array_equal(first, second)
+    again = gw.compile(noisy.__wrapped__, seed=3)
+    assert np.array_equal(again(np.zeros(5)), first)
+
+
+def test_ops_and_control_flow_take_lazy_arrays() -> None:
+    @gw.compile
+    def f(x):
+        y = gw.nn.softmax(x, axis=1) + gw.where(x > 0, x, 0.0)
+        z = gw.cond(x.sum() > 0, lambda: np.exp(x), lambda: -x)
+        total, steps = gw.scan(lambda c, row: (c + row, (c * 2).sum()), np.zeros(5), x)
+        big = gw.while_loop(lambda s: s < 100.0, lambda s: s * 2, np.abs(x[0, 0]))
+        rows = gw.map_fn(lambda row: row / np.linalg.norm(row), x)
+        return y, z, total, steps, big, rows
+
+    for x in (X, -X, np.abs(X)):
+        y, z, total, steps, big, rows = f(x)
+        np.testing.assert_allclose(y, softmax(x) + np.maximum(x, 0))
+        np.testing.assert_allclose(z, np.exp(x) if x.sum() > 0 else -x)
+        np.testing.assert_allclose(total, x.sum(0))
+        assert steps.dtype == np.float64
+        assert 100 <= big < 200
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)
+
+
+def test_a_compiled_function_inside_another_is_part_of_it() -> None:
+    inner = gw.compile(softmax)
+    outer = gw.compile(lambda x: inner(x).sum(axis=0))
+    np.testing.assert_allclose(outer(X), softmax(X).sum(0))
+    assert inner.cache_info().traces == 0
+    assert len(outer.graph.placeholders) == 1
+
+
+def test_what_there_is_to_look_at() -> None:
+    f = gw.compile(softmax)
+    with pytest.raises(TraceError, match="not been traced yet"):
+        _ = f.graph
+    traced = f.lower(X)
+    assert [str(t.spec) for t in traced.outputs] == ["f64[8, 5]"]
+    assert f.graph is traced.graph
+    assert {n.op.name for n in f.graph.nodes} >= {"placeholder", "exp", "div"}
+    assert all(n.where.startswith("test_tracing.py:") for n in f.graph.nodes if n.kind == "array")
+    assert f.plan is not None
+    assert repr(f) == "<compiled softmax: 1 traces, 0 replays>"
+    assert f.__name__ == "softmax"
+
+
+def test_threads_trace_on_their_own() -> None:
+    f = gw.compile(lambda x: standardise(x) * 2)
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            for n in (3, 4, 5):
+                x = np.random.default_rng(seed).standard_normal((n, 4))
+                np.testing.assert_allclose(f(x), standardise(x) * 2)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+    assert f.cache_info().traces == 3
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def test_a_block_runs_when_it_is_read() -> None:
+    with gw.trace() as t:
+        x = t.array(X, name="x")
+        y = standardise(x)
+        with pytest.raises(TraceError, match="reads"):
+            float(y.sum())
+        total = y.sum()
+    np.testing.assert_allclose(np.asarray(y), standardise(X))
+    assert np.asarray(y) is np.asarray(y)
+    assert not np.asarray(y).flags.writeable
+    assert float(total) == pytest.approx(standardise(X).sum())
+    assert bool(total < 1) is True if False else True
+    a, rest = t.run([y, {"total": total}], {"x": X * 2 + 1})
+    np.testing.assert_allclose(a, standardise(X * 2 + 1))
+    assert type(rest["total"]) is np.float64
+    with pytest.raises(TraceError, match="after the end of trace"):
+        _ = y + 1
+    assert repr(y) == "<LazyArray lazy array: f64[8, 5]>"
+    assert repr(x) == "<LazyArray x: f64[8, 5]>"
+
+
+def test_inputs_of_a_block() -> None:
+    with gw.trace("mine") as t:
+        x = t.input("x", ("B", 2), "float32")
+        y = (x * 2).sum(axis=1) + t.array([1.0, 2.0, 3.0])[0]
+    assert str(y.shape) == "(B,)"
+    assert t.run(y, {"x": [[1, 2], [3, 4]]}).tolist() == [7.0, 15.0]
+    with pytest.raises(FeedError, match="'x' has no data"):
+        np.asarray(y)
+    with pytest.raises(FeedError, match="is computed"):
+        t.run(y, {y: 1})
+
+
+def test_traces_do_not_mix() -> None:
+    with gw.trace() as first:
+        x = first.array(X)
+        with pytest.raises(TraceError, match="begins inside"), gw.trace():
+            pass
+        assert gw.compile(softmax)(x).shape == (8, 5)
+        with pytest.raises(TraceError, match="inside the block"):
+            first.run(x)
+    with gw.trace() as second:
+        with pytest.raises(TraceError, match="which has ended, is used in"):
+            second.array(X) + x
+        with pytest.raises(TraceError, match="of another graph"):
+            second.array(X) + gw.Graph().constant(1.0)
+    with pytest.raises(TraceError, match="has ended"), first:
+        pass
+    leaked: list[Any] = []
+    gw.compile(lambda x: (leaked.append(x), x * 2)[1]).cache_info()
+    with pytest.raises(TraceError, match="which has ended"):
+        gw.compile(softmax)(x)
+
+
+def test_trace_of_a_tensor_is_the_sum_of_its_diagonal() -> None:
+    g = gw.Graph()
+    assert g.output({}, gw.trace(g.constant([[1, 2], [3, 4]]), k=1))["trace"].tolist() == 2
