@@ -14,6 +14,7 @@ from gradwright.errors import GraphError
 from gradwright.fuse import Fused, fuse
 from gradwright.fuse.rules import RULES
 from gradwright.fuse.rules_elements import FORMULAS, SAME
+from gradwright.lowering import _table
 from gradwright.op import OPS, Op, infer_specs, run_forward
 from gradwright.rewrite import Program
 from gradwright.spec import known_spec
@@ -85,63 +86,37 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("name", "number"), SAMPLED)
-def test_a_rule_computes_what_the_op_computes(name: str, number: int, dtype: str) -> None:
+def sampled(name: str, number: int, dtype: str) -> tuple[Program, dict[str, np.ndarray]]:
+    """Return a program of one op on a sample whose float64 arrays have been cast."""
     sample = list(OPS[name].samples(np.random.default_rng(0)))[number]
-    arrays = [None if x is None else np.asarray(x) for x in sample.inputs]
+    given = {f"x{i}": np.asarray(x) for i, x in enumerate(sample.inputs) if x is not None}
     with np.errstate(over="ignore"):
-        arrays = [
-            a.astype(dtype) if a is not None and a.dtype == np.float64 and a.ndim else a
-            for a in arrays
-        ]
-    given = {f"x{i}": a for i, a in enumerate(arrays) if a is not None}
-    op = OPS[name](**sample.attrs).for_mode(True)
-    ins = [None if a is None else f"x{i}" for i, a in enumerate(arrays)]
-    n = len(infer_specs(op, [None if a is None else known_spec(a) for a in arrays]))
+        given = {
+            k: a.astype(gw.spec.dtype(dtype)) if a.dtype == np.float64 and a.ndim else a
+            for k, a in given.items()
+        }
+    made = OPS[name](**sample.attrs).for_mode(True)
+    ins = [None if x is None else f"x{i}" for i, x in enumerate(sample.inputs)]
+    n = len(infer_specs(made, [None if i is None else known_spec(given[i]) for i in ins]))
     outs = [f"y{i}" for i in range(n)]
-    program = leave(program_of((op, [*ins, "->", *outs]), given=given), *outs)
-    check(program, given, 1e-12 if dtype == "float64" else 2e-6)
+    return leave(program_of((made, [*ins, "->", *outs]), given=given), *outs), given
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.03), ("float16", 4e-3)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [("float64", 1e-12), ("float32", 2e-6), ("bfloat16", 0.03), ("float16", 4e-3)],
+)
 @pytest.mark.parametrize(("name", "number"), SAMPLED)
-def test_halves_are_computed_in_float32(
+def test_a_rule_computes_what_the_op_computes(
     name: str, number: int, dtype: str, tolerance: float
 ) -> None:
-    sample = list(OPS[name].samples(np.random.default_rng(0)))[number]
-    half = gw.spec.dtype(dtype)
-    with np.errstate(over="ignore"):
-        arrays = [None if x is None else np.asarray(x) for x in sample.inputs]
-        arrays = [
-            a.astype(half) if a is not None and a.dtype == np.float64 and a.ndim else a
-            for a in arrays
-        ]
-    if not any(a is not None and a.dtype == half for a in arrays):
-        return
-    given = {f"x{i}": a for i, a in enumerate(arrays) if a is not None}
-    made = OPS[name](**sample.attrs).for_mode(True)
-    ins = [None if a is None else f"x{i}" for i, a in enumerate(arrays)]
-    program = leave(program_of((made, [*ins, "->", "y"]), given=given), "y")
-    check(program, given, tolerance)
+    check(*sampled(name, number, dtype), tolerance)
 
 
-@pytest.mark.parametrize("name", sorted({*RULES, *SPLIT} - {"pullback"}))
+@pytest.mark.parametrize("name", sorted({n for n, _ in SAMPLED}))
 def test_each_rule_is_used_by_a_sample(name: str) -> None:
-    found = []
-    for sample in OPS[name].samples(np.random.default_rng(0)):
-        with np.errstate(over="ignore"):
-            arrays = [
-                None if x is None else np.asarray(x, np.float32 if np.ndim(x) else None)
-                if np.asarray(x).dtype == np.float64 else np.asarray(x)
-                for x in sample.inputs
-            ]  # fmt: skip
-        given = {f"x{i}": a for i, a in enumerate(arrays) if a is not None}
-        op = OPS[name](**sample.attrs).for_mode(True)
-        ins = [None if a is None else f"x{i}" for i, a in enumerate(arrays)]
-        program = leave(program_of((op, [*ins, "->", "y"]), given=given), "y")
-        found += kernels(fuse(program))
-    assert found
+    numbers = [number for n, number in SAMPLED if n == name]
+    assert any(kernels(fuse(sampled(name, number, "float32")[0])) for number in numbers)
 
 
 SPECIAL = np.array(
@@ -369,17 +344,16 @@ def test_an_input_that_dies_is_overwritten() -> None:
     assert kernels(fuse(leave(program, "y", "c")))[0].kernel.in_place == ()
 
 
-def test_variables_are_overwritten_where_that_is_allowed() -> None:
-    given = {k: RNG.standard_normal((3, 4)) for k in ("p", "g")} | {
-        "lr": np.array(0.1),
-        "decay": np.array(0.01),
-    }
-    program = program_of((op("sgd_update"), ["p", "g", "lr", "decay", "->", "q"]), given=given)
-    names: Any = program.numbers
-    fused = fuse(leave(program, "q"), lambda index, value: value == names["p"])
-    (made,) = kernels(fused)
-    (pair,) = made.kernel.in_place
-    assert fused.instrs[-1].ins[pair[1]] == names["p"]
+def test_an_op_that_a_user_has_lowered_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mine(op: Op, ins: Any, outs: Any) -> None:
+        """Decline."""
+
+    monkeypatch.setitem(_table, ("tanh", "cpu"), mine)
+    program = program_of(
+        (op("tanh"), ["x", "->", "h"]), (op("mul"), ["h", "x", "->", "y"]), given=X
+    )
+    fused = check(leave(program, "y"), X)
+    assert [i.op.name for i in fused.instrs if not isinstance(i.op, Fused)] == ["tanh"]
 
 
 def test_kernels_do_not_cross_the_tail() -> None:

@@ -90,6 +90,15 @@ def lowered_ops(device: str) -> list[str]:
     return sorted(name for name, d in _table if d == device)
 
 
+def replaced_ops(device: str) -> frozenset[str]:
+    """Return the names of the ops that run on ``device`` as somebody else has said."""
+    return frozenset(
+        name
+        for (name, d), make in _table.items()
+        if d == device and not make.__module__.startswith("gradwright.")
+    )
+
+
 def load(device: str) -> None:
     """Import the packages that offer lowerings for ``device`` by entry point."""
     if device in _loaded:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..lowering import replaced_ops
 from ..rewrite import Instr, Program
-from ..spec import TensorSpec
 from .builder import Axes, Builder, Scalar, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
@@ -27,20 +26,9 @@ LARGE = 1 << 18
 MAX_KERNELS = 2048
 """How many kernels are remembered."""
 
-MayOverwrite = Callable[[int, int], bool]
 
-
-def fuse(
-    program: Program,
-    may_overwrite: MayOverwrite = lambda index, value: False,
-    *,
-    fits: Callable[[Instr], bool] = lambda instr: True,
-) -> Program:
+def fuse(program: Program) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
-
-    ``fits`` tells which instructions may go into kernels. ``may_overwrite(i, value)`` tells whether
-    the group whose last instruction is ``i`` may write over an input that the program does not
-    make, a variable that it updates.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -49,36 +37,30 @@ def fuse(
     >>> [instr.op for instr in fuse(plan.program).instrs]
     [fused(mul tanh add softmax)]
     """
-    work = split(program)
+    replaced = replaced_ops("cpu")
+    work = split(program, replaced)
     declined: set[int] = set()
     while True:
-        groups, flow = form_groups(work, lambda i: i not in declined and fits(work.instrs[i]))
+        admitted = [
+            i not in declined and instr.op.name not in replaced
+            for i, instr in enumerate(work.instrs)
+        ]
+        groups, flow = form_groups(work, admitted)
         recompute(groups, flow)
-        units: list[tuple[int, Instr]] = []
-        taken: set[int] = set()
-        refused = len(declined)
+        fusion = _Fusion(flow)
         for group in groups:
-            indices = {s.index for s in group.steps}
-            made = _instr(work, flow, group, may_overwrite) if leaving(group, flow) else ()
-            if isinstance(made, int):
-                declined.add(made)
-            elif isinstance(made, Instr):
-                units.append((min(flow.producer[v] for v in made.outs), made))
-            if made is not None:
-                taken.update(indices)
-        if refused == len(declined):
+            fusion.add(group)
+        if not fusion.declined:
             break
-    units += [(i, instr) for i, instr in enumerate(work.instrs) if i not in taken]
-    units.sort(key=lambda unit: unit[0])
-    body, tail = units, []
-    if work.n_body is not None:
-        body = [u for u in units if u[0] < work.n_body]
-        tail = units[len(body) :]
-    first = _alive(in_order(body), work, [i for u in tail for i in u[1].ins])
+        declined |= fusion.declined
+    units = [(i, instr) for i, instr in enumerate(work.instrs) if i not in fusion.taken]
+    units = sorted(units + fusion.units, key=lambda unit: unit[0])
+    n_body = len(work.instrs) if work.n_body is None else work.n_body
+    body, tail = [u for u in units if u[0] < n_body], [u for u in units if u[0] >= n_body]
     last = _alive(in_order(tail), work, [])
+    first = _alive(in_order(body), work, [i for instr in last for i in instr.ins])
     work.instrs = first + last
-    if work.n_body is not None:
-        work.n_body = len(first)
+    work.n_body = None if work.n_body is None else len(first)
     return work
 
 
@@ -94,43 +76,92 @@ def _alive(instrs: list[Instr], program: Program, read_later: list[int | None]) 
     return kept[::-1]
 
 
-def _instr(
-    program: Program, flow: Flow, group: Group, may_overwrite: MayOverwrite
-) -> Instr | int | None:
-    """Return a group as one instruction; None if it gains nothing, or the step that declines."""
-    steps = sorted(group.steps, key=lambda step: step.index)
-    inside = {step.index for step in steps}
-    outs = leaving(group, flow)
-    key, order = _signature(program, group, steps, outs)
-    found = _kernels.get(key)
-    if found is None:
-        found = _built(program, group, steps, outs, order)
-        if len(_kernels) >= MAX_KERNELS:
-            _kernels.clear()
-        _kernels[key] = found
-    if isinstance(found, int):
-        return steps[found].index
-    kernel, sources = found
-    if len(steps) == 1 and not _pays_alone(kernel, group):
-        return None
-    numbers = list(order)
-    ins = tuple(_constant(program, s) if isinstance(s, Scalar) else numbers[s] for s in sources)
-    pairs = _in_place(program, flow, inside, kernel, ins, outs, may_overwrite)
-    if pairs:
-        kernel = dataclasses.replace(kernel, in_place=pairs)
-    last = steps[-1].instr
-    specs = [TensorSpec(program.specs[v].shape, program.specs[v].dtype) for v in outs]
-    origins = dict.fromkeys((last.origin, *(n for step in steps for n in step.instr.origins)))
-    return Instr(
-        Fused(kernel, group.space, specs, tuple(step.instr.op.name for step in steps)),
-        ins,
-        tuple(outs),
-        last.origin,
-        last.path,
-        origins=tuple(origins),
-        recompute=last.recompute,
-    )
+class _Fusion:
+    """Makes instructions of groups."""
 
+    def __init__(self, flow: Flow) -> None:
+        self.flow, self.program = flow, flow.program
+        self.units: list[tuple[int, Instr]] = []
+        """The new instructions, each with the place of the first that it stands for."""
+        self.taken: set[int] = set()
+        """The instructions that they stand for, or that nobody needs now."""
+        self.declined: set[int] = set()
+        """Those that a rule did not take after all."""
+        self.scalars = {
+            (a.dtype, a.tobytes()): v for v, a in self.program.constants.items() if not a.ndim
+        }
+
+    def add(self, group: Group) -> None:
+        """Turn a group into an instruction, unless it gains nothing."""
+        program, flow = self.program, self.flow
+        steps = sorted(group.steps, key=lambda step: step.index)
+        indices = [step.index for step in steps]
+        outs = leaving(group, flow)
+        if not outs:  # its readers repeat it
+            self.taken.update(indices)
+            return
+        key, order = _signature(program, group, steps, outs)
+        found = _kernels.get(key)
+        if found is None:
+            if len(_kernels) >= MAX_KERNELS:
+                _kernels.clear()
+            found = _kernels[key] = _built(program, group, steps, outs, order)
+        if isinstance(found, int):
+            self.declined.add(indices[found])
+            return
+        kernel, sources = found
+        if len(steps) == 1 and not _pays_alone(kernel, group):
+            return
+        numbers = list(order)
+        ins = tuple(self._scalar(s) if isinstance(s, Scalar) else numbers[s] for s in sources)
+        pairs = self._in_place(kernel, indices, ins, outs)
+        if pairs:
+            kernel = dataclasses.replace(kernel, in_place=pairs)
+        names = tuple(step.instr.op.name for step in steps)
+        specs = [program.specs[v].with_shape(program.specs[v].shape) for v in outs]
+        last = steps[-1].instr
+        origins = dict.fromkeys((last.origin, *(n for s in steps for n in s.instr.origins)))
+        made = Instr(
+            Fused(kernel, group.space, specs, names), ins, tuple(outs), last.origin, last.path,
+            origins=tuple(origins), recompute=last.recompute,
+        )  # fmt: skip
+        self.units.append((min(flow.producer[v] for v in outs), made))
+        self.taken.update(indices)
+
+    def _scalar(self, source: Scalar) -> int:
+        """Return the value that holds a number, a new one if the program lacks it."""
+        array = np.asarray(source.number, source.dtype)
+        key = array.dtype, array.tobytes()
+        if key not in self.scalars:
+            self.scalars[key] = self.program.constant(array)
+        return self.scalars[key]
+
+    def _in_place(
+        self, kernel: Kernel, indices: list[int], ins: tuple[int, ...], outs: list[int]
+    ) -> tuple[tuple[int, int], ...]:
+        """Return which outputs may lie where an input that nobody else reads lay."""
+        if any(value.op == "reduce" for value in kernel.values):
+            return ()  # rows are read more than once
+        program, flow = self.program, self.flow
+        free = {}
+        for i, value in enumerate(ins):
+            if value not in flow.producer or value in flow.kept or value in flow.shown:
+                continue
+            is_last = set(indices).issuperset(flow.readers[value]) and ins.count(value) == 1
+            if is_last and not program.instrs[flow.producer[value]].op.views:
+                free[i] = kernel.operands[i]
+        pairs = []
+        for at, out in enumerate(outs, kernel.n_inputs):
+            for i, held in free.items():
+                alike = program.specs[ins[i]].shape == program.specs[out].shape
+                if alike and held == kernel.operands[at]:
+                    pairs.append((at, i))
+                    del free[i]
+                    break
+        return tuple(pairs)
+
+
+# -- the kernel of a group ------------------------------------------------------------------------
 
 _kernels: dict[Any, tuple[Kernel, list[int | Scalar]] | int] = {}
 """What groups have become: layers of one kind, and plans for other sizes, share their kernels."""
@@ -229,15 +260,6 @@ def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:
     return builder.scalar(number, dtype)
 
 
-def _constant(program: Program, source: Scalar) -> int:
-    """Return the value that holds a number, a new one if the program lacks it."""
-    array = np.asarray(source.number, source.dtype)
-    for value, held in program.constants.items():
-        if not held.ndim and held.dtype == array.dtype and held.tobytes() == array.tobytes():
-            return value
-    return program.constant(array)
-
-
 def _pays_alone(kernel: Kernel, group: Group) -> bool:
     """Tell whether one op is worth a kernel: numpy does cheap ones as fast once they are large."""
     size = int(np.prod(group.space))
@@ -246,39 +268,3 @@ def _pays_alone(kernel: Kernel, group: Group) -> bool:
         for value in kernel.values
     )
     return costly or size <= LARGE or len(kernel.outputs) > 1
-
-
-def _in_place(
-    program: Program,
-    flow: Flow,
-    inside: set[int],
-    kernel: Kernel,
-    ins: tuple[int, ...],
-    outs: list[int],
-    may_overwrite: MayOverwrite,
-) -> tuple[tuple[int, int], ...]:
-    """Return which outputs may lie where an input that nobody else reads lay."""
-    if any(value.op == "reduce" for value in kernel.values):
-        return ()  # rows are read more than once
-    shown = {source for source, _ in flow.views.values()}
-    free = {}
-    for i, value in enumerate(ins):
-        if ins.count(value) > 1 or value in program.constants or value in shown:
-            continue
-        if value in flow.producer:
-            maker = program.instrs[flow.producer[value]]
-            dies = inside.issuperset(flow.readers[value]) and value not in flow.kept
-            if not dies or maker.op.views:
-                continue
-        elif not may_overwrite(max(inside), value):
-            continue
-        free[i] = kernel.operands[i]
-    pairs = []
-    for at, out in enumerate(outs):
-        operand = kernel.operands[len(ins) + at]
-        for i, held in free.items():
-            if held == operand and program.specs[ins[i]].shape == program.specs[out].shape:
-                pairs.append((len(ins) + at, i))
-                del free[i]
-                break
-    return tuple(pairs)

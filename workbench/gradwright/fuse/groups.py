@@ -11,7 +11,7 @@ where it is used. Each then joins the groups that made its inputs, or that read 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..rewrite import Instr, Program
@@ -42,17 +42,16 @@ class Group:
     has_readers: bool = False
 
 
-def form_groups(program: Program, fits: Callable[[int], bool]) -> tuple[list[Group], Flow]:
-    """Return the groups of a program, from the instructions that ``fits`` admits."""
+def form_groups(program: Program, admitted: Sequence[bool]) -> tuple[list[Group], Flow]:
+    """Return the groups of a program, made of instructions that are admitted."""
     flow = Flow(program)
-    return _Former(flow, fits).run(), flow
+    steps = [find_step(flow, i) if admitted[i] else None for i in range(len(program.instrs))]
+    return _Former(flow, steps).run(), flow
 
 
 class _Former:
-    def __init__(self, flow: Flow, fits: Callable[[int], bool]) -> None:
-        self.flow, self.n_body = flow, flow.program.n_body
-        instrs = flow.program.instrs
-        self.steps = [find_step(flow, i) if fits(i) else None for i in range(len(instrs))]
+    def __init__(self, flow: Flow, steps: Sequence[Step | None]) -> None:
+        self.flow, self.steps, self.n_body = flow, steps, flow.program.n_body
         self.group: dict[int, Group] = {}
         """The group of each value that one has made."""
         self.upstream: dict[int, int] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,8 @@ class _Splitter:
         return self.program.specs[value]
 
 
-def split(program: Program) -> Program:
-    """Return a copy of a program in which every op is one that kernels take, or that stays."""
+def split(program: Program, whole: Collection[str] = ()) -> Program:
+    """Return a copy of a program with some ops in steps, but for those that stay ``whole``."""
     work = dataclasses.replace(
         program,
         specs=list(program.specs),
@@ -88,7 +88,7 @@ def split(program: Program) -> Program:
         if index == n_body:
             work.n_body = len(splitter.made)
         splitter.origin = instr
-        part = PARTS.get(instr.op.name)
+        part = None if instr.op.name in whole else PARTS.get(instr.op.name)
         if part is None or not part(splitter, instr):
             splitter.made.append(instr)
     if n_body is not None and n_body >= len(program.instrs):

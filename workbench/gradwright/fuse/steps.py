@@ -40,6 +40,8 @@ class Flow:
     readers: dict[int, list[int]] = field(default_factory=dict)
     kept: set[int] = field(default_factory=set)
     """Values that are stored in any case, first of all those that leave the program."""
+    shown: set[int] = field(default_factory=set)
+    """Values that others are views of."""
     repeated: set[int] = field(default_factory=set)
     """Values that each reader computes for itself."""
     views: dict[int, tuple[int, Axes]] = field(default_factory=dict)
@@ -53,6 +55,7 @@ class Flow:
             found = _view(instr, program)
             if found is not None:
                 self.views[instr.outs[0]] = found
+                self.shown.add(found[0])
                 continue
             for i in instr.ins:
                 if i is not None:
