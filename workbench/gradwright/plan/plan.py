@@ -131,8 +131,11 @@ class Plan:
         """Return the bytes of what it keeps between runs, by address; plans may share an arena."""
         found: dict[int, int] = {}
         for part in self.parts:
-            arena, program = part.segment.arena, part.segment.program
-            if arena is not None:
+            segment, program = part.segment, part.segment.program
+            arena = segment.arena
+            if arena is None:
+                found[id(segment)] = segment.layout.nbytes  # what the next run will take
+            else:
                 base = arena if arena.base is None else arena.base
                 found[id(base)] = base.nbytes
             constants = sum(a.nbytes for a in program.constants.values() if any(a.strides))
