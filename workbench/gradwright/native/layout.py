@@ -105,7 +105,8 @@ def has_border(kernel: Kernel) -> bool:
 def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Loops | CopyFirst:
     """Return the loops of a kernel over an index space of ``shape``, inputs then outputs.
 
-    Every array has an axis for each of the space's, of size 1 where it stands still.
+    Every array has an axis for each of the space's, of size 1 where it stands still; an input may
+    also be repeated along such an axis, as `CopyFirst` asks.
 
     Raises:
         LoweringError: The arrays do not fit the kernel, or copying no input would help.
@@ -126,8 +127,7 @@ def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Lo
         if not array.flags.aligned:
             return _copy(kernel, number, array.shape)
     steps = [
-        tuple(s if m and n != 1 else 0 for s, m, n in zip(_strides(a), o.moves, sizes, strict=True))
-        for a, o in zip(arrays, kernel.operands, strict=True)
+        tuple(0 if n == 1 else s for s, n in zip(_strides(a), a.shape, strict=True)) for a in arrays
     ]
     bordered = has_border(kernel)
     border = kernel.rank - kernel.n_columns if bordered else 0
@@ -159,7 +159,10 @@ def _check(kernel: Kernel, arrays: Sequence[Array], sizes: tuple[int, ...]) -> N
     """Refuse arrays that are not the operands of a kernel over an index space."""
     for number, (operand, array) in enumerate(zip(kernel.operands, arrays, strict=True)):
         needed = kernel.shape_of(number, sizes)
-        if array.dtype != operand.dtype or array.shape != needed:
+        fits = len(array.shape) == len(sizes) and all(
+            n in (need, full) for n, need, full in zip(array.shape, needed, sizes, strict=True)
+        )
+        if array.dtype != operand.dtype or not fits:
             raise LoweringError(
                 f"operand {number} does not fit its kernel",
                 need=f"{operand.dtype} of shape {needed}, got {array.dtype} of {array.shape}",
