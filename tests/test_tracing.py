@@ -390,11 +390,8 @@ def test_ordinary_numpy_code(fn: Any, args: Any, dtype: Any) -> None:
 
 
 def test_one_trace_per_shape_dtype_and_static_value() -> None:
-    calls = []
-
     @gw.compile
     def f(x, axis, rate):
-        calls.append(1) if False else None
         return x.sum(axis=axis) * rate
 
     f(X, 0, 0.1), f(X + 1, 0, 0.2), f(X, 0, rate=0.3)
@@ -466,7 +463,7 @@ def test_stated_shapes_need_one() -> None:
 
     @gw.compile(dynamic_shapes={"x": ("B",)})
     def rows(x):
-        return [row for row in x]
+        return list(x)
 
     with pytest.raises(TraceError, match="B rows, a number known only when it runs"):
         rows(np.ones(3))
@@ -499,14 +496,12 @@ def test_structures_in_and_out() -> None:
         pair = Pair(tree["a"][0] + 1, rest[0] * named["k"])
         return {"pair": pair, "list": [tree["a"][1], None, "text", 3], "none": None}
 
-    tree = {"a": (X, [X[0]]), "b": "static"}
     for k in (2.0, 3.0):
         got = f({"a": (X, X[0]), "b": "static"}, W, k=k)
         assert isinstance(got["pair"], Pair)
         np.testing.assert_allclose(got["pair"].right, W * k)
         assert got["list"][1:] == [None, "text", 3]
         assert got["none"] is None
-    del tree
 
 
 def test_methods_and_objects() -> None:
@@ -528,10 +523,8 @@ def test_methods_and_objects() -> None:
     np.testing.assert_allclose(model(X), X @ np.ones((5, 3)))
     model.w = W * 2  # another one
     np.testing.assert_allclose(model(X), X @ W * 2)
-    want = model.w - 0.1 * X.T @ (X @ model.w)
-    with pytest.raises(TraceError, match="changes"):
-        model.step(X)  # self.w becomes a lazy array
-    del want
+    with pytest.raises(TraceError, match="would keep its old elements"):
+        model.step(X)
 
 
 # -- what is outside -------------------------------------------------------------------------------
@@ -544,7 +537,7 @@ def test_globals_closures_and_defaults_are_read_anew() -> None:
     local = np.ones(3)
 
     @gw.compile
-    def f(x, default=SCALE[:3]):  # noqa: B008
+    def f(x, default=SCALE[:3]):
         return x * TABLE + local + default
 
     x = np.arange(3.0)
@@ -562,16 +555,37 @@ def test_globals_closures_and_defaults_are_read_anew() -> None:
         TABLE = np.ones(3)
 
 
-def test_an_outside_array_is_written() -> None:
-    state = np.zeros(3)
+def test_plain_arrays_are_not_written_by_lazy_ones() -> None:
+    state, rows = np.zeros(3), [np.zeros(3)]
 
-    @gw.compile
-    def count(x):
+    def by_out(x):
         np.add(state, x, out=state)
-        return state.sum() if False else (state * 2).sum()
+        return (state * 2).sum()
 
-    assert [float(count(np.ones(3))) for _ in range(3)] == [6.0, 12.0, 18.0]
-    assert state.tolist() == [3.0, 3.0, 3.0]
+    def by_alias(x):
+        total = other = np.zeros(3)
+        total += x
+        return total, other * 2
+
+    def by_loop(x):
+        for row in rows:
+            row += x
+        return rows[0] * 2
+
+    def by_copy(x):
+        y = np.zeros(3)
+        np.copyto(y, x)
+        return y
+
+    def by_at(x):
+        y = np.zeros(3)
+        np.add.at(y, [0], x[0])
+        return y
+
+    for fn in (by_out, by_alias, by_loop, by_copy, by_at):
+        with pytest.raises(TraceError, match=r"would keep its old elements(.|\n)*zeros_like"):
+            gw.compile(fn)(np.ones(3))
+    assert state.tolist() == rows[0].tolist() == [0.0] * 3
 
 
 def test_what_a_dict_outside_holds_may_change() -> None:
@@ -624,17 +638,15 @@ def test_arrays_made_inside_are_constants() -> None:
 def test_a_local_array_becomes_lazy_when_it_is_written() -> None:
     @gw.compile
     def f(x):
-        total = np.zeros(3)
-        other = total
+        total, parts = np.zeros(3), [np.ones(3)]
         for i in range(3):
             total += x * i
-        return total, other
+            parts[0] *= x
+        return total, parts
 
     for scale in (1.0, 2.0):
-        total, other = f(np.ones(3) * scale)
-        assert total.tolist() == [3.0 * scale] * 3
-        assert f.__wrapped__(np.ones(3) * scale)[0].tolist() == total.tolist()
-    del other
+        x = np.ones(3) * scale
+        assert_same(f.__wrapped__(x), f(x), 0)
 
 
 def test_results_are_nobody_elses() -> None:
@@ -732,7 +744,7 @@ def test_gradients_of_what_has_none() -> None:
         gw.compile(lambda x: x * 2).value_and_grad()(X)
     with pytest.raises(GradientError, match="places of positional"):
         gw.compile(lambda x: x.sum()).value_and_grad(1)(X)
-    value, g = gw.compile(lambda t: t["x"].sum()).value_and_grad()({"x": X, "n": LABELS})
+    _, g = gw.compile(lambda t: t["x"].sum()).value_and_grad()({"x": X, "n": LABELS})
     assert g["n"] is None
     assert g["x"].tolist() == np.ones((8, 5)).tolist()
 
@@ -758,7 +770,8 @@ def test_gradients_of_what_has_none() -> None:
         (lambda x: complex(x[0, 0]), r"complex\(\) reads"),
         (lambda x: np.apply_along_axis(sum, 0, x), "np.apply_along_axis has no op(.|\n)*map_fn"),
         (lambda x: np.linalg.lstsq(x, x[:, 0]), "lstsq returns residuals(.|\n)*pinv"),
-        (lambda x: np.sum(x, like=x), "like(.|\n)*does not have this option"),
+        (lambda x: np.quantile(x, 0.5, weights=x, method="inverted_cdf"), "weights(.|\n)*option"),
+        (lambda x: np.unique(x, axis=0), "np.unique with axis= has no op"),
         (lambda x: x.flat[0], "flat is not there"),
         (lambda x: x.tobytes(), "tobytes is not there"),
         (lambda x: np.add.reduceat(x, [0, 2]), "add.reduceat has no op"),
@@ -768,7 +781,7 @@ def test_gradients_of_what_has_none() -> None:
         (lambda x: x * np.array(["a"] * 5, object), "object"),
         (lambda x: np.ravel(x, order="F"), "order='F'"),
         (lambda x: np.sort(x + 1j), "np.sort has no op for this"),
-        (lambda x: x * np.random.rand(5), "draws from np.random(.|\n)*gw.random"),
+        (lambda x: x * np.random.rand(5), "draws from np.random(.|\n)*gw.random"),  # noqa: NPY002
     ],
 )
 def test_errors_say_what_to_do(fn: Any, message: str) -> None:
@@ -784,7 +797,7 @@ def test_plain_arrays_are_not_written_by_halves() -> None:
         out[0] = x[0]
         return out
 
-    with pytest.raises(TraceError, match=r"float\(\) reads(.|\n)*zeros_like"):
+    with pytest.raises(TraceError, match=r"written in place while it is traced(.|\n)*zeros_like"):
         f(np.ones(3))
 
     buffer = np.zeros(3)
@@ -795,7 +808,7 @@ def test_plain_arrays_are_not_written_by_halves() -> None:
         buffer[0] = 1
         return y
 
-    with pytest.raises(TraceError, match="written in place while it is traced(.|\n)*zeros_like"):
+    with pytest.raises(TraceError, match=r"written in place while it is traced(.|\n)*zeros_like"):
         g(np.ones(3))
     buffer[0] = 1  # may be written again
 
@@ -945,7 +958,6 @@ def test_a_block_runs_when_it_is_read() -> None:
     assert np.asarray(y) is np.asarray(y)
     assert not np.asarray(y).flags.writeable
     assert float(total) == pytest.approx(standardise(X).sum())
-    assert bool(total < 1) is True if False else True
     a, rest = t.run([y, {"total": total}], {"x": X * 2 + 1})
     np.testing.assert_allclose(a, standardise(X * 2 + 1))
     assert type(rest["total"]) is np.float64
@@ -982,8 +994,6 @@ def test_traces_do_not_mix() -> None:
             second.array(X) + gw.Graph().constant(1.0)
     with pytest.raises(TraceError, match="has ended"), first:
         pass
-    leaked: list[Any] = []
-    gw.compile(lambda x: (leaked.append(x), x * 2)[1]).cache_info()
     with pytest.raises(TraceError, match="which has ended"):
         gw.compile(softmax)(x)
 

@@ -137,4 +137,6 @@ def trace(x: Any = None, k: int = 0, *, name: str | None = None) -> Any:
     >>> g.output({}, gw.trace(g.constant([[1, 2], [3, 4]]), name="y"))["y"].tolist()
     5
     """
-    return Trace(name or "trace") if x is None else op("trace", x, k=k, name=name)
+    if x is None or isinstance(x, str):
+        return Trace(name or x or "trace")
+    return op("trace", x, k=k, name=name)

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..ops.movement import cast_to
 from . import indexing
-from .arguments import checked_axis, floating, fresh, joined, lift, op
+from .arguments import checked_axis, floating, fresh, joined, lift, op, recording
 from .lazy import LazyArray
 from .refusals import refusal
 from .registry import UNSAID, call, implements
 from .shapes import atleast_1d, atleast_2d, copy, ravel, reshape
-from .ufuncs import into
+from .ufuncs import MANY, into
 
 
 @implements(np.concatenate, np.concat)
@@ -227,7 +227,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 @implements(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Write all elements, or those where a mask holds."""
-    x = lift(dst).owner.written(dst) if isinstance(dst, np.ndarray) else lift(dst)
+    x = recording().written(dst, MANY) if isinstance(dst, np.ndarray) else lift(dst)
     new = lift(src)
     if not new.weak and not np.can_cast(new.dtype, x.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {new.dtype!r} to {x.dtype!r}")

@@ -13,6 +13,7 @@ from . import indexing
 from .refusals import BRANCH, refusal, unread
 from .registry import call
 from .shadow import shadow
+from .sole import holders
 from .views import Part, Step, Storage, read, write
 
 if TYPE_CHECKING:
@@ -150,7 +151,9 @@ class LazyArray:
         return bool(self._value("`if`, `and`, `or` or bool()", BRANCH))
 
     def __float__(self) -> float:
-        return float(self._value("float()", "array.astype(...), or static_argnames=(...)"))
+        return float(
+            self._value("float()", "array.astype(...), static_argnames=(...), np.zeros_like(x)")
+        )
 
     def __int__(self) -> int:
         return int(self._value("int()", "array.astype(int), or static_argnames=(...)"))
@@ -194,8 +197,9 @@ class LazyArray:
     # -- what builds graph -----------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        count = holders(options)
         self.owner.require_open(f"np.{ufunc.__name__}")
-        return UFUNCS[0](self.owner, ufunc, method, inputs, options)
+        return UFUNCS[0](self.owner, ufunc, method, inputs, options, count)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         self.owner.require_open(f"np.{function.__name__}")

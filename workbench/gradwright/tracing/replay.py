@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import GradientError, TraceError
+from ..errors import GradientError, TraceError, raised_at
 from ..gradient import gradients
 from ..graph import Graph, Tensor, ancestors
 from ..session import Session
@@ -97,12 +97,9 @@ class Traced:
                 try:
                     return fn(*positional, **named)
                 except ValueError as error:
-                    if "read-only" in str(error) and self._trace.locked:
-                        raise refusal(
-                            "a plain array is written in place while it is traced",
-                            hint="np.zeros_like(x) or np.zeros(n, like=x) makes a lazy one; "
-                            'or @gw.compile(fallback="eager")',
-                        ) from error
+                    unread = isinstance(error.__cause__, TraceError)
+                    if unread or ("read-only" in str(error) and self._trace.locked):
+                        raise _plain_write(error) from None
                     raise
         finally:
             current.reset(token)
@@ -149,16 +146,12 @@ class Traced:
         self._result = replaced(result, fetch, lambda v: isinstance(v, kinds))
         _check_result(self._result, self._trace.what)
         self.n_results = len(outputs)
-        self.writes: list[tuple[int | Array, int]] = []
-        """Argument or array from outside -> the output that is its new value."""
+        self.writes: list[tuple[int, int]] = []
+        """Numbers of arguments that are written, and of the outputs that are their new values."""
         for x, i in self._returned:
             if x.storage.version and not any(place == i for place, _ in self.writes):
                 self.writes.append((i, len(outputs)))
                 outputs.append(x.storage.tensor)
-        for capture in self._trace.captures.values():
-            if capture.lazy.storage.version:
-                self.writes.append((capture.array, len(outputs)))
-                outputs.append(capture.lazy.storage.tensor)
         self.outputs = tuple(outputs)
         self.captures = [(c.tensor, c.array) for c in self._trace.captures.values()]
         self.constants = self._trace.survivors()
@@ -191,8 +184,7 @@ class Traced:
     def finish(self, found: Sequence[Any], leaves: Sequence[Leaf]) -> Any:
         """Write back what was written in place, and return results in the function's structure."""
         for place, number in self.writes:
-            target = place if isinstance(place, np.ndarray) else leaves[place].value
-            np.copyto(target, found[number])
+            np.copyto(leaves[place].value, found[number])
         result = self._result
         if type(result) is _Fetched:
             return result.of(found)
@@ -207,7 +199,7 @@ class Traced:
         arrays = {id(leaf.value): leaf.value for leaf in leaves if leaf.kind == "array"}
         arrays |= {id(a): a for _, a in self.captures}
         for place, _ in self.writes:
-            target = place if isinstance(place, np.ndarray) else leaves[place].value
+            target = leaves[place].value
             for other in arrays.values():
                 if other is not target and np.may_share_memory(other, target):
                     raise TraceError(
@@ -298,6 +290,17 @@ class _Constant:
         return self.array if self.outside else self.array.copy()
 
 
+def _plain_write(error: ValueError) -> TraceError:
+    """Return what says that a plain array cannot hold lazy elements, and at which line."""
+    made = refusal(
+        "a plain array is written in place while it is traced",
+        hint="np.zeros_like(x) or np.zeros(n, like=x) makes a lazy one; "
+        'or @gw.compile(fallback="eager")',
+    )
+    made.where = raised_at(error) or made.where
+    return made
+
+
 def _check_result(result: Any, what: str) -> None:
     if isinstance(result, dict):
         for value in result.values():
@@ -324,7 +327,8 @@ def _laid_out(stand_in: Array, array: Array) -> Array:
     """Return a shadow with the strides of an argument."""
     if not array.flags.c_contiguous and array.shape == stand_in.shape:
         stand_in = np.lib.stride_tricks.as_strided(stand_in, array.shape, array.strides)
-    stand_in.flags.writeable = array.flags.writeable
+    if not array.flags.writeable:
+        stand_in.flags.writeable = False
     return stand_in
 
 

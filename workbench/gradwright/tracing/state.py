@@ -16,6 +16,7 @@ from ..spec import dtype as as_dtype
 from .lazy import LazyArray, as_number
 from .refusals import refusal
 from .registry import call
+from .sole import SOLE
 
 Array = np.ndarray[Any, Any]
 
@@ -44,8 +45,6 @@ class Recording:
         self.captures: dict[int, Capture] = {}
         self.temporary: list[tuple[Array, Array]] = []
         """Arrays that the traced code made itself, with what they held: constants of the graph."""
-        self.held: dict[int, LazyArray] = {}
-        """Temporaries that were written in place by lazy arrays, by address."""
         self.locked: list[Array] = []
 
     def require_open(self, what: str) -> None:
@@ -140,8 +139,6 @@ class Recording:
         What the function's arguments, closure and globals hold is read anew at each call.
         """
         key = id(array)
-        if key in self.held:
-            return self.held[key]
         if key in self.captures:
             return self.captures[key].lazy
         self.supported(array.dtype, array)
@@ -158,16 +155,23 @@ class Recording:
         return self.fresh(self.constant(content))
 
     def holds(self, array: Array) -> bool:
-        """Tell whether an array is an input, or is written by lazy arrays."""
-        return id(array) in self.held or id(array) in self.captures or id(array) in self.outside
+        """Tell whether an array is read anew at each call."""
+        return id(array) in self.captures or id(array) in self.outside
 
-    def written(self, array: Array) -> LazyArray:
-        """Return the lazy array that stands for a plain one from now on, which code writes into."""
+    def written(self, array: Array, holders: int) -> LazyArray:
+        """Return the lazy array that takes the place of a plain one in ``total += lazy``.
+
+        That is right where nothing else holds the plain array, which keeps its old elements.
+        """
+        if id(array) in self.outside or holders > SOLE:
+            raise refusal(
+                "a plain array is written by a lazy one, and would keep its old elements",
+                need="a lazy array there",
+                hint="np.zeros_like(x) or np.zeros(n, like=x) makes one; an array from outside is "
+                "written where it is an argument",
+            )
         lazy = self.array(array)
-        if id(array) not in self.captures and id(array) not in self.held:
-            self.held[id(array)] = lazy
-            lazy.scalar = False
-            self.lock(array)
+        lazy.scalar = False
         return lazy
 
     def lock(self, array: Array) -> None:

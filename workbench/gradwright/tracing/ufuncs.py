@@ -24,6 +24,9 @@ from .special import FORMULAS
 if TYPE_CHECKING:
     from .state import Recording
 
+MANY = 1 << 30
+"""References to a plain array that is written otherwise than by an operator."""
+
 REDUCTIONS = {
     "add": np.sum,
     "multiply": np.prod,
@@ -46,11 +49,16 @@ SCATTERS = {
 
 
 def apply(
-    trace: Recording, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+    trace: Recording,
+    ufunc: np.ufunc,
+    method: str,
+    inputs: tuple[Any, ...],
+    options: dict[str, Any],
+    holders: int,
 ) -> Any:
     """Apply a ufunc or one of its methods: what ``__array_ufunc__`` does."""
     if method == "__call__":
-        return _call(trace, ufunc, inputs, **options)
+        return _call(trace, ufunc, inputs, holders, **options)
     if method in _METHODS:
         return _METHODS[method](trace, ufunc, *inputs, **options)
     raise refusal(f"np.{ufunc.__name__}.{method} has no op", hint="a reduction with axis=")
@@ -66,6 +74,7 @@ def _call(
     trace: Recording,
     ufunc: np.ufunc,
     inputs: tuple[Any, ...],
+    holders: int,
     out: tuple[Any, ...] = (),
     where: Any = True,
     dtype: Any = None,
@@ -74,7 +83,7 @@ def _call(
     **layout: Any,
 ) -> Any:
     xs = [trace.lift(x) for x in inputs]
-    targets = tuple(_target(trace, o) for o in out) or (None,) * ufunc.nout
+    targets = tuple(_target(trace, o, holders) for o in out) or (None,) * ufunc.nout
     given = _signature(ufunc, dtype, signature)
     dtypes = _resolve(ufunc, xs, targets, casting, given)
     operands = [_converted(trace, ufunc, x, d) for x, d in zip(xs, dtypes, strict=False)]
@@ -91,11 +100,11 @@ def _call(
     return results[0] if ufunc.nout == 1 else tuple(results)
 
 
-def _target(trace: Recording, out: Any) -> LazyArray | None:
+def _target(trace: Recording, out: Any, holders: int = MANY) -> LazyArray | None:
     """Return the array that a result is written into; a scalar is replaced instead."""
     if out is None:
         return None
-    target = trace.written(out) if isinstance(out, np.ndarray) else trace.own(out)
+    target = trace.written(out, holders) if isinstance(out, np.ndarray) else trace.own(out)
     return None if target.scalar else target
 
 
@@ -270,11 +279,11 @@ def _outer(trace: Recording, ufunc: np.ufunc, a: Any, b: Any, **options: Any) ->
     left, right = trace.lift(a), trace.lift(b)
     if right.ndim:
         left = left[(..., *[None] * right.ndim)]
-    return _call(trace, ufunc, (left, right), **options)
+    return _call(trace, ufunc, (left, right), MANY, **options)
 
 
 def _at(trace: Recording, ufunc: np.ufunc, x: Any, index: Any, *values: Any) -> None:
-    target = trace.written(x) if isinstance(x, np.ndarray) else trace.own(x)
+    target = trace.written(x, MANY) if isinstance(x, np.ndarray) else trace.own(x)
     name = SCATTERS.get(ufunc.__name__)
     if name is None or not values:
         raise refusal(f"np.{ufunc.__name__}.at has no op", need=", ".join(SCATTERS))
