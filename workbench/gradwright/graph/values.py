@@ -223,7 +223,9 @@ class Values(Mapping[str, Array]):
         self, new: Mapping[str, Array], counts: Iterable[tuple[str, int]] = ()
     ) -> list[Callable[[], None]]:
         """Return calls that swap in arrays, and count what was written; under the lock."""
-        calls = [functools.partial(self._versions.update, counts)] if counts else []
+        calls: list[Callable[[], None]] = []
+        if counts:
+            calls.append(functools.partial(self._versions.update, counts))
         if new:
             raised = {name: self._versions.get(name, -1) + 1 for name in new}
             calls.append(functools.partial(self._arrays.update, new))

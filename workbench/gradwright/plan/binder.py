@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import LoweringError
 from ..fuse.fused import Fused
 from ..graph import Variable
-from ..lowering import Call, Found, Native, Returning, numpy_launch, overwritable
+from ..lowering import Call, Found, Launch, Native, Returning, numpy_launch, overwritable
 from ..native.chain import chain
 from ..op import run_forward
 from ..rewrite import Instr, Program
@@ -188,7 +188,7 @@ class Binder:
 
     def close(self) -> None:
         """Let go what only binding needs."""
-        table = memoryview(self.table)
+        table = memoryview(self.table)  # type: ignore[arg-type]
         for place in self.places.values():
             if isinstance(place, Moving):
                 place.bind(table)
@@ -236,8 +236,10 @@ class Binder:
         xs = self._arguments(instr.ins)
         if launch is None or isinstance(launch, Returning):
             calls.add(step, functools.partial(self._forward, instr, launch, xs))
-        else:
+        elif self._writes(step):
             calls.add(step, functools.partial(launch, xs, self._arguments(instr.outs)))
+        else:
+            calls.add(step, functools.partial(self._fill, instr, launch, xs))
 
     def _bind_native(
         self, step: int, call: Call, numbers: Sequence[int | None], calls: Calls
@@ -284,6 +286,14 @@ class Binder:
         else:
             arguments[position] = self.arrays[number]
 
+    def _fill(self, instr: Instr, launch: Launch, xs: Sequence[Any]) -> None:
+        """Let a launcher write into new arrays, where those hold more than numbers."""
+        specs: Any = [self.program.specs[o] for o in instr.outs]
+        ys = [np.empty(spec.shape, spec.dtype) for spec in specs]
+        launch(xs, ys)
+        for o, y in zip(instr.outs, ys, strict=True):
+            self.places[o].put(y)
+
     def _forward(self, instr: Instr, launch: Returning | None, xs: Sequence[Any]) -> None:
         """Run an op's own ``forward``, and put its results into their places."""
         ys = results(self.program, instr, launch, xs)
@@ -292,7 +302,7 @@ class Binder:
         for o, y in zip(instr.outs, ys, strict=True):
             place = self.places[o]
             is_given = o in self.lives.leaving and isinstance(place, Moving)
-            place.put(np.require(y, None, "CA") if is_given else y)
+            place.put(np.require(y, None, ["C", "A"]) if is_given else y)
 
 
 def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> None:

@@ -26,7 +26,7 @@ from .exits import Exits
 from .forward import explained
 from .liveness import Lifetimes, place
 from .overwrite import overwrites
-from .places import Fixed, Place, address
+from .places import Fixed, Loose, Moving, Place, address
 
 Array = np.ndarray[Any, Any]
 
@@ -88,10 +88,13 @@ class Bound:
         self._body_exits = Exits(early, binder, self.device, given)
         self._tail_exits = Exits(late, binder, self.device, given)
         self._read_sources()
-        self._targets = [
-            (self._position[o.variable], binder.places[o.new], binder.places[o.old], o)
-            for o in self.overwrites
-        ]
+        self._targets: list[tuple[int, Moving, Moving, str]] = []
+        """For each overwriting update the variable, the place it writes, and the variable's own."""
+        for o in self.overwrites:
+            target, source = binder.places[o.new], binder.places[o.old]
+            assert isinstance(target, Moving) and isinstance(source, Moving)
+            n = self._position[o.variable]
+            self._targets.append((n, target, source, o.variable.name))
         self._raised = [int(t.name in self.overwritten) for t in self._position]
         """What a commit adds to the counts of the variables."""
         self._at_home = False
@@ -114,7 +117,7 @@ class Bound:
         """Variables that calls of Python read."""
         held = {id(where) for _, _, where in self._held}
         targets = {o.new for o in self.overwrites}
-        self._transient = [
+        self._transient: list[Loose | Moving] = [
             where
             for number, where in self._binder.places.items()
             if not isinstance(where, Fixed) and id(where) not in held and number not in targets
@@ -199,22 +202,22 @@ class Bound:
     ) -> None:
         """Choose for each update its variable's array if nobody else holds it, or a new one."""
         self._at_home, at_home = False, True
-        for index, target, source, o in self._targets:
+        for index, target, source, name in self._targets:
             if source.is_owned and free[index] and counts[index] == self._counts[index]:
                 target.move(source.at)
                 continue
             fresh = held[index].copy()
             target.move(address(fresh))
             fresh.flags.writeable = False
-            new[o.variable.name], at_home = fresh, False
+            new[name], at_home = fresh, False
         self._at_home = at_home
 
     def drop(self) -> None:
         """Hold no array that is not its own."""
         for where in self._transient:
             where.release()
-        for _, where in self._used:
-            where.release()
+        for _, variable in self._used:
+            variable.release()
 
     def _take_variables(
         self, env: Mapping[Tensor, Array], held: tuple[Array, ...] | None, counts: tuple[int, ...]
