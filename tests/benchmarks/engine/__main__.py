@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import signal
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -119,6 +120,7 @@ def _progress(text: str) -> None:
 def main(given: Sequence[str] | None = None) -> None:
     """Run what the command line asks for."""
     chosen = arguments(given)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the peers are ended, too
     print(report.versions())
     found: dict[str, Any] = {"versions": report.versions()}
 
