@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -1001,3 +1003,19 @@ def test_traces_do_not_mix() -> None:
 def test_trace_of_a_tensor_is_the_sum_of_its_diagonal() -> None:
     g = gw.Graph()
     assert g.output({}, gw.trace(g.constant([[1, 2], [3, 4]]), k=1))["trace"].tolist() == 2
+
+
+# -- the notebook ----------------------------------------------------------------------------------
+
+
+def test_the_notebook_runs_and_is_cleared() -> None:
+    path = Path(__file__).parent.parent / "notebooks/compile_numpy.ipynb"
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    code = [c for c in cells if c["cell_type"] == "code"]
+    assert all(c["outputs"] == [] and c["execution_count"] is None for c in code)
+    space: dict[str, Any] = {}
+    for cell in code:
+        exec(compile("".join(cell["source"]), cell["id"], "exec"), space)
+    assert space["standardise"].cache_info().traces == 2
+    assert space["history"][-1] < 0.05 < space["history"][0]
+    assert "`if`" in space["plain"].fallback_reason
