@@ -60,8 +60,11 @@ class Toolchain:
         llvm.initialize_native_asmprinter()
         self.llvm = llvm
         self.cpu = llvm.get_host_cpu_name()
-        self.features = llvm.get_host_cpu_features().flatten()
         self.triple = llvm.get_process_triple()
+        try:
+            self.features = llvm.get_host_cpu_features().flatten()
+        except RuntimeError:  # not known on this system: the name of the CPU implies most
+            self.features = ""
         version = ".".join(map(str, llvm.llvm_version_info))
         self.identity = f"{llvmlite.__version__} {version} {self.triple} {self.cpu} {self.features}"
         self.machine = self._machine()
@@ -107,7 +110,9 @@ class Toolchain:
 
     def missing(self, text: str) -> list[str]:
         """Return the functions of the C library that a text calls and this process lacks."""
-        names = re.findall(r"^declare [^@]*@([\w]+)\(", text, re.MULTILINE)
+        names = re.findall(r"^declare [^@]*@(\w+)\(", text, re.MULTILINE)
+        if " half " in text and self.triple.startswith("x86_64") and "+f16c" not in self.features:
+            names += ["__extendhfsf2", "__truncsfhf2"]
         return [name for name in names if not self.llvm.address_of_symbol(name)]
 
 

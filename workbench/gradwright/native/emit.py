@@ -199,6 +199,8 @@ class _Emitter:
         folds = [Fold(values[r].extra, values[r].args[0], values[r].dtype) for r in plan.reduces[p]]
         folds += [Fold("sum", s.value, values[s.value].dtype) for s in plan.sums[p]]
         starts = [fold.start(code) for fold in folds]
+        # Sums take four vectors at a time to hide their latency; else two are a tenth faster.
+        hints = [code.parallel] if folds else [code.parallel, code.in_pairs]
         if any(fold.is_wide for fold in folds):
             with code.loop(self.zero, self.columns, BLOCK, starts) as blocks:
                 stop = (blocks.index + BLOCK).call("smin", self.columns)
@@ -206,7 +208,7 @@ class _Emitter:
                     code.const("float", 0) if fold.is_wide else so_far
                     for fold, so_far in zip(folds, blocks.carried, strict=True)
                 ]
-                with code.loop(blocks.index, stop, 1, inner, True) as loop:
+                with code.loop(blocks.index, stop, 1, inner, hints) as loop:
                     self._column(p, folds, loop)
                 blocks.turned = [
                     so_far + fold.widen(part) if fold.is_wide else part
@@ -214,7 +216,7 @@ class _Emitter:
                 ]
             ends = blocks.carried
         else:
-            with code.loop(self.zero, self.columns, 1, starts, True) as loop:
+            with code.loop(self.zero, self.columns, 1, starts, hints) as loop:
                 self._column(p, folds, loop)
             ends = loop.carried
         results = [fold.result(end) for fold, end in zip(folds, ends, strict=True)]

@@ -54,7 +54,10 @@ class Code:
         self.constant = f"!invariant.load {self.node('!{}')}"
         group = self.node("distinct !{}")
         self.group = f"!llvm.access.group {group}"
-        self._parallel = self.node(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
+        self.parallel = self.node(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
+        """Hint of a loop: no turn reads memory that another one writes."""
+        self.in_pairs = self.node('!{!"llvm.loop.interleave.count", i32 2}')
+        """Hint of a loop: two vectors at a time."""
 
     def node(self, text: str) -> str:
         """Return the name of a new node of metadata, which ``self`` in its text refers to."""
@@ -103,12 +106,9 @@ class Code:
         stop: Num,
         step: int = 1,
         carried: Sequence[Num] = (),
-        is_parallel: bool = False,
+        hints: Sequence[str] = (),
     ) -> Iterator[Loop]:
-        """Write a loop over ``range(start, stop, step)``; ``carried`` values go from turn to turn.
-
-        In a parallel loop no turn reads memory that another one writes.
-        """
+        """Write a loop over a range; ``carried`` values go from turn to turn."""
         label = self.name("loop")
         self.do(f"br label %{label}.enter")
         self.lines.append(f"{label}.enter:")
@@ -125,8 +125,8 @@ class Code:
         self.do(f"br label %{label}.next")
         self.lines.append(f"{label}.next:")
         self.do(f"%{label}.i1 = add nuw nsw i64 {index.name}, {step}")
-        hint = self.node(f"distinct !{{self, {self._parallel}}}") if is_parallel else None
-        self.do(f"br label %{label}" + (f", !llvm.loop {hint}" if hint else ""))
+        hint = self.node(f"distinct !{{{', '.join(['self', *hints])}}}")
+        self.do(f"br label %{label}, !llvm.loop {hint}")
         self.lines.append(f"{label}.done:")
         phis = [(index, start, f"%{label}.i1")]
         phis += [(t, c, n.name) for t, c, n in zip(turns, carried, loop.turned, strict=True)]
