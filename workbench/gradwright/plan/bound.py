@@ -67,10 +67,10 @@ class Bound:
         if op is instr.op:
             return found
         program = self.program
+        if isinstance(instr.op, Dense):
+            return launch_of(program, instr)
         ins = [None if i is None else program.specs[i] for i in instr.ins]
         outs = [program.specs[o] for o in instr.outs]
-        if isinstance(instr.op, Dense):
-            return launch_of(instr.op, ins[0], outs[0]) if ins[0] is not None else None
         return find_launch(instr.op, self.device.name, ins, outs)
 
     # -- preparation -----------------------------------------------------------------------------

@@ -72,11 +72,15 @@ def make_dense(program: Program) -> None:
     program.instrs = instrs
 
 
-def launch_of(op: Dense, x: TensorSpec, y: TensorSpec) -> Native | None:
+def launch_of(program: Program, instr: Instr) -> Native | None:
     """Return how an op that keeps its elements in order copies them; None if it moves them."""
+    op: Any = instr.op
+    assert instr.ins[0] is not None
+    x = program.specs[instr.ins[0]]
     shape: Any = x.shape
     numbers = np.arange(x.size).reshape(shape)
-    moved = run_forward(op.viewing, [numbers], training=False)[0]
+    rest = [None if i is None else program.constants[i] for i in instr.ins[1:]]
+    moved = run_forward(op.viewing, [numbers, *rest], training=program.training)[0]
     if moved.size != x.size or not np.array_equal(moved.reshape(-1), numbers.reshape(-1)):
         return None
 
