@@ -406,7 +406,7 @@ def test_a_wrong_rule_is_named(wrong, says):
         rewrite(program_of(z), ["bad"], Verifier(program_of(z)))
     finally:
         del RULES["bad"]
-        gw.rewrite.table._by_kind.clear()
+        gw.rewrite.table.refresh()
 
 
 def test_a_rule_of_another_spec_does_not_fit():
@@ -420,7 +420,7 @@ def test_a_rule_of_another_spec_does_not_fit():
         assert names(rewrite(program_of(gw.exp(x)))) == ["exp"]
     finally:
         del RULES["narrow"]
-        gw.rewrite.table._by_kind.clear()
+        gw.rewrite.table.refresh()
 
 
 # -- whole models ---------------------------------------------------------------------------------

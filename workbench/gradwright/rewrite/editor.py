@@ -12,7 +12,7 @@ from ..errors import GradwrightError
 from ..graph import Node
 from ..op import Op, infer_specs
 from ..spec import TensorSpec, content_of
-from .log import Entry, Line
+from .log import Entry, lines
 from .program import Instr, Program, Recipe
 
 Array = np.ndarray[Any, Any]
@@ -60,8 +60,7 @@ class Editor:
             self._index(instr)
             self.enqueue(instr)
         if dead:
-            lines = tuple(Line(instr, self.specs) for instr in dead)
-            self.entries.append(Entry("dead", lines, ()))
+            self.entries.append(Entry("dead", lines(dead, self.specs), ()))
 
     # -- what rules ask --------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class Editor:
             return False
         if checked and any(specs[o] != specs[v] for o, v in pairs):
             return False
-        before = Line(root, specs)
+        before = lines((root,), specs)
         made = list(self.pending)
         slot = self._slots[self._place[root]]
         at = slot.index(root)
@@ -165,9 +164,8 @@ class Editor:
         taken = [instr for instr in self._removed if instr not in made and instr is not root]
         for instr in kept:
             instr.origins, instr.recompute = _joint(root, taken), root.recompute
-        lines = [Line(instr, specs) for instr in reversed(taken)]
-        after = tuple(Line(instr, specs) for instr in kept)
-        self.entries.append(Entry(rule, (before, *lines), after, tuple(values)))
+        before += lines(reversed(taken), specs)
+        self.entries.append(Entry(rule, before, lines(kept, specs), tuple(values)))
         for instr in reversed(kept):
             self.enqueue(instr, first=True)
         return True
@@ -178,11 +176,11 @@ class Editor:
 
     def replace_op(self, rule: str, op: Op, n_outs: int) -> None:
         """Let the instruction run another op with fewer results."""
-        root, before = self.root, Line(self.root, self.specs)
+        root, before = self.root, lines((self.root,), self.specs)
         for o in root.outs[n_outs:]:
             del self.producers[o]
         root.op, root.outs = op, root.outs[:n_outs]
-        self.entries.append(Entry(rule, (before,), (Line(root, self.specs),)))
+        self.entries.append(Entry(rule, before, lines((root,), self.specs)))
 
     def take_first(self, a: Instr, b: Instr) -> tuple[Instr, Instr]:
         """Return two instructions in the order in which they run."""

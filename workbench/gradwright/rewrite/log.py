@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import collections
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..graph import Node
+from ..op import Op
 from ..spec import TensorSpec
 
 if TYPE_CHECKING:
@@ -18,22 +19,29 @@ SHOWN = 60
 """How many entries and program lines a text shows."""
 
 
-class Line:
+class Line(NamedTuple):
     """An instruction as it was at some time: rendered when it is looked at."""
 
-    __slots__ = ("_specs", "ins", "op", "origins", "outs", "path")
-
-    def __init__(self, instr: Instr, specs: Sequence[TensorSpec]) -> None:
-        self.op, self.ins, self.outs = instr.op, instr.ins, instr.outs
-        self.origins, self.path, self._specs = instr.origins, instr.path, specs
+    op: Op
+    ins: tuple[int | None, ...]
+    outs: tuple[int, ...]
+    origins: tuple[Node, ...]
+    path: str
+    specs: Sequence[TensorSpec]
 
     def __str__(self) -> str:
-        outs = ", ".join(f"%{o}: {self._specs[o]}" for o in self.outs)
+        outs = ", ".join(f"%{o}: {self.specs[o]}" for o in self.outs)
         ins = ["-" if i is None else f"%{i}" for i in self.ins]
         attrs = [f"{k}={v!r}" for k, v in self.op.attributes().items()]
         return f"{outs} = {self.op.name}({', '.join(ins + attrs)})"
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def lines(instrs: Iterable[Instr], specs: Sequence[TensorSpec]) -> tuple[Line, ...]:
+    """Return instructions as they are now."""
+    return tuple([Line(i.op, i.ins, i.outs, i.origins, i.path, specs) for i in instrs])
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..errors import GradwrightError, GraphError
 from ..op import Op
 from ..spelling import meant
 from .editor import Editor
-from .log import Line
+from .log import lines
 from .program import Instr, Program
 from .terms import INNER, Binds, Call, Term
 from .verify import Verifier
@@ -31,6 +31,9 @@ CHANGES = 8
 """Bound on the changes to a program, per instruction it had at first."""
 RULES: dict[str, Rule] = {}
 """All rules by name, in the order in which they are tried."""
+_by_kind: dict[tuple[type[Op], frozenset[str]], list[Rule]] = {}
+_by_op: dict[str, list[Rule]] = {}
+_by_class: list[Rule] = []
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def register(rule: Rule) -> Rule:
     if rule.name in RULES:
         raise GraphError(f"there is a rewrite {rule.name!r} already")
     RULES[rule.name] = rule
-    _by_kind.clear()
+    refresh()
     return rule
 
 
@@ -151,7 +154,7 @@ def rewrite(
     """
     check_names(skip)
     log = program.log
-    log.before = tuple(Line(instr, program.specs) for instr in program.instrs)
+    log.before = lines(program.instrs, program.specs)
     at = Editor(program)
     if "cse" not in skip:
         _share_constants(at)
@@ -166,7 +169,7 @@ def rewrite(
     at.finish()
     if verifier is not None:
         verifier.check_outputs(program)
-    log.after = tuple(Line(instr, program.specs) for instr in program.instrs)
+    log.after = lines(program.instrs, program.specs)
     return program
 
 
@@ -192,7 +195,20 @@ def check_names(skip: Collection[str]) -> None:
             )
 
 
-_by_kind: dict[tuple[type[Op], frozenset[str]], list[Rule]] = {}
+def refresh() -> None:
+    """Take note of what the table holds now."""
+    _by_kind.clear()
+    _by_op.clear()
+    _by_class[:] = [r for r in RULES.values() if not isinstance(r.on, tuple)]
+    for r in RULES.values():
+        for name in r.on if isinstance(r.on, tuple) else ():
+            _by_op.setdefault(name, []).append(r)
+
+
+def _rules_for(op: type[Op], makers: frozenset[str]) -> list[Rule]:
+    """Return the rules that may fire, those that look at no formula first."""
+    found = [r for r in _by_class if callable(r.on) and r.on(op)] + _by_op.get(op.name, [])
+    return [r for r in found if all(not makers.isdisjoint(asked) for asked in r.needs)]
 
 
 def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
@@ -211,7 +227,7 @@ def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
     if rules is None:
         if len(_by_kind) > 4096:
             _by_kind.clear()
-        rules = _by_kind[kind] = [r for r in RULES.values() if _may_fire(r, *kind)]
+        rules = _by_kind[kind] = _rules_for(*kind)
     at.begin(instr)
     for rule in rules:
         if skip and rule.name in skip:
@@ -227,11 +243,6 @@ def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
         if rule.changes or at.replace(rule.name, (values,) if isinstance(values, int) else values):
             return rule
     return None
-
-
-def _may_fire(rule: Rule, op: type[Op], makers: frozenset[str]) -> bool:
-    on = op.name in rule.on if isinstance(rule.on, tuple) else rule.on(op)
-    return on and all(not makers.isdisjoint(asked) for asked in rule.needs)
 
 
 def _is_closed(at: Editor, matched: Sequence[Instr]) -> bool:
