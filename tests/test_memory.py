@@ -1,4 +1,4 @@
-"""Memory of plans: layouts, writing in place, reports, checkpoints, and what happens under pressure."""
+"""Memory of plans: layouts, writing in place, reports, checkpoints, and release under pressure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import math
 import tracemalloc
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -302,8 +303,7 @@ def test_the_prediction_is_what_a_first_run_allocates():
 
 
 def resident():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
 
 
 def test_resident_memory_grows_by_what_was_predicted():

@@ -33,7 +33,8 @@ class Compiled:
     def __init__(self, sub: SubGraph, device: Device, training: bool, options: PlanOptions) -> None:
         self._sub, self._device, self._training, self._options = sub, device, training, options
         self._plans = Bounded[Plan](MAX_PLANS, default_bytes(), Plan.buffers)
-        self._templates = Templates()
+        self._templates: Templates = sub.__dict__.setdefault("_templates", Templates())
+        """What plans of all loops and sessions with this sub-graph have in common."""
         self._current: Plan | None = None
         self._met: list[Any] = []
 

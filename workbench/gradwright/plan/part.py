@@ -60,6 +60,10 @@ class Part:
         """Whether it ends since values decide what follows, be they large or floating."""
         self.known, self.sizes = known, sizes
         self.tails = Bounded[Part](MAX_TAILS)
+        results = (program.specs[program.numbers[t]] for t in program.outputs)
+        constants = (a.nbytes for a in program.constants.values() if any(a.strides))
+        self.kept = sum(constants) + sum(s.nbytes for s in results if s.is_concrete)
+        """Bytes that stay from run to run beside the arena: constants, and results to reuse."""
 
     @property
     def segment(self) -> Segment | Bound:

@@ -82,9 +82,12 @@ class Plan:
         self._position = {node: i for i, node in enumerate(self.order)}
         self.head = self._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
 
-    def again(self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int]) -> Plan:
-        """Return the plan of the same request for other shapes."""
+    def again(
+        self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int], device: Device
+    ) -> Plan:
+        """Return the plan of the same request for other shapes, on a device of that name."""
         plan = copy.copy(self)
+        plan.device = device
         plan.head = plan._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
         return plan
 
@@ -131,20 +134,14 @@ class Plan:
         """Return the bytes of what it keeps between runs, by address; plans may share an arena."""
         found: dict[int, int] = {}
         for part in self.parts:
-            segment, program = part.segment, part.segment.program
+            segment = part.segment
             arena = segment.arena
             if arena is None:
                 found[id(segment)] = segment.layout.nbytes  # what the next run will take
             else:
                 base = arena if arena.base is None else arena.base
                 found[id(base)] = base.nbytes
-            constants = sum(a.nbytes for a in program.constants.values() if any(a.strides))
-            spares = sum(
-                s.nbytes
-                for t in program.outputs
-                if (s := program.specs[program.numbers[t]]).is_concrete
-            )
-            found[id(part)] = constants + spares
+            found[id(part)] = part.kept
         return found
 
     # -- running ---------------------------------------------------------------------------------

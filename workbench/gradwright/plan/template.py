@@ -16,6 +16,7 @@ import contextlib
 import copy
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -44,7 +45,7 @@ KNOWN = 8
 
 
 class Templates:
-    """Makes plans, and keeps what those of one request have in common.
+    """Makes plans, and keeps what those of one request have in common; threads may share it.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -61,7 +62,7 @@ class Templates:
     """
 
     def __init__(self, most: int = 64) -> None:
-        self._requests = Bounded[Plan](most)
+        self._requests, self._lock = Bounded[Plan](most), Lock()
 
     def clear(self) -> None:
         """Forget all requests."""
@@ -80,7 +81,7 @@ class Templates:
     ) -> Plan:
         """Return a plan; the arguments are those of :class:`Plan`."""
         key = (
-            tuple(targets), tuple((t, s.dtype) for t, s in feeds.items()), id(device), training,
+            tuple(targets), tuple((t, s.dtype) for t, s in feeds.items()), device.name, training,
             options, _revisions([*targets, *more.get("updates", ())]), tuple(sorted(sizes)),
             *_hashable(more),
         )  # fmt: skip
@@ -88,14 +89,16 @@ class Templates:
             return Plan(
                 targets, feeds, device, training=training, options=options, sizes=sizes, **more
             )
-        held = self._requests.find(key)
+        with self._lock:
+            held = self._requests.find(key)
         if held is not None:
-            return held.again(feeds, sizes)
+            return held.again(feeds, sizes, device)
         plan = Plan(
             targets, feeds, device, training=training, options=options, sizes=sizes,
             shapes=Shapes(), **more,
         )  # fmt: skip
-        self._requests.keep(key, plan.bare())
+        with self._lock:
+            self._requests.keep(key, plan.bare())
         return plan
 
 
@@ -105,6 +108,9 @@ class UnfitError(Exception):
 
 class SpecialError(UnfitError):
     """A size is 0 or 1: it may broadcast, and rewrites may see that."""
+
+
+Made = tuple[str, Program, "_Sized"]
 
 
 class Shapes:
@@ -121,12 +127,12 @@ class Shapes:
         if template is None or template.fails >= TRIES:
             return None
         try:
-            how, program = template.program(plan, start, known, sizes)
+            how, program, at = template.program(plan, start, known, sizes)
         except Exception:  # the plain way says what is wrong, if anything is
             return None
         self.counts[how] += 1
         if template.end < len(plan.order):
-            known = {**known, **template.specs(sizes)}
+            known = {**known, **at.known()}
         return program, template.end, template.dynamic, known
 
     def learn(self, start: int, end: int, dynamic: Sequence[Tensor], by_value: bool) -> None:
@@ -146,14 +152,13 @@ class _Template:
         self._flat: _Flat | None = None
         self._known: list[_Rewritten] = []
         self._last: tuple[Sizes, Program] | None = None
-        self._at: _Sized | None = None
 
-    def program(self, plan: Plan, start: int, known: Known, sizes: Sizes) -> tuple[str, Program]:
-        """Return the program for some sizes after its rewrites, and how it was made."""
+    def program(self, plan: Plan, start: int, known: Known, sizes: Sizes) -> Made:
+        """Return how the program for some sizes was made, after and before its rewrites."""
         try:
             if self._flat is None:
                 self._flat = _Flat(plan, start, self.end, self.dynamic, known, sizes)
-            at = self._at = _Sized(self._flat, sizes)
+            at = _Sized(self._flat, sizes)
         except SpecialError:
             raise
         except Exception:
@@ -163,18 +168,12 @@ class _Template:
         for rewritten in self._known:
             filled = rewritten.at(at)
             if filled is not None:
-                return "filled", filled
+                return "filled", filled, at
         program = at.program()
         rewrite(program, plan.options.skip)
         schedule(program)
         self._learn(at, program)
-        return "flat", program
-
-    def specs(self, sizes: Sizes) -> Known:
-        """Return the specs of all tensors that were computed last."""
-        at = self._at
-        assert at is not None
-        return {t: at.specs[i] for t, i in at.flat.symbolic.numbers.items()}
+        return "flat", program, at
 
     def _learn(self, at: _Sized, program: Program) -> None:
         """Keep the instructions if the shape before was rewritten to the same ones."""
@@ -194,11 +193,14 @@ class _Template:
 class _Symbolic(Program):
     """A program in which sizes may be symbols; stand-ins are made when they are known."""
 
+    sizes: Sizes = MappingProxyType({})
+    """What is known before a run; other symbols are those that only values decide."""
+
     def shape_stand_in(self, spec: TensorSpec) -> int:
         return self.new_value(TensorSpec(spec.shape, spec.dtype))
 
     def is_sized(self, spec: TensorSpec) -> bool:
-        return True
+        return all(s in self.sizes for d in spec.shape for s in _symbols(d))
 
 
 class _Flat:
@@ -220,6 +222,7 @@ class _Flat:
             return find_launch(op, device, given, [s.substitute(sizes) for s in outs]) is not None
 
         program = self.symbolic = _Symbolic(is_lowered, plan.training)
+        program.sizes = sizes
         for node in plan.order[start:end]:
             if isinstance(node.op, Constant) and node.outputs[0] not in known:
                 array = node.graph.values.array(node.name)
@@ -259,9 +262,10 @@ class _Flat:
             == n
         ]
         """One instruction of each kind; what infers there infers for all of its kind."""
-        symbols = {s for shape, *_ in self.distinct for d in shape for s in _symbols(d)}
-        if not symbols <= set(sizes):
-            raise UnfitError
+        met = {o for t in dynamic for o in program.instrs[self.maker[numbers[t]]].outs}
+        for i, spec in enumerate(program.specs):
+            if not program.is_sized(spec) and i not in met:
+                raise UnfitError
 
     def _number(self, t: Tensor) -> int:
         program = self.symbolic
@@ -309,8 +313,13 @@ class _Sized:
         for n in flat.checked:
             instr = program.instrs[n]
             ins = [None if i is None else self.specs[i] for i in instr.ins]
-            if list(infer_specs(self.op(n), ins)) != [self.specs[o] for o in instr.outs]:
+            inferred = infer_specs(self.op(n), ins)
+            if not all(map(_agree, inferred, (self.specs[o] for o in instr.outs))):
                 raise UnfitError
+
+    def known(self) -> Known:
+        """Return the specs of all tensors that are computed."""
+        return {t: self.specs[i] for t, i in self.flat.symbolic.numbers.items()}
 
     def op(self, n: int) -> Op:
         """Return the op of an instruction."""
@@ -481,7 +490,7 @@ def _hashable(more: Mapping[str, Any]) -> list[Any]:
 
 def _fitted(now: Op, before: Op, at: _Sized, earlier: _Sized) -> Op:
     """Return the op whose attributes are these at two shapes: sizes, or products of neighbours."""
-    meanings: dict[tuple[int, int], set[int | Dim]] = {}
+    meanings: dict[tuple[Any, Any], set[int | Dim]] = {}
     for shape, *_ in at.flat.distinct:
         for start in range(len(shape)):
             product: int | Dim = 1
@@ -511,16 +520,26 @@ def _symbols(d: int | Dim) -> frozenset[str]:
     return d.symbols if isinstance(d, Dim) else frozenset()
 
 
-def _sized(d: int | Dim, sizes: Sizes) -> int:
-    """Return a size; those of 0 and 1 behave unlike others."""
+def _sized(d: int | Dim, sizes: Sizes) -> int | Dim:
+    """Return a size, unless a value decides it; those of 0 and 1 behave unlike others."""
     if not isinstance(d, Dim):
         return d
     found = d.substitute(sizes)
-    if not isinstance(found, int):
-        raise UnfitError
-    if found < 2:
+    if isinstance(found, int) and found < 2:
         raise SpecialError
     return found
+
+
+def _agree(a: TensorSpec, b: TensorSpec) -> bool:
+    """Tell whether two specs are one, up to the names of sizes that only values decide."""
+    return (
+        a.dtype == b.dtype
+        and len(a.shape) == len(b.shape)
+        and all(
+            d == e or (isinstance(d, Dim) and isinstance(e, Dim))
+            for d, e in zip(a.shape, b.shape, strict=True)
+        )
+    )
 
 
 def _is_known(spec: TensorSpec) -> bool:
