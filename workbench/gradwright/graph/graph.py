@@ -72,6 +72,7 @@ class Graph(NodeTable):
         self._scratch = scratch
         self._cell: Cell | None = None
         self._running: dict[int, int] = {}
+        self._run_mark = _Running(self._running)
 
     # -- sources ---------------------------------------------------------------------------------
 
@@ -422,7 +423,7 @@ class Graph(NodeTable):
 
     def running(self) -> contextlib.AbstractContextManager[None]:
         """Mark the graph as running in this thread, so that edits are refused meanwhile."""
-        return _Running(self._running)
+        return self._run_mark
 
     def edit(self) -> Edit:
         """Open an atomic edit: ``with g.edit() as e: e.replace_use(old, new)``."""
@@ -478,18 +479,20 @@ class Graph(NodeTable):
 
 
 class _Running:
-    """Counts a run of this thread while it lasts; a class, since a generator costs 1 us more."""
+    """Counts a run of the thread while it lasts; a class, since a generator costs 1 us more."""
 
-    __slots__ = ("_counts", "_thread")
+    __slots__ = ("_counts",)
 
     def __init__(self, counts: dict[int, int]) -> None:
-        self._counts, self._thread = counts, threading.get_ident()
+        self._counts = counts
 
     def __enter__(self) -> None:
-        self._counts[self._thread] = self._counts.get(self._thread, 0) + 1
+        thread = threading.get_ident()
+        self._counts[thread] = self._counts.get(thread, 0) + 1
 
     def __exit__(self, *exc: object) -> None:
-        if self._counts[self._thread] == 1:
-            del self._counts[self._thread]
+        thread = threading.get_ident()
+        if self._counts[thread] == 1:
+            del self._counts[thread]
         else:
-            self._counts[self._thread] -= 1
+            self._counts[thread] -= 1

@@ -116,6 +116,9 @@ class Request:
 
     def results(self, env: Env, values: Values) -> tuple[list[Any], Any]:
         """Return what was fetched, as a list and in the structure that was asked for."""
+        if self._alone and self._plain:
+            only = env[self.fetches[0]]
+            return [only], only
         if self._plain:
             found: list[Any] = [env[t] for t in self.fetches]
         else:
