@@ -234,7 +234,13 @@ x.diagonal() | x.swapaxes(0, 1) | x.transpose(1, 0) | x.transpose((1, 0)) | x.ta
 x.prod() | x.all() | x.any() | x.squeeze() | x.conj() | x.compress([True, False, True], axis=0)
 np.stack([x[0], [1, 2, 3, 4]]) | np.array([x[0], x[1]], like=x) | np.rollaxis(x, 1) | np.ptp(x)
 np.exp(x, dtype=np.float32) | np.add(x, x, dtype=np.float64) | np.hypot(x, 1)
-np.sort(x, axis=None)
+np.sort(x, axis=None) | np.unravel_index(x.argmax(), x.shape) | np.block([[x, x], [x, x]])
+np.block([x[0], x[1]]) | np.convolve(x[0], x[1]) | np.convolve(x[0], x[1, :2], "same") | x.view()
+np.convolve(x[0], x[1, :2], "valid") | np.lib.stride_tricks.sliding_window_view(x, 2, axis=1)
+np.lib.stride_tricks.sliding_window_view(x, (2, 3)) | np.interp(x, [-1, 0, 1], [0, 1, 3])
+np.interp(x[0], np.sort(x[1]), x[2], left=-9) | np.fft.fft(x) | np.fft.rfft(x, axis=0)
+np.fft.ifft(x + 1j) | np.fft.irfft(x) | np.fft.fft(x, n=6) | np.fft.fftshift(x)
+np.fft.ifftshift(x, 1) | np.ravel_multi_index((x[0].astype(int) % 3, x[1].astype(int) % 4), (3, 4))
 np.max(x[:0]) | np.concatenate([x, x[0]]) | x.reshape(5) | x @ x | x[7] | x[:, :, 0] | x.T + x
 """
 

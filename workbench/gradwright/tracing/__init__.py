@@ -1,6 +1,6 @@
 """Tracing: ordinary numpy code becomes a graph, by lazy arrays that numpy itself hands the work."""
 
-from . import algebra, joins, making, reductions, shapes, ufuncs
+from . import algebra, joins, making, reductions, shapes, ufuncs, windows
 from .block import Trace, trace
 from .compiled import Compiled, compile
 from .flow import cond, loop, map_fn, scan, while_loop
@@ -25,4 +25,5 @@ __all__ = [
     "trace",
     "ufuncs",
     "while_loop",
+    "windows",
 ]

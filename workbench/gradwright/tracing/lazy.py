@@ -172,11 +172,15 @@ class LazyArray:
         return item in self._value("`in`", "(x == item).any()")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        found = np.asarray(self._value("np.asarray, or numpy itself,"), dtype)
+        hint = "the array itself, x.copy(), np.stack([...]) or np.array([...], like=x)"
+        found = np.asarray(self._value("np.asarray, or numpy itself,", hint), dtype)
         return found.copy() if copy else found
 
     def __format__(self, spec: str) -> str:
         return format(self._value(f"format {spec!r}") if spec else repr(self))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._value("round()", "np.round(...)").item(), digits)
 
     def item(self, *at: int) -> Any:
         """Return an element as a Python number, once the trace has ended."""
@@ -301,6 +305,12 @@ class LazyArray:
         """Permute the axes; without arguments reverse them."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return call(np.transpose, self, order)
+
+    def view(self, dtype: Any = None) -> Any:
+        """Return a view of all elements; one of another dtype has no op."""
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            raise refusal("a view of another dtype has no op", hint="x.astype(dtype)")
+        return self[...]
 
     def flatten(self, order: str = "C") -> Any:
         """Return a copy with one axis."""
