@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Callable
@@ -612,12 +613,46 @@ def test_an_array_that_a_closed_object_holds() -> None:
         def __init__(self) -> None:
             self.w = np.ones(3)
 
-    box = Slots()
-    f = gw.compile(lambda x: x * box.w)
+    held = np.ones((2, 3))
+    box, chain = Slots(), [[[[[[[held]]]]]]]  # too deep to be watched
+    f = gw.compile(lambda x: (x * box.w, x + chain[0][0][0][0][0][0][0][1]))
     x = np.arange(3.0)
-    assert f(x).tolist() == [0.0, 1.0, 2.0]
+    assert [y.tolist() for y in f(x)] == [[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]
     box.w[1] = 4.0
-    assert f(x).tolist() == [0.0, 4.0, 2.0]
+    held[1, 0] = 9.0
+    assert [y.tolist() for y in f(x)] == [[0.0, 4.0, 2.0], [9.0, 2.0, 3.0]]
+    box.w = np.zeros(3)
+    assert f(x)[0].tolist() == [0.0, 0.0, 0.0]
+
+
+class Settings:
+    rate = 2.0
+
+
+def test_classes_partials_and_compiled_functions_are_watched() -> None:
+    offset = np.ones(3)
+
+    @gw.compile
+    def inner(x):
+        return x + offset
+
+    def scaled(x, by):
+        return inner(x) * by * Settings.rate
+
+    f = gw.compile(functools.partial(scaled, by=np.full(3, 2.0)))
+    x = np.arange(3.0)
+    try:
+        assert f(x).tolist() == [4.0, 8.0, 12.0]
+        offset[0] = 0.0
+        assert f(x).tolist() == [0.0, 8.0, 12.0]
+        Settings.rate = 1.0
+        assert f(x).tolist() == [0.0, 4.0, 6.0]
+        offset = np.zeros(3)
+        assert f(x).tolist() == [0.0, 2.0, 4.0]
+    finally:
+        Settings.rate = 2.0
+    with pytest.raises(TraceError, match="MaskedArray has rules of its own"):
+        f(np.ma.ones(3))
 
 
 def test_arrays_made_inside_are_constants() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import random
 import sys
@@ -69,7 +70,15 @@ class Guards:
         if isinstance(fn, types.MethodType):
             self._value("self", fn.__self__, 0)
             fn = fn.__func__
-        if not isinstance(fn, types.FunctionType) or id(fn) in self._seen:
+        if isinstance(fn, functools.partial):
+            for part in (*fn.args, *fn.keywords.values()):
+                self._value("argument of partial", part, 0)
+            self._function(fn.func)
+            return
+        if not isinstance(fn, types.FunctionType):
+            self._value(type(fn).__name__, fn, 0)
+            return
+        if id(fn) in self._seen:
             return
         self._seen.add(id(fn))
         self._kept.append(fn)
@@ -105,13 +114,17 @@ class Guards:
             self._kept.append(value)
         elif isinstance(value, (np.random.Generator, np.random.RandomState)):
             self._generators.append((name, value, _state_of(value)))
-        elif isinstance(value, (types.FunctionType, types.MethodType)):
-            if value.__module__.partition(".")[0] not in _LIBRARIES:
+        elif isinstance(value, (types.FunctionType, types.MethodType, functools.partial)):
+            if isinstance(value, functools.partial) or not _of_library(value.__module__):
                 self._function(value)
+        elif callable(value) and hasattr(value, "__wrapped__"):
+            self._function(value)
         elif isinstance(value, types.ModuleType):
-            if value.__name__.partition(".")[0] not in _LIBRARIES:
+            if not _of_library(value.__name__):
                 self._module(name, value, names)
-        elif isinstance(value, (bool, int, float, complex, str, bytes, type, type(None))):
+        elif isinstance(value, type):
+            self._class(name, value, depth)
+        elif isinstance(value, (bool, int, float, complex, str, bytes, type(None))):
             return
         elif depth < _DEPTH and id(value) not in self._seen and len(self._seen) < _ITEMS:
             self._seen.add(id(value))
@@ -127,7 +140,10 @@ class Guards:
                 self._value(f"{name}.{key}", value, 1)
 
     def _items(self, name: str, value: Any, depth: int) -> None:
-        if isinstance(value, dict):
+        if isinstance(value, (dict, list)) and len(value) > _ITEMS:
+            n = len(value)
+            self._check(name, lambda: len(value) == n)
+        elif isinstance(value, dict):
             held = dict(value)
             self._check(name, lambda: same_items(value, held))
             for key, item in held.items():
@@ -138,16 +154,44 @@ class Guards:
                 self._check(name, lambda: same_items(value, found))
             for i, item in enumerate(found):
                 self._value(f"{name}[{i}]", item, depth + 1)
-        elif isinstance(getattr(value, "__dict__", None), dict):
-            if type(value).__module__.partition(".")[0] in _LIBRARIES:
-                return
+        elif not _of_library(type(value).__module__):
+            self._object(name, value, depth)
+
+    def _object(self, name: str, value: Any, depth: int) -> None:
+        """Watch the attributes of an object, those of its class, and the methods' names."""
+        if isinstance(getattr(value, "__dict__", None), dict):
             own = dict(vars(value))
             self._check(name, lambda: same_items(vars(value), own))
             for key, item in own.items():
                 self._value(f"{name}.{key}", item, depth + 1)
-            for method in vars(type(value)).values():
-                if isinstance(method, types.FunctionType):
-                    self._function(method)
+        for cls in type(value).__mro__:
+            self._class(type(value).__name__, cls, depth)
+            for key, member in vars(cls).items():
+                if isinstance(member, types.MemberDescriptorType):  # of __slots__
+                    self._slot(f"{name}.{key}", value, key, depth)
+
+    def _slot(self, name: str, value: Any, key: str, depth: int) -> None:
+        held = getattr(value, key, _MISSING)
+        self._check(name, lambda: getattr(value, key, _MISSING) is held)
+        self._value(name, held, depth + 1)
+
+    def _class(self, name: str, cls: type, depth: int) -> None:
+        if _of_library(cls.__module__) or id(cls) in self._seen:
+            return
+        self._seen.add(id(cls))
+        for key, member in list(vars(cls).items()):
+            if isinstance(member, types.FunctionType):
+                self._function(member)
+            elif not key.startswith("__"):
+                self._check(
+                    f"{name}.{key}",
+                    lambda key=key, member=member: vars(cls).get(key, _MISSING) is member,  # type: ignore[misc]
+                )
+                self._value(f"{name}.{key}", member, depth + 1)
+
+
+def _of_library(module: Any) -> bool:
+    return str(module).partition(".")[0] in _LIBRARIES
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

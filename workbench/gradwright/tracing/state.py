@@ -123,7 +123,12 @@ class Recording:
         return value
 
     def supported(self, dtype: np.dtype[Any], value: Any) -> None:
-        """Refuse what no tensor holds: objects, dates, long doubles."""
+        """Refuse what no tensor holds: objects, dates, long doubles, matrices, masked arrays."""
+        if isinstance(value, np.ndarray) and type(value) not in (np.ndarray, np.memmap):
+            raise refusal(
+                f"a {type(value).__name__} has rules of its own, which a trace does not know",
+                hint="np.asarray(x) before the call",
+            )
         try:
             as_dtype(dtype)
         except GradwrightError:
