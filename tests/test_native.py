@@ -95,9 +95,9 @@ def _operand(text: str) -> Operand:
     return Operand(np.dtype(dtype), tuple(m == "1" for m in moves))
 
 
-def launch(kernel: Kernel, arrays: Sequence[Array]) -> Loops:
+def launch(kernel: Kernel, arrays: Sequence[Array], space: tuple[int, ...] | None = None) -> Loops:
     """Compile a kernel and run it on inputs and outputs."""
-    loops = lay_out(kernel, arrays, space_of(kernel, arrays))
+    loops = lay_out(kernel, arrays, space or space_of(kernel, arrays))
     assert isinstance(loops, Loops)
     address = compiler.KERNELS.compile((kernel, loops.pattern))
     assert address is not None, emit(kernel, loops.pattern)
@@ -816,3 +816,71 @@ def test_the_files_used_longest_ago_go(folder: Path, monkeypatch: pytest.MonkeyP
     cache.trim(folder)
     assert [cache.load(name) is not None for name in names] == [True, False, False, True, True]
     assert cache.load(names[0]) is not None
+
+
+# Random kernels ---------------------------------------------------------------------------------
+
+
+def random_kernel(rng: np.random.Generator) -> tuple[Kernel, tuple[int, ...]]:
+    """A kernel of up to four axes, with what rows and columns can have, and sizes for it."""
+    rank = int(rng.integers(1, 5))
+    n_columns = int(rng.integers(1, rank + 1))
+    n_rows = rank - n_columns
+    has_rows = rng.random() < 0.6
+    sketch = Sketch(rank, n_columns if has_rows else rank)
+
+    def moves(always: float = 0.5) -> str:
+        return "".join("1" if rng.random() < always else "0" for _ in range(rank))
+
+    values = [sketch.load("f8:" + "1" * rank)]
+    values += [sketch.load("f8:" + moves()) for _ in range(rng.integers(1, 4))]
+    for _ in range(rng.integers(3, 12)):
+        name = rng.choice(["add", "mul", "sub", "maximum", "tanh", "exp", "reduce", "div"])
+        a, b = (int(v) for v in rng.choice(values, 2))
+        if name == "reduce" and has_rows:
+            values.append(sketch.reduce(str(rng.choice(["sum", "max", "min"])), a))
+        elif name in ("tanh", "exp"):
+            values.append(getattr(sketch, name)(sketch.tanh(a)))
+        elif name == "div":
+            values.append(sketch.div(a, sketch.add(sketch.square(b), sketch.const(1.0, "f8"))))
+        elif name != "reduce":
+            values.append(sketch.tanh(getattr(sketch, name)(a, b)))
+    full, row = "1" * rank, "1" * n_rows + "0" * n_columns
+    for value in rng.choice(values[1:], 3):
+        level = sketch.values[int(value)].level
+        still = rng.choice(["0", "1"]) * n_columns  # of columns in one loop all or none
+        kinds = [("set", full), ("sum", moves()[:n_rows] + still if has_rows else moves())]
+        if has_rows and level < Level.ELEMENT:
+            kinds += [("set", row), ("sum_rows", moves()[:n_rows] + "0" * n_columns)]
+        mode, where = kinds[rng.integers(len(kinds))]
+        sketch.store(int(value), f"f8:{where}", mode)
+    return sketch.kernel(), tuple(int(n) for n in rng.choice([2, 3, 5, 18], rank))
+
+
+def spread(x: Array, rng: np.random.Generator) -> Array:
+    """Return the same numbers in memory of another order, direction or density."""
+    axes = rng.permutation(x.ndim)
+    back = np.argsort(axes)
+    gaps = rng.choice([1, 1, 1, 2, -1, -2], x.ndim)
+    dense = np.zeros([n * abs(int(g)) for n, g in zip(np.array(x.shape)[axes], gaps, strict=True)])
+    view = dense[tuple(slice(None, None, int(g)) for g in gaps)].transpose(back)
+    view[...] = x
+    return view
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_kernels_over_random_strides(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kernel, space = random_kernel(rng)
+    inputs = [rng.normal(size=kernel.shape_of(i, space)) for i in range(kernel.n_inputs)]
+    expected = evaluate(kernel, inputs, space)
+    outputs = [np.full_like(y, 77) for y in expected]
+    arrays = [*(spread(x, rng) for x in inputs), *outputs]
+    loops = lay_out(kernel, arrays, space)
+    while isinstance(loops, CopyFirst):
+        n = loops.operand
+        arrays[n] = np.broadcast_to(arrays[n], loops.shape).copy()
+        loops = lay_out(kernel, arrays, space)
+    launch(kernel, arrays, space)
+    for output, y in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(output, y, rtol=1e-9, atol=1e-9)

@@ -302,7 +302,11 @@ class _Emitter:
 
     def _is_scalar(self, store: Store) -> bool:
         """Tell whether a store happens once, even if there are no rows."""
-        return store.mode == "set" and self.plan.levels[store.value] == Level.SCALAR
+        return (
+            store.mode == "set"
+            and self.plan.levels[store.value] == Level.SCALAR
+            and not any(self.pattern.accesses[store.operand].outer)
+        )
 
     def _store_row(self, store: Store) -> None:
         """Write what a row has for an operand that stands still along the columns."""
