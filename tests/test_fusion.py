@@ -344,6 +344,19 @@ def test_an_input_that_dies_is_overwritten() -> None:
     assert kernels(fuse(leave(program, "y", "c")))[0].kernel.in_place == ()
 
 
+def test_an_op_that_a_rule_declines_stays_outside() -> None:
+    given = {"x": X["x"] > 0, "n": np.arange(24).reshape(4, 6)}
+    program = program_of(
+        (op("logical_not"), ["x", "->", "a"]),
+        (op("add_n"), ["x", "a", "->", "b"]),  # bools do not add up in kernels
+        (op("mean", axis=1), ["n", "->", "m"]),
+        (op("pow"), ["n", "n", "->", "p"]),
+        given=given,
+    )
+    fused = check(leave(program, "b", "m", "p"), given)
+    assert [k.names for k in kernels(fused)] == [("logical_not",)]
+
+
 def test_an_op_that_a_user_has_lowered_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     def mine(op: Op, ins: Any, outs: Any) -> None:
         """Decline."""

@@ -17,6 +17,10 @@ Axes = tuple[int, ...]
 """The axes of the index space along which a tensor moves, ascending."""
 
 
+class DeclinedError(Exception):
+    """An element function does not take these dtypes: the op that asked stays out of kernels."""
+
+
 def is_half(dtype: np.dtype[Any]) -> bool:
     """Tell whether a dtype is float16 or bfloat16."""
     return dtype.itemsize == 2 and dtype.kind not in "iu"
@@ -160,7 +164,7 @@ class Builder:
         dtype = next(a.dtype for a in alike if isinstance(a, Term))
         terms = [a if isinstance(a, Term) else self.const(a, dtype) for a in args]
         if any(t.dtype != dtype for t in terms[-len(alike) :]) or dtype.kind not in function.kinds:
-            raise TypeError(f"{name} of {', '.join(t.dtype.name for t in terms)}")
+            raise DeclinedError(f"{name} of {', '.join(t.dtype.name for t in terms)}")
         level = max(t.level for t in terms)
         return self._add(name, tuple(t.number for t in terms), function.result(dtype), level)
 

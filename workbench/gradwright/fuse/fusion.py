@@ -9,7 +9,7 @@ import numpy as np
 
 from ..lowering import replaced_ops
 from ..rewrite import Instr, Program
-from .builder import Axes, Builder, Scalar, Term, working
+from .builder import Axes, Builder, DeclinedError, Scalar, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
@@ -213,8 +213,9 @@ def _built(
             None if read is None else terms.get(read[0]) or _load(builder, program, *read)
             for read in step.reads
         ]
-        found = RULES[step.instr.op.name].build(step.instr.op, step.place, *args)
-        if found is None:
+        try:
+            found = RULES[step.instr.op.name].build(step.instr.op, step.place, *args)
+        except DeclinedError:
             return at
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):

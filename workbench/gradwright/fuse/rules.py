@@ -15,7 +15,7 @@ from .builder import Axes, Term
 
 Specs = Sequence[TensorSpec | None]
 Build = Callable[..., Any]
-"""``build(op, place, *terms)`` returns a term, or a tuple of one per output, or None to decline."""
+"""``build(op, place, *terms)`` returns a term, or one per output, or raises DeclinedError."""
 
 VALUES = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
 """The dtypes in which kernels compute."""

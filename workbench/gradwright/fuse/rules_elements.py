@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.special import finfo
-from .builder import BOOL, FLOAT32, Term, call, where, working
-from .functions import FUNCTIONS
+from .builder import BOOL, FLOAT32, DeclinedError, Term, call, where, working
 from .rules import RULES, Place, Rule, broadcast, joint, rule
 
 # -- those that are an element function ----------------------------------------------------------
@@ -30,14 +29,12 @@ SAME = {
 OF_BOOLS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
 
 
-def _function(name: str, op: Any, at: Place, *xs: Term) -> Term | None:
+def _function(name: str, op: Any, at: Place, *xs: Term) -> Term:
     dtype = joint(*xs)
     if name == "div" and dtype.kind != "f":
         dtype = FLOAT32
     if dtype == BOOL:
         name = OF_BOOLS.get(name, name)
-    if dtype.kind not in FUNCTIONS[name].kinds:
-        return None
     return call(name, *(x.to(dtype) for x in xs))
 
 
@@ -52,10 +49,10 @@ def formula(*names: str, kinds: str = "f") -> Callable[[Callable[..., Any]], Cal
     """Register the formula of an op, of terms that have one dtype of these kinds."""
 
     def decorate(build: Callable[..., Any]) -> Callable[..., Any]:
-        def with_one_dtype(op: Any, at: Place, *xs: Term | None) -> Term | None:
+        def with_one_dtype(op: Any, at: Place, *xs: Term | None) -> Term:
             dtype = joint(*(x for x in xs if x is not None))
             if dtype.kind not in kinds:
-                return None
+                raise DeclinedError
             made: Term = build(op, *(None if x is None else x.to(dtype) for x in xs))
             return made
 

@@ -63,8 +63,8 @@ def _sum_like_at(x: Any, y: TensorSpec) -> Place | None:
 
 
 @rule("mean", locate=of_rows)
-def _mean(op: Any, at: Place, x: Term) -> Term | None:
-    return mean(x, at) if x.dtype.kind == "f" else None
+def _mean(op: Any, at: Place, x: Term) -> Term:
+    return mean(x, at)
 
 
 def mean(x: Term, at: Place) -> Term:
@@ -109,8 +109,8 @@ def _softmax(op: Any, at: Place, x: Term) -> Term:
 
 
 @rule("softmax_grad", locate=along_last)
-def _softmax_grad(op: Any, at: Place, g: Term, p: Term) -> Term | None:
-    return (g - (g * p).reduce("sum")) * p if g.dtype == p.dtype else None
+def _softmax_grad(op: Any, at: Place, g: Term, p: Term) -> Term:
+    return (g - (g * p).reduce("sum")) * p
 
 
 @rule("log_softmax", locate=along_last)
@@ -120,8 +120,8 @@ def _log_softmax(op: Any, at: Place, x: Term) -> Term:
 
 
 @rule("log_softmax_grad", locate=along_last)
-def _log_softmax_grad(op: Any, at: Place, g: Term, y: Term) -> Term | None:
-    return g - exp(y) * g.reduce("sum") if g.dtype == y.dtype else None
+def _log_softmax_grad(op: Any, at: Place, g: Term, y: Term) -> Term:
+    return g - exp(y) * g.reduce("sum")
 
 
 @rule("masked_softmax", locate=along_last)
@@ -188,9 +188,9 @@ def _minus_one_hot(op: Any, at: Place, label: Term, x: Term) -> Term:
 
 
 @rule("label_cross_entropy_grad", locate=of_classes(2, per_row=False))
-def _cross_entropy_grad(op: Any, at: Place, g: Term, label: Term, x: Term) -> Term | None:
+def _cross_entropy_grad(op: Any, at: Place, g: Term, label: Term, x: Term) -> Term:
     _, kept = _own(op, label, x)
-    return kept(g * _minus_one_hot(op, at, label, x)) if g.dtype == x.dtype else None
+    return kept(g * _minus_one_hot(op, at, label, x))
 
 
 # -- layer norm -----------------------------------------------------------------------------------
@@ -215,9 +215,7 @@ def _centred(x: Term, at: Place, eps: float) -> tuple[Term, Term]:
 @rule("layer_norm", locate=of_norm)
 def _layer_norm(
     op: Any, at: Place, x: Term, weight: Term | None = None, bias: Term | None = None
-) -> Term | None:
-    if any(p is not None and p.dtype != x.dtype for p in (weight, bias)):
-        return None
+) -> Term:
     centred, deviation = _centred(x, at, op.eps)
     y = centred / deviation
     y = y if weight is None else y * weight
@@ -225,9 +223,7 @@ def _layer_norm(
 
 
 @rule("rms_norm", locate=of_norm)
-def _rms_norm(op: Any, at: Place, x: Term, weight: Term | None = None) -> Term | None:
-    if weight is not None and weight.dtype != x.dtype:
-        return None
+def _rms_norm(op: Any, at: Place, x: Term, weight: Term | None = None) -> Term:
     y = x / call("sqrt", mean(call("square", x), at) + op.eps)
     return y if weight is None else y * weight
 
@@ -254,12 +250,10 @@ def _standard_rows_grad(op: Any, at: Place, g: Term, y: Term, r: Term) -> Term:
 
 
 @rule("pullback", locate=lambda op, ins, outs: _pullback_at(op, ins))
-def _pullback(op: Any, at: Place, x: Term, *rest: Term | None) -> tuple[Term, ...] | None:
+def _pullback(op: Any, at: Place, x: Term, *rest: Term | None) -> tuple[Term, ...]:
     """Layer norm backwards: dx = (h − mean h − y·mean(h·y))/σ for h = g·weight, y = (x − μ)/σ."""
     weight, g = rest[0] if op.n_inputs > 1 else None, rest[-1]
     assert g is not None
-    if any(t is not None and t.dtype != x.dtype for t in rest):
-        return None
     centred, deviation = _centred(x, at, op.op.eps)
     y = centred / deviation
     h = g if weight is None else g * weight

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..graph import Constant, expansion
 from ..spec import TensorSpec
-from .builder import Term
+from .builder import DeclinedError, Term
 from .rules import RULES, Place, Specs, broadcast, rule
 
 
@@ -38,14 +38,13 @@ def _update(op: Any, at: Place, *terms: Term) -> Any:
         if isinstance(node.op, Constant):
             array = node.graph.values.array(node.name)
             if array.size != 1:
-                return None
+                raise DeclinedError
             known[node.outputs[0]] = builder.const(array.item(), array.dtype)
             continue
         found = RULES.get(node.op.name)
-        xs = [None if t is None else known[t] for t in node.inputs]
-        made = None if found is None else found.build(node.op, at, *xs)
-        if made is None:
-            return None
+        if found is None:
+            raise DeclinedError
+        made = found.build(node.op, at, *(None if t is None else known[t] for t in node.inputs))
         made = made if isinstance(made, tuple) else (made,)
         known.update(zip(node.outputs, made, strict=True))
     return tuple(known[t] for t in inner.outputs)
