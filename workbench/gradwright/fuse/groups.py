@@ -21,7 +21,7 @@ from .steps import Flow, Step, find_step
 MAX_MEMBERS = 64
 MAX_INPUTS = 24
 NEAR = 16
-"""An instruction with several large inputs waits for a reader that is at most this far away."""
+"""An instruction waits for a reader this far away, even if its inputs are kept longer for that."""
 
 
 @dataclass(eq=False, slots=True)
@@ -129,9 +129,13 @@ class _Former:
             return False
         if reader.space != step.space and step.space:
             return False
-        rank = len(step.space)
-        large = sum(any(len(a) == rank for a in places) for places in group.reads.values())
-        return large <= 1 or reader.index - step.index <= NEAR
+        return reader.index - step.index <= NEAR or self._keeps_less(value, group, reader.index)
+
+    def _keeps_less(self, value: int, group: Group, until: int) -> bool:
+        """Tell whether inputs that a group would keep alive are no larger than what it makes."""
+        specs, flow = self.flow.program.specs, self.flow
+        dying = (v for v in group.reads if v in flow.producer and max(flow.readers[v]) < until)
+        return sum(specs[v].nbytes for v in dying) <= specs[value].nbytes
 
     def _settle(self, group: Group) -> None:
         """Join a group to those it reads from, or that read the same, and fix its place."""
