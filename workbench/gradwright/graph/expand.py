@@ -97,7 +97,7 @@ class SubGraph(Frozen):
 
 _expansions: collections.OrderedDict[Any, SubGraph] = collections.OrderedDict()
 _expanding = threading.Lock()
-_MAX_EXPANSIONS = 2048
+_MAX_EXPANSIONS = 512
 
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
