@@ -444,12 +444,22 @@ def test_dynamic_shapes_need_two_traces_for_all_sizes() -> None:
     def f(x, w):
         y = x @ w
         y -= y.mean(axis=0)
-        return y.reshape(x.shape[0], -1) / x.shape[0], y[1:], y.sum(), len(w)
+        return y.reshape(x.shape[0], -1) / x.shape[0], y[1:], y.sum(), len(w), x.shape, x.size
 
     for n in (4, 7, 8, 5, 8, 1):
         x = rng.standard_normal((n, 5))
         assert_same(f.__wrapped__(x, W), f(x, W), 1e-9)
     assert f.cache_info().traces == 3  # of 4 rows, of any number, of one
+    assert f.static_reason == ""
+
+
+def test_code_that_counts_rows_has_a_trace_per_size() -> None:
+    f = gw.compile(histogram_match, dynamic_shapes=True)
+    for n in (4, 7, 8, 7):
+        x = rng.standard_normal((n, 5))
+        assert_same(histogram_match(x), f(x), 1e-9)
+    assert f.cache_info().traces == 3
+    assert "has n0 rows" in f.static_reason
 
 
 def test_stated_shapes_need_one() -> None:

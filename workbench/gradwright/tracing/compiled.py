@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import GradientError, TraceError
+from ..errors import GradientError, GradwrightError, TraceError
 from ..graph import Graph
 from ..spec import AnyDim, Dim
 from .arguments import current
-from .replay import Traced
+from .replay import Pattern, Traced
 from .signature import Leaf, Signature, replaced
 
 Array = np.ndarray[Any, Any]
@@ -59,6 +59,8 @@ class Compiled:
         self._latest: Traced | None = None
         self.fallback_reason = ""
         """Why a call ran as plain numpy, with ``fallback="eager"``; "" if none did."""
+        self.static_reason = ""
+        """Why each size has a trace of its own, with ``dynamic_shapes=True``; "" if none has."""
 
     def __repr__(self) -> str:
         name = getattr(self._fn, "__name__", repr(self._fn))
@@ -108,25 +110,33 @@ class Compiled:
     ) -> Traced:
         """Return the trace for these shapes: one that serves them, or a new one."""
         shapes = [np.shape(leaf.value) for leaf in leaves]
+        seen = self._alike.setdefault(_without_sizes(key), []) if self._shapes else []
+        for traced, _ in seen:
+            if _fits(traced.pattern, shapes) and not traced.stale():
+                self._hits += 1
+                return traced
         pattern: list[tuple[AnyDim, ...]] = list(shapes)
-        if self._shapes:
-            alike = _without_sizes(key)
-            seen = self._alike.setdefault(alike, [])
-            for traced, _ in seen:
-                if _fits(traced.pattern, shapes) and not traced.stale():
-                    self._hits += 1
-                    return traced
-            if isinstance(self._shapes, Mapping):
-                pattern = _stated(self._shapes, leaves, shapes)
-            else:
-                pattern = _generalised([*(s for _, s in seen), shapes])
-        traced = Traced(self._fn, args, kwargs, self._signature, leaves, pattern, self._options)
-        if self._shapes:
-            seen.append((traced, shapes))
-            del seen[: -self._max]
+        if isinstance(self._shapes, Mapping):
+            pattern = _stated(self._shapes, leaves, shapes)
+        elif seen and not self.static_reason:
+            pattern = _generalised([*(s for _, s in seen), shapes])
+        try:
+            traced = self._trace(args, kwargs, leaves, pattern)
+        except (GradwrightError, TypeError) as error:
+            if self._shapes is not True or pattern == shapes:
+                raise
+            self.static_reason = str(error)
+            traced = self._trace(args, kwargs, leaves, shapes)
+        seen.append((traced, shapes))
+        del seen[: -self._max]
         self._traced += 1
         self._latest = traced
         return traced
+
+    def _trace(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Leaf], pattern: Pattern
+    ) -> Traced:
+        return Traced(self._fn, args, kwargs, self._signature, leaves, pattern, self._options)
 
     # -- what there is to look at ----------------------------------------------------------------
 
@@ -252,7 +262,9 @@ def compile(
             is no array are static anyway, floats are not (a learning rate changes).
         dynamic_argnames: ints that are traced as well, such as a step number.
         dynamic_shapes: True lets one trace serve all sizes: the second call with other sizes makes
-            a trace in which what differed is symbolic. Or names: ``{"x": ("B", None)}``.
+            a trace in which what differed is symbolic. Code that needs a number, such as ``len(x)``
+            for a loop, goes on with a trace per size, and ``fn.static_reason`` says why. Or
+            names: ``{"x": ("B", None)}``.
         fallback: ``"eager"`` runs the function as plain numpy where it cannot be traced; then
             ``fn.fallback_reason`` says why. By default that is a TraceError.
         max_traces: how many traces are kept, least recently used first to go.

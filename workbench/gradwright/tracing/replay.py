@@ -128,8 +128,10 @@ class Traced:
         self._returned = [(x, i) for i, x in enumerate(made) if leaves[i].kind == "array"]
 
         def fetch(value: Any) -> Any:
+            if isinstance(value, Dim):
+                value = as_number(self._trace.fresh(self._trace.size(value)))
             if isinstance(value, Tensor):
-                value = self._trace.lift(value)
+                value = self._trace.fresh(value)
             if isinstance(value, np.ndarray):
                 return _Constant(value, id(value) in self.guards.arrays, self._trace)
             for x, i in self._returned:
@@ -142,7 +144,7 @@ class Traced:
             outputs.append(value.tensor)
             return _Fetched(len(outputs) - 1, value.scalar, value.weak)
 
-        kinds = (LazyArray, Tensor, np.ndarray)
+        kinds = (LazyArray, Tensor, Dim, np.ndarray)
         self._result = replaced(result, fetch, lambda v: isinstance(v, kinds))
         _check_result(self._result, self._trace.what)
         self.n_results = len(outputs)
