@@ -170,7 +170,8 @@ class _Emitter:
         if value.op == "const":
             return self.code.const(register_type(value.dtype), value.extra)
         if value.op == "column":
-            return self._column_index(column)
+            assert column is not None
+            return column
         args = [self.known[a] for a in value.args]
         given = [self.kernel.values[a] for a in value.args]
         if value.op == "cast":
@@ -178,10 +179,6 @@ class _Emitter:
         if value.op == "div" and self.plan.levels[value.args[1]] < self.plan.levels[number]:
             return divide_by_fixed(*args)
         return apply(value.op, args, given)
-
-    def _column_index(self, column: Num | None) -> Num:
-        assert column is not None
-        return column
 
     # Rows ------------------------------------------------------------------------------------
 
