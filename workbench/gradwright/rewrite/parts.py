@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..ops.elementwise import Add, Mul
 from ..ops.joining import Concat, Split
 from ..ops.like import BroadcastLike, SizeOf, SumLike
+from ..ops.movement import ExpandDims
 from ..ops.reshape import BroadcastTo, Reshape
 from ..ops.slicing import ALL, StridedSlice, StridedSliceGrad
 from ..spec import TensorSpec, kind
@@ -243,7 +244,7 @@ def _slice_grad_of_all(at: Editor, instr: Instr) -> int | None:
 )
 def _slice_grads_joined(at: Editor, instr: Instr) -> int | None:
     """Pieces that make up a tensor are joined, not put among zeros and added; 0 − 0.0 is −0.0."""
-    pieces: dict[int, list[tuple[int, int, int]]] = {}
+    pieces: dict[int, list[tuple[_Piece, int]]] = {}
     others: list[int] = []
     open_ = list(reversed(instr.ins))
     out = at.spec(instr.outs[0])
@@ -259,31 +260,50 @@ def _slice_grads_joined(at: Editor, instr: Instr) -> int | None:
             if inner.op.name == "strided_slice_grad":
                 cut = _piece(inner, out)
                 if cut is not None and inner.ins[0] is not None:
-                    pieces.setdefault(cut[0], []).append((*cut[1:], inner.ins[0]))
+                    pieces.setdefault(cut.axis, []).append((cut, inner.ins[0]))
                     continue
         others.append(value)
     for axis, found in pieces.items():
         found.sort()
-        ends = [0, *(stop for _, stop, _ in found)]
-        starts = [start for start, _, _ in found]
+        ends = [0, *(piece.stop for piece, _ in found)]
+        starts = [piece.start for piece, _ in found]
         whole = len(found) > 1 and [*starts, out.shape[axis]] == ends
         if not whole or len(pieces) > 1:
             return None
-        joined = at.make(Concat(axis=axis), *(g for _, _, g in found))
+        parts = [at.make(ExpandDims(axis=axis), g) if piece.is_place else g for piece, g in found]
+        joined = at.make(Concat(axis=axis), *parts)
         return functools.reduce(lambda a, b: at.make(Add(), a, b), others, joined)
     return None
 
 
-def _piece(instr: Instr, spec: TensorSpec) -> tuple[int, int, int] | None:
-    """Return axis, start and stop of what a slice cuts out along one axis, without steps."""
-    found = slices(instr, spec)
-    if found is None or any(step != 1 and n > 1 for _, step, n in found):
+class _Piece(NamedTuple):
+    """What a slice cuts out along one axis, without steps; a place drops the axis."""
+
+    axis: int
+    start: int
+    stop: int
+    is_place: bool
+
+
+def _piece(instr: Instr, spec: TensorSpec) -> _Piece | None:
+    """Return what a slice cuts out along one axis, taking all of the others."""
+    op: Any = instr.op
+    found = []
+    if not spec.is_concrete or None in op.index:
         return None
-    cut = [axis for axis, (_, _, n) in enumerate(found) if n != spec.shape[axis]]
-    if len(cut) != 1:
-        return None
-    start, _, n = found[cut[0]]
-    return cut[0], start, start + n
+    for axis, (item, size) in enumerate(zip(op.index, spec.shape, strict=False)):
+        d, is_place = int(size), not isinstance(item, tuple)
+        bounds = (item, item + 1, None) if is_place else item[1:]
+        if any(not isinstance(v, int | None) for v in bounds):
+            return None
+        if is_place and item < 0:
+            bounds = (item + d, item + d + 1, None)
+        taken = range(*slice(*bounds).indices(d))
+        if taken.step != 1:
+            return None
+        if is_place or len(taken) != d:
+            found.append(_Piece(axis, taken.start, taken.stop, is_place))
+    return found[0] if len(found) == 1 else None
 
 
 @rule(

@@ -13,7 +13,8 @@ import math
 
 import numpy as np
 
-from ..spec import kind
+from ..ops.movement import ExpandDims
+from ..spec import TensorSpec, kind
 from .algebra import is_float, is_positive, is_real, x, y
 from .editor import Editor
 from .program import Instr
@@ -156,6 +157,25 @@ formula(
 # -- products of matrices -------------------------------------------------------------------------
 
 
+_TINY, _HUGE = 1e-4, 1e4
+"""Between these a number brings no product near the limits of float32."""
+
+
+def _scale(at: Editor, instr: Instr, spec: TensorSpec) -> tuple[int, int] | None:
+    """Return the tensor and the number of a product or quotient that only scales floats."""
+    if len(instr.ins) != 2 or None in instr.ins or kind(spec.dtype) != "f":
+        return None
+    value, number = instr.ins
+    if instr.op.name == "mul" and at.number(value) is not None:
+        value, number = number, value
+    factor = at.number(number)
+    if factor is None or not factor or at.spec(number).rank or not spec.is_concrete:
+        return None
+    size = abs(float(factor) if instr.op.name == "mul" else 1 / float(factor))
+    fits = _TINY <= size <= (_HUGE if spec.dtype.itemsize >= 4 else 1.0)
+    return (value, number) if fits else None  # type: ignore[return-value]
+
+
 @rule(
     "scale_matmul",
     "mul div",
@@ -166,21 +186,49 @@ formula(
     example=lambda x, wide: (x @ wide) * 0.125,
 )
 def _scale_matmul(at: Editor, instr: Instr) -> int | None:
-    """A product is scaled where it is smallest: queries rather than scores, by a number below 1."""
-    product, number = instr.ins
-    if instr.op.name == "mul" and at.number(product) is not None:
-        product, number = number, product
-    factor, made = at.number(number), at.producer(product, "matmul")
+    """A product of matrices is scaled where it is smallest: queries or adapters, not scores."""
     spec = at.spec(instr.outs[0])
-    if factor is None or made is None or kind(spec.dtype) != "f" or not spec.is_concrete:
-        return None
-    size = abs(float(factor) if instr.op.name == "mul" else 1 / float(factor))
-    if not 1e-4 <= size <= 1 or not at.is_alone(made.outs[0]) or at.spec(number).rank:
+    found = _scale(at, instr, spec)
+    made = None if found is None else at.producer(found[0], "matmul")
+    if found is None or made is None or not at.is_alone(made.outs[0]):
         return None
     sizes = [math.inf if i in at.constants else at.spec(i).size for i in made.ins]
     smaller = int(sizes[1] < sizes[0])
     if sizes[smaller] * 2 > spec.size or at.spec(made.ins[smaller]).dtype != spec.dtype:
         return None
     ins = list(made.ins)
-    ins[smaller] = at.make(instr.op, ins[smaller], number)
+    ins[smaller] = at.make(instr.op, ins[smaller], found[1])
     return at.make(made.op, *ins)
+
+
+@rule(
+    "matmul_of_scaled",
+    "matmul",
+    "(a·c) @ b",
+    "a @ (b·c) or (a @ b)·c",
+    needs=("mul", "div"),
+    exact=False,
+    example=lambda s, w: (s * 0.5) @ ExpandDims(axis=1)(w),
+)
+def _matmul_of_scaled(at: Editor, instr: Instr) -> int | None:
+    """What is scaled for products of matrices alone is scaled where those are smaller."""
+    out = at.spec(instr.outs[0])
+    for place, value in enumerate(instr.ins):
+        made, other = at.producer(value), instr.ins[1 - place]
+        if value is None or made is None or made.op.name not in ("mul", "div"):
+            continue
+        if value in at.leaving or any(user.op.name != "matmul" for user in at.users[value]):
+            continue
+        spec, found = at.spec(value), _scale(at, made, at.spec(value))
+        if found is None or at.spec(found[0]) != spec or at.spec(other).dtype != spec.dtype:
+            continue
+        size = math.inf if other in at.constants else at.spec(other).size
+        if other == value or min(size, out.size) * 2 > spec.size:
+            continue
+        ins = list(instr.ins)
+        ins[place] = found[0]
+        if size <= out.size:
+            ins[1 - place] = at.make(made.op, other, found[1])
+            return at.make(instr.op, *ins)
+        return at.make(made.op, at.make(instr.op, *ins), found[1])
+    return None
