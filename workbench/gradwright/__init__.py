@@ -1,6 +1,7 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from . import (
     audio,
@@ -19,16 +20,13 @@ from . import (
     sequence,
     signal,
     strings,
-    testing,
     training,
 )
 from .containers import OptionalSpec, SequenceSpec
 from .control import function
-from .debug import Stepper, gradient_check
 from .define import define_op
 from .gradient import gradients
 from .graph import Graph, Node, Tensor, Values, clone
-from .io import inspect, load, load_state, onnx, save
 from .listeners import Listener
 from .lowering import lowering
 from .op import (
@@ -45,7 +43,6 @@ from .op import (
 from .ops import loaded, surface
 from .session import Session
 from .spec import Dim, TensorSpec
-from .tracing import compile, cond, loop, map_fn, scan, trace, while_loop
 from .train import (
     Callback,
     EarlyStopping,
@@ -58,9 +55,14 @@ from .train import (
 )
 
 if TYPE_CHECKING:
+    from . import testing
+    from .debug import Stepper
+    from .debug.gradient_check import gradient_check
+    from .io import inspect, load, load_state, onnx, save
     from .ops.signatures.base import *  # noqa: F403
     from .ops.signatures.linalg import *  # noqa: F403
-    from .ops.signatures.math import *  # type: ignore[assignment]  # noqa: F403
+    from .ops.signatures.math import *  # noqa: F403
+    from .tracing import compile, cond, loop, map_fn, scan, trace, while_loop
 
 __version__ = "0.1.0"
 
@@ -136,4 +138,21 @@ __all__ = [
 _functions = loaded("base", "math", "linalg")
 globals().update(_functions)
 __all__ += list(_functions)
-__getattr__, __dir__ = surface(__name__, "base", "math", "linalg", also=__all__)
+_member, __dir__ = surface(__name__, "base", "math", "linalg", also=__all__)
+
+_tracing = ("compile", "cond", "loop", "map_fn", "scan", "trace", "while_loop")
+_LATER = {
+    **dict.fromkeys(("Stepper", "gradient_check"), "debug"),
+    **dict.fromkeys(("inspect", "load", "load_state", "onnx", "save"), "io"),
+    **dict.fromkeys(_tracing, "tracing"),
+}
+"""What is imported when first asked for: together it takes as long as all the rest."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("debug", "io", "testing", "tracing"):
+        return import_module(f".{name}", __name__)
+    if name not in _LATER:
+        return _member(name)
+    found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    return found
