@@ -139,6 +139,8 @@ class Values(Mapping[str, Array]):
         self._graph = graph
         self._arrays: dict[str, Array] = {}
         self._versions: dict[str, int] = {}
+        self._latest: Reader | None = None
+        """The reader that knows of every change, and whose writes may not be counted yet."""
         self.lock = threading.RLock()
 
     def __getitem__(self, name: str) -> Array:
@@ -180,7 +182,9 @@ class Values(Mapping[str, Array]):
 
     def version(self, name: str) -> int:
         """Return how often the value has been replaced, counting other variables of that name."""
-        return self._versions[name]
+        with self.lock:
+            self._settle()
+            return self._versions[name]
 
     @contextlib.contextmanager
     def edit(self, name: str) -> Iterator[Array]:
@@ -193,6 +197,7 @@ class Values(Mapping[str, Array]):
         """Return an independent copy of all values; shares memory until one side changes."""
         copy = Values(self._graph)
         with self.lock:
+            self._settle()
             copy._arrays, copy._versions = dict(self._arrays), dict(self._versions)
         return copy
 
@@ -223,6 +228,8 @@ class Values(Mapping[str, Array]):
         self, new: Mapping[str, Array], counts: Iterable[tuple[str, int]] = ()
     ) -> list[Callable[[], None]]:
         """Return calls that swap in arrays, and count what was written; under the lock."""
+        self._settle()
+        self._latest = None
         calls: list[Callable[[], None]] = []
         if counts:
             calls.append(functools.partial(self._versions.update, counts))
@@ -232,18 +239,30 @@ class Values(Mapping[str, Array]):
             calls.append(functools.partial(self._versions.update, raised))
         return calls
 
-    def reader(self, names: Sequence[str]) -> Reader:
-        """Return what reads some of the values again and again."""
-        return Reader(self, names)
+    def reader(self, names: Sequence[str], written: Sequence[str] = ()) -> Reader:
+        """Return what reads some of the values again and again, and may write over ``written``."""
+        return Reader(self, names, written)
+
+    def _settle(self) -> None:
+        """Count what the latest reader has written in place; under the lock."""
+        latest, held = self._latest, self._versions
+        if latest is not None and latest.writes:
+            n = len(latest.writes)
+            raised = {name: held[name] + n for name in latest.written}
+            atomically([functools.partial(held.update, raised), latest.writes.clear])
 
     def discard(self, name: str) -> None:
         """Forget a value whose node was removed."""
         with self.lock:
+            self._settle()
+            self._latest = None
             self._arrays.pop(name, None)  # the count goes on if a cell makes the variable anew
 
     def rename(self, old: str, new: str) -> None:
         """Move a value to another name."""
         with self.lock:
+            self._settle()
+            self._latest = None
             self._arrays[new] = self._arrays.pop(old)
             self._versions[new] = max(self._versions.get(new, -1), self._versions[old]) + 1
 
@@ -261,8 +280,10 @@ class Reader:
     ([True, False], (0, 0))
     """
 
-    def __init__(self, values: Values, names: Sequence[str]) -> None:
-        self.values, self.names = values, tuple(names)
+    def __init__(self, values: Values, names: Sequence[str], written: Sequence[str]) -> None:
+        self.values, self.names, self.written = values, tuple(names), tuple(written)
+        self.writes: list[None] = []
+        """One entry for each time that ``written`` have been overwritten and not been counted."""
         self._get = _getter(names)
         self._all_free = [_HELD_TWICE] * len(self.names)
 
@@ -270,8 +291,20 @@ class Reader:
         """Return the arrays; take the lock to get all from between two commits."""
         return self._get(self.values._arrays)
 
+    @property
+    def is_latest(self) -> bool:
+        """Whether nothing has changed since ``see`` but what was written here; under the lock."""
+        return self.values._latest is self
+
+    def see(self) -> tuple[int, ...]:
+        """Return how often each has changed, and know of it; under the lock."""
+        found = self.counts()
+        self.values._latest = self
+        return found
+
     def counts(self) -> tuple[int, ...]:
-        """Return how often each has been replaced or written."""
+        """Return how often each has been replaced or written; under the lock."""
+        self.values._settle()
         return self._get(self.values._versions)
 
     def are_free(self, held: tuple[Array, ...]) -> list[bool]:

@@ -9,14 +9,14 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 
 from __future__ import annotations
 
-import operator
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..device import Device
-from ..graph import Tensor
+from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
 from ..lowering import Found, find_launch
 from ..rewrite import Instr, Program
@@ -29,6 +29,10 @@ from .overwrite import overwrites
 from .places import Fixed, Loose, Moving, Place, address
 
 Array = np.ndarray[Any, Any]
+Counts = tuple[int, ...]
+Seen = tuple[tuple[Array, ...], tuple[Counts, Counts] | None]
+UNCOUNTED = 4096
+"""How many steps may pass before their updates are added to the versions of the values."""
 
 
 class Bound:
@@ -55,6 +59,7 @@ class Bound:
         self.layout, self.over = place(
             self.lives, self._binder.fixed, self._binder.overwritable, self._binder.elsewhere
         )
+        self.reader: Reader | None = None
         self._has_tail = self._binder.n_body < len(program.instrs)
         self.overwritten = {o.variable.name for o in self.overwrites}
         """Names of variables whose updates are written by ``overwrite``."""
@@ -95,15 +100,13 @@ class Bound:
             assert isinstance(target, Moving) and isinstance(source, Moving)
             n = self._position[o.variable]
             self._targets.append((n, target, source, o.variable.name))
-        self._raised = [int(t.name in self.overwritten) for t in self._position]
-        """What a commit adds to the counts of the variables."""
         self._at_home = False
         """Whether every update overwrites its variable, as far as nobody else holds it."""
         binder.close()
 
     def _read_sources(self) -> None:
         """Tell variables, which come with a count of their changes, from feeds."""
-        self._counts: tuple[int, ...] = ()
+        self._counts: Counts = ()
         self._feeds: list[tuple[Tensor, Place]] = []
         self._held: list[tuple[int, Tensor, Place]] = []
         position = self._position
@@ -125,28 +128,36 @@ class Bound:
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
-        self.arena = None
+        self.arena, self._counts = None, ()
         self._binder.forget()
         del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
         self._transient, self._targets = [], []
 
     # -- running ---------------------------------------------------------------------------------
 
-    def run(
-        self,
-        env: dict[Tensor, Array],
-        held: tuple[Array, ...] | None = None,
-        counts: tuple[int, ...] = (),
-    ) -> None:
-        """Compute what is fetched into ``env``.
+    def look(self, values: Values) -> Seen:
+        """Return the variables' arrays, to be held until the step is done; under the lock.
 
-        ``held`` are the variables' arrays and ``counts`` how often each has changed; without them
-        the variables are in ``env``, too.
+        With them comes how often each had changed when it was looked at last, and now; or nothing
+        if none has changed but by the updates made here.
         """
+        reader = self.reader
+        if reader is None or reader.values is not values:
+            names = [t.name for t in self._position]
+            reader = self.reader = values.reader(names, sorted(self.overwritten))
+            self._counts = ()
+        held = reader.arrays()
+        if reader.is_latest and self._counts:
+            return held, None
+        known, self._counts = self._counts, ()
+        return held, (known, reader.see())
+
+    def run(self, env: dict[Tensor, Array], seen: Seen | None = None) -> None:
+        """Compute what is fetched into ``env``; the variables are ``seen``, or in ``env``, too."""
         if self.arena is None:
             self.prepare()
         try:
-            self._take_variables(env, held, counts)
+            self._take_variables(env, seen)
             for t, where in self._feeds:
                 where.put(env[t])
             self._body_exits.begin()
@@ -160,6 +171,8 @@ class Bound:
 
     def finish(self, env: dict[Tensor, Array]) -> None:
         """Compute what updates need, but for those that overwrite, into ``env``."""
+        if not self._binder.tail[0] and self._tail_exits.is_empty:
+            return
         try:
             self._tail_exits.begin()
             self._call(self._binder.tail)
@@ -168,42 +181,56 @@ class Bound:
             self.drop()
             raise
 
-    def overwrite(self, reader: Reader, held: tuple[Array, ...], new: dict[str, Array]) -> None:
+    def overwrite(self, held: tuple[Array, ...], new: dict[str, Array]) -> None:
         """Compute the other updates in place, or in new arrays where others hold the old ones.
 
         They are committed together with ``new``.
         """
-        values = reader.values
+        reader = self.reader
+        assert reader is not None
         for _, where in self._used:
             where.release()
         try:
-            with values.lock:
-                counts = reader.counts()
-                is_known = counts == self._counts
-                if not (self._at_home and is_known and reader.all_free(held)):
-                    self._find_homes(reader.are_free(held), counts, held, new)
-                after = tuple(map(operator.add, counts, self._raised))
-                written = zip(reader.names, after, strict=True)
-                atomically([*self._binder.last[0], *values.swapping(new, written)])
-                if is_known:  # what was written is where it was, what is new has to be found
-                    self._counts = after
-                    if new:
-                        both = zip(reader.names, counts, after, strict=True)
-                        self._counts = tuple(o if name in new else n for name, o, n in both)
+            with reader.values.lock:
+                if (
+                    self._at_home
+                    and not new
+                    and reader.is_latest
+                    and reader.all_free(held)
+                    and len(reader.writes) < UNCOUNTED
+                ):
+                    atomically(
+                        [*self._binder.last[0], functools.partial(reader.writes.append, None)]
+                    )
+                else:
+                    self._overwrite(reader, held, new)
         finally:
             self.drop()
 
+    def _overwrite(self, reader: Reader, held: tuple[Array, ...], new: dict[str, Array]) -> None:
+        """Find out for each update where it goes, and commit."""
+        is_latest, counts = reader.is_latest, reader.counts()
+        known = counts if is_latest else self._counts
+        home = [a and b == c for a, b, c in zip(reader.are_free(held), known, counts, strict=True)]
+        self._find_homes(home, held, new)
+        after = [
+            n + (name in self.overwritten) for name, n in zip(reader.names, counts, strict=True)
+        ]
+        written = zip(reader.names, after, strict=True)
+        atomically([*self._binder.last[0], *reader.values.swapping(new, written)])
+        # What was written is where it was; what is new, or somebody else's, has to be found.
+        self._counts = tuple(
+            now if was == n and name not in new else -1
+            for name, was, n, now in zip(reader.names, known, counts, after, strict=True)
+        )
+
     def _find_homes(
-        self,
-        free: list[bool],
-        counts: tuple[int, ...],
-        held: tuple[Array, ...],
-        new: dict[str, Array],
+        self, home: Sequence[bool], held: tuple[Array, ...], new: dict[str, Array]
     ) -> None:
-        """Choose for each update its variable's array if nobody else holds it, or a new one."""
+        """Give each update its variable's array, where that may be, or a new one."""
         self._at_home, at_home = False, True
         for index, target, source, name in self._targets:
-            if source.is_owned and free[index] and counts[index] == self._counts[index]:
+            if source.is_owned and home[index]:
                 target.move(source.at)
                 continue
             fresh = held[index].copy()
@@ -219,21 +246,21 @@ class Bound:
         for _, variable in self._used:
             variable.release()
 
-    def _take_variables(
-        self, env: Mapping[Tensor, Array], held: tuple[Array, ...] | None, counts: tuple[int, ...]
-    ) -> None:
-        if held is None:
+    def _take_variables(self, env: Mapping[Tensor, Array], seen: Seen | None) -> None:
+        if seen is None:
             for _, t, where in self._held:
                 where.put(env[t])
             self._counts, self._at_home = (), False
             return
-        if counts != self._counts:
-            known = self._counts
+        held, changes = seen
+        if changes is not None:
+            known, counts = changes
             for index, _, where in self._held:
                 if not known or known[index] != counts[index]:
                     where.put(held[index])
                     where.release()
-            self._counts, self._at_home = counts, False
+                    self._at_home = False
+            self._counts = counts
         for index, where in self._used:
             where.again(held[index])
 

@@ -50,6 +50,8 @@ class Exits:
                 self._shared.append((t, arguments, take if is_large else None))
             given.add(number)
 
+        self.is_empty = not tensors
+
     def begin(self) -> None:
         """Provide arrays for large results."""
         for place, take in self._fresh:

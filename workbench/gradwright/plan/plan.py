@@ -18,7 +18,6 @@ from ..errors import DTypeError, FeedError, GradwrightError, ShapeError
 from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
 from ..graph.build import located
 from ..graph.expand import bind_dims
-from ..graph.values import Reader
 from ..lowering import find_launch
 from ..op import Op, infer_specs
 from ..rewrite import Program, RewriteLog, Verifier, rewrite
@@ -75,7 +74,6 @@ class Plan:
         self._fetched = [(n, t) for n, t in enumerate(self.variables) if t in self._wanted]
         self._last: Segment | Bound | None = None
         self._rest: list[tuple[Tensor, Tensor]] = []
-        self._reader: Reader | None = None
         self._held: tuple[Array, ...] | None = None
         """The variables' arrays between ``run`` and ``commit``."""
         self._read = {*wanted, *(t for n in self.order for t in n.inputs if t is not None)}
@@ -157,10 +155,10 @@ class Plan:
         part = self.head
         segment = part.plain if observe else part.choose()
         if values is not None and isinstance(segment, Bound) and part.end == len(self.order):
-            reader = self._reader_of(values)
             with values.lock:  # another session may commit: all from before it or all from after
-                held, counts = reader.arrays(), reader.counts()
-            segment.run(env, held, counts)
+                seen = segment.look(values)
+            segment.run(env, seen)
+            held = seen[0]
             for n, t in self._fetched:
                 env[t] = held[n]
             self._ran(segment)
@@ -202,7 +200,7 @@ class Plan:
             segment.finish(env)
         new = {v.name: self._to_keep(v, value, env) for v, value in self._rest}
         if isinstance(segment, Bound) and held is not None:
-            segment.overwrite(self._reader_of(values), held, new)
+            segment.overwrite(held, new)
         else:
             segment.drop()
             values.commit(new)
@@ -226,11 +224,6 @@ class Plan:
             )
         array.flags.writeable = False
         return array
-
-    def _reader_of(self, values: Values) -> Reader:
-        if self._reader is None or self._reader.values is not values:
-            self._reader = values.reader([t.node.name for t in self.variables])
-        return self._reader
 
     def _following(self, part: Part, env: Mapping[Tensor, Array]) -> Part:
         """Return the part after one whose results decide on shapes."""
