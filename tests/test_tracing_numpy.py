@@ -241,6 +241,7 @@ np.lib.stride_tricks.sliding_window_view(x, (2, 3)) | np.interp(x, [-1, 0, 1], [
 np.interp(x[0], np.sort(x[1]), x[2], left=-9) | np.fft.fft(x) | np.fft.rfft(x, axis=0)
 np.fft.ifft(x + 1j) | np.fft.irfft(x) | np.fft.fft(x, n=6) | np.fft.fftshift(x)
 np.fft.ifftshift(x, 1) | np.ravel_multi_index((x[0].astype(int) % 3, x[1].astype(int) % 4), (3, 4))
+x[np.eye(4) > 0] | x[..., np.arange(4) > 1] | x[1:, np.arange(3) > 1] | x[np.eye(3, 4) > 1]
 np.max(x[:0]) | np.concatenate([x, x[0]]) | x.reshape(5) | x @ x | x[7] | x[:, :, 0] | x.T + x
 """
 

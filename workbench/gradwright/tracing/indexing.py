@@ -103,6 +103,7 @@ def _tensors(x: LazyArray, parts: tuple[Any, ...]) -> tuple[Any, ...]:
             raise refusal("True or False as an index", hint="np.where(...), or x[None]")
         known = isinstance(part, np.ndarray) and not x.owner.holds(part)
         if known and part.dtype == bool:
+            _check_mask(x, part, parts)
             out += [x.owner.constant(i) for i in part.nonzero()]
             continue
         t = x.owner.lift(part).tensor
@@ -115,6 +116,27 @@ def _tensors(x: LazyArray, parts: tuple[Any, ...]) -> tuple[Any, ...]:
         else:
             out.append(t)
     return tuple(out)
+
+
+def _width(part: Any) -> int:
+    """Return how many axes a part of an index takes."""
+    if part is None or part is Ellipsis:
+        return 0
+    return int(part.ndim) if getattr(part, "dtype", None) == np.dtype(bool) else 1
+
+
+def _check_mask(x: LazyArray, mask: Any, parts: tuple[Any, ...]) -> None:
+    """Refuse a known mask of another shape than the axes it covers, as numpy does."""
+    widths = [0 if p is mask else _width(p) for p in parts]
+    place = next(i for i, p in enumerate(parts) if p is mask)
+    start = sum(widths[:place])
+    if any(p is Ellipsis for p in parts[:place]):
+        start += x.ndim - sum(widths) - mask.ndim
+    covered = x.shape[start : start + mask.ndim]
+    if any(isinstance(d, int) and d != n for d, n in zip(covered, mask.shape, strict=False)):
+        raise IndexError(
+            f"boolean index did not match indexed array: it is {mask.shape}, the axes {covered}"
+        )
 
 
 def _view(x: LazyArray, parts: tuple[Any, ...]) -> LazyArray:

@@ -14,7 +14,8 @@ from ..session import Session
 from ..spec import AnyDim, Dim, TensorSpec, is_floating
 from .arguments import current
 from .guards import Guards, same_items
-from .lazy import LazyArray, as_number
+from .lazy import LazyArray
+from .operators import as_number
 from .refusals import refusal
 from .signature import Leaf, Signature, replaced
 from .state import Recording

@@ -13,7 +13,8 @@ from ..graph import Graph, Tensor
 from ..ops.like import SizeOf
 from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
-from .lazy import LazyArray, as_number
+from .lazy import LazyArray
+from .operators import as_number
 from .refusals import refusal
 from .registry import call
 from .sole import SOLE
