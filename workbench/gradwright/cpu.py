@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .lowering import Launch, MakeT, Native, lowering
-from .native.bind import bind_kernel
+from .lowering import Call, Launch, MakeT, Native, lowering
+from .native.bind import bind_copy, bind_kernel
 from .native.check import bind_class_check
 from .native.gemm import bind_matmul
 from .op import Op
@@ -95,6 +96,33 @@ def _where(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec])
 def _fused(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native:
     """Run a kernel as machine code."""
     return Native(lambda xs, ys: bind_kernel(op.kernel, op.shape, [*xs, *ys]))
+
+
+@lowering("concat")
+def _concat(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Copy each part to its place."""
+    y = outs[0]
+    if any(s is None or s.dtype != y.dtype for s in ins) or y.by_reference:
+        return None
+    axis = normalize_axis(op.axis, y.rank)
+
+    def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        np.concatenate(xs, axis, out=ys[0])
+
+    def bind(xs: Sequence[Any], ys: Sequence[Any]) -> Sequence[Call] | None:
+        calls: list[Call] = []
+        ends = np.cumsum([x.shape[axis] for x in xs])
+        for i, (x, end) in enumerate(zip(xs, ends.tolist(), strict=True)):
+            part = ys[0][(slice(None),) * axis + (slice(end - x.shape[axis], end),)]
+            copied = bind_copy(x, part) if x.size else []
+            if copied is None:
+                return None
+            for call in copied:
+                slots = [(slot, (i, len(xs))[operand]) for slot, operand in call.slots]
+                calls.append(dataclasses.replace(call, slots=slots))
+        return calls
+
+    return Native(bind, launch)
 
 
 @lowering("check_classes")
