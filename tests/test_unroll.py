@@ -188,6 +188,16 @@ def test_a_step_that_is_not_finite_in_a_group_is_named(at):
     assert many == one and f"step {at + 1}" in many[1] and many[2] == at
 
 
+def test_what_is_done_about_steps_that_are_not_finite_may_change():
+    trainer = net(nonfinite="raise")
+    trainer = fit(trainer, 5, data=data(40), epochs=1)
+    trainer.nonfinite = "skip"
+    fit(trainer, 5, data=spoiled(2), epochs=1)
+    trainer.nonfinite = "raise"
+    fit(trainer, 5, data=data(40), epochs=1)
+    assert trainer.skipped == 1 and trainer.steps_done == 15
+
+
 # -- between groups ------------------------------------------------------------------------------
 
 

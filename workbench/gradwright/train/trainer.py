@@ -30,7 +30,8 @@ class Trainer(Controlled):
 
     Everything a step changes - parameters, optimizer state, the graph's own updates such as running
     means - is committed together after the step, or not at all. Whoever stops the training, it ends
-    between two steps, and ``fit`` goes on to the same numbers as if nothing had happened.
+    between two steps, and ``fit`` goes on to the same numbers as if nothing had happened: to the
+    bit with ``session=gw.Session(g, deterministic=True)``.
 
     Args:
         graph: the graph.

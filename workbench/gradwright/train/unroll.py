@@ -46,7 +46,7 @@ class Unrolled:
     """
 
     def __init__(self, step: StepGraph, count: int, *, select: bool) -> None:
-        graph, scope = step.loss.graph, f"{step.scope}/unrolled/{count}"
+        graph, scope = step.loss.graph, f"{step.scope}/unrolled/{count}{'_skip' * select}"
         wanted = [*step.fetches, *step.updates.values()]
         self._order = [n for n in ancestors(wanted) if not isinstance(n.op, Constant)]
         self.feeds: list[Tensor] = [*step.needed, step.rate]
