@@ -519,6 +519,23 @@ def test_released_sessions_give_their_memory_back_and_run_on():
         assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
 
 
+def test_plans_inside_of_loops_are_released_with_the_plan_around_them():
+    g = gw.Graph()
+    x = g.placeholder("x", (5, 100, 100))
+    _, ys = gw.scan(lambda c, item: (gw.tanh(c @ item).T @ c,) * 2, x[0], x)
+    with gw.Session(g, kernels="off") as session:
+        feed = {"x": np.full((5, 100, 100), 0.01, "f4")}
+        first = session.run(ys, feed)
+        (plan,) = session.plan_cache.values()
+        launch = next(f for f in plan.head.plain.found if hasattr(f, "release"))
+        (inner,) = (p for c in launch._compiled.values() for p in c._plans.values())
+        arena = weakref.ref(inner.head.segment.arena)
+        session.release()
+        gc.collect()
+        assert arena() is None
+        assert np.array_equal(first, session.run(ys, feed))
+
+
 def test_plans_of_one_session_share_an_arena():
     g, targets = mlp(4, width=64)
     with gw.Session(g, kernels="off") as session:

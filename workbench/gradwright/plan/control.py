@@ -7,22 +7,23 @@ have the options of the plan around them, and an arena of their own: they run wh
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..control.steps import Step
 from ..device import Device, open_device
 from ..graph import SubGraph, Tensor
-from ..lowering import Launch, Returning, lowering
+from ..lowering import Launch, Make, Returning, lowering
 from ..spec import BOXED, TensorSpec, spec_of
 from .cache import Bounded, default_bytes
 from .options import PlanOptions, current_options
 from .plan import Plan
 from .template import Templates
 
+Run = Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]]
+"""(inputs, the arrays that outputs may be put into) -> outputs."""
 MAX_PLANS = 64
 """How many plans of one sub-graph are kept, least recently used first to go."""
 
@@ -50,6 +51,12 @@ class Compiled:
         env: dict[Tensor, Any] = dict(zip(sub.inputs, xs, strict=True))
         plan.run(env)
         return [env[t] for t in sub.outputs]
+
+    def release(self) -> None:
+        """Let all buffers go until the next call."""
+        for plan in self._plans.values():
+            plan.release()
+        self._device.release()
 
     def _plan(self, xs: Sequence[Any]) -> Plan:
         specs = [spec_of(x) for x in xs]
@@ -82,7 +89,7 @@ def branches(
             compiled[taken] = made
         return compiled[taken](xs[1:])
 
-    return _fitting(lambda xs, ys: run(xs), outs)
+    return _fitting(lambda xs, ys: run(xs), outs, compiled)
 
 
 def loop(
@@ -92,28 +99,56 @@ def loop(
 
     The results of a scan are put right where the plan around it has room for all of them.
     """
-    step: Step = Compiled(op.body, open_device(device), bool(op.training), current_options())
+    step = Compiled(op.body, open_device(device), bool(op.training), current_options())
     if op.name == "scan" and not any(s.by_reference for s in outs):
-        return _fitting(lambda xs, ys: op.run(xs, step, ys), outs)
-    return _fitting(lambda xs, ys: op.run(xs, step), outs)
+        return _fitting(lambda xs, ys: op.run(xs, step, ys), outs, {0: step})
+    return _fitting(lambda xs, ys: op.run(xs, step), outs, {0: step})
 
 
-def _fitting(
-    run: Callable[[Sequence[Any], Sequence[Any] | None], Sequence[Any]], outs: Sequence[TensorSpec]
-) -> Launch | Returning:
-    """Return a launcher that writes into the plan's buffers, where all sizes are known before."""
-    if not all(s.is_concrete for s in outs):
-        return Returning(lambda xs: run(xs, None))
+def _on(device: str, make: Callable[..., Launch | Returning]) -> Make:
+    def lower(
+        op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+    ) -> Launch | Returning:
+        return make(op, ins, outs, device)
 
-    def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        for y, found in zip(ys, run(xs, ys), strict=True):
+    return lower
+
+
+class Nested:
+    """Launcher of plans inside a plan: it writes into that plan's buffers, as sizes are known."""
+
+    def __init__(self, run: Run, compiled: Mapping[Any, Compiled]) -> None:
+        self._run, self._compiled = run, compiled
+
+    def __call__(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        """Run the plans, and copy what they did not write where it belongs."""
+        for y, found in zip(ys, self._run(xs, ys), strict=True):
             if found.base is not y:
                 np.copyto(y, found)
 
-    return launch
+    def release(self) -> None:
+        """Let the buffers of the plans inside go."""
+        for compiled in self._compiled.values():
+            compiled.release()
+
+
+@dataclass(frozen=True)
+class Growing(Returning):
+    """Plans inside a plan whose results have sizes that are known only when they have run."""
+
+    release: Callable[[], None]
+
+
+def _fitting(
+    run: Run, outs: Sequence[TensorSpec], compiled: Mapping[Any, Compiled]
+) -> Nested | Growing:
+    nested = Nested(run, compiled)
+    if all(s.is_concrete for s in outs):
+        return nested
+    return Growing(lambda xs: run(xs, None), nested.release)
 
 
 for _device in ("cpu", "guard"):
-    lowering("cond", _device)(functools.partial(branches, device=_device))
+    lowering("cond", _device)(_on(_device, branches))
     for _name in ("scan", "while"):
-        lowering(_name, _device)(functools.partial(loop, device=_device))
+        lowering(_name, _device)(_on(_device, loop))

@@ -127,6 +127,10 @@ class Plan:
         """Let all buffers go, not what was compiled; the next run makes them again."""
         for part in self.parts:
             part.segment.release()
+            for launch in part.plain.found:  # loops and branches hold plans of their own
+                release = getattr(launch, "release", None)
+                if release is not None:
+                    release()
 
     def buffers(self) -> dict[int, int]:
         """Return the bytes of what it keeps between runs, by address; plans may share an arena."""
