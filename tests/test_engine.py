@@ -594,7 +594,7 @@ def test_two_sessions_in_two_threads_share_values():
 
 def test_kernels_are_swapped_in_between_two_steps(monkeypatch):
     queued = []
-    monkeypatch.setattr(part._builder, "add", queued.append)
+    monkeypatch.setattr(part.BACKGROUND, "add", queued.append)
     step, other = Step("background"), Step("off")
     losses = []
     for n in range(part.RUNS + 4):
@@ -603,7 +603,7 @@ def test_kernels_are_swapped_in_between_two_steps(monkeypatch):
             assert not queued
         if n == part.RUNS:
             assert isinstance(step.plan.head.segment, Segment) and len(queued) == 1
-            queued[0].bind()
+            queued[0]()
     assert isinstance(step.plan.head.segment, Bound)
     assert not step.plan.head.plain.registers  # its arrays are let go
     np.testing.assert_allclose(*np.array(losses).T, rtol=2e-6)
@@ -613,9 +613,9 @@ def test_the_background_thread_binds_and_ends():
     step = Step("background")
     for _ in range(part.RUNS):
         step.run()
-    part._builder._thread.join(60)
+    part.BACKGROUND.wait(60)
     step.run()
-    assert isinstance(step.plan.head.segment, Bound) and not part._builder._thread.is_alive()
+    assert isinstance(step.plan.head.segment, Bound) and not part.BACKGROUND.is_busy
 
 
 def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):

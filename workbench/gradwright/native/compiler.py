@@ -1,4 +1,4 @@
-"""From LLVM text to the address of machine code, in the caller's thread or in the background.
+"""From LLVM text to the address of machine code.
 
 llvmlite is the compiler; where it is missing `available` is False and everything runs on numpy.
 One kernel takes 15 to 50 ms, during which other threads can have the GIL; from the disk cache it
@@ -16,8 +16,6 @@ import os
 import re
 import sys
 import threading
-from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
 from ..fuse.ir import Kernel
@@ -140,29 +138,6 @@ def compile_text(text: str) -> int:
         return tools.load(code, "k")
 
 
-class Request:
-    """Kernels that somebody asked for, and that get compiled in the background."""
-
-    def __init__(self, kernels: Kernels, keys: tuple[Key, ...]) -> None:
-        self._kernels, self.keys = kernels, keys
-
-    @property
-    def done(self) -> bool:
-        """Tell whether every kernel has been tried."""
-        return all(key in self._kernels.addresses for key in self.keys)
-
-    def wait(self) -> tuple[int | None, ...]:
-        """Compile what is not done yet, in this thread, and return all `addresses`."""
-        for key in self.keys:
-            self._kernels.compile(key)
-        return self.addresses
-
-    @property
-    def addresses(self) -> tuple[int | None, ...]:
-        """Return an address for each key; None where it could not be compiled or is not done."""
-        return tuple(self._kernels.addresses.get(key) for key in self.keys)
-
-
 class Kernels:
     """Addresses of compiled kernels, by kernel and pattern; one for the whole process.
 
@@ -171,20 +146,9 @@ class Kernels:
 
     def __init__(self) -> None:
         self.addresses: dict[Key, int | None] = {}
-        self._queue: deque[Key] = deque()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def request(self, keys: Iterable[Key]) -> Request:
-        """Ask for kernels; a thread of low priority compiles them one after the other."""
-        request = Request(self, tuple(keys))
-        with self._lock:
-            self._queue.extend(key for key in request.keys if key not in self.addresses)
-        self._start()
-        return request
 
     def compile(self, key: Key) -> int | None:
-        """Return the address of a kernel, compiled now in this thread if it is not yet there."""
+        """Return the address of a kernel, which is compiled now if it is not yet there."""
         with _busy:
             if key not in self.addresses:
                 try:
@@ -194,42 +158,10 @@ class Kernels:
                     self.addresses[key] = None
             return self.addresses[key]
 
-    def _start(self) -> None:
-        with self._lock:
-            if self._queue and self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="gradwright-kernels", daemon=True
-                )
-                self._thread.start()
-
-    def _work(self) -> None:
-        """Compile until nothing is left to do: an idle thread would be in the way of a fork."""
-        if sys.platform == "linux":
-            with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-        while True:
-            with self._lock:
-                if not self._queue:
-                    self._thread = None
-                    return
-                key = self._queue.popleft()
-            self.compile(key)
-
-    def _restart(self) -> None:
-        """Start anew in a forked child, which has the queue but not the thread."""
-        self._lock = threading.Lock()
-        self._thread = None
-        self._start()
-
 
 KERNELS = Kernels()
 if hasattr(os, "register_at_fork"):
-
-    def _after_fork() -> None:
-        _busy.release()
-        KERNELS._restart()
-
     os.register_at_fork(
-        before=_busy.acquire, after_in_parent=_busy.release, after_in_child=_after_fork
+        before=_busy.acquire, after_in_parent=_busy.release, after_in_child=_busy.release
     )
 atexit.register(_busy.acquire)

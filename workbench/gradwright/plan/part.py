@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import weakref
-from collections import deque
 from collections.abc import Mapping, Sequence
-from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..device import Device
 from ..errors import LoweringError
 from ..fuse import fuse
 from ..graph import Tensor
+from ..native.background import BACKGROUND
 from ..rewrite import Program
 from ..spec import TensorSpec, known_spec
 from .bound import Bound
@@ -77,7 +77,7 @@ class Part:
             if self.kernels == "wait":
                 self.bind()
             elif self._runs == RUNS:
-                _builder.add(self)
+                BACKGROUND.add(functools.partial(_bind, weakref.ref(self)))
         if self.bound is not None:
             if self.plain.registers:
                 self.plain.release()
@@ -112,31 +112,7 @@ def _is_expected(error: Exception) -> bool:
     return isinstance(error, LoweringError)
 
 
-class _Builder:
-    """A thread that binds parts one after the other, as long as somebody holds them."""
-
-    def __init__(self) -> None:
-        self._lock, self._thread = Lock(), Thread()
-        self._queue: deque[weakref.ref[Part]] = deque()
-
-    def add(self, part: Part) -> None:
-        """Bind a part in the background."""
-        with self._lock:
-            self._queue.append(weakref.ref(part))
-            if not self._thread.is_alive():  # or it is another process's, before a fork
-                self._thread = Thread(target=self._work, name="gradwright-plans", daemon=True)
-                self._thread.start()
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._queue:
-                    self._thread = Thread()
-                    return
-                part = self._queue.popleft()()
-            if part is not None:
-                part.bind()
-                del part
-
-
-_builder = _Builder()
+def _bind(waiting: weakref.ref[Part]) -> None:
+    """Bind a part, if somebody still holds it."""
+    if (part := waiting()) is not None:
+        part.bind()

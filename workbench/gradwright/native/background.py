@@ -1,0 +1,77 @@
+"""Work for later: one thread of low priority does one thing after the other, and then ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import Callable
+from threading import Lock, Thread, get_native_id
+
+Work = Callable[[], object]
+
+
+class Background:
+    """A queue that a daemon thread works off, in the order in which it came.
+
+    The thread ends when nothing is left, since an idle one would be in the way of a fork. A forked
+    child goes on with what was not begun.
+
+    >>> background, done = Background("doctest"), []
+    >>> background.add(lambda: done.append(1))
+    >>> background.wait(10)
+    >>> done
+    [1]
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._queue: deque[Work] = deque()
+        self._lock, self._thread = Lock(), Thread()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._restart)
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether something is being done or waits for it."""
+        return self._thread.is_alive()
+
+    def add(self, work: Work) -> None:
+        """Have something done later, which must not raise."""
+        with self._lock:
+            self._queue.append(work)
+            self._start()
+
+    def wait(self, timeout: float) -> None:
+        """Wait until all is done, for at most so many seconds."""
+        thread = self._thread
+        if thread.is_alive():
+            thread.join(timeout)
+
+    def _start(self) -> None:
+        if not self._thread.is_alive():
+            self._thread = Thread(target=self._work, name=self.name, daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        if sys.platform == "linux":  # elsewhere a thread has no priority of its own
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, get_native_id(), 10)
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._thread = Thread()
+                    return
+                work = self._queue.popleft()
+            work()
+            del work
+
+    def _restart(self) -> None:
+        self._lock, self._thread = Lock(), Thread()
+        if self._queue:
+            self._start()
+
+
+BACKGROUND = Background("gradwright-background")
+"""What the whole process does in the background."""
