@@ -35,11 +35,6 @@ def is_float(at: Editor, b: Binds) -> bool:
     return kind(at.specs[b["x"]].dtype) == "f"
 
 
-def is_number(at: Editor, b: Binds) -> bool:
-    """Tell whether x is neither complex nor bool, of which the sum is a logical or."""
-    return kind(at.specs[b["x"]].dtype) in "uif"
-
-
 # -- neutral elements -----------------------------------------------------------------------------
 
 formula("add_zero", x + (-0.0), x, "Adding −0.0, or an integer 0, changes nothing.")
@@ -96,7 +91,6 @@ formula(
 
 # -- one op for another ---------------------------------------------------------------------------
 
-formula("add_same", x + x, x * 2.0, "A sum of equals is twice as much.", when=is_number)
 formula("mul_self", x * x, Call("square", x), "A product with itself is a square.", when=is_real)
 formula("pow_two", x**2.0, Call("square", x), "The second power is the square.", when=is_real)
 

@@ -67,6 +67,15 @@ formula(
     exact=False,
 )
 formula(
+    "add_scaled",
+    x * c + x * c,
+    x * Computed("(2·c)", lambda b: b["c"] + b["c"]),
+    "Twice a product with a number is one product.",
+    when=is_real,
+    alone=True,
+    exact=False,
+)
+formula(
     "add_add",
     (x + c) + d,
     x + Computed("(c + d)", lambda b: b["c"] + b["d"]),
