@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -95,15 +94,13 @@ def training_step(model: Model) -> tuple[gw.Tensor, gw.Tensor, dict[gw.Tensor, g
     return loss, rate, updates
 
 
-BUILDER = "gradwright-plans"
-"""Name of the thread that makes kernels for plans; it ends when there is nothing left to make."""
-
-
-def settle() -> None:
+def settle(seconds: float = 120.0) -> None:
     """Wait until all plans that ran often enough have their kernels."""
-    for thread in threading.enumerate():
-        if thread.name == BUILDER:
-            thread.join()
+    from gradwright.native.background import BACKGROUND
+
+    BACKGROUND.wait(seconds)
+    if BACKGROUND.is_busy:
+        raise TimeoutError(f"kernels are still being compiled after {seconds:.0f} s")
 
 
 def torch_eager(
