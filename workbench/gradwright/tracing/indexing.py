@@ -38,6 +38,9 @@ def put(x: LazyArray, index: Any, value: Any) -> None:
     parts = index if isinstance(index, tuple) else (index,)
     if not any(map(_is_array, parts)):
         target = _view(x, parts)
+        same = getattr(value, "storage", None) is target.storage and value.steps == target.steps
+        if same and value.owner is x.owner:
+            return  # x[i] += v, which has written the view
         target.write(fitted(x, value, target.tensor))
         return
     new = x.owner.lift(value).tensor

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..catalogue.arrays.put import PutSlice
 from ..graph import Tensor
 from ..ops.complex import Complex, Imag
 from ..ops.elementwise import Real
@@ -16,7 +17,6 @@ from ..ops.like import BroadcastLike, ReshapeLike
 from ..ops.movement import Transpose
 from ..ops.reshape import BroadcastTo, Reshape
 from ..ops.slicing import StridedSlice
-from .put import PutSlice
 from .refusals import refusal
 
 

@@ -6,6 +6,7 @@ from . import (
     lengths,
     matching,
     partition,
+    put,
     recurrence,
     scatter,
     segments,

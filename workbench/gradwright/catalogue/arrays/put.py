@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ShapeError
-from ..op import Cotangent, ErrorSample, Op, Sample, attr
-from ..ops.like import ZerosLike
-from ..ops.slicing import Item, StridedSlice
-from ..spec import TensorSpec, shapes_differ
+from ...errors import ShapeError
+from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.like import ZerosLike
+from ...ops.slicing import Item, StridedSlice
+from ...spec import TensorSpec, shapes_differ
 
 
 class PutSlice(Op):
@@ -20,7 +20,7 @@ class PutSlice(Op):
     y = x,  y[index] = value
 
     >>> import numpy as np
-    >>> from gradwright.tracing.put import PutSlice
+    >>> from gradwright.catalogue.arrays.put import PutSlice
     >>> PutSlice(index=(slice(1, None),)).forward(np.zeros(3), np.ones(2)).tolist()
     [0.0, 1.0, 1.0]
     """
