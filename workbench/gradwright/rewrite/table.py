@@ -196,17 +196,18 @@ def check_names(skip: Collection[str]) -> None:
 
 
 def refresh() -> None:
-    """Take note of what the table holds now."""
+    """Have the table looked through again."""
     _by_kind.clear()
     _by_op.clear()
-    _by_class[:] = [r for r in RULES.values() if not isinstance(r.on, tuple)]
-    for r in RULES.values():
-        for name in r.on if isinstance(r.on, tuple) else ():
-            _by_op.setdefault(name, []).append(r)
 
 
 def _rules_for(op: type[Op], makers: frozenset[str]) -> list[Rule]:
     """Return the rules that may fire, those that look at no formula first."""
+    if not _by_op:
+        _by_class[:] = [r for r in RULES.values() if callable(r.on)]
+        for r in RULES.values():
+            for name in r.on if isinstance(r.on, tuple) else ():
+                _by_op.setdefault(name, []).append(r)
     found = [r for r in _by_class if callable(r.on) and r.on(op)] + _by_op.get(op.name, [])
     return [r for r in found if all(not makers.isdisjoint(asked) for asked in r.needs)]
 
