@@ -46,6 +46,10 @@ class Rule:
     last place of the largest number met, or where the plain formula overflows or cancels.
     ``example(**inputs)`` builds the tensor on which it fires. ``lowers`` names composites that the
     device must run whole for the rule to fire.
+
+    >>> from gradwright.rewrite import RULES
+    >>> print(RULES["mul_one"])
+    mul_one: x·1 → x. A product with 1 changes nothing.
     """
 
     name: str
