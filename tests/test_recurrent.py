@@ -42,7 +42,8 @@ def test_loops_agree_with_the_layer_written_out(kind, name, rng):
         np.testing.assert_allclose(a, b, atol=1e-12)
 
     gs = [rng.standard_normal(y.shape) for y in fast]
-    found = RecurrentGrad(op=op).forward(*xs, *fast, *gs)
+    wrt = tuple(i for i, x in enumerate(xs) if x is not None and x.dtype == np.float64)
+    found = RecurrentGrad(op=op, wrt=wrt).forward(*xs, *fast, *gs)
     g = gw.Graph()
     ins = [
         None if x is None else g.placeholder(f"x{i}", x.shape, x.dtype) for i, x in enumerate(xs)

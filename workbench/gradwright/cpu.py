@@ -16,6 +16,7 @@ from .lowering import Call, Launch, MakeT, Native, lowering
 from .native.bind import bind_copy, bind_kernel
 from .native.check import bind_class_check
 from .native.gemm import bind_matmul
+from .native.recurrent import bind_grad, bind_layer, cell_of
 from .op import Op
 from .ops import rows, special
 from .ops.cross_entropy import class_numbers
@@ -133,6 +134,21 @@ def _check_classes(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | 
         return None
     n = int(logits.shape[-1])
     return Native(lambda xs, ys: bind_class_check(xs[0], ys[0], n, op.ignore_index))
+
+
+@lowering("lstm")
+@lowering("gru")
+@lowering("rnn")
+def _recurrent(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Run all steps of a layer as one chain of products and kernels."""
+    cell = cell_of(op) if _floats(*filter(None, ins)) else None
+    return Native(lambda xs, ys: bind_layer(op, cell, xs, ys)) if cell else None
+
+
+@lowering("recurrent_grad")
+def _recurrent_grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    cell = cell_of(op.layer) if _floats(*filter(None, ins)) else None
+    return Native(lambda xs, ys: bind_grad(op.layer, cell, xs, ys, op.names())) if cell else None
 
 
 # -- products and sums ----------------------------------------------------------------------------

@@ -23,8 +23,12 @@ THREADS = 3
 """Where in the block the number of threads stands; 0 leaves it as it is."""
 
 
-def bind_matmul(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
+def bind_matmul(
+    xs: Sequence[Array], ys: Sequence[Array], *, adds: bool = False
+) -> Sequence[Call] | None:
     """Return the call of ``ys[0] = xs[0] @ xs[1]`` for these arrays; None: numpy must do it.
+
+    With ``adds`` the product is added to what is there.
 
     >>> a, b, y = np.ones((2, 3), "f4"), np.ones((3, 4), "f4"), np.empty((2, 4), "f4")
     >>> from gradwright.native.compiler import available
@@ -75,7 +79,7 @@ def bind_matmul(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | No
         *numbers,
     ]
     slots = ((0, first), (1, second), (2, 2))
-    return [Call(_driver(kind, char), np.array(block, np.int64), slots)]
+    return [Call(_driver(kind, char, adds), np.array(block, np.int64), slots)]
 
 
 @dataclass(frozen=True)
@@ -163,29 +167,30 @@ def _batch(a: Array, b: Array, c: Array) -> tuple[list[int], list[list[int]]] | 
 
 
 @functools.cache
-def _driver(kind: str, char: str) -> int:
+def _driver(kind: str, char: str, adds: bool) -> int:
     from .compiler import compile_text  # llvmlite, which no import of ours may load
 
     library = blas()
     assert library is not None
-    return compile_text(_source(kind, char, library.int_bits))
+    return compile_text(_source(kind, char, adds, library.int_bits))
 
 
-def _source(kind: str, char: str, bits: int) -> str:
+def _source(kind: str, char: str, adds: bool, bits: int) -> str:
     """Return the text of a driver: it loops over the batch and calls BLAS by its address."""
     real, number = {"f": "float", "d": "double"}[char], f"i{bits}"
+    beta = f"{real} {float(adds)}"
     if kind == "m":
         names = ["ta", "tb", "m", "n", "k", "lda", "ldb", "ldc"]
         arguments = (
             f"i32 {ROW_MAJOR}, i32 %ta, i32 %tb, {number} %m, {number} %n, {number} %k, "
             f"{real} 1.0, ptr %a, {number} %lda, ptr %b, {number} %ldb, "
-            f"{real} 0.0, ptr %c, {number} %ldc"
+            f"{beta}, ptr %c, {number} %ldc"
         )
     else:
         names = ["ta", "m", "n", "lda", "incx", "incy"]
         arguments = (
             f"i32 {ROW_MAJOR}, i32 %ta, {number} %m, {number} %n, {real} 1.0, ptr %a, "
-            f"{number} %lda, ptr %b, {number} %incx, {real} 0.0, ptr %c, {number} %incy"
+            f"{number} %lda, ptr %b, {number} %incx, {beta}, ptr %c, {number} %incy"
         )
     fixed = ["a0", "b0", "c0", "threads", "setter", "function", "n0", "n1", "n2"]
     strides = [f"{x}s{i}" for x in "abc" for i in range(3)]

@@ -8,7 +8,7 @@ own gradient goes through the layer as a scan of its cell.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -166,10 +166,16 @@ class RecurrentLayer(Op, abstract=True):
     # -- gradients --------------------------------------------------------------------------------
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return self.pull(gs, ys, xs, [x is not None for x in xs])
+
+    def pull(
+        self, gs: Sequence[Any], ys: Any, xs: Any, wanted: Sequence[bool]
+    ) -> Sequence[Cotangent]:
         full = [*xs, *[None] * (self.n_inputs - len(xs))]
-        wanted = [i for i, x in enumerate(full) if x is not None and is_floating(x.dtype)]
-        made = RecurrentGrad(op=self)(*full, *ys, *(None if g is ZERO else g for g in gs))
-        found = dict(zip(wanted, made, strict=True))
+        wrt = tuple(i for i, want in enumerate(wanted) if want and is_floating(xs[i].dtype))
+        op = RecurrentGrad(op=self, wrt=wrt)
+        made = op(*full, *ys, *(None if g is ZERO else g for g in gs))
+        found = dict(zip(wrt, made, strict=True))
         return [found.get(i, ZERO) for i in range(len(xs))]
 
     def steps(self, *inputs: Any) -> tuple[Any, ...]:
@@ -274,6 +280,7 @@ class RecurrentGrad(Op):
     namespace = "gradient"
     many = True
     op: Op = attr(doc="The layer.")
+    wrt: tuple[int, ...] = attr(doc="The inputs of the layer whose cotangents are returned.")
 
     @property
     def layer(self) -> RecurrentLayer:
@@ -282,8 +289,13 @@ class RecurrentGrad(Op):
         return self.op
 
     def infer(self, *args: TensorSpec | None) -> tuple[TensorSpec, ...]:
-        xs = args[: self.layer.n_inputs]
-        return tuple(x.with_shape(x.shape) for x in xs if x is not None and is_floating(x.dtype))
+        wanted = (args[i] for i in self.wrt)
+        return tuple(x.with_shape(x.shape) for x in wanted if x is not None)
+
+    def names(self) -> list[str]:
+        """Return the names of the inputs whose cotangents are returned."""
+        inputs = type(self.op).inputs
+        return [inputs[i].name for i in self.wrt]
 
     def forward(self, *args: Any) -> Any:
         op = self.layer
@@ -302,15 +314,15 @@ class RecurrentGrad(Op):
             turned = ("x", *(f"initial_{s}" for s in op.states))
             found |= {k: found[k].swapaxes(0, 1) for k in turned}
         return tuple(
-            found[k].astype(v.dtype, copy=False)
-            for k, v in zip((p.name for p in type(op).inputs), args[:n], strict=True)
-            if v is not None and is_floating(v.dtype)
+            found[k].astype(args[i].dtype, copy=False)
+            for i, k in zip(self.wrt, self.names(), strict=True)
         )
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         n = self.layer.n_inputs
         m = (len(xs) - n) // 2
-        outer = second_order(RecurrentSteps(op=self.op), xs[:n], xs[n + m :], gs)
+        of_wrt = dict(zip(self.wrt, gs, strict=True))
+        outer = second_order(RecurrentSteps(op=self.op), xs[:n], xs[n + m :], of_wrt)
         saved = [ZERO] * m  # functions of the inputs, as which they are differentiated
         return [*outer[:n], *saved, *outer[n:]]
 
@@ -323,7 +335,7 @@ class RecurrentGrad(Op):
         ys = op.forward(*xs)
         full = [*xs, *[None] * (op.n_inputs - len(xs))]
         gs = [rng.standard_normal(ys[0].shape), None, None]
-        yield Sample((*full, *ys, *gs), {"op": op}, smooth=False)
+        yield Sample((*full, *ys, *gs), {"op": op, "wrt": (0, 1, 2)}, smooth=False)
 
 
 class RecurrentSteps(Op):
@@ -352,12 +364,14 @@ class RecurrentSteps(Op):
         yield Sample(full, {"op": Rnn()})
 
 
-def second_order(op: Op, xs: Sequence[Any], gs: Sequence[Any], hs: Sequence[Any]) -> list[Any]:
+def second_order(
+    op: Op, xs: Sequence[Any], gs: Sequence[Any], of_wrt: Mapping[int, Any]
+) -> list[Any]:
     """Return cotangents of (xs, gs), given those of ∂(op(xs)·gs)/∂xs, through op's expansion.
 
-    ``xs`` and ``gs`` may be None; ``hs`` are for the floating xs in order, ZERO where none flows.
+    ``xs`` and ``gs`` may be None; the cotangents come by place in ``xs``, ZERO where none flows.
     """
-    wrt = tuple(i for i, x in enumerate(xs) if x is not None and is_floating(x.dtype))
+    wrt, hs = tuple(of_wrt), list(of_wrt.values())
     there = [i for i, g in enumerate(gs) if g is not None]
     first = Pullback(op=op, n_inputs=len(xs), wrt=wrt, present=tuple(g is not None for g in gs))
     inputs = [*xs, *(gs[i] for i in there)]
