@@ -50,6 +50,9 @@ def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
     constants = at.constants
     if any(i is not None and i not in constants for i in instr.ins):
         return None
+    key = instr.op.key(), instr.ins
+    if key in at.folded:  # such as the same large mask, forward and backward
+        return at.folded[key]
     specs = [at.specs[o] for o in instr.outs]
     if any(not s.is_concrete or s.nbytes > FOLD_BYTES for s in specs):
         return None
@@ -62,10 +65,11 @@ def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
     if any(y.shape != s.shape or y.dtype != s.dtype for y, s in zip(ys, specs, strict=True)):
         return None  # the same
     sized = any(i is not None and at.is_sized(i) for i in instr.ins)
-    return [
+    at.folded[key] = [
         at.constant(y, Recipe(instr.op, instr.ins, n, o), sized=sized)
         for n, (y, o) in enumerate(zip(ys, instr.outs, strict=True))
     ]
+    return at.folded[key]
 
 
 @rule(

@@ -43,6 +43,8 @@ class Editor:
         """Small constants by what they hold."""
         self.seen: dict[Any, Instr] = {}
         """Instructions by op, inputs and run."""
+        self.folded: dict[Any, list[int]] = {}
+        """Constants that rewrites computed, by op and inputs."""
         self._numbers: dict[int, Any] = {}
         self._sized: set[int] = set()
         self._replaced: dict[int, int] = {}
