@@ -139,12 +139,20 @@ def test_families_load_when_they_are_needed() -> None:
     code = """
 import sys
 import gradwright as gw
-loaded = lambda: sorted(m for m in sys.modules if m.startswith("gradwright.catalogue."))
+names = "gradwright.catalogue.names"
+loaded = lambda: sorted(m for m in {*sys.modules} - {names} if m.startswith(names[:-5]))
 assert not loaded(), loaded()
 gw.nn.relu, gw.exp, gw.cnn.conv2d
 assert not loaded(), loaded()
 gw.bitwise.bitwise_and
 assert loaded() and not any("images" in m for m in loaded()), loaded()
+gw.nn.lora_matmul
+families = lambda: {m.split(".")[2] for m in loaded()}
+assert families() == {"arithmetic", "adapters"}, families()
+from gradwright.op import find_op
+assert find_op("digamma") and find_op("lokr_matmul") and len(families()) == 2, families()
+assert find_op("roi_align").namespace == "image" and "attention" not in families(), families()
+assert {"gru", "lstm"} < set(dir(gw.rnn)) and "recurrent" in families(), families()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert not done.returncode, done.stderr

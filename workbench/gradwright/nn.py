@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from .calling import function
 from .graph import Tensor
-from .ops import namespace, surface
+from .op import find_op
+from .ops import surface
 from .ops.activation import Tanh
 from .ops.nn import Dropout
 from .ops.norm import BatchNorm
@@ -132,7 +133,7 @@ def fused_bias_dropout_residual(
     >>> g.output({}, y)["y"].tolist()
     [12.0, 24.0]
     """
-    cls = namespace("nn")["fused_bias_dropout_residual"].op  # type: ignore[attr-defined]
+    cls = find_op("fused_bias_dropout_residual")
     op = cls(p=p, training=training, stream=x.graph.next_stream())
     y: Tensor = op(x.graph.rng, x, bias, residual, name=name)
     return y
@@ -220,7 +221,7 @@ def xtc_filter(
 
 
 def _drawn(op: str, logits: Tensor, name: str | None, settings: dict[str, float]) -> Tensor:
-    cls = namespace("nn")[op].op  # type: ignore[attr-defined]
+    cls = find_op(op)
     y: Tensor = cls(**settings, stream=logits.graph.next_stream())(
         logits.graph.rng, logits, name=name
     )
@@ -252,7 +253,7 @@ def flex_attention(
     >>> g.output({}, y)["y"].tolist()
     [[[[6.0]]]]
     """
-    cls = namespace("nn")["flex_attention"].op  # type: ignore[attr-defined]
+    cls = find_op("flex_attention")
     functions = {"score_mod": score_mod, "prob_mod": prob_mod}
     settings = {"scale": scale, "softmax_precision": softmax_precision}
     y: Tensor = cls.trace(query, key, value, functions, settings, name)

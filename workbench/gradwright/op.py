@@ -127,9 +127,11 @@ def register(name: str) -> Callable[[OpType], OpType]:
 def find_op(name: str) -> type[Op]:
     """Return the op registered as ``name``; packages may offer more (``gradwright.ops``)."""
     if name not in OPS:
-        from .catalogue import load
+        from .catalogue import load, load_op
 
-        load()
+        load_op(name)
+        if name not in OPS:
+            load()
     if name not in OPS:
         import importlib.metadata  # 24 ms, and only for ops of other packages
 

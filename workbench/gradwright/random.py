@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike
 
 from .errors import GraphError, ShapeError
 from .graph import Tensor, active_graph
-from .op import Op
-from .ops import namespace, surface
+from .op import Op, find_op
+from .ops import surface
 from .ops.elementwise import Identity
 from .ops.index import Gather
 from .ops.random import Bernoulli, Normal, TruncatedNormal, Uniform
@@ -317,7 +317,7 @@ def categorical(
     """
     graph = logits.graph
     settings = {"num_samples": num_samples, "replacement": replacement, "dtype": dtype}
-    op = _op("categorical")(stream=graph.next_stream(), **settings)
+    op = find_op("categorical")(stream=graph.next_stream(), **settings)
     y: Tensor = op(graph.rng, logits, name=name)
     return y
 
@@ -352,12 +352,6 @@ def normal_like(
     """
     with x.graph:
         return normal(x.shape, mean, std, x.dtype, name=name)
-
-
-def _op(name: str) -> type[Op]:
-    """Return an op of the catalogue, which is loaded when it is first drawn from."""
-    cls: type[Op] = namespace("random")[name].op  # type: ignore[attr-defined]
-    return cls
 
 
 def _moved(
@@ -404,7 +398,7 @@ def _draw(
     name: str | None,
     **settings: float,
 ) -> Tensor:
-    cls = _op(cls) if isinstance(cls, str) else cls
+    cls = find_op(cls) if isinstance(cls, str) else cls
     graph = active_graph()
     if graph is None:
         raise GraphError(

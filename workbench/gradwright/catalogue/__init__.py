@@ -1,14 +1,17 @@
 """The op catalogue beyond the core: one package per family, loaded on first use.
 
 ``import gradwright`` defines the ops of ``ops/``, with which small networks are written. All others
-stand here and are loaded when a name of their namespace is first looked up, or when an archive
-names one of them, so that nobody waits for ops that are never used.
+stand here: the family of a name is loaded when that is first looked up, or when an archive names
+it, so that nobody waits for ops that are never used.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Mapping
+
+from .names import NAMES
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "base": ("arrays",),
@@ -40,3 +43,19 @@ def load(*namespaces: str) -> None:
     for namespace in namespaces or FAMILIES:
         for family in FAMILIES.get(namespace, ()):
             importlib.import_module(f"{__name__}.{family}")
+
+
+def load_op(name: str) -> None:
+    """Define the family of an op, if there is an op of that name.
+
+    >>> from gradwright.catalogue import load_op
+    >>> load_op("lora_matmul")
+    """
+    family = _families().get(name)
+    if family is not None:
+        importlib.import_module(f"{__name__}.{family}")
+
+
+@functools.cache
+def _families() -> dict[str, str]:
+    return {name: family for family, names in NAMES.items() for name in names.split()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..calling import called, function
 from ..graph.methods import TensorMethods
-from ..op import OPS, registry_revision
+from ..op import OPS, Op, registry_revision
 from . import (
     activation,
     attention,
@@ -103,24 +103,28 @@ def namespace(*names: str) -> Mapping[str, Callable[..., Any]]:
 
 def loaded(*names: str) -> Mapping[str, Callable[..., Any]]:
     """Return the functions of those ops in the namespaces that are defined by now."""
-    return _functions(names, registry_revision())
+    return {name: function(cls) for name, cls in _defined(names, registry_revision()).items()}
 
 
 @functools.lru_cache(maxsize=64)
-def _functions(names: tuple[str, ...], revision: int) -> Mapping[str, Callable[..., Any]]:
+def _defined(names: tuple[str, ...], revision: int) -> Mapping[str, type[Op]]:
     return {
-        cls.name.rpartition("/")[2]: function(cls)
-        for cls in list(OPS.values())
-        if cls.namespace in names
+        cls.name.rpartition("/")[2]: cls for cls in list(OPS.values()) if cls.namespace in names
     }
 
 
 def member(module: str, name: str, *names: str) -> Callable[..., Any]:
     """Return a function of the namespaces as a member of the module that stands for them."""
-    found = loaded(*names).get(name) or (not name.startswith("_") and namespace(*names).get(name))
-    if not found:
+    from ..catalogue import load, load_op
+
+    found = _defined(names, registry_revision()).get(name)
+    for define in (lambda: load_op(name), lambda: load(*names)):
+        if found is None and not name.startswith("_"):
+            define()
+            found = _defined(names, registry_revision()).get(name)
+    if found is None:
         raise missing(module, name)
-    return found
+    return function(found)
 
 
 def surface(

@@ -2,8 +2,9 @@
 
 Functions and Tensor methods are derived from op classes in a running Python, which type checkers
 never see. So their signatures are committed as stubs: one file per namespace in ``signatures/``,
-and ``graph/methods.pyi``. With ``--check`` nothing is written, and the exit code says whether all
-files are as they should be.
+and ``graph/methods.pyi``. Beside them stands ``catalogue/names.py``, which tells what to load for a
+name. With ``--check`` nothing is written, and the exit code says whether all files are as they
+should be.
 """
 
 from __future__ import annotations
@@ -62,7 +63,30 @@ def stubs() -> dict[Path, str]:
     )
     body = ["class TensorMethods:\n" + textwrap.indent("\n".join(methods), "    ")]
     found[PACKAGE / "graph/methods.pyi"] = _file("Methods of Tensor that are ops", body)
+    found[PACKAGE / "catalogue/names.py"] = _names()
     return found
+
+
+def _names() -> str:
+    """Return the table from which names are loaded: the ops of each family of the catalogue."""
+    families: dict[str, list[str]] = {}
+    for cls in OPS.values():
+        package, _, family = cls.__module__.partition(".catalogue.")
+        if package == "gradwright":
+            families.setdefault(family.partition(".")[0], []).append(cls.name)
+    lines = ['"""The ops of each family; written by python -m gradwright.ops.stubs."""', ""]
+    lines.append("NAMES = {")
+    for family, names in sorted(families.items()):
+        room = " " * 8
+        text = textwrap.fill(
+            " ".join(sorted(names)),
+            WIDTH,
+            initial_indent=room,
+            subsequent_indent=room,
+            break_on_hyphens=False,
+        )
+        lines += [f'    "{family}": """', text, '    """,']
+    return "\n".join([*lines, "}", ""])
 
 
 def _file(title: str, parts: Iterable[str]) -> str:
