@@ -14,9 +14,10 @@ import numpy as np
 
 from .lowering import Call, Launch, MakeT, Native, lowering
 from .native.bind import bind_copy, bind_kernel
+from .native.cells import cell_of
 from .native.check import bind_class_check
 from .native.gemm import bind_matmul
-from .native.recurrent import bind_grad, bind_layer, cell_of
+from .native.recurrent import bind_grad, bind_layer
 from .op import Op
 from .ops import rows, special
 from .ops.cross_entropy import class_numbers
