@@ -344,6 +344,20 @@ def test_an_input_that_dies_is_overwritten() -> None:
     assert kernels(fuse(leave(program, "y", "c")))[0].kernel.in_place == ()
 
 
+@pytest.mark.parametrize("last", [("sum", {"axis": 0, "keepdims": True}), ("exp", {})])
+def test_an_input_that_is_read_once_a_row_is_not_overwritten(last: tuple[str, Any]) -> None:
+    given = {"x": RNG.standard_normal((3, 4)), "c": RNG.standard_normal((1, 4))}
+    name, attrs = last
+    program = program_of(
+        (op("cumsum", axis=0), ["c", "->", "d"]),
+        (op("div"), ["x", "d", "->", "q"]),
+        (op(name, **attrs), ["q" if name == "sum" else "d", "->", "y"]),
+        given=given,
+    )
+    fused = check(leave(program, "y", *(["q"] if name == "exp" else [])), given)
+    assert kernels(fused) and not any(made.kernel.in_place for made in kernels(fused))
+
+
 def test_an_op_that_a_rule_declines_stays_outside() -> None:
     given = {"x": X["x"] > 0, "n": np.arange(24).reshape(4, 6)}
     program = program_of(

@@ -139,7 +139,10 @@ class _Fusion:
     def _in_place(
         self, kernel: Kernel, indices: list[int], ins: tuple[int, ...], outs: list[int]
     ) -> tuple[tuple[int, int], ...]:
-        """Return which outputs may lie where an input that nobody else reads lay."""
+        """Return which outputs may lie where an input that nobody else reads lay.
+
+        Both move along all axes: of others an element is read, and added to, more than once.
+        """
         if any(value.op == "reduce" for value in kernel.values):
             return ()  # rows are read more than once
         program, flow = self.program, self.flow
@@ -148,7 +151,8 @@ class _Fusion:
             if value not in flow.producer or value in flow.kept or value in flow.shown:
                 continue
             is_last = set(indices).issuperset(flow.readers[value]) and ins.count(value) == 1
-            if is_last and not program.instrs[flow.producer[value]].op.views:
+            is_whole = all(kernel.operands[i].moves)
+            if is_last and is_whole and not program.instrs[flow.producer[value]].op.views:
                 free[i] = kernel.operands[i]
         pairs = []
         for at, out in enumerate(outs, kernel.n_inputs):
