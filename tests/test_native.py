@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from gradwright.errors import LoweringError
 from gradwright.fuse.functions import FUNCTIONS
 from gradwright.fuse.interpret import evaluate
 from gradwright.fuse.ir import Kernel, Level, Operand, Store, Value
-from gradwright.native import cache, compiler
+from gradwright.native import cache, compiler, image
 from gradwright.native.background import Background
 from gradwright.native.emit import emit
 from gradwright.native.layout import CopyFirst, Loops, Slots, block, lay_out
@@ -655,6 +656,47 @@ def test_without_llvmlite_nothing_is_available() -> None:
         "import gradwright as gw\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+ON_DISK = """
+import sys
+import numpy as np
+import gradwright as gw
+g = gw.Graph()
+x = g.placeholder("x", (6, 40))
+y = gw.nn.softmax(gw.tanh(x @ gw.transpose(x)) + gw.fmod(x, 0.7).sum(), axis=-1)
+given = np.linspace(-2, 2, 240, dtype="f4").reshape(6, 40)
+with gw.Session(g, kernels="wait") as session:
+    found = session.run(y, {"x": given})
+    assert type(session.plan(y, {"x": (6, 40)}).head.segment).__name__ == "Bound"
+with gw.Session(g, kernels="off") as session:
+    np.testing.assert_allclose(found, session.run(y, {"x": given}), rtol=1e-5)
+print("llvmlite.binding" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere LLVM places what is on disk")
+def test_kernels_on_disk_run_without_llvm(folder: Path) -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("images are for x86-64")
+    command = [sys.executable, "-c", ON_DISK]
+    said = [
+        subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
+    assert [text.strip() for text in said] == ["True", "False"]
+
+
+def test_object_files_that_are_more_than_an_image_are_left_to_llvm() -> None:
+    tools = compiler._toolchain()
+    code = tools.object_code(TEXT.format(number=42))
+    assert image.place(code, "no_such_name") is None
+    for broken in (b"", b"no object", code[:80], code[:-40], b"\x7fELF\x01" + code[5:]):
+        assert image.place(broken, "k") is None
+    writable = "@x = global i64 7\n" + TEXT.format(number=42).replace("i64 42", "i64 43")
+    assert image.place(tools.object_code(writable), "k") is None
+    missing = "define void @k(ptr %block) {\n  call void @nowhere()\n  ret void\n}\n"
+    assert image.place(tools.object_code(missing + "declare void @nowhere()"), "k") is None
 
 
 AT_WORK = """

@@ -13,17 +13,21 @@ import functools
 import importlib.util
 import logging
 import os
+import platform
 import re
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from ..fuse.ir import Kernel
-from . import cache
+from . import cache, image
 from .emit import emit
 from .layout import Pattern
 
 Key = tuple[Kernel, Pattern]
+PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
+"""What Linux says of a processor that decides which code runs on it."""
 _log = logging.getLogger("gradwright")
 _busy = threading.RLock()
 """Held while LLVM works: one kernel at a time, and none across a fork or the interpreter's end."""
@@ -40,19 +44,33 @@ def available() -> bool:
         return False
     try:
         with _busy:
-            _toolchain()
+            identity()
     except (ImportError, OSError, RuntimeError) as error:
         _log.info("no native kernels: %s", error)
         return False
     return True
 
 
+@functools.cache
+def identity() -> str:
+    """Return what machine code depends on: compiler and processor; Linux tells it without LLVM."""
+    import llvmlite
+
+    known: list[str] = []
+    with contextlib.suppress(OSError):
+        first, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
+        known = [line for line in first.splitlines() if line.startswith(PROCESSOR)]
+    if not known:
+        tools = _toolchain()
+        known = [tools.triple, tools.cpu, tools.features]
+    return "\n".join([llvmlite.__version__, platform.system(), platform.machine(), *known])
+
+
 class Toolchain:
-    """LLVM for this machine: ``identity`` names everything that the machine code depends on."""
+    """LLVM for this machine."""
 
     def __init__(self) -> None:
-        import llvmlite
-        import llvmlite.binding as llvm
+        import llvmlite.binding as llvm  # 46 MB, which a process with a warm cache never needs
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -63,14 +81,15 @@ class Toolchain:
             self.features = llvm.get_host_cpu_features().flatten()
         except RuntimeError:  # not known on this system: the name of the CPU implies most
             self.features = ""
-        version = ".".join(map(str, llvm.llvm_version_info))
-        self.identity = f"{llvmlite.__version__} {version} {self.triple} {self.cpu} {self.features}"
         self.machine = self._machine()
-        self._engines: list[Any] = []
+        self._engines = [self._engine()]  # the first one makes the process's functions known
 
     def _machine(self) -> Any:
         target = self.llvm.Target.from_triple(self.triple)
         return target.create_target_machine(cpu=self.cpu, features=self.features, opt=2, jit=True)
+
+    def _engine(self) -> Any:
+        return self.llvm.create_mcjit_compiler(self.llvm.parse_assembly(""), self._machine())
 
     def optimise(self, text: str) -> Any:
         """Return the verified, optimised LLVM module of a text."""
@@ -96,9 +115,8 @@ class Toolchain:
 
     def load(self, code: bytes, name: str) -> int:
         """Return the address of a function in an object file, which is kept for good."""
-        llvm = self.llvm
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._machine())
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine = self._engine()
+        engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         address = int(engine.get_function_address(name))
         if not address:
@@ -126,16 +144,19 @@ def compile_text(text: str) -> int:
         RuntimeError: LLVM refuses the text, or it calls functions that this process lacks.
     """
     with _busy:
+        key = cache.key(text, identity())
+        code = cache.load(key)
+        if code is not None and (address := image.place(code, "k")) is not None:
+            return address
         tools = _toolchain()
         if missing := tools.missing(text):  # LLVM would end the process
             raise RuntimeError(f"the C library has no {', '.join(missing)}")
-        key = cache.key(text, tools.identity)
-        if (code := cache.load(key)) is not None:
+        if code is not None:
             with contextlib.suppress(RuntimeError):
                 return tools.load(code, "k")
         code = tools.object_code(text)
         cache.store(key, code)
-        return tools.load(code, "k")
+        return image.place(code, "k") or tools.load(code, "k")
 
 
 class Kernels:
