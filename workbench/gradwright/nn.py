@@ -7,7 +7,7 @@ graph: a random stream, or variables.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .calling import function
 from .graph import Tensor
@@ -253,7 +253,7 @@ def flex_attention(
     >>> g.output({}, y)["y"].tolist()
     [[[[6.0]]]]
     """
-    cls = find_op("flex_attention")
+    cls: Any = find_op("flex_attention")
     functions = {"score_mod": score_mod, "prob_mod": prob_mod}
     settings = {"scale": scale, "softmax_precision": softmax_precision}
     y: Tensor = cls.trace(query, key, value, functions, settings, name)

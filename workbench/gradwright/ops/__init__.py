@@ -118,10 +118,12 @@ def member(module: str, name: str, *names: str) -> Callable[..., Any]:
     from ..catalogue import load, load_op
 
     found = _defined(names, registry_revision()).get(name)
-    for define in (lambda: load_op(name), lambda: load(*names)):
-        if found is None and not name.startswith("_"):
-            define()
-            found = _defined(names, registry_revision()).get(name)
+    if found is None and not name.startswith("_"):
+        load_op(name)
+        found = _defined(names, registry_revision()).get(name)
+    if found is None and not name.startswith("_"):
+        load(*names)
+        found = _defined(names, registry_revision()).get(name)
     if found is None:
         raise missing(module, name)
     return function(found)

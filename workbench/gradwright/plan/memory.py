@@ -78,8 +78,8 @@ def lay_out(intervals: Sequence[Interval]) -> Layout:
         last = max(i.end for i in intervals)
         turned = [Interval(i.value, i.nbytes, last - i.end, last - i.start) for i in intervals]
         best = min(best, _best_fit(turned), key=lambda found: found[1])
-    if best[1] > enough and len(intervals) <= MANY:
-        for weigh in (_bytes, _area):
+    for weigh in (_bytes, _area):
+        if best[1] > enough and len(intervals) <= MANY:
             best = min(best, _largest_first(intervals, weigh), key=lambda found: found[1])
     return Layout(best[0], best[1], unshared)
 
@@ -138,15 +138,20 @@ def _largest_first(
         np.array(column) for column in zip(*((i.start, i.end, i.size) for i in order), strict=True)
     )
     places = np.zeros(len(order), np.int64)
-    for n, item in enumerate(order):
-        rivals = np.flatnonzero((starts[:n] <= item.end) & (ends[:n] >= item.start))
-        rivals = rivals[np.argsort(places[rivals], kind="stable")]
-        at, chosen = 0, (1 << 62, -1)
-        for start, end in zip(places[rivals].tolist(), sizes[rivals].tolist(), strict=True):
-            if start - at >= item.size:
-                chosen = min(chosen, (start - at, at))
-            at = max(at, start + end)
-        places[n] = at if chosen[1] < 0 else chosen[1]
+    none = np.iinfo(np.int64).max
+    for n, (item, size) in enumerate(zip(order, sizes.tolist(), strict=True)):
+        rivals = ((starts[:n] <= item.end) & (ends[:n] >= item.start)).nonzero()[0]
+        if not rivals.size:
+            continue
+        at = places[rivals]
+        by_place = at.argsort(kind="stable")
+        at = at[by_place]
+        tops = np.maximum.accumulate(at + sizes[rivals[by_place]])
+        gaps = at.copy()
+        gaps[1:] -= tops[:-1]  # the first one begins at 0
+        gaps[gaps < size] = none
+        k = gaps.argmin()
+        places[n] = tops[-1] if gaps[k] == none else at[k] - gaps[k]
     offsets = dict(zip((i.value for i in order), places.tolist(), strict=True))
     return offsets, int((places + sizes).max())
 
