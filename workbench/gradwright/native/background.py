@@ -20,9 +20,8 @@ class Background:
 
     >>> background, done = Background("doctest"), []
     >>> background.add(lambda: done.append(1))
-    >>> background.wait(10)
-    >>> done
-    [1]
+    >>> background.wait(10), done
+    (True, [1])
     """
 
     def __init__(self, name: str) -> None:
@@ -43,11 +42,12 @@ class Background:
             self._queue.append(work)
             self._start()
 
-    def wait(self, timeout: float) -> None:
-        """Wait until all is done, for at most so many seconds."""
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until all is done, for at most so many seconds; return whether it is."""
         thread = self._thread
         if thread.is_alive():
             thread.join(timeout)
+        return not self.is_busy
 
     def _start(self) -> None:
         if not self._thread.is_alive():

@@ -2,8 +2,20 @@
 
 from . import control
 from .cache import Bounded
+from .kernels import Kernels, Row
 from .plan import Plan, bind_sizes
 from .report import Held, Memory, exhausted
 from .segment import Segment
 
-__all__ = ["Bounded", "Held", "Memory", "Plan", "Segment", "bind_sizes", "control", "exhausted"]
+__all__ = [
+    "Bounded",
+    "Held",
+    "Kernels",
+    "Memory",
+    "Plan",
+    "Row",
+    "Segment",
+    "bind_sizes",
+    "control",
+    "exhausted",
+]

@@ -97,6 +97,8 @@ class Binder:
         """Values that a call writes where it is told to."""
         self.fixed = [True] * n
         self.overwritable: dict[int, Sequence[int]] = {}
+        self.code: dict[int, tuple[int, tuple[int, ...]]] = {}
+        """For each step that is machine code the number of its chain, and its functions."""
         outputs = {program.numbers[t] for t in program.outputs}
         for step, instr in enumerate(program.instrs):
             self._choose(step, instr, outputs)
@@ -229,6 +231,7 @@ class Binder:
                     self._bind_native(step, call, numbers, calls)
                     if call.alarm is not None:
                         calls.alarms.append((call.alarm, step, self._arguments(instr.ins)))
+                self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
         if isinstance(instr.op, Fused):  # numpy does better op by op
             raise LoweringError(f"{instr.op!r} has no machine code here")

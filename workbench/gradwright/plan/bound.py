@@ -54,8 +54,9 @@ class Bound:
         self._position = {t: n for n, t in enumerate(variables)}
         self.overwrites = overwrites(program, Lifetimes(program).roots, updates)
         self.lives = Lifetimes(program)
-        launches = [self._launch(instr, known) for instr in program.instrs]
-        self._binder = Binder(program, self.lives, launches, self.overwrites)
+        self.found = [self._launch(instr, known) for instr in program.instrs]
+        """How each instruction runs; some hold plans of their own."""
+        self._binder = Binder(program, self.lives, self.found, self.overwrites)
         self.layout, self.over = place(
             self.lives, self._binder.fixed, self._binder.overwritable, self._binder.elsewhere
         )
@@ -64,7 +65,6 @@ class Bound:
         self.overwritten = {o.variable.name for o in self.overwrites}
         """Names of variables whose updates are written by ``overwrite``."""
         self.arena: Array | None = None
-        self.prepare()
 
     def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
@@ -78,10 +78,19 @@ class Bound:
         outs = [program.specs[o] for o in instr.outs]
         return find_launch(instr.op, self.device.name, ins, outs)
 
+    @property
+    def code(self) -> dict[int, tuple[int, tuple[int, ...]]]:
+        """For each step that has become machine code its chain, and its functions."""
+        return dict(self._binder.code)
+
+    def is_view(self, step: int) -> bool:
+        """Tell whether a step is done for good: its results are views of what is there."""
+        return not self._binder.fixed[step]
+
     # -- preparation -----------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Allocate the arena and bind every call to it."""
+        """Allocate the arena and bind every call to it; compiles what is new."""
         self.arena = self.device.arena(self.layout.nbytes)
         binder, program = self._binder, self.program
         binder.bind(self.layout.offsets, self.arena)

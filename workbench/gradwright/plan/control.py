@@ -58,6 +58,11 @@ class Compiled:
             plan.release()
         self._device.release()
 
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans made so far, the latest used last."""
+        return list(self._plans.values())
+
     def _plan(self, xs: Sequence[Any]) -> Plan:
         specs = [spec_of(x) for x in xs]
         key = tuple(s.key() for s in specs)
@@ -131,12 +136,17 @@ class Nested:
         for compiled in self._compiled.values():
             compiled.release()
 
+    def plans(self) -> list[Plan]:
+        """Return the plans inside that were made so far."""
+        return [plan for compiled in list(self._compiled.values()) for plan in compiled.plans]
+
 
 @dataclass(frozen=True)
 class Growing(Returning):
     """Plans inside a plan whose results have sizes that are known only when they have run."""
 
     release: Callable[[], None]
+    plans: Callable[[], list[Plan]]
 
 
 def _fitting(
@@ -145,7 +155,7 @@ def _fitting(
     nested = Nested(run, compiled)
     if all(s.is_concrete for s in outs):
         return nested
-    return Growing(lambda xs: run(xs, None), nested.release)
+    return Growing(lambda xs: run(xs, None), nested.release, nested.plans)
 
 
 for _device in ("cpu", "guard"):

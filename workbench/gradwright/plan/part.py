@@ -52,9 +52,13 @@ class Part:
         self.plain = Segment(program, device)
         self.bound: Bound | None = None
         """The segment with its kernels, when there is one; it runs from then on."""
+        self.coming: Bound | None = None
+        """The same while its kernels are being compiled."""
         self.kernels = options.kernels if device.name == "cpu" and program.instrs else "off"
+        self.why = "" if self.kernels != "off" else _why_off(options, device)
+        """Why it stays in numpy; empty while kernels are expected, or in."""
         self._variables, self._updates = variables, updates
-        self._runs = 0
+        self._runs, self.is_asked = 0, False
         self.end, self.dynamic = end, list(dynamic)
         self.by_value = by_value
         """Whether it ends since values decide what follows, be they large or floating."""
@@ -77,12 +81,20 @@ class Part:
             if self.kernels == "wait":
                 self.bind()
             elif self._runs == RUNS:
-                BACKGROUND.add(functools.partial(_bind, weakref.ref(self)))
+                self.ask()
         if self.bound is not None:
             if self.plain.registers:
                 self.plain.release()
             return self.bound
         return self.plain
+
+    def ask(self) -> None:
+        """Have kernels compiled in the background, unless that was asked for before."""
+        if self.kernels == "wait":
+            self.bind()
+        elif self.kernels == "background" and not self.is_asked:
+            self.is_asked = True
+            BACKGROUND.add(functools.partial(_bind, weakref.ref(self)))
 
     def bind(self) -> None:
         """Make the segment with its kernels; where one cannot be compiled, numpy stays."""
@@ -97,15 +109,29 @@ class Part:
         try:
             if available():
                 fused = fuse(plain.program)
-                self.bound = Bound(fused, plain.device, self._variables, self._updates, known)
+                coming = Bound(fused, plain.device, self._variables, self._updates, known)
+                self.coming = coming
+                coming.prepare()
+                self.bound = coming
+            else:
+                self.why = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
         except Exception as error:  # no kernel is worth a failed run: numpy computes it
+            self.why = str(error)
             _log.info("a plan stays on numpy: %s", error, exc_info=not _is_expected(error))
+        finally:
+            self.coming = None
 
     def met(self, array: Array) -> TensorSpec:
         """Return the spec of an array that decides what follows."""
         if self.by_value:
             return TensorSpec(array.shape, array.dtype, array.copy())
         return known_spec(array)
+
+
+def _why_off(options: PlanOptions, device: Device) -> str:
+    if options.kernels == "off":
+        return 'kernels="off"'
+    return "" if device.name == "cpu" else f"the device is {device.name!r}"
 
 
 def _is_expected(error: Exception) -> bool:

@@ -25,6 +25,7 @@ from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
 from ..spec import Dim, TensorSpec
 from .bound import Bound
+from .kernels import Kernels
 from .options import DEFAULTS, PlanOptions, using
 from .overwrite import split_tail
 from .part import Part
@@ -118,10 +119,24 @@ class Plan:
 
         From there on the segments that ran last are taken.
         """
+        return Memory([part.segment for part in self._path()])
+
+    def _path(self) -> list[Part]:
+        """Return the segments that ran last, or would run."""
         path = [self.head]
         while path[-1].tails:
             path.append(next(reversed(path[-1].tails.values())))
-        return Memory([part.segment for part in path])
+        return path
+
+    @property
+    def kernels(self) -> Kernels:
+        """What its steps run as, now: generated kernels, products, numpy; print it."""
+        return Kernels(self._path())
+
+    def ask_for_kernels(self) -> None:
+        """Have the kernels of all segments compiled, in the background if runs do not wait."""
+        for part in self.parts:
+            part.ask()
 
     def release(self) -> None:
         """Let all buffers go, not what was compiled; the next run makes them again."""

@@ -14,6 +14,7 @@ from ..errors import FeedError, GraphError, MemoryLimitError
 from ..graph import Graph, Tensor, Values, ancestors
 from ..listeners import Listener, RunEvent
 from ..lowering import lowering_revision
+from ..native.background import BACKGROUND
 from ..op import registry_revision
 from ..plan import Bounded, Plan, exhausted
 from ..plan.cache import default_bytes
@@ -134,6 +135,28 @@ class Session:
             for plan in self.plan_cache.values():
                 plan.release()
             self.device.release()
+
+    def wait_for_kernels(self, timeout: float | None = None) -> bool:
+        """Have the kernels of all plans compiled that are kept, and wait for them.
+
+        From then on these plans run on kernels, without the first three runs that they would wait
+        for otherwise. Returns False if ``timeout`` seconds were too few; they come later, then.
+        ``plan.kernels`` shows what came.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (None,))
+        >>> with gw.Session(g) as session:
+        ...     plan = session.plan(gw.tanh(x * 2.0), {"x": (3,)})
+        ...     session.wait_for_kernels()
+        True
+        """
+        if self._closed:
+            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
+        with self._lock:
+            for plan in self.plan_cache.values():
+                plan.ask_for_kernels()
+        return BACKGROUND.wait(timeout)
 
     # -- running ---------------------------------------------------------------------------------
 
