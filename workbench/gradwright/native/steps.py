@@ -138,7 +138,8 @@ class Steps:
                 block[slot] = at = arrays[n].ctypes.data
                 within = (k for k, (low, high) in enumerate(self._bounds) if low <= at < high)
                 slots += [(slot, k) for k in within][:1]
-            self.calls.append(Call(call.address, block, slots, (call.held, self._held)))
+            held = call.held, self._held
+            self.calls.append(replace(call, block=block, slots=slots, held=held))
 
 
 def bounds(x: Array) -> tuple[int, int]:
