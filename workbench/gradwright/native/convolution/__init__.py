@@ -1,0 +1,11 @@
+"""Convolutions and poolings as machine code, image by image.
+
+An image is copied once, with its padding, into a small place of its own. There a tap of a kernel
+is a fixed distance, so that windows are never written out: products read them where they lie. All
+numbers stand in blocks; machine code depends on the dtype and on how many channels go at a time.
+"""
+
+from .backward import bind_weight_grad
+from .forward import bind_convolution, bind_input_grad
+
+__all__ = ["bind_convolution", "bind_input_grad", "bind_weight_grad"]

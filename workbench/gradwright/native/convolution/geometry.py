@@ -1,0 +1,163 @@
+"""Where things are in an image that has been copied with its padding, split up by the stride.
+
+Every image has three axes here, those of a plane or a row being 1. Padded coordinates u = i + before
+of axis a are split into phases u mod stride: a tap then sees every element of one phase, whatever
+the stride. Between rows there is padding once: what follows a row precedes the next.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...lowering import Call
+from ...ops.windows import Windows
+from ..bind import bind_copy
+from .tiles import machine
+
+Array = np.ndarray[Any, Any]
+Axes = tuple[int, int, int]
+
+
+class DeclinedError(Exception):
+    """Machine code cannot take these arrays."""
+
+
+def three(sizes: Sequence[Any], fill: int = 1) -> Axes:
+    """Return numbers of one to three axes as those of three."""
+    return (*(fill,) * (3 - len(sizes)), *map(int, sizes))  # type: ignore[return-value]
+
+
+def image(x: Array) -> Array:
+    """Return images ``[N, C, *size]`` with three spatial axes.
+
+    >>> image(np.ones((2, 3, 8))).shape
+    (2, 3, 1, 1, 8)
+    """
+    return x.reshape(*x.shape[:2], *three(x.shape[2:]))
+
+
+@dataclass(frozen=True)
+class Slide:
+    """How windows slide over images of one size, along three axes."""
+
+    kernel: Axes
+    stride: Axes
+    dilation: Axes
+    before: Axes
+    after: Axes
+    n_in: Axes
+    n_out: Axes
+
+    @staticmethod
+    def of(windows: Windows, size: Sequence[int]) -> Slide:
+        """Return how windows slide over images of a size."""
+        pads = windows.pads(size)
+        return Slide(
+            three(windows.kernel),
+            three(windows.stride),
+            three(windows.dilation),
+            three([a for a, _ in pads], 0),
+            three([b for _, b in pads], 0),
+            three(size),
+            three(windows.n_out(size)),
+        )
+
+    def taps(self) -> Iterator[Axes]:
+        """Yield where each tap is in the window, in the order of the weight."""
+        yield from itertools.product(
+            *(range(0, k * d, d) for k, d in zip(self.kernel, self.dilation, strict=True))
+        )
+
+
+class Padded:
+    """A place for one image with padding; where that is, stays 0 for good.
+
+    ``channel``, ``plane`` and ``row`` are steps in bytes within a phase.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        size: Axes,
+        before: Sequence[int],
+        after: Sequence[int],
+        stride: Axes,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.stride, self.item = stride, dtype.itemsize
+        self._cropped = tuple(
+            slice(max(-a, 0), n - max(-b, 0))
+            for n, a, b in zip(size, before, after, strict=True)
+        )
+        self._size = tuple(s.stop - s.start for s in self._cropped)
+        self._before = tuple(max(a, 0) for a in before)
+        total = [n + a + max(b, 0) for n, a, b in zip(self._size, self._before, after, strict=True)]
+        if stride[2] == 1:  # the padding before a row also is that behind the one before
+            total[2] = self._size[2] + max(self._before[2], after[2], 0)
+        parts = [-(-n // s) for n, s in zip(total, stride, strict=True)]
+        self._phases = math.prod(stride)
+        self.row = parts[2] * self.item
+        self.plane = parts[1] * self.row
+        self._phase = parts[0] * self.plane
+        self.channel = self._phases * self._phase
+        room = channels * self.channel + self._before[2] * self.item + machine(dtype.char).slack
+        self.memory = np.zeros(room, np.uint8)
+        shape = (channels, *stride, *parts)
+        self.array: Array = np.ndarray(shape, dtype, self.memory)
+
+    def offset(self, at: Sequence[int]) -> int:
+        """Return how many bytes behind its channel's start a padded coordinate is."""
+        place = phase = 0
+        for u, s, step in zip(at, self.stride, (self.plane, self.row, self.item), strict=True):
+            phase = phase * s + u % s
+            place += u // s * step
+        return phase * self._phase + place
+
+    def taking(self, x: Array) -> list[Call]:
+        """Return the calls that copy an image here."""
+        x = x[(slice(None), *self._cropped)]
+        calls: list[Call] = []
+        for phases in itertools.product(*map(range, self.stride)):
+            source: list[slice] = []
+            target: list[slice] = []
+            for n, before, s, phase in zip(
+                self._size, self._before, self.stride, phases, strict=True
+            ):
+                first = (phase - before) % s
+                start = (first + before) // s
+                source.append(slice(first, None, s))
+                target.append(slice(start, start + len(range(first, n, s))))
+            part = x[(slice(None), *source)]
+            if part.size:
+                there = self.array[(slice(None), *phases, *target)]
+                calls += copied(part, there, 0)
+        return calls
+
+
+def copied(x: Array, place: Array, operand: int | None, back: bool = False) -> list[Call]:
+    """Return calls that copy x, part of an operand if not None, to a place of ours, or ``back``.
+
+    Raises DeclinedError where machine code cannot.
+    """
+    if not x.size:
+        return []
+    calls = bind_copy(place, x) if back else bind_copy(x, place)
+    if calls is None and x.ndim > 1:  # too many loops in one
+        return [c for a, b in zip(x, place, strict=True) for c in copied(a, b, operand, back)]
+    if calls is None:
+        raise DeclinedError
+    return [
+        Call(
+            c.address,
+            c.block,
+            [] if operand is None else [(slot, operand) for slot, n in c.slots if n == back],
+            (c.held, place, x if operand is None else None),
+        )
+        for c in calls
+    ]
