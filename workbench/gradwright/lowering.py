@@ -24,12 +24,32 @@ class Returning:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A range of independent work within a call: pieces of it may run at the same time.
+
+    Its ``length`` stands in ``block[slot]``. ``steps`` are pairs (place of an address in the block,
+    bytes that it advances for one index); each piece but the last is a multiple of ``grain``, and
+    none is shorter than ``least``. ``scratch`` is a place with memory that each piece has for
+    itself, and how many bytes.
+    """
+
+    slot: int
+    length: int
+    steps: Sequence[tuple[int, int]]
+    least: int
+    grain: int = 1
+    scratch: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
 class Call:
     """Machine code bound to arrays: ``void f(int64_t *block)`` and the block to call it with.
 
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
     an address within that operand, which moves with it. ``held`` is memory that the block names.
     Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
+    ``cut`` says how it may be run in pieces, ``cost`` how many ns it takes, about, and ``label``
+    tells it from calls that take another time.
     """
 
     address: int
@@ -37,6 +57,9 @@ class Call:
     slots: Sequence[tuple[int, int]]
     held: Any = None
     alarm: np.ndarray[Any, Any] | None = None
+    cut: Cut | None = None
+    cost: float = 0.0
+    label: Any = None
 
 
 @dataclass(frozen=True)

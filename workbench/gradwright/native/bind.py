@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..fuse.functions import FUNCTIONS
 from ..fuse.ir import Kernel, Level, Operand, Store, Value
-from ..lowering import Call
-from .layout import CopyFirst, block, lay_out
+from ..lowering import Call, Cut
+from .layout import CopyFirst, Loops, Slots, block, has_border, lay_out
 from .schedule import scratch_bytes
 
 Array = np.ndarray[Any, Any]
+_LEAST = 8192
+"""Elements of the smallest piece of a kernel: about 2 µs."""
 COPIED = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
 
 
@@ -43,7 +47,34 @@ def bind_kernel(
     scratch = np.empty(scratch_bytes(kernel, loops), np.uint8)
     numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data)
     slots = [(n, n) for n, moved in enumerate(moves) if moved]
-    return [*calls, Call(address, numbers, slots, (scratch, arrays))]
+    held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
+    if elements < 2 * _LEAST:
+        return [*calls, Call(address, numbers, slots, held)]
+    cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
+    label = (kernel, loops.pattern, elements.bit_length())
+    cut, ns = _cut(kernel, loops, elements), elements * (0.1 + 0.02 * cost)
+    return [*calls, Call(address, numbers, slots, held, cut=cut, cost=ns, label=label)]
+
+
+def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
+    """Return how a kernel is cut: over the outermost loop in which all of its outputs move.
+
+    Where one stands still a sum runs. Columns are cut where a row has nothing of its own.
+    """
+    slots = Slots(len(kernel.operands), loops.pattern.n_outer)
+    outputs = loops.pattern.accesses[kernel.n_inputs :]
+    bytes_ = scratch_bytes(kernel, loops)
+    scratch = (slots.scratch, bytes_) if bytes_ else None
+    for loop, size in enumerate(loops.outer):
+        if size > 1 and all(access.outer[loop] for access in outputs):
+            steps = [(n, strides[loop]) for n, strides in enumerate(loops.strides)]
+            least = -(-_LEAST * size // elements)
+            return Cut(slots.outer(loop), size, steps, least, scratch=scratch)
+    if has_border(kernel) or any(access.column == "zero" for access in outputs):
+        return None
+    steps = [(n, strides[-1]) for n, strides in enumerate(loops.strides)]
+    least = -(-_LEAST * loops.columns // elements)
+    return Cut(slots.columns, loops.columns, steps, least, 64, scratch)
 
 
 def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:

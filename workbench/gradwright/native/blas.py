@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import pathlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ class Blas:
     """Size of the integers that it takes."""
     get_threads: Callable[[], int]
     set_threads: Callable[[int], Any]
-    set_threads_address: int
+    version: str
 
     @property
     def int_type(self) -> Any:
@@ -92,7 +94,7 @@ def _open(library: ctypes.CDLL, prefix: str, suffix: str) -> Blas | None:
         bits,
         getter,
         setter,
-        _address(setter),
+        config().decode("ascii", "replace").strip(),
     )
 
 
@@ -130,3 +132,89 @@ def _is_right(found: Blas) -> bool:
         if not (np.array_equal(c, [[5, 14, 23, 32], [14, 50, 86, 122]]) and y.tolist() == [5, 14]):
             return False
     return found.get_threads() >= 1
+
+
+class _Count:
+    """OpenBLAS's number of threads, which is one for the process: the least that anybody wants.
+
+    It is put back when nobody is left that wants a number.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._wanted: list[int] = []
+        self._before = self._now = 1
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._in_child)
+
+    def get(self) -> int:
+        """Return the number when nobody wants another."""
+        library = blas()
+        with self._lock:
+            if library is None or self._wanted:
+                return self._before
+            return library.get_threads()
+
+    def want(self, n: int) -> None:
+        """Have at most ``n`` threads from now on."""
+        library = blas()
+        if library is None:
+            return
+        with self._lock:
+            if not self._wanted:
+                self._before = self._now = library.get_threads()
+            self._wanted.append(n)
+            self._set(library, min(self._wanted))
+
+    def leave(self, n: int) -> None:
+        """Take back a wish for ``n`` threads."""
+        library = blas()
+        if library is None:
+            return
+        with self._lock:
+            if n in self._wanted:  # else a fork has come between
+                self._wanted.remove(n)
+            self._set(library, min(self._wanted, default=self._before))
+
+    def _set(self, library: Blas, n: int) -> None:
+        if n != self._now:
+            library.set_threads(n)
+            self._now = n
+
+    def _in_child(self) -> None:
+        """Forget the wishes of threads that are not in this process, as the fork found them."""
+        self._lock = Lock()
+        if self._wanted and (library := blas()) is not None:
+            self._wanted = []
+            self._set(library, self._before)
+
+
+_count = _Count()
+
+
+class Limit:
+    """Let OpenBLAS have at most ``n`` threads inside of a ``with``; None changes nothing.
+
+    >>> library = blas()
+    >>> with Limit(1):
+    ...     library is None or library.get_threads() == 1
+    True
+    """
+
+    __slots__ = ("n",)
+
+    def __init__(self, n: int | None) -> None:
+        self.n = n
+
+    def __enter__(self) -> None:
+        if self.n is not None:
+            _count.want(self.n)
+
+    def __exit__(self, *exc: object) -> None:
+        if self.n is not None:
+            _count.leave(self.n)
+
+
+def default_threads() -> int:
+    """Return how many threads OpenBLAS uses where nobody limits it; 1 if numpy has another BLAS."""
+    return _count.get()

@@ -8,19 +8,25 @@ Arrays that BLAS cannot read as they lie stay with numpy, which copies them.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..lowering import Call
+from ..lowering import Call, Cut
 from .blas import PLAIN, ROW_MAJOR, TRANSPOSED, blas
 
 Array = np.ndarray[Any, Any]
 MAX_BATCH_LOOPS = 3
-THREADS = 3
-"""Where in the block the number of threads stands; 0 leaves it as it is."""
+_COUNTS, _NUMBERS = 4, 16
+"""Where in the block the sizes of the batch stand, and what BLAS is told."""
+_PER_NS = 50
+"""Multiplications and additions that a core does in a ns."""
+_SMALL = 1_100_000
+"""Multiplications from which on OpenBLAS computes a product as it does large ones: pieces that have
+as many come out to the bit as in the whole."""
 
 
 def bind_matmul(
@@ -69,8 +75,6 @@ def bind_matmul(
     addresses = [xs[first].ctypes.data, xs[second].ctypes.data, ys[0].ctypes.data]
     block = [
         *addresses,
-        0,
-        library.set_threads_address,
         function[char],
         *counts,
         *strides[first],
@@ -79,7 +83,42 @@ def bind_matmul(
         *numbers,
     ]
     slots = ((0, first), (1, second), (2, 2))
-    return [Call(_driver(kind, char, adds), np.array(block, np.int64), slots)]
+    cut = _cut(kind, a.itemsize, (m, n, k), counts, strides, left, right, out, (first, second))
+    how = f"{kind}{char} {left.is_transposed:d}{right.is_transposed:d}{adds:d}"
+    label = f"product {how} {'x'.join(map(str, (*counts, m, k, n)))}"
+    cost = math.prod(counts) * m * n * k / _PER_NS
+    table = np.array(block, np.int64)
+    return [Call(_driver(kind, char, adds), table, slots, cut=cut, cost=cost, label=label)]
+
+
+def _cut(
+    kind: str,
+    size: int,
+    sizes: tuple[int, int, int],
+    counts: Sequence[int],
+    strides: Sequence[Sequence[int]],
+    left: _Matrix,
+    right: _Matrix,
+    out: _Matrix,
+    order: tuple[int, int],
+) -> Cut | None:
+    """Return how a product is cut: by batch, or the longer side of the result.
+
+    The longer side, since each piece reads all of the other operand.
+    """
+    m, n, k = sizes
+    loop = max(range(MAX_BATCH_LOOPS), key=lambda i: counts[i])
+    if counts[loop] > 1:
+        least = max(1, _SMALL // 4 * counts[loop] // (math.prod(counts) * m * n * k))
+        steps = [(at, strides[x][loop]) for at, x in enumerate((*order, 2))]
+        return Cut(_COUNTS + loop, counts[loop], steps, least)
+    if kind == "v" or math.prod(counts) > 1:
+        return None
+    if m >= n:
+        step = size if left.is_transposed else size * left.lead
+        return Cut(_NUMBERS + 2, m, ((0, step), (2, size * out.lead)), _SMALL // (n * k) + 1, 8)
+    step = size * right.lead if right.is_transposed else size
+    return Cut(_NUMBERS + 3, n, ((1, step), (2, size)), _SMALL // (m * k) + 1, 32)
 
 
 @dataclass(frozen=True)
@@ -192,11 +231,11 @@ def _source(kind: str, char: str, adds: bool, bits: int) -> str:
             f"i32 {ROW_MAJOR}, i32 %ta, {number} %m, {number} %n, {real} 1.0, ptr %a, "
             f"{number} %lda, ptr %b, {number} %incx, {beta}, ptr %c, {number} %incy"
         )
-    fixed = ["a0", "b0", "c0", "threads", "setter", "function", "n0", "n1", "n2"]
+    fixed = ["a0", "b0", "c0", "function", "n0", "n1", "n2"]
     strides = [f"{x}s{i}" for x in "abc" for i in range(3)]
     lines = ["define void @k(ptr %block) {", "entry:"]
     for slot, name in enumerate([*fixed, *strides, *names]):
-        kept = {"setter": "ptr", "function": "ptr"}.get(name, "i64")
+        kept = "ptr" if name == "function" else "i64"
         if name in ("ta", "tb"):
             kept = "i32"
         elif name in names:
@@ -204,11 +243,6 @@ def _source(kind: str, char: str, adds: bool, bits: int) -> str:
         lines.append(f"  %at.{name} = getelementptr i64, ptr %block, i64 {slot}")
         lines.append(f"  %{name} = load {kept}, ptr %at.{name}")  # little-endian: the low part
     lines += [
-        "  %wanted = trunc i64 %threads to i32",
-        "  %sets = icmp sgt i32 %wanted, 0",
-        "  br i1 %sets, label %set, label %start",
-        "set:",
-        "  call void %setter(i32 %wanted)",
         "  br label %start",
         "start:",
         "  %some = mul i64 %n0, %n1",

@@ -13,7 +13,10 @@ from ..errors import LoweringError
 from ..fuse.fused import Fused
 from ..graph import Variable
 from ..lowering import Call, Found, Launch, Native, Returning, numpy_launch, overwritable
-from ..native.chain import chain
+from ..native.blas import Limit
+from ..native.chain import COUNT, IF_TRUE, IF_ZERO, chain
+from ..native.threads import PARALLEL, POOL, Fork, can_fork
+from ..native.tuning import ASKED, Tuning, pieces
 from ..op import run_forward
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
@@ -26,6 +29,8 @@ from .places import STAGED, Fixed, Loose, Moving, Place, address
 
 Array = np.ndarray[Any, Any]
 Step = Callable[[], Any]
+Link = tuple[int, int] | Fork
+"""Machine code and the place of its block in the table, or several that make a fork."""
 COPIED = 1 << 14
 """Bytes up to which a result is copied out of the arena: 0.1 to 0.8 µs, as naming another array."""
 
@@ -34,8 +39,12 @@ COPIED = 1 << 14
 class Calls:
     """Calls in order; neighbours of machine code become one chain."""
 
-    found: list[tuple[int, Step | list[tuple[int, int]]]] = field(default_factory=list)
+    n_threads: int = 1
+    """The most that a chain uses; with one OpenBLAS does as it likes."""
+    found: list[tuple[int, Step | list[Link]]] = field(default_factory=list)
     """For each the first instruction that it runs; chains as functions and places in the table."""
+    large: set[int] = field(default_factory=set)
+    """Chains that do what several threads would be used for."""
     alarms: list[tuple[Array, int, list[Any]]] = field(default_factory=list)
     """What machine code sets, the instruction whose ``forward`` says why, and its inputs."""
 
@@ -43,13 +52,15 @@ class Calls:
         """Add a call of Python."""
         self.found.append((step, call))
 
-    def add_native(self, step: int, function: int, place: int) -> None:
-        """Add a call of machine code whose block begins at a place of the table."""
+    def add_native(self, step: int, link: Link, *, is_large: bool) -> None:
+        """Add machine code to the chain that ends here, or begin one."""
         if not self.found or not isinstance(self.found[-1][1], list):
             self.found.append((step, []))
         natives = self.found[-1][1]
         assert isinstance(natives, list)
-        natives.append((function, place))
+        natives.append(link)
+        if is_large:
+            self.large.add(len(self.found) - 1)
 
     def linked(self, table: Array, program: Program) -> tuple[list[Step], list[int]]:
         """Return the calls, now that the blocks have addresses, and their instructions.
@@ -57,13 +68,32 @@ class Calls:
         Alarms are looked at in the end.
         """
         start, calls = address(table), []
-        for _, call in self.found:
+        for number, (_, call) in enumerate(self.found):
             if isinstance(call, list):
-                call = chain([(function, start + 8 * place) for function, place in call])
+                linked = chain([_linked(link, start) for link in call])
+                several = self.n_threads > 1 and number in self.large
+                call = functools.partial(_threaded, linked, self.n_threads) if several else linked
             calls.append(call)
-        for alarm, step, xs in self.alarms:
-            calls.append(functools.partial(_listen, alarm, program, step, xs))
-        return calls, [*(step for step, _ in self.found), *(step for _, step, _ in self.alarms)]
+        heard, steps = self.listening(program)
+        return [*calls, *heard], [*(step for step, _ in self.found), *steps]
+
+    def listening(self, program: Program) -> tuple[list[Step], list[int]]:
+        """Return what raises if an alarm is set, and for which instructions."""
+        heard: list[Step] = [
+            functools.partial(_listen, alarm, program, step, xs) for alarm, step, xs in self.alarms
+        ]
+        return heard, [step for _, step, _ in self.alarms]
+
+    def links(self, table: Array) -> list[tuple[int, int]] | None:
+        """Return all as links of a chain that ends at an alarm; None: Python or threads take part.
+
+        """
+        found: list[tuple[int, int]] = []
+        for _, call in self.found:
+            if not isinstance(call, list) or (self.n_threads > 1 and self.large):
+                return None
+            found += [_linked(link, address(table)) for link in call]
+        return found + [(IF_ZERO, address(alarm)) for alarm, _, _ in self.alarms]
 
 
 class Binder:
@@ -79,8 +109,11 @@ class Binder:
         lives: Lifetimes,
         launches: Sequence[Found],
         overwrites: Sequence[Overwrite],
+        tuning: Tuning,
     ) -> None:
         self.program, self.lives, self.launches = program, lives, launches
+        self._tuning = tuning
+        self._n_threads = tuning.most if tuning.most > 1 and can_fork() else 1
         n = len(program.instrs)
         self.n_body = n if program.n_body is None else program.n_body
         self.targets: dict[int, dict[int, int]] = {}
@@ -176,7 +209,8 @@ class Binder:
         self._size = 0
         self.held: list[Any] = []
         """Memory that blocks name."""
-        body, tail, last = Calls(), Calls(), Calls()
+        n = self._n_threads
+        body, tail, last = Calls(n), Calls(n), Calls()
         frees = self._frees()
         for step, instr in enumerate(self.program.instrs):
             calls = body if step < self.n_body else tail if step < self.n_last else last
@@ -187,6 +221,31 @@ class Binder:
         self.body, self.tail, self.last = (
             c.linked(self.table, self.program) for c in (body, tail, last)
         )
+        self._parts = body, tail, last
+
+    def counted(self, counter: Array) -> Step:
+        """Return ``last`` as a call that adds one to the integer whose address is in ``counter``."""
+        links = self._parts[-1].links(self.table)
+        assert links is not None, "overwriting updates are machine code"
+        return chain([*links, (COUNT, address(counter))])
+
+    def whole(self, counter: Array | None, flag: int | None) -> Step | None:
+        """Return body, tail and counted last as one call; None: Python or threads take part.
+
+        It ends where an alarm is set, and before the tail if the byte at ``flag`` is 0.
+        """
+        body, tail, last = (calls.links(self.table) for calls in self._parts)
+        if body is None or tail is None or last is None:
+            return None
+        if counter is None:
+            return None if tail or last else chain(body)
+        decision = [] if flag is None else [(IF_TRUE, flag)]
+        return chain([*body, *decision, *tail, *last, (COUNT, address(counter))])
+
+    def alarms(self) -> tuple[list[Step], list[int]]:
+        """Return what raises if an alarm of body or tail is set, and for which instructions."""
+        heard = [calls.listening(self.program) for calls in self._parts]
+        return [c for found, _ in heard for c in found], [s for _, steps in heard for s in steps]
 
     def close(self) -> None:
         """Let go what only binding needs."""
@@ -195,6 +254,7 @@ class Binder:
             if isinstance(place, Moving):
                 place.bind(table)
         self.arrays, self._blocks = [], []
+        del self._parts
 
     def forget(self) -> None:
         """Let all places and calls go; ``bind`` makes them anew."""
@@ -247,8 +307,27 @@ class Binder:
     def _bind_native(
         self, step: int, call: Call, numbers: Sequence[int | None], calls: Calls
     ) -> None:
-        """Add a call of machine code; its block goes into the table."""
-        calls.add_native(step, call.address, self._size)
+        """Add a call of machine code, in pieces where that is faster."""
+        is_large = call.cost >= ASKED
+        parts = pieces(call, self._n_threads) if is_large else []
+        if not parts:
+            return calls.add_native(step, self._enter(call, numbers), is_large=is_large)
+        name, n = self._tuning.find(call, len(parts))
+        if n == 1:
+            return calls.add_native(step, self._enter(call, numbers), is_large=True)
+        if n is not None and n < len(parts):
+            parts = pieces(call, n)
+        links = [self._enter(piece, numbers) for piece in parts]
+        whole = links[0] if n else self._enter(call, numbers)
+        fork = Fork(whole, links, PARALLEL if n else 0)
+        if n is None:
+            self._tuning.watch(name, len(parts), fork)
+        self.held.append(fork)
+        calls.add_native(step, fork, is_large=True)
+
+    def _enter(self, call: Call, numbers: Sequence[int | None]) -> tuple[int, int]:
+        """Put a block into the table; return its function and its place."""
+        start = self._size
         for slot, operand in call.slots:
             number = numbers[operand]
             place = None if number is None else self.places.get(self.owner[number])
@@ -257,6 +336,7 @@ class Binder:
         self._blocks.append(call.block)
         self.held.append(call.held)
         self._size += len(call.block)
+        return call.address, start
 
     def is_view(self, number: int) -> bool:
         """Tell whether a value may lie within another one."""
@@ -306,6 +386,19 @@ class Binder:
             place = self.places[o]
             is_given = o in self.lives.leaving and isinstance(place, Moving)
             place.put(np.require(y, None, ["C", "A"]) if is_given else y)
+
+
+def _linked(link: Link, start: int) -> tuple[int, int]:
+    """Return a link now that the table begins at an address."""
+    return link.linked(start) if isinstance(link, Fork) else (link[0], start + 8 * link[1])
+
+
+def _threaded(call: Step, n: int) -> None:
+    """Run a chain with workers at hand, and with OpenBLAS in the thread that calls it."""
+    if POOL.n_workers < n - 1:
+        POOL.start(n - 1)
+    with Limit(1):
+        call()
 
 
 def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> None:

@@ -9,7 +9,6 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..device import Device
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
 from ..lowering import Found, find_launch
+from ..native.tuning import Tuning
 from ..rewrite import Instr, Program
 from .binder import Binder
 from .dense import Dense, launch_of, make_dense
@@ -31,8 +31,8 @@ from .places import Fixed, Loose, Moving, Place, address
 Array = np.ndarray[Any, Any]
 Counts = tuple[int, ...]
 Seen = tuple[tuple[Array, ...], tuple[Counts, Counts] | None]
-UNCOUNTED = 4096
-"""How many steps may pass before their updates are added to the versions of the values."""
+SHORT = 1 << 22
+"""Bytes up to which a step runs as a whole, 1 ms: readers of variables wait for its end."""
 
 
 class Bound:
@@ -48,6 +48,8 @@ class Bound:
         variables: Sequence[Tensor],
         updates: Mapping[Tensor, Tensor],
         known: Mapping[tuple[int, ...], tuple[Any, Found]],
+        tuning: Tuning,
+        commit_if: Tensor | None,
     ) -> None:
         make_dense(program)
         self.program, self.device = program, device
@@ -56,11 +58,12 @@ class Bound:
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
-        self._binder = Binder(program, self.lives, self.found, self.overwrites)
+        self._binder = Binder(program, self.lives, self.found, self.overwrites, tuning)
         self.layout, self.over = place(
             self.lives, self._binder.fixed, self._binder.overwritable, self._binder.elsewhere
         )
         self.reader: Reader | None = None
+        self._commit_if = commit_if
         self._has_tail = self._binder.n_body < len(program.instrs)
         self.overwritten = {o.variable.name for o in self.overwrites}
         """Names of variables whose updates are written by ``overwrite``."""
@@ -111,7 +114,31 @@ class Bound:
             self._targets.append((n, target, source, o.variable.name))
         self._at_home = False
         """Whether every update overwrites its variable, as far as nobody else holds it."""
+        self._counter = np.zeros(1, np.int64)
+        """Address of what counts the overwriting."""
+        if self.reader is not None:
+            self._counter[0] = address(self.reader.writes)
+        self._counted = binder.counted(self._counter)
+        self._alarms = binder.alarms()
+        self._whole = self._as_a_whole(early)
         binder.close()
+
+    def _as_a_whole(self, early: Sequence[Tensor]) -> Callable[[], Any] | None:
+        """Return body, tail and overwriting as one call, where nothing forbids it."""
+        program, binder, owner = self.program, self._binder, self._binder.owner
+        read = [program.specs[program.numbers[t]].nbytes for _, t, _ in self._held]
+        shown = any(owner[program.numbers[t]] in program.sources for t in early)
+        if self._used or shown or sum(read) + self.layout.nbytes > SHORT:
+            return None
+        if not self.overwrites:
+            return binder.whole(None, None)
+        flag = None
+        if self._commit_if is not None:
+            number = program.numbers[self._commit_if]
+            if isinstance(binder.places.get(owner[number]), Loose | Moving):
+                return None
+            flag = address(binder.arrays[number])
+        return binder.whole(self._counter, flag) if self._tail_exits.is_empty else None
 
     def _read_sources(self) -> None:
         """Tell variables, which come with a count of their changes, from feeds."""
@@ -141,6 +168,7 @@ class Bound:
         self._binder.forget()
         del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
         self._transient, self._targets = [], []
+        self._whole = None
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -155,6 +183,7 @@ class Bound:
             names = [t.name for t in self._position]
             reader = self.reader = values.reader(names, sorted(self.overwritten))
             self._counts = ()
+            self._counter[0] = address(reader.writes)
         held = reader.arrays()
         if reader.is_latest and self._counts:
             return held, None
@@ -177,6 +206,37 @@ class Bound:
             raise
         if not self._has_tail:
             self.drop()
+
+    def step(self, env: dict[Tensor, Array], values: Values) -> bool | None:
+        """Compute what is fetched, and commit, in one call of machine code.
+
+        Returns whether it committed; None: something is in the way, and nothing was done.
+        """
+        whole, reader = self._whole, self.reader
+        if whole is None or (reader is None and self._position):
+            return None
+        with values.lock:
+            if reader is not None:
+                if values.latest is not reader or (self.overwrites and not self._is_ours(reader)):
+                    return None
+                before = reader.writes.item()
+            for t, where in self._feeds:
+                where.put(env[t])
+            self._body_exits.begin()
+            whole()
+            done = reader is not None and reader.writes.item() != before
+        try:
+            if not done:
+                self._call(self._alarms)
+            self._body_exits.collect(env)
+        finally:
+            for where in self._transient:
+                where.release()
+        return done
+
+    def _is_ours(self, reader: Reader) -> bool:
+        """Tell whether all updates may go where they went last; under the lock."""
+        return self._at_home and reader.is_sole
 
     def finish(self, env: dict[Tensor, Array]) -> None:
         """Compute what updates need, but for those that overwrite, into ``env``."""
@@ -206,11 +266,9 @@ class Bound:
                     and not new
                     and reader.is_latest
                     and reader.all_free(held)
-                    and len(reader.writes) < UNCOUNTED
                 ):
-                    atomically(
-                        [*self._binder.last[0], functools.partial(reader.writes.append, None)]
-                    )
+                    self._counted()
+                    reader.is_sole = not self._used
                 else:
                     self._overwrite(reader, held, new)
         finally:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from ..native.tuning import Tuning
 
 Kernels = Literal["background", "wait", "off"]
 
@@ -19,17 +21,17 @@ class PlanOptions:
         skip: names of rewrites to leave out.
         kernels: ``"background"`` starts on numpy and swaps generated kernels in between two runs
             when they are compiled; ``"wait"`` compiles before the first run; ``"off"`` is numpy.
-        threads: how many threads a run may use; None takes what OpenBLAS uses.
         checkpoint: which activations the backward pass keeps: None all, ``"sqrt"``, every n-th
             layer, or name patterns; the others are computed again.
         verify: whether each rewrite is checked on random values when the plan is made.
+        tuning: how many threads a run may use, and what for.
     """
 
     skip: tuple[str, ...] = ()
     kernels: Kernels = "background"
-    threads: int | None = None
     checkpoint: str | int | tuple[str, ...] | None = None
     verify: bool = False
+    tuning: Tuning = field(default_factory=Tuning, compare=False)
 
 
 DEFAULTS = PlanOptions()

@@ -48,6 +48,7 @@ class Part:
         by_value: bool,
         known: dict[Tensor, TensorSpec],
         sizes: dict[str, int],
+        commit_if: Tensor | None,
     ) -> None:
         self.plain = Segment(program, device)
         self.bound: Bound | None = None
@@ -58,6 +59,7 @@ class Part:
         self.why = "" if self.kernels != "off" else _why_off(options, device)
         """Why it stays in numpy; empty while kernels are expected, or in."""
         self._variables, self._updates = variables, updates
+        self._tuning, self._commit_if = options.tuning, commit_if
         self._runs, self.is_asked = 0, False
         self.end, self.dynamic = end, list(dynamic)
         self.by_value = by_value
@@ -109,7 +111,10 @@ class Part:
         try:
             if available():
                 fused = fuse(plain.program)
-                coming = Bound(fused, plain.device, self._variables, self._updates, known)
+                coming = Bound(
+                    fused, plain.device, self._variables, self._updates, known, self._tuning,
+                    self._commit_if,
+                )  # fmt: skip
                 self.coming = coming
                 coming.prepare()
                 self.bound = coming

@@ -15,7 +15,9 @@ from ..graph import Graph, Tensor, Values, ancestors
 from ..listeners import Listener, RunEvent
 from ..lowering import lowering_revision
 from ..native.background import BACKGROUND
-from ..op import registry_revision
+from ..native.blas import Limit
+from ..native.tuning import Tuning
+from ..op import redefinitions
 from ..plan import Bounded, Plan, exhausted
 from ..plan.cache import default_bytes
 from ..plan.options import Kernels, PlanOptions
@@ -26,7 +28,7 @@ from .feeds import example, keyed, named
 from .plain import commit_plainly, comparison, read_sources, run_plainly
 from .prepared import Prepared
 from .request import Env, Request, signature
-from .tuning import recorded
+from .tuning import recorded, tuned
 
 Checkpoint = str | int | Sequence[str] | None
 
@@ -46,7 +48,9 @@ class Session:
         kernels: ``"background"`` begins with numpy and goes over to generated kernels, between two
             runs, when they are compiled; ``"wait"`` compiles them before the first run of a plan;
             ``"off"`` stays with numpy.
-        threads: how many threads a run may use; None takes what OpenBLAS uses.
+        threads: how many threads a run may use; None takes what OpenBLAS uses, and what a
+            ``tuning`` says.
+        tuning: the record of another session: calls that it names use as many threads again.
         checkpoint: which activations are computed again for the backward pass, to save memory:
             None keeps all, ``"sqrt"`` keeps √n of n layers, n every n-th, patterns those names.
         max_plans: how many plans are kept, least recently used first to go.
@@ -77,6 +81,7 @@ class Session:
         check: str | None = None,
         kernels: Kernels = "background",
         threads: int | None = None,
+        tuning: Mapping[str, Any] | None = None,
         checkpoint: Checkpoint = None,
         max_plans: int = 64,
         cache_bytes: int | None = None,
@@ -97,8 +102,14 @@ class Session:
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
         self.options = _options(
-            skip_rewrites, kernels, threads, checkpoint, verify=check == "rewrites"
+            skip_rewrites,
+            kernels,
+            tuned(threads, tuning, deterministic=deterministic),
+            checkpoint,
+            verify=check == "rewrites",
         )
+        # OpenBLAS adds in another order with more threads: bits would depend on other sessions.
+        self._limit = Limit(1 if deterministic else threads)
         self.listeners = list(listeners)
         most = default_bytes() if cache_bytes is None else cache_bytes
         self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
@@ -108,7 +119,6 @@ class Session:
         """The request that ran last, whose plan is the last to go."""
         self._lock = threading.RLock()
         self._closed = False
-        self.tuning = recorded(self.options) if deterministic else {}
 
     def __enter__(self) -> Session:
         return self
@@ -119,6 +129,16 @@ class Session:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.step} runs, {len(self.plan_cache)} plans"
         return f"<Session of graph {self.graph.name!r} on {self.device.name}: {state}>"
+
+    @property
+    def tuning(self) -> dict[str, Any]:
+        """What decides the last bits and the speed of a run here: versions, machine, threads.
+
+        ``choices`` says how many threads each kind of call uses, as far as that is known by now; a
+        deterministic session has chosen before its first step. JSON can keep it, and
+        ``Session(tuning=...)`` takes it back.
+        """
+        return recorded(self.options)
 
     def close(self) -> None:
         """Release plans and buffers; running afterwards is an error."""
@@ -230,6 +250,20 @@ class Session:
             request.check(self.graph, -1)
             return self._plan(request, specs)[1]
 
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans that are kept; the one that ran last, or was asked for last, comes last.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (None,))
+        >>> session = gw.Session(g)
+        >>> y = session.run(x * 2.0, {"x": [1.0]})
+        >>> session.plans[-1].targets
+        [<Tensor 'mul': f32[x_0]>]
+        """
+        return list(self.plan_cache.values())
+
     def _request(
         self,
         fetches: Any,
@@ -254,7 +288,7 @@ class Session:
         with self._lock:
             graph, listeners = self.graph, self.listeners
             graph.settle()
-            stamp = graph.revision + registry_revision() + lowering_revision()
+            stamp = graph.revision + redefinitions() + lowering_revision()
             if request.stamp != stamp:  # the graph was edited, or ops or lowerings were defined
                 request.check(graph, stamp)
             shapes = request.fit(arrays)
@@ -265,7 +299,7 @@ class Session:
             if request.rng is not None:
                 env[request.rng] = np.array((self.seed, number), np.uint64)
             # A NaN or Inf is a value here, for listeners, checks and steppers to find.
-            with graph.running(), np.errstate(all="ignore"):
+            with graph.running(), np.errstate(all="ignore"), self._limit:
                 if listeners and any(listener.wants_nodes for listener in listeners):
                     committed = self._run_watched(request, env)
                 else:
@@ -321,7 +355,7 @@ class Session:
             request.training,
             self.options,
             self.graph.revision,
-            registry_revision(),
+            redefinitions(),
             lowering_revision(),
         )
         plan = self.plan_cache.find(key)
@@ -369,7 +403,7 @@ class Session:
 def _options(
     skip: Collection[str],
     kernels: Any,
-    threads: int | None,
+    tuning: Tuning,
     checkpoint: Checkpoint,
     *,
     verify: bool,
@@ -379,10 +413,6 @@ def _options(
     if kernels not in get_args(Kernels):
         need = ", ".join(map(repr, get_args(Kernels)))
         raise GraphError(f"kernels={kernels!r} is not known", need=need)
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise GraphError(
-            f"threads={threads!r} is no number of threads", need="an int >= 1, or None"
-        )
     if isinstance(checkpoint, Sequence) and not isinstance(checkpoint, str):
         checkpoint = tuple(checkpoint)
     every_n = isinstance(checkpoint, int) and checkpoint >= 1
@@ -392,4 +422,4 @@ def _options(
             f"checkpoint={checkpoint!r} is not known",
             need="None, 'sqrt', an int >= 1, or name patterns in a list",
         )
-    return PlanOptions(tuple(sorted(skip)), kernels, threads, checkpoint, verify)
+    return PlanOptions(tuple(sorted(skip)), kernels, checkpoint, verify, tuning)

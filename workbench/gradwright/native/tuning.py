@@ -1,0 +1,164 @@
+"""Tuning: which calls of a plan run in pieces on several threads, by rule, by record, by measuring.
+
+What is worth the question is measured where it runs, in the first twelve runs of a plan: whole and
+in pieces in turns, with the caches and the workers as they are in a step. The results are known to
+the whole process and, in the folder of the kernels, to later ones. Where bits must not depend on a
+clock a rule decides, by size. A record decides before either.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..lowering import Call
+from . import cache
+from .blas import blas, default_threads
+from .threads import PARALLEL, SERIAL, Fork
+
+ASKED = 4_000
+"""ns from which on a call is worth the question: a fork costs 1 to 10 µs."""
+CUT = 20_000
+"""ns from which on the rule cuts a call: 10⁶ multiplications, 50,000 elements of a short kernel."""
+
+
+def pieces(call: Call, n: int) -> list[Call]:
+    """Return a call as at most ``n`` calls that may run at the same time, or none if it stays one.
+
+    >>> from gradwright.lowering import Cut
+    >>> call = Call(0, np.array([4096, 100]), [(0, 0)], cut=Cut(1, 100, [(0, 8)], 10, 4))
+    >>> [piece.block.tolist() for piece in pieces(call, 2)]
+    [[4096, 48], [4480, 52]]
+    """
+    cut = call.cut
+    n = 0 if cut is None else min(n, cut.length // (cut.least + cut.grain - 1))
+    if cut is None or n < 2:
+        return []
+    ends = [i * cut.length // n // cut.grain * cut.grain for i in range(n)] + [cut.length]
+    made = []
+    for start, stop in itertools.pairwise(ends):
+        if start == stop:
+            continue
+        block, held = call.block.copy(), call.held
+        block[cut.slot] = stop - start
+        for slot, step in cut.steps:
+            block[slot] += start * step
+        if cut.scratch is not None:
+            slot, size = cut.scratch
+            scratch = np.empty(size, np.uint8)
+            block[slot], held = scratch.ctypes.data, (held, scratch)
+        made.append(Call(call.address, block, call.slots, held))
+    return made if len(made) > 1 else []
+
+
+@dataclass
+class Tuning:
+    """What a session has decided: how many threads for each kind of call, by its key.
+
+    ``threads`` is the most that a run may use, None what OpenBLAS has. With ``measures`` off the
+    rule decides where ``choices`` do not.
+    """
+
+    threads: int | None = None
+    measures: bool = True
+    choices: dict[str, int] = field(default_factory=dict)
+    _open: list[tuple[str, int, Fork]] = field(default_factory=list, repr=False)
+    """Forks that are being measured: key, number of pieces, and fork."""
+
+    @property
+    def most(self) -> int:
+        """The most threads that a run may use."""
+        return default_threads() if self.threads is None else self.threads
+
+    def find(self, call: Call, n: int) -> tuple[str, int | None]:
+        """Return a call's key, and its number of threads or None if that is to be measured."""
+        name = key(call)
+        if name not in self.choices:
+            self.settle()
+        if name in self.choices:
+            return name, min(n, self.choices[name])
+        if not self.measures:
+            self.choices[name] = n if call.cost >= CUT else 1
+        elif (known := _known().get(f"{n} {name}")) is not None:
+            self.choices[name] = known
+        return name, self.choices.get(name)
+
+    def watch(self, name: str, n: int, fork: Fork) -> None:
+        """Remember a fork that is being measured."""
+        self._open.append((name, n, fork))
+
+    def settle(self) -> None:
+        """Take over what has been measured by now."""
+        still, found = [], {}
+        for name, n, fork in self._open:
+            if fork.turn not in (SERIAL, PARALLEL):
+                still.append((name, n, fork))
+            elif name not in self.choices:
+                self.choices[name] = n if fork.turn == PARALLEL else 1
+                found[f"{n} {name}"] = self.choices[name]
+        self._open = still
+        if found:
+            _known().update(found)
+            _unsaved.update(found)
+
+
+def key(call: Call) -> str:
+    """Return the name of what a call does, the same in every process."""
+    return call.label if isinstance(call.label, str) else _kernel_key(call.label)
+
+
+@functools.lru_cache(maxsize=4096)
+def _kernel_key(label: Any) -> str:
+    kernel, pattern, bits = label
+    name = hashlib.sha256(repr((kernel, pattern)).encode()).hexdigest()[:16]
+    return f"kernel {name} below {2**bits}"
+
+
+# -- what is known to all -------------------------------------------------------------------------
+
+_unsaved: dict[str, int] = {}
+
+
+@functools.cache
+def _known() -> dict[str, int]:
+    """Return what has been measured on this machine, by number of threads and key."""
+    found: dict[str, int] = {}
+    with contextlib.suppress(ValueError):
+        found = checked(json.loads(cache.load(_name()) or b"{}"))
+    return found
+
+
+def _name() -> str:
+    from .compiler import identity
+
+    library = blas()
+    version = "" if library is None else library.version
+    return cache.key(f"tuning\0{version}\0{os.cpu_count()}", identity())
+
+
+def checked(record: Any) -> dict[str, int]:
+    """Return choices out of a record; raises ValueError if they are none."""
+    if not isinstance(record, Mapping) or not all(
+        isinstance(name, str) and type(n) is int and n >= 1 for name, n in record.items()
+    ):
+        raise ValueError("choices are numbers of threads >= 1 by name")
+    return dict(record)
+
+
+@atexit.register
+def save() -> None:
+    """Write what this process has measured to the disk."""
+    if _unsaved:
+        known = {**_known(), **_unsaved}
+        cache.store(_name(), json.dumps(known).encode())
+        _unsaved.clear()
