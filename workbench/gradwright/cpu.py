@@ -16,6 +16,7 @@ from .lowering import Call, Launch, MakeT, Native, lowering
 from .native.bind import bind_copy, bind_kernel
 from .native.cells import cell_of
 from .native.check import bind_class_check
+from .native.convolution import bind_convolution, bind_input_grad, bind_weight_grad
 from .native.gemm import bind_matmul
 from .native.recurrent import bind_grad, bind_layer
 from .op import Op
@@ -364,3 +365,23 @@ def _pullback(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
             rows.column_sums(g, made[2])
 
     return launch
+
+
+# -- images ---------------------------------------------------------------------------------------
+
+
+def _convolves(name: str, bind: Callable[..., Sequence[Call] | None], weight: int) -> None:
+    """Run a product of windows as machine code; ``weight`` is the input that gives their size."""
+
+    @lowering(name)
+    def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+        if not _floats(*(s for s in ins if s is not None)):
+            return None
+        windows = op.windows(ins[weight])
+        return Native(lambda xs, ys: bind(windows, op.groups, xs, ys))
+
+
+for _name in ("conv1d", "conv2d", "conv3d"):
+    _convolves(_name, bind_convolution, 1)
+_convolves("conv_input_grad", bind_input_grad, 1)
+_convolves("conv_weight_grad", bind_weight_grad, 2)
