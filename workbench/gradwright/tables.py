@@ -6,6 +6,10 @@ import html
 from collections.abc import Sequence
 
 
+_STYLE = "text-align: left; vertical-align: top"
+"""JupyterLab would set all cells to the right, texts as well."""
+
+
 class Table:
     """A small table; ``str(table)`` is aligned text, a notebook shows HTML. Cells are text.
 
@@ -40,7 +44,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         def cells(row: Sequence[str], tag: str) -> str:
-            return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+            return "".join(f'<{tag} style="{_STYLE}">{html.escape(cell)}</{tag}>' for cell in row)
 
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
         caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""

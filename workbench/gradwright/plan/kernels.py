@@ -15,11 +15,12 @@ from ..op import Op
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
 from ..tables import Table
+from .dense import Dense
 from .part import RUNS, Part
 
-What = Literal["kernel", "product", "machine code", "plans", "numpy", "view"]
+What = Literal["kernel", "product", "copy", "machine code", "plans", "numpy", "view"]
 PRODUCTS = frozenset({"matmul"})
-SHOWN = 80
+SHOWN = 60
 """How many rows a text shows."""
 WIDE = 44
 """Characters of a cell, beyond which its middle is left out."""
@@ -31,8 +32,9 @@ class Row:
 
     step: int
     what: What
-    """``kernel`` (generated), ``product`` (BLAS), ``machine code`` (of many steps, as a recurrent
-    layer), ``plans`` (of a loop or branch), ``numpy``, or ``view``, which costs nothing."""
+    """``kernel`` (generated), ``product`` (BLAS), ``copy``, ``machine code`` (of many steps, as a
+    recurrent layer), ``plans`` (of a loop or branch), ``numpy``, or ``view``, which costs nothing.
+    """
     node: str
     ops: tuple[str, ...]
     space: tuple[int, ...]
@@ -137,22 +139,25 @@ class Kernels:
         words = {
             "kernel": f"kernel{{s}} for {n_ops} ops",
             "product": "product{s}",
+            "copy": "cop{ies}",
             "machine code": "other{s} in machine code",
             "plans": "step{s} with plans inside",
             "numpy": "step{s} in numpy",
             "view": "view{s}",
         }
         parts = [
-            f"{counts[what]} {text.format(s='' if counts[what] == 1 else 's')}"
+            f"{counts[what]} {text.format(**_endings(counts[what]))}"
             for what, text in words.items()
             if what in counts
         ]
         if chains := self._chains():
-            parts.append(f"{len(chains)} chain{'' if len(chains) == 1 else 's'}")
+            parts.append("{} chain{s}".format(len(chains), **_endings(len(chains))))
         return ", ".join(parts or ["no steps"]) + (f": {self.state}" if self.state else "")
 
-    def _table(self) -> Table:
+    def _table(self, shown: int = SHOWN) -> Table:
+        """Return what takes time, step by step: views are left out."""
         columns = ["step", "what", "node", "ops", "over", "chain", "why not machine code"]
+        listed = [row for row in self.rows if row.what != "view"]
         rows = [
             [
                 str(row.step),
@@ -163,10 +168,10 @@ class Kernels:
                 "" if row.chain is None else str(row.chain),
                 row.why,
             ]
-            for row in self.rows[:SHOWN]
+            for row in listed[:shown]
         ]
         used = [i for i in range(len(columns)) if i < 5 or any(row[i] for row in rows)]
-        more = len(self.rows) - SHOWN
+        more = len(listed) - shown
         return Table(
             [columns[i] for i in used],
             [[row[i] for i in used] for row in rows],
@@ -180,9 +185,15 @@ class Kernels:
             text = html.escape(row.ir)
             return f"<details><summary>{title}</summary><pre>{text}</pre></details>"
 
-        kernels = "".join(block(row) for row in self.rows[:SHOWN] if row.ir)
-        inside = f"<details><summary>what kernels compute</summary>{kernels}</details>"
-        return f"<div>{self._table()._repr_html_()}{inside if kernels else ''}</div>"
+        table = self._table(len(self.rows))
+        title, table.title = table.title, ""
+        kernels = "".join(block(row) for row in self.rows if row.ir)
+        inside = f"<details><summary>what each kernel computes</summary>{kernels}</details>"
+        return (
+            f"<p>{html.escape(title)}</p>"
+            f'<div style="max-height: 26em; overflow: auto">{table._repr_html_()}</div>'
+            f"{inside if kernels else ''}"
+        )
 
 
 def _state(part: Part) -> str:
@@ -224,7 +235,7 @@ def _rows(part: Part, first: int, chain: int) -> list[Row]:
                 first + n,
                 what,
                 instr.path,
-                instr.op.names if isinstance(instr.op, Fused) else (instr.op.name,),
+                _ops(instr.op),
                 _space(instr, program),
                 tuple(program.specs[o] for o in instr.outs),
                 is_ready or segment is None or what in ("view", "numpy", "plans"),
@@ -243,6 +254,8 @@ def _kind(instr: Instr, found: Found, program: Program, is_code: bool) -> tuple[
     op = instr.op
     if isinstance(op, Fused):
         return "kernel", ""
+    if is_code and isinstance(op, Dense):
+        return "copy", ""
     if is_code:
         return ("product" if op.name in PRODUCTS else "machine code"), ""
     plans = getattr(found, "plans", None)
@@ -270,6 +283,12 @@ def _reason(instr: Instr, found: Found, program: Program) -> str:
     return f"no kernel for {op.name}{' on these shapes' if op.name in RULES else ''}"
 
 
+def _ops(op: Op) -> tuple[str, ...]:
+    if isinstance(op, Fused):
+        return op.names
+    return (op.viewing.name if isinstance(op, Dense) else op.name,)
+
+
 def _space(instr: Instr, program: Program) -> tuple[int, ...]:
     """Return the sizes that a step loops over; none where they are not known."""
     shape: Any = instr.op.shape if isinstance(instr.op, Fused) else ()
@@ -277,6 +296,11 @@ def _space(instr: Instr, program: Program) -> tuple[int, ...]:
         spec = program.specs[instr.outs[0]]
         shape = spec.shape if spec.is_concrete else ()
     return tuple(map(int, shape))
+
+
+def _endings(n: int) -> dict[str, str]:
+    """Return how words end that are counted."""
+    return {"s": "" if n == 1 else "s", "ies": "y" if n == 1 else "ies"}
 
 
 def _sizes(space: tuple[int, ...]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..errors import MemoryLimitError
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
+from ..tables import Table
 from .liveness import Lifetimes
 from .memory import Layout
 
@@ -112,14 +113,7 @@ class Memory:
         return f"<Memory: peak {size(self.peak)}: {', '.join(parts) or 'nothing'}>"
 
     def __str__(self) -> str:
-        lines = [repr(self)[1:-1], self._where(), ""]
-        table = self._table()
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines += [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in table
-        ]
-        return "\n".join(lines)
+        return "\n".join([repr(self)[1:-1], self._where(), "", str(self._table())])
 
     def print(self) -> None:
         """Print totals, and the largest arrays of the peak with their reasons."""
@@ -129,25 +123,20 @@ class Memory:
         saved = f"; the arena would be {size(self.unshared)} without sharing"
         return f"peak in step {self.peak_step} of {len(self.live)}{saved if self.unshared else ''}"
 
-    def _table(self) -> list[tuple[str, ...]]:
+    def _table(self) -> Table:
         found = self.at_peak()
-        rows: list[tuple[str, ...]] = [("bytes", "steps", "node", "what", "why")]
-        for r in found[:TOP]:
-            rows.append((size(r.nbytes), f"{r.born}-{r.dies}", r.node, f"{r.spec}", r.reason))
+        rows = [
+            (size(r.nbytes), f"{r.born}-{r.dies}", r.node, f"{r.spec}", r.reason)
+            for r in found[:TOP]
+        ]
         if len(found) > TOP:
             rest = sum(r.nbytes for r in found[TOP:])
             rows.append((size(rest), "", f"{len(found) - TOP} more", "", ""))
-        return rows
+        return Table(("bytes", "steps", "node", "what", "why"), rows)
 
     def _repr_html_(self) -> str:
-        head, *rows = self._table()
-        cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in rows
-        )
         said = html.escape(f"{repr(self)[1:-1]}; {self._where()}")
-        return f"<p>{said}</p><table><tr>{cells}</tr>{body}</table>"
+        return f"<p>{said}</p>{self._table()._repr_html_()}"
 
     def plot(self) -> Any:
         """Return a plotly figure: live bytes over the steps, with the step of the peak."""
@@ -169,6 +158,10 @@ class Memory:
             title=f"Peak {size(self.peak)} in step {self.peak_step}",
             xaxis_title="step",
             yaxis_title="live bytes",
+            yaxis_exponentformat="SI",
+            paper_bgcolor="rgba(0,0,0,0)",
+            plot_bgcolor="rgba(0,0,0,0)",
+            font_color="#7a7a7a",  # reads on light and on dark pages
         )
         return figure
 

@@ -295,11 +295,10 @@ class Session:
             number = self.step if step is None else step
             for listener in listeners:
                 listener.run_started(RunEvent(request.fetches, request.training, number))
-            env: Env = dict(zip(request.feeds, arrays, strict=True))
+            env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
             if request.rng is not None:
                 env[request.rng] = np.array((self.seed, number), np.uint64)
-            # A NaN or Inf is a value here, for listeners, checks and steppers to find.
-            with graph.running(), np.errstate(all="ignore"), self._limit:
+            with graph.running(), self._limit:
                 if listeners and any(listener.wants_nodes for listener in listeners):
                     committed = self._run_watched(request, env)
                 else:
@@ -317,11 +316,16 @@ class Session:
         plan = request.plan() if known else None
         if plan is None:
             plan = self._planned(request, shapes, env)
-        observe = self._replayed(request, env) if self.check == "replay" else None
         try:
-            plan.run(env, self.values, observe)
+            if self.check == "replay":
+                with np.errstate(all="ignore"):
+                    observe = self._replayed(request, env)
+                    plan.run(env, self.values, observe)
+                    committed = bool(request.updates) and plan.commit(env, self.values, observe)
+            else:
+                committed = plan.step(env, self.values)
             if request.updates:
-                return plan.commit(env, self.values, observe)
+                return committed
             return request.commit_if is None or bool(env[request.commit_if])
         except MemoryLimitError:
             raise
@@ -377,7 +381,8 @@ class Session:
     def _run_watched(self, request: Request, env: Env) -> bool:
         """Run node by node for listeners that want nodes; return whether updates were committed."""
         targets, training = request.targets(), request.training
-        run_plainly(targets, env, self.values, self.listeners, training=training)
+        with np.errstate(all="ignore"):
+            run_plainly(targets, env, self.values, self.listeners, training=training)
         committed = request.commit_if is None or bool(env[request.commit_if])
         if committed and request.updates:
             commit_plainly(request.updates, env, self.values)
