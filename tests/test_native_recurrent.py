@@ -141,7 +141,16 @@ def test_every_way_through_time_gives_the_numbers_of_numpy(kind, given, way):
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
-    "shape", [(1, 3, 4, 6), (5, 1, 4, 6), (5, 3, 1, 6), (5, 3, 4, 1), (1, 1, 1, 1), (7, 32, 9, 48)]
+    "shape",
+    [
+        (1, 3, 4, 6),
+        (5, 1, 4, 6),
+        (5, 3, 1, 6),
+        (5, 3, 4, 1),
+        (1, 1, 1, 1),
+        (13, 5, 4, 6),  # x meets w for six steps at once
+        (7, 32, 9, 48),
+    ],
 )
 def test_every_size_gives_the_numbers_of_numpy(kind, dtype, shape):
     assert not Case(kind, ("b", *STATES), shape, dtype).check()

@@ -1,11 +1,11 @@
 """Recurrent layers as machine code: for each step of time products, and one kernel for its cell.
 
-    forward    z = x wᵀ for all steps;  then per step  z_t += h rᵀ,  cell: gates in place, h
-    backward   per step  cell: dz_t,  dh = dz_t r;  then dw = dzᵀ x,  dr = dzᵀ h,  dx = dz w
+    forward    per step  z = x wᵀ,  z += h rᵀ,  cell: gates in the place of z, h
+    backward   per step  cell: dz,  dh = dz r;  for all steps  dw = dzᵀ x,  dr = dzᵀ h,  dx = dz w
 
-A step multiplies gate by gate: OpenBLAS does products of up to 10⁶ multiplications without packing
-its operands, at 97 instead of 80 GF/s (32·128 times 128·128, one core). For that r is transposed
-once a run. Clipping, lengths, peepholes and other activations than the usual stay with numpy.
+A step multiplies gate by gate: OpenBLAS does small products without packing their operands, at 97
+instead of 80 GF/s (32·128 times 128·128, one core). For that w and r are transposed once a run.
+Clipping, lengths, peepholes and other activations than the usual stay with numpy.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from .steps import DeclinedError, Steps, step
 
 Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array | None]
+SMALL = 1_000_000
+"""Multiplications up to which OpenBLAS packs no operand."""
 
 
 def bind_layer(op: Any, cell: Cell, xs: Arrays, ys: Sequence[Array]) -> Sequence[Call] | None:
@@ -70,7 +72,8 @@ class Layer:
             raise DeclinedError
         y = self.results["y"]
         self.n_steps, self.dtype = len(y), y.dtype
-        self.n_batch, self.size = self.shape = y.shape[2:]
+        self.shape: tuple[int, int] = y.shape[2:]
+        self.n_batch, self.size = self.shape
         self.x = steps.dense(self.given["x"]).reshape(self.n_steps * self.n_batch, -1)
         """All steps one after the other, [T·B, I]."""
         self.zero = steps.scratch(self.shape, self.dtype)
@@ -105,6 +108,11 @@ class Layer:
         w: Array = self.steps.dense(self.given[name])[d]
         return w.reshape(len(w) // self.size, self.size, w.shape[1])
 
+    def steps_ahead(self) -> int:
+        """Return how many steps are multiplied with w at once: few, so that they stay in cache."""
+        rows = 32 if 32 * self.x.shape[1] * self.size <= SMALL else 256
+        return max(1, rows // self.n_batch)
+
     def biases(self, d: int) -> dict[str, Array]:
         """Return the biases of the gates, [1, H] each."""
         if "b" not in self.given:
@@ -119,28 +127,30 @@ class Layer:
 def _sweep(layer: Layer, d: int, order: range) -> None:
     """Go through time in one direction."""
     steps, cell, n, gates = layer.steps, layer.cell, layer.cell.n_h, layer.results["gates"][d]
-    r = layer.weight("r", d)
-    turned = steps.scratch(r.shape, r.dtype)
-    steps.copy(r.swapaxes(1, 2), turned)
+    w, r = (steps.copied(layer.weight(k, d).swapaxes(1, 2)) for k in "wr")
     of_x = gates[: cell.n_x].reshape(cell.n_x, len(layer.x), layer.size)
-    steps.product(layer.x, layer.weight("w", d).swapaxes(1, 2), of_x)
     fixed = layer.biases(d)
     forward, *reset = (
         step(write, layer.dtype, bool(fixed)) for write in (cell.forward, *cell.reset[:1])
     )
     fixed["rh"] = steps.scratch(layer.shape, layer.dtype)
     states = layer.initial(d)
-    for t in order:
+    ahead = layer.steps_ahead()
+    for n_done, t in enumerate(order):
+        if n_done % ahead == 0:
+            part = order[n_done : n_done + ahead]
+            rows = slice(min(part) * layer.n_batch, (max(part) + 1) * layer.n_batch)
+            steps.product(layer.x[rows], w, of_x[:, rows])
         h = states["h"]
         now = {f"before_{s}": a for s, a in states.items()}
         states = layer.after(d, t)
         now |= fixed | layer.saved(d, t) | states
-        steps.product(h, turned[:n], gates[:n, t], adds=True)
+        steps.product(h, r[:n], gates[:n, t], adds=True)
         for kernel in reset:
             steps.run(kernel, layer.shape, now)
-            steps.product(now["rh"], turned[n:], gates[cell.rest, t], adds=True)
-        if not reset and n < len(turned):
-            steps.product(h, turned[n:], gates[cell.rest, t])
+            steps.product(now["rh"], r[n:], gates[cell.rest, t], adds=True)
+        if not reset and n < len(r):
+            steps.product(h, r[n:], gates[cell.rest, t])
         steps.run(forward, layer.shape, now)
     for s, last in states.items():
         steps.copy(last, layer.results[s][d])

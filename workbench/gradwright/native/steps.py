@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from .bind import bind_copy, bind_kernel
 from .gemm import bind_matmul
 
 Array = np.ndarray[Any, Any]
+LINE = 64
+"""Bytes of a cache line; scratch memory begins with one, as kernels read whole lines at a time."""
 
 
 class DeclinedError(Exception):
@@ -105,14 +108,19 @@ class Steps:
 
     def scratch(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return memory that the calls hold, filled with zeros."""
-        made = np.zeros(shape, dtype)
-        self._held.append(made)
-        return made
+        size = math.prod(shape) * dtype.itemsize
+        raw = np.zeros(size + LINE, np.uint8)
+        self._held.append(raw)
+        return np.ndarray(shape, dtype, raw, -raw.ctypes.data % LINE)
 
     def dense(self, x: Array) -> Array:
-        """Return an array as rows one behind the other: itself, or a copy made in each run."""
+        """Return an array as rows one behind the other: itself, or a copy."""
         if x.flags.c_contiguous and x.flags.aligned:
             return x
+        return self.copied(x)
+
+    def copied(self, x: Array) -> Array:
+        """Return a copy made in each run, as rows one behind the other."""
         made = self.scratch(x.shape, x.dtype)
         self.copy(x, made)
         return made
