@@ -355,7 +355,44 @@ def test_an_input_that_is_read_once_a_row_is_not_overwritten(last: tuple[str, An
         given=given,
     )
     fused = check(leave(program, "y", *(["q"] if name == "exp" else [])), given)
-    assert kernels(fused) and not any(made.kernel.in_place for made in kernels(fused))
+    for kernel in (made.kernel for made in kernels(fused)):
+        assert all(all(kernel.operands[x].moves) for _, x in kernel.in_place)
+
+
+def test_what_dies_in_one_kernel_after_others_have_read_it_is_overwritten_there() -> None:
+    program = program_of(
+        (op("cumsum", axis=0), ["x", "->", "c"]),
+        (op("mul"), ["c", "b", "->", "p"]),
+        (op("cumsum", axis=1), ["p", "->", "d"]),
+        (op("mul"), ["c", "d", "->", "s"]),
+        (op("mul"), ["s", "b", "->", "y"]),
+        (op("sub"), ["s", "c", "->", "z"]),
+        given=X,
+    )
+    fused = leave(program, "y", "z")
+    check(fused, X)
+    first, second = (made.kernel for made in kernels(fuse(fused)))
+    assert first.in_place == () and len(second.in_place) == 2
+
+
+def test_large_series_of_what_readers_read_anyhow_are_computed_again() -> None:
+    given = {"g": RNG.standard_normal((512, 1024)).astype("f4")}
+
+    def stored(rows: int) -> int:
+        cut = {"g": given["g"][:rows]}
+        program = program_of(
+            (op("sigmoid"), ["g", "->", "s"]),
+            (op("mul"), ["g", "s", "->", "y"]),
+            (op("cumsum", axis=0), ["y", "->", "c"]),
+            (op("mul"), ["c", "s", "->", "p"]),
+            (op("mul"), ["p", "g", "->", "q"]),
+            given=cut,
+        )
+        made = leave(program, "q")
+        check(made, cut, 1e-5)
+        return len(kernels(fuse(made))[0].outs)
+
+    assert stored(512) == 1 and stored(8) == 2
 
 
 def test_an_op_that_a_rule_declines_stays_outside() -> None:

@@ -155,15 +155,15 @@ def numpy_launch(found: Found) -> Launch | Returning | None:
 
 def overwritable(
     op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
-) -> list[int]:
-    """Return the inputs that the launcher of an op may write its output over.
+) -> list[tuple[int, int]]:
+    """Return the outputs, by position, that the launcher of an op may write over an input.
 
     Those of a plain ufunc that have the output's shape and dtype: it reads each element before it
     writes there. Of a lowering of its own nothing is known.
     """
     if (op.name, device) in _table or op.ufunc is None or len(outs) != 1:
         return []
-    return [i for i, s in enumerate(ins) if s == outs[0]]
+    return [(0, i) for i, s in enumerate(ins) if s == outs[0]]
 
 
 def _ufunc(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Launch | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order
 from .ir import Kernel
+from .overlay import overlay
 from .recompute import leaving, recompute
 from .rules import RULES
 from .split import split
@@ -61,6 +61,7 @@ def fuse(program: Program) -> Program:
     first = _alive(in_order(body), work, [i for instr in last for i in instr.ins])
     work.instrs = first + last
     work.n_body = None if work.n_body is None else len(first)
+    overlay(work)
     return work
 
 
@@ -114,9 +115,6 @@ class _Fusion:
             return
         numbers = list(order)
         ins = tuple(self._scalar(s) if isinstance(s, Scalar) else numbers[s] for s in sources)
-        pairs = self._in_place(kernel, indices, ins, outs)
-        if pairs:
-            kernel = dataclasses.replace(kernel, in_place=pairs)
         names = tuple(step.instr.op.name for step in steps)
         specs = [program.specs[v].with_shape(program.specs[v].shape) for v in outs]
         last = steps[-1].instr
@@ -135,34 +133,6 @@ class _Fusion:
         if key not in self.scalars:
             self.scalars[key] = self.program.constant(array)
         return self.scalars[key]
-
-    def _in_place(
-        self, kernel: Kernel, indices: list[int], ins: tuple[int, ...], outs: list[int]
-    ) -> tuple[tuple[int, int], ...]:
-        """Return which outputs may lie where an input that nobody else reads lay.
-
-        Both move along all axes: of others an element is read, and added to, more than once.
-        """
-        if any(value.op == "reduce" for value in kernel.values):
-            return ()  # rows are read more than once
-        program, flow = self.program, self.flow
-        free = {}
-        for i, value in enumerate(ins):
-            if value not in flow.producer or value in flow.kept or value in flow.shown:
-                continue
-            is_last = set(indices).issuperset(flow.readers[value]) and ins.count(value) == 1
-            is_whole = all(kernel.operands[i].moves)
-            if is_last and is_whole and not program.instrs[flow.producer[value]].op.views:
-                free[i] = kernel.operands[i]
-        pairs = []
-        for at, out in enumerate(outs, kernel.n_inputs):
-            for i, held in free.items():
-                alike = program.specs[ins[i]].shape == program.specs[out].shape
-                if alike and held == kernel.operands[at]:
-                    pairs.append((at, i))
-                    del free[i]
-                    break
-        return tuple(pairs)
 
 
 # -- the kernel of a group ------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .functions import FUNCTIONS, SLOW
+from .builder import Axes
+from .functions import EXP, FUNCTIONS, SLOW
 from .groups import MAX_MEMBERS, Group
 from .rules_elements import SAME
 from .steps import Flow, Step
@@ -12,31 +13,40 @@ MAX_CHAIN = 3
 CHEAP = frozenset(op for op, name in SAME.items() if FUNCTIONS[name].cost <= SLOW) | {
     "cast", "clip", "relu", "where",
 }  # fmt: skip
+SERIES = frozenset(op for op, name in SAME.items() if FUNCTIONS[name].cost <= EXP)
+CACHED = 1 << 20
+"""Bytes that stay in the cache of a core until they are read again."""
 
 
 def recompute(groups: list[Group], flow: Flow) -> None:
     """Let groups repeat cheap steps of another one whose result they would read from memory.
 
-    What is repeated reads one large value, which is stored in any case, or comes from outside.
+    What is repeated reads what its readers read anyhow, and at most one large value beside, which
+    is stored in any case or comes from outside.
     """
     owner = {step.index: group for group in groups for step in group.steps}
     for group in groups:
         stored = dict.fromkeys(leaving(group, flow))
-        for step in sorted(group.steps, key=lambda s: -s.index):
+        for step in sorted(group.steps, key=lambda s: s.index):
             value = step.writes[0][0]
-            if value not in stored or value in flow.kept or not _is_cheap(step, group):
+            if value not in stored or value in flow.kept or not _is_cheap(step, group, flow):
                 continue
             readers = {owner.get(i) for i in flow.readers[value]} - {group}
-            if any(r is None or not _takes(r, group, value) for r in readers):
-                continue
-            del stored[value]
-            chain = _chain(step, group, stored, flow)
-            if chain is None:
-                stored[value] = None
-                continue
-            for reader in readers:
-                assert reader is not None
-                _repeat(chain, reader, flow)
+            known: set[int] | None = None
+            for r in readers:
+                if r is None or not _takes(r, group, value):
+                    break
+                read = {v for v, axes in r.reads.items() if axes == {_full(group)}}
+                known = read if known is None else known & read
+            else:
+                del stored[value]
+                chain = _chain(step, group, stored, flow, known or set())
+                if chain is None:
+                    stored[value] = None
+                    continue
+                for reader in readers:
+                    assert reader is not None
+                    _repeat(chain, reader, flow)
 
 
 def leaving(group: Group, flow: Flow) -> list[int]:
@@ -51,39 +61,59 @@ def leaving(group: Group, flow: Flow) -> list[int]:
     ]
 
 
-def _is_cheap(step: Step, group: Group) -> bool:
-    """Tell whether a step is one cheap function over the whole space of its group."""
-    return step.instr.op.name in CHEAP and step.space == group.space
+def _full(group: Group) -> Axes:
+    return tuple(range(len(group.space)))
+
+
+def _is_cheap(step: Step, group: Group, flow: Flow) -> bool:
+    """Tell whether a step is one function over the whole space of its group that costs little.
+
+    A series takes as long as 3 bytes of memory, but 20 of the cache: it is repeated where results
+    are too large for that.
+    """
+    name = step.instr.op.name
+    is_large = flow.program.specs[step.writes[0][0]].nbytes > CACHED
+    return step.space == group.space and (name in CHEAP or (is_large and name in SERIES))
 
 
 def _takes(reader: Group, group: Group, value: int) -> bool:
     """Tell whether a group can make a value that it reads."""
-    full = tuple(range(len(group.space)))
     room = len(reader.steps) + MAX_CHAIN <= MAX_MEMBERS
-    return room and reader.space == group.space and reader.reads[value] == {full}
+    return room and reader.space == group.space and reader.reads[value] == {_full(group)}
 
 
-def _chain(step: Step, group: Group, stored: dict[int, None], flow: Flow) -> list[Step] | None:
-    """Return the steps from a stored value to what ``step`` makes, None if there are too many."""
+def _chain(
+    step: Step, group: Group, stored: dict[int, None], flow: Flow, known: set[int]
+) -> list[Step] | None:
+    """Return the steps from values that are there to what ``step`` makes.
+
+    None if there are too many, or if they need more than ``known`` values and a single other one.
+    """
     makers = {value: s for s in group.steps for value, _ in s.writes}
-    rank, chain, specs = len(group.space), [step], flow.program.specs
-    while len(chain) <= MAX_CHAIN:
-        reads = {read for read in chain[0].reads if read is not None}
-        large = [value for value, axes in reads if len(axes) == rank]
-        small = [value for value, axes in reads if len(axes) < rank]
-        if len(large) != 1 or any(v in makers and v not in stored for v in small):
-            return None
-        (source,) = large
-        if source in stored:
-            return chain
-        maker = makers.get(source)
-        if maker is None:
-            wider = specs[source].dtype.itemsize > specs[step.writes[0][0]].dtype.itemsize
-            return None if wider else chain  # it may live longer for this
-        if not _is_cheap(maker, group):
-            return None
-        chain.insert(0, maker)
-    return None
+    rank, specs = len(group.space), flow.program.specs
+    width = specs[step.writes[0][0]].dtype.itemsize
+    chain, todo, beside = [step], [step], set[int]()
+    while todo:
+        reads = {read for read in todo.pop().reads if read is not None}
+        for value, axes in reads:
+            if value in known and value not in makers:
+                continue
+            if len(axes) < rank:
+                if value in makers and value not in stored:
+                    return None
+                continue
+            maker = makers.get(value)
+            if value in stored or maker is None:
+                if maker is None and specs[value].dtype.itemsize > width:
+                    return None  # it may live longer for this
+                beside.add(value)
+            elif not _is_cheap(maker, group, flow):
+                return None
+            elif maker not in chain:
+                chain.append(maker)
+                todo.append(maker)
+    fits = len(chain) <= MAX_CHAIN and len(beside - known) <= 1
+    return sorted(chain, key=lambda s: s.index) if fits else None
 
 
 def _repeat(chain: list[Step], reader: Group, flow: Flow) -> None:

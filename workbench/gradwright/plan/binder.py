@@ -129,7 +129,7 @@ class Binder:
         self.written: set[int] = set()
         """Values that a call writes where it is told to."""
         self.fixed = [True] * n
-        self.overwritable: dict[int, Sequence[int]] = {}
+        self.overwritable: dict[int, Sequence[tuple[int, int]]] = {}
         self.code: dict[int, tuple[int, tuple[int, ...]]] = {}
         """For each step that is machine code the number of its chain, and its functions."""
         outputs = {program.numbers[t] for t in program.outputs}
@@ -407,11 +407,11 @@ def _listen(alarm: Array, program: Program, step: int, xs: Sequence[Any]) -> Non
         run_forward(program.instrs[step].op, xs, training=program.training)
 
 
-def _overwritable(instr: Instr, program: Program) -> Sequence[int]:
-    """Return the inputs that the first output of a step may lie over."""
+def _overwritable(instr: Instr, program: Program) -> Sequence[tuple[int, int]]:
+    """Return outputs of a step, and the inputs that they may lie over."""
     op = instr.op
     if isinstance(op, Fused):
-        return [x for y, x in op.kernel.in_place if y == op.kernel.n_inputs]
+        return [(y - op.kernel.n_inputs, x) for y, x in op.kernel.in_place]
     ins = [None if i is None else program.specs[i] for i in instr.ins]
     return overwritable(op, "cpu", ins, [program.specs[o] for o in instr.outs])
 

@@ -51,13 +51,13 @@ class Lifetimes:
 def place(
     lives: Lifetimes,
     fixed: Sequence[bool],
-    overwrites: Mapping[int, Sequence[int]],
+    overwrites: Mapping[int, Sequence[tuple[int, int]]],
     elsewhere: Collection[int] | None = None,
 ) -> tuple[Layout, dict[int, int]]:
     """Lay out the outputs of the ``fixed`` steps, those that write into given buffers.
 
-    ``overwrites`` holds for a step the inputs that its first output may be written over. That
-    happens where the input dies there and no other input lies in its buffer. Values that lie
+    ``overwrites`` holds for a step pairs of an output and an input that it may be written over.
+    That happens where the input dies there and no other input lies in its buffer. Values that lie
     ``elsewhere``, by default those that leave, are left out.
 
     Returns the layout, and for each value that is written over another that other one.
@@ -71,15 +71,15 @@ def place(
     for step, instr in enumerate(program.instrs):
         if not fixed[step]:
             continue
-        for o in instr.outs:
+        for place, o in enumerate(instr.outs):
             spec = program.specs[o]
             if o in absent or spec.by_reference:
                 continue
             holder[o] = o
             unshared += spec.nbytes
-            for position in overwrites.get(step, ()) if o == instr.outs[0] else ():
+            for output, position in overwrites.get(step, ()):
                 x = instr.ins[position]
-                if x is None or x not in holder or dies[x] != step:
+                if output != place or x is None or x not in holder or dies[x] != step:
                     continue
                 if not _lies_elsewhere(instr.ins, x, roots):
                     over[o], holder[o] = x, holder[x]

@@ -1,0 +1,66 @@
+"""Which kernels may write over what they read: inputs that nobody reads later."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Set
+
+from ..rewrite import Instr, Program
+from .fused import Fused
+
+
+def overlay(program: Program) -> None:
+    """Let the kernels of a program, whose instructions are in order, know what they may overwrite.
+
+    An output may lie where an input of its shape and dtype lay if both move along all axes: of
+    others an element is read, or added to, more than once.
+    """
+    roots: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for step, instr in enumerate(program.instrs):
+        for i in instr.ins:
+            if i is not None:
+                last[roots.get(i, i)] = step
+        if instr.op.views and instr.ins[0] is not None:
+            roots.update(dict.fromkeys(instr.outs, roots.get(instr.ins[0], instr.ins[0])))
+    for t in program.outputs:
+        number = program.numbers[t]
+        last[roots.get(number, number)] = len(program.instrs)
+    made: set[int] = set()
+    for step, instr in enumerate(program.instrs):
+        if isinstance(instr.op, Fused):
+            dying = {value for value in made.intersection(instr.ins) if last[value] == step}
+            program.instrs[step] = _with_overlay(instr, dying, roots, program)
+        if not instr.op.views:
+            made.update(instr.outs)
+
+
+def _with_overlay(
+    instr: Instr, dying: Set[int | None], roots: Mapping[int, int], program: Program
+) -> Instr:
+    op, specs = instr.op, program.specs
+    assert isinstance(op, Fused)
+    kernel = op.kernel
+    if any(value.op == "reduce" for value in kernel.values):
+        return instr  # rows are read more than once
+    read = [roots.get(i, i) for i in instr.ins if i is not None]
+    free = {
+        at: value
+        for at, value in enumerate(instr.ins)
+        if value in dying and read.count(value) == 1 and all(kernel.operands[at].moves)
+    }
+    pairs = []
+    for at, out in enumerate(instr.outs, kernel.n_inputs):
+        for i, value in free.items():
+            alike = value is not None and specs[value].shape == specs[out].shape
+            if alike and kernel.operands[i] == kernel.operands[at]:
+                pairs.append((at, i))
+                del free[i]
+                break
+    if not pairs:
+        return instr
+    fused = Fused(dataclasses.replace(kernel, in_place=tuple(pairs)), op.shape, op.outs, op.names)
+    return Instr(
+        fused, instr.ins, instr.outs, instr.origin, instr.path,
+        origins=instr.origins, recompute=instr.recompute,
+    )  # fmt: skip
