@@ -139,14 +139,14 @@ class Values(Mapping[str, Array]):
         self._graph = graph
         self._arrays: dict[str, Array] = {}
         self._versions: dict[str, int] = {}
-        self._latest: Reader | None = None
-        """The reader that knows of every change, and whose writes may not be counted yet."""
+        self.latest: Reader | None = None
+        """The reader that knows of every change, and whose writes may not be counted yet; nobody
+        else has got an array since."""
         self.lock = threading.RLock()
 
     def __getitem__(self, name: str) -> Array:
         try:
-            with self.lock:
-                return read_only(self._arrays[name])
+            return read_only(self.array(name))
         except KeyError:
             close = difflib.get_close_matches(str(name), list(self._arrays), 3, 0.5)
             raise GraphError(
@@ -197,7 +197,7 @@ class Values(Mapping[str, Array]):
         """Return an independent copy of all values; shares memory until one side changes."""
         copy = Values(self._graph)
         with self.lock:
-            self._settle()
+            self._lend()
             copy._arrays, copy._versions = dict(self._arrays), dict(self._versions)
         return copy
 
@@ -217,6 +217,7 @@ class Values(Mapping[str, Array]):
     def array(self, name: str) -> Array:
         """Return the stored array itself, for the engine: it is not written while it is held."""
         with self.lock:  # a commit may be writing it
+            self._lend()
             return self._arrays[name]
 
     def commit(self, new: Mapping[str, Array]) -> None:
@@ -228,8 +229,7 @@ class Values(Mapping[str, Array]):
         self, new: Mapping[str, Array], counts: Iterable[tuple[str, int]] = ()
     ) -> list[Callable[[], None]]:
         """Return calls that swap in arrays, and count what was written; under the lock."""
-        self._settle()
-        self._latest = None
+        self._lend()
         calls: list[Callable[[], None]] = []
         if counts:
             calls.append(functools.partial(self._versions.update, counts))
@@ -245,24 +245,27 @@ class Values(Mapping[str, Array]):
 
     def _settle(self) -> None:
         """Count what the latest reader has written in place; under the lock."""
-        latest, held = self._latest, self._versions
-        if latest is not None and latest.writes:
-            n = len(latest.writes)
+        latest, held = self.latest, self._versions
+        if latest is not None and (n := latest.writes.item()):
             raised = {name: held[name] + n for name in latest.written}
-            atomically([functools.partial(held.update, raised), latest.writes.clear])
+            clear = functools.partial(latest.writes.fill, 0)
+            atomically([functools.partial(held.update, raised), clear])
+
+    def _lend(self) -> None:
+        """Have the latest reader look again, as somebody else gets an array; under the lock."""
+        self._settle()
+        self.latest = None
 
     def discard(self, name: str) -> None:
         """Forget a value whose node was removed."""
         with self.lock:
-            self._settle()
-            self._latest = None
+            self._lend()
             self._arrays.pop(name, None)  # the count goes on if a cell makes the variable anew
 
     def rename(self, old: str, new: str) -> None:
         """Move a value to another name."""
         with self.lock:
-            self._settle()
-            self._latest = None
+            self._lend()
             self._arrays[new] = self._arrays.pop(old)
             self._versions[new] = max(self._versions.get(new, -1), self._versions[old]) + 1
 
@@ -282,24 +285,28 @@ class Reader:
 
     def __init__(self, values: Values, names: Sequence[str], written: Sequence[str]) -> None:
         self.values, self.names, self.written = values, tuple(names), tuple(written)
-        self.writes: list[None] = []
-        """One entry for each time that ``written`` have been overwritten and not been counted."""
+        self.writes = np.zeros(1, np.int64)
+        """How often ``written`` have been overwritten and not been counted; machine code adds."""
+        self.is_sole = False
+        """Whether nobody has held an array since ``see``; whoever looks at ``all_free`` sets it."""
         self._get = _getter(names)
         self._all_free = [_HELD_TWICE] * len(self.names)
 
     def arrays(self) -> tuple[Array, ...]:
         """Return the arrays; take the lock to get all from between two commits."""
+        if self.values.latest is not self:
+            self.values._lend()
         return self._get(self.values._arrays)
 
     @property
     def is_latest(self) -> bool:
-        """Whether nothing has changed since ``see`` but what was written here; under the lock."""
-        return self.values._latest is self
+        """Whether only what was written here has changed since ``see``; under the lock."""
+        return self.values.latest is self
 
     def see(self) -> tuple[int, ...]:
         """Return how often each has changed, and know of it; under the lock."""
         found = self.counts()
-        self.values._latest = self
+        self.values.latest, self.is_sole = self, False
         return found
 
     def counts(self) -> tuple[int, ...]:
@@ -312,7 +319,7 @@ class Reader:
         return [count == _HELD_TWICE for count in _references(held)]
 
     def all_free(self, held: tuple[Array, ...]) -> bool:
-        """Tell whether nobody holds any of the arrays; under the lock."""
+        """Tell whether nobody else holds any of the arrays; under the lock."""
         return [*_references(held)] == self._all_free
 
 

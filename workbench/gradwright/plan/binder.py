@@ -16,7 +16,7 @@ from ..lowering import Call, Found, Launch, Native, Returning, numpy_launch, ove
 from ..native.blas import Limit
 from ..native.chain import COUNT, IF_TRUE, IF_ZERO, chain
 from ..native.threads import PARALLEL, POOL, Fork, can_fork
-from ..native.tuning import ASKED, Tuning, pieces
+from ..native.tuning import ASKED, Tuning, percent, pieces
 from ..op import run_forward
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
@@ -319,7 +319,7 @@ class Binder:
             parts = pieces(call, n)
         links = [self._enter(piece, numbers) for piece in parts]
         whole = links[0] if n else self._enter(call, numbers)
-        fork = Fork(whole, links, PARALLEL if n else 0)
+        fork = Fork(whole, links, PARALLEL if n else 0, percent(call))
         if n is None:
             self._tuning.watch(name, len(parts), fork)
         self.held.append(fork)

@@ -212,31 +212,41 @@ class Bound:
 
         Returns whether it committed; None: something is in the way, and nothing was done.
         """
-        whole, reader = self._whole, self.reader
-        if whole is None or (reader is None and self._position):
+        whole = self._whole
+        if whole is None:
             return None
-        with values.lock:
-            if reader is not None:
-                if values.latest is not reader or (self.overwrites and not self._is_ours(reader)):
-                    return None
-                before = reader.writes.item()
-            for t, where in self._feeds:
-                where.put(env[t])
-            self._body_exits.begin()
-            whole()
-            done = reader is not None and reader.writes.item() != before
         try:
-            if not done:
+            done = self._step(whole, env, values) if self._position else self._pass(whole, env)
+            if done:
+                self._body_exits.collect(env)
+            elif done is not None:
                 self._call(self._alarms)
-            self._body_exits.collect(env)
+                self._body_exits.collect(env)
         finally:
             for where in self._transient:
                 where.release()
         return done
 
-    def _is_ours(self, reader: Reader) -> bool:
-        """Tell whether all updates may go where they went last; under the lock."""
-        return self._at_home and reader.is_sole
+    def _step(
+        self, whole: Callable[[], Any], env: Mapping[Tensor, Array], values: Values
+    ) -> bool | None:
+        """Run all if no variable has moved, and if those that change are held by nobody else."""
+        reader = self.reader
+        with values.lock:
+            if reader is None or values.latest is not reader:
+                return None
+            if self.overwrites and not (self._at_home and reader.is_sole):
+                return None
+            before = reader.writes.item()
+            self._pass(whole, env)
+            return bool(reader.writes.item() != before)
+
+    def _pass(self, whole: Callable[[], Any], env: Mapping[Tensor, Array]) -> bool:
+        for t, where in self._feeds:
+            where.put(env[t])
+        self._body_exits.begin()
+        whole()
+        return False
 
     def finish(self, env: dict[Tensor, Array]) -> None:
         """Compute what updates need, but for those that overwrite, into ``env``."""

@@ -17,8 +17,9 @@ from ..device import Device
 from ..errors import DTypeError, FeedError, GradwrightError, ShapeError
 from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
 from ..graph.build import located
+from ..graph.collecting import without_collecting
 from ..graph.expand import bind_dims
-from ..lowering import find_launch
+from ..lowering import find_launch, lowering_revision
 from ..op import Op, infer_specs
 from ..rewrite import Program, RewriteLog, Verifier, rewrite
 from ..rewrite.checkpoint import checkpoint
@@ -75,6 +76,8 @@ class Plan:
         self._fetched = [(n, t) for n, t in enumerate(self.variables) if t in self._wanted]
         self._last: Segment | Bound | None = None
         self._rest: list[tuple[Tensor, Tensor]] = []
+        self._whole: Bound | None = None
+        """What can run and commit in one go, as far as the last run told."""
         self._held: tuple[Array, ...] | None = None
         """The variables' arrays between ``run`` and ``commit``."""
         self._read = {*wanted, *(t for n in self.order for t in n.inputs if t is not None)}
@@ -201,6 +204,20 @@ class Plan:
             part = self._following(part, env)
             segment = part.plain if observe else part.choose()
 
+    def step(self, env: dict[Tensor, Array], values: Values) -> bool:
+        """Do what ``run`` and ``commit`` do, at once where nothing is in the way.
+
+        What numpy warns of is ignored: a NaN or Inf is a value here, for others to find.
+        """
+        whole = self._whole
+        if whole is not None and whole is self.head.bound:
+            done = whole.step(env, values)
+            if done is not None:
+                return done
+        with np.errstate(all="ignore"):
+            self.run(env, values)
+            return bool(self.updates) and self.commit(env, values)
+
     def commit(self, env: dict[Tensor, Array], values: Values, observe: Any = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
 
@@ -230,7 +247,9 @@ class Plan:
         if segment is not self._last:
             in_place = segment.overwritten if isinstance(segment, Bound) else ()
             self._rest = [(v, t) for v, t in self.updates.items() if v.name not in in_place]
-            self._last = segment
+            self._last, self._whole = segment, None
+            if segment is self.head.bound and not self._rest and not self._fetched:
+                self._whole = segment
 
     def _to_keep(self, variable: Tensor, value: Tensor, env: Mapping[Tensor, Array]) -> Array:
         """Return an update as an array that is nobody else's and no part of a larger buffer."""
@@ -258,6 +277,7 @@ class Plan:
 
     # -- compiling -------------------------------------------------------------------------------
 
+    @without_collecting()
     def _compile(self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> Part:
         filled = self.shapes and self.shapes.fill(self, start, known, sizes)
         if filled:
@@ -268,7 +288,7 @@ class Plan:
         def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
             return find_launch(op, device.name, ins, outs) is not None
 
-        program = Program(is_lowered, self.training)
+        program = Program(is_lowered, self.training, (device.name, lowering_revision()))
         end = len(self.order)
         dynamic: list[Tensor] = []
         by_value = False
@@ -329,7 +349,9 @@ class Plan:
             if not start:  # all in one segment: variables come with their counts
                 own = {v: t for v, t in self.updates.items() if {v, t}.isdisjoint(self._kept)}
         with using(self.options):
-            return Part(program, self.device, self.options, self.variables, own, end, *rest)
+            return Part(
+                program, self.device, self.options, self.variables, own, end, *rest, self.commit_if
+            )
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:
