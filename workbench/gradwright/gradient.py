@@ -8,6 +8,7 @@ from typing import Any
 from .containers import ContainerSpec
 from .errors import GradientError, ShapeError
 from .graph import Graph, Node, Source, Tensor, ancestors
+from .graph.collecting import without_collecting
 from .op import ZERO, NotDifferentiable, Op, attr, redefinitions
 from .ops.elementwise import Add, AddN, Real, StopGradient
 from .ops.items import AddItems, FillItems
@@ -16,6 +17,7 @@ from .ops.movement import Cast
 from .spec import TensorSpec, differ, kind
 
 
+@without_collecting()
 def gradients(
     ys: Tensor | Sequence[Tensor],
     wrt: Sequence[Tensor],

@@ -79,12 +79,12 @@ _redefined = 0
 
 
 def registry_revision() -> int:
-    """Return a number that grows whenever an op is defined or redefined; plans depend on it."""
+    """Return a number that grows whenever an op is defined or redefined; lists depend on it."""
     return _revision
 
 
 def redefinitions() -> int:
-    """Return how often an op has taken the place of another; gradients depend on it."""
+    """Return how often an op has taken the place of another; gradients and plans depend on it."""
     return _redefined
 
 
@@ -293,8 +293,12 @@ class Op(Frozen):
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Op) and self._key == other._key)
 
-    def __hash__(self) -> int:
+    @functools.cached_property
+    def _hash(self) -> int:
         return hash(self._key)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in self.attributes().items())})"

@@ -15,7 +15,7 @@ import numpy as np
 from ..containers import ContainerSpec
 from ..declare import Frozen
 from ..errors import GradwrightError, GraphError
-from ..op import Op, infer_specs, registry_revision, run_forward
+from ..op import Op, infer_specs, redefinitions, run_forward
 from ..spec import Dim, TensorSpec, content_of, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
@@ -102,7 +102,7 @@ _MAX_EXPANSIONS = 512
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped."""
-    key = op, registry_revision(), tuple(None if s is None else s.key() for s in specs)
+    key = op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
     with _expanding:
         held = _expansions.get(key)
         if held is not None:

@@ -22,7 +22,7 @@ from typing import Any
 from ..device import Device
 from ..graph import Tensor
 from ..lowering import lowering_revision
-from ..op import registry_revision
+from ..op import redefinitions
 from ..rewrite import Program, rewrite
 from ..rewrite.schedule import schedule
 from ..spec import TensorSpec
@@ -178,7 +178,7 @@ class _Template:
 
 def _revisions(tensors: Iterable[Tensor]) -> tuple[int, ...]:
     """Return what changes when a graph is edited, or an op or a lowering defined anew."""
-    return *[t.graph.revision for t in tensors][:1], registry_revision(), lowering_revision()
+    return *[t.graph.revision for t in tensors][:1], redefinitions(), lowering_revision()
 
 
 def _hashable(more: Mapping[str, Any]) -> list[Any]:

@@ -43,14 +43,12 @@ def _alias(at: Editor, instr: Instr) -> int | None:
     lambda op: op.namespace != "control",
     "f(c)",
     "c′",
+    of_constants=True,
     example=lambda x: x * Exp()(x.graph.constant([0.5])),
 )
 def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
     """What depends on constants alone is computed once, up to 1 MB a result."""
-    constants = at.constants
-    if any(i is not None and i not in constants for i in instr.ins):
-        return None
-    key = instr.op.key(), instr.ins
+    constants, key = at.constants, (instr.op, instr.ins)
     if key in at.folded:  # such as the same large mask, forward and backward
         return at.folded[key]
     specs = [at.specs[o] for o in instr.outs]
@@ -82,11 +80,11 @@ def _fold(at: Editor, instr: Instr) -> Sequence[int] | None:
 )
 def _cse(at: Editor, instr: Instr) -> Sequence[int] | None:
     """Equal ops on equal inputs are computed once; random ops are equal if their streams are."""
-    key = instr.op.key(), instr.ins, instr.recompute
+    key = instr.op, instr.ins, instr.recompute
     other = at.seen.setdefault(key, instr)
     if other is instr:
         return None
-    if not at.is_there(other) or (other.op.key(), other.ins, other.recompute) != key:
+    if not at.is_there(other) or (other.op, other.ins, other.recompute) != key:
         at.seen[key] = instr
         return None
     first, second = at.take_first(instr, other)

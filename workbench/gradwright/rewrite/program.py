@@ -6,14 +6,17 @@ them whole, sources are numbered first, and rewrites work on it before a plan la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import collections
+import copy
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..graph import Constant, Node, Tensor, expansion
-from ..op import Op
+from ..op import Op, redefinitions
 from ..spec import TensorSpec, known_spec
 from .log import RewriteLog
 
@@ -71,6 +74,8 @@ class Program:
     is_lowered: Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], bool]
     """Whether the device runs an op whole on these specs."""
     training: bool = False
+    device: Hashable = None
+    """What ``is_lowered`` depends on; programs of one device share what composites open into."""
     specs: list[TensorSpec] = field(default_factory=list)
     instrs: list[Instr] = field(default_factory=list)
     sources: dict[int, Tensor] = field(default_factory=dict)
@@ -122,27 +127,93 @@ class Program:
             held = given[i]
             if held is not None:
                 given[i] = self.shape_stand_in(self.specs[held])
-        in_specs = [None if i is None else self.specs[i] for i in given]
-        if op.is_composite() and not self.is_lowered(op, in_specs, out_specs):
-            inner = expansion(op, in_specs)
-            if all(self.is_sized(t.spec) for n in inner.nodes for t in n.outputs):
-                numbers = dict(zip(inner.inputs, (i for i in given if i is not None), strict=True))
-                for node in inner.nodes:
-                    if node.outputs[0] in numbers:
-                        continue
-                    if isinstance(node.op, Constant):
-                        array = node.graph.values.array(node.name)
-                        numbers[node.outputs[0]] = self.constant(array)
-                        continue
-                    made = self.emit(
-                        node.op.for_mode(self.training),
-                        [None if t is None else numbers[t] for t in node.inputs],
-                        [t.spec for t in node.outputs],
-                        origin,
-                        f"{path}/{node.name}",
-                    )
-                    numbers.update(zip(node.outputs, made, strict=True))
-                return tuple(numbers[t] for t in inner.outputs)
-        outs = tuple(self.new_value(s) for s in out_specs)
+        if op.is_composite():
+            opened = self._opened(
+                op, [None if i is None else self.specs[i] for i in given], out_specs
+            )
+            if opened is not None:
+                return opened.put_into(self, [i for i in given if i is not None], origin, path)
+        outs = tuple([self.new_value(s) for s in out_specs])
         self.instrs.append(Instr(op, tuple(given), outs, origin, path))
         return outs
+
+    def _opened(
+        self, op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+    ) -> Opened | None:
+        """Return what a composite is opened into, None where it stays whole."""
+        if self.device is None:
+            return self._open(op, ins, outs)
+        specs = tuple([None if s is None else s.key() for s in ins])
+        key = op, specs, self.training, self.device, redefinitions()
+        with _opening:
+            held = _all_opened.get(key)
+            if held is not None:
+                _all_opened.move_to_end(key)
+                return held[0]
+        made = self._open(op, ins, outs)
+        with _opening:
+            _all_opened[key] = (made,)
+            if len(_all_opened) > MAX_OPENED:
+                _all_opened.popitem(last=False)
+        return made
+
+    def _open(
+        self, op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+    ) -> Opened | None:
+        if self.is_lowered(op, ins, outs):
+            return None
+        inner = expansion(op, ins)
+        if not all(self.is_sized(t.spec) for n in inner.nodes for t in n.outputs):
+            return None
+        program = copy.copy(self)
+        program.specs = [s for s in ins if s is not None]
+        program.instrs, program.constants = [], {}
+        numbers = {t: i for i, t in enumerate(inner.inputs)}
+        for node in inner.nodes:
+            if node.outputs[0] in numbers:
+                continue
+            if isinstance(node.op, Constant):
+                array = node.graph.values.array(node.name)
+                numbers[node.outputs[0]] = program.constant(array)
+                continue
+            made = program.emit(
+                node.op.for_mode(self.training),
+                [None if t is None else numbers[t] for t in node.inputs],
+                [t.spec for t in node.outputs],
+                node,
+                f"/{node.name}",
+            )
+            numbers.update(zip(node.outputs, made, strict=True))
+        results = tuple([numbers[t] for t in inner.outputs])
+        return Opened(len(inner.inputs), program.specs, program.instrs, program.constants, results)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The program of a composite: values 0 to ``n_inputs - 1`` are its inputs."""
+
+    n_inputs: int
+    specs: list[TensorSpec]
+    instrs: list[Instr]
+    constants: dict[int, Array]
+    results: tuple[int, ...]
+
+    def put_into(
+        self, program: Program, given: Sequence[int], origin: Node, path: str
+    ) -> tuple[int, ...]:
+        """Add the instructions to a program, for inputs that are values there."""
+        n, first = self.n_inputs, len(program.specs)
+        at = [*given, *range(first, first + len(self.specs) - n)]
+        program.specs += self.specs[n:]
+        for number, array in self.constants.items():
+            program.constants[at[number]] = array
+        for i in self.instrs:
+            ins = tuple([None if x is None else at[x] for x in i.ins])
+            outs = tuple([at[o] for o in i.outs])
+            program.instrs.append(Instr(i.op, ins, outs, origin, path + i.path))
+        return tuple([at[o] for o in self.results])
+
+
+MAX_OPENED = 512
+_all_opened: collections.OrderedDict[Any, tuple[Opened | None]] = collections.OrderedDict()
+_opening = threading.Lock()

@@ -31,7 +31,7 @@ CHANGES = 8
 """Bound on the changes to a program, per instruction it had at first."""
 RULES: dict[str, Rule] = {}
 """All rules by name, in the order in which they are tried."""
-_by_kind: dict[tuple[type[Op], frozenset[str]], list[Rule]] = {}
+_by_kind: dict[tuple[type[Op], tuple[str, ...]], list[Rule]] = {}
 _by_op: dict[str, list[Rule]] = {}
 _by_class: list[Rule] = []
 
@@ -66,6 +66,8 @@ class Rule:
     """For each: one of the inputs' makers is among these (``"constant"`` for constants)."""
     exact: bool = True
     lowers: tuple[str, ...] = ()
+    of_constants: bool = False
+    """Whether it looks only at instructions whose inputs are all constants."""
     changes: bool = field(default=False, repr=False)
     """Whether it makes its changes itself, and returns () when it did."""
 
@@ -128,6 +130,7 @@ def rule(
     needs: Iterable[str] = (),
     exact: bool = True,
     lowers: tuple[str, ...] = (),
+    of_constants: bool = False,
     changes: bool = False,
 ) -> Callable[[Apply], Apply]:
     """Declare a rule by a function on the editor and an instruction; its docstring is the rule's.
@@ -141,8 +144,8 @@ def rule(
         asked = (frozenset(needs),) if needs else ()
         names = tuple(on.split()) if isinstance(on, str) else on
         inputs = tuple(inspect.signature(example).parameters)
-        shown = doc, before, after
-        register(Rule(name, *shown, names, apply, example, inputs, asked, exact, lowers, changes))
+        rest = example, inputs, asked, exact, lowers, of_constants, changes
+        register(Rule(name, doc, before, after, names, apply, *rest))
         return apply
 
     return declare
@@ -205,29 +208,37 @@ def refresh() -> None:
     _by_op.clear()
 
 
-def _rules_for(op: type[Op], makers: frozenset[str]) -> list[Rule]:
+def _rules_for(op: type[Op], makers: tuple[str, ...]) -> list[Rule]:
     """Return the rules that may fire, those that look at no formula first."""
+    made_by = frozenset(makers)
     if not _by_op:
         _by_class[:] = [r for r in RULES.values() if callable(r.on)]
         for r in RULES.values():
             for name in r.on if isinstance(r.on, tuple) else ():
                 _by_op.setdefault(name, []).append(r)
     found = [r for r in _by_class if callable(r.on) and r.on(op)] + _by_op.get(op.name, [])
-    return [r for r in found if all(not makers.isdisjoint(asked) for asked in r.needs)]
+    return [
+        r
+        for r in found
+        if all(not made_by.isdisjoint(asked) for asked in r.needs)
+        and (made_by <= {"constant"} or not r.of_constants)
+    ]
 
 
 def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
     """Apply the first rule that fits an instruction; returns it."""
     producers, constants = at.producers, at.constants
     made: Any
-    makers = frozenset(
-        [
-            "constant" if i in constants else made.op.name
-            for i in instr.ins
-            if i is not None and (i in constants or (made := producers.get(i)) is not None)
-        ]
-    )
-    kind = type(instr.op), makers
+    makers = [
+        made.op.name
+        if (made := producers.get(i)) is not None
+        else "constant"
+        if i in constants
+        else ""
+        for i in instr.ins
+        if i is not None
+    ]
+    kind = type(instr.op), tuple(makers if len(makers) < 4 else sorted(set(makers)))
     rules = _by_kind.get(kind)
     if rules is None:
         if len(_by_kind) > 4096:
