@@ -15,6 +15,7 @@ from gradwright.catalogue.recurrent.layer import RecurrentGrad
 from gradwright.catalogue.recurrent.lstm import Lstm
 from gradwright.catalogue.recurrent.rnn import Rnn
 from gradwright.lowering import Native, find_launch
+from gradwright.native import recurrent
 from gradwright.native.chain import chain
 from gradwright.native.compiler import available
 from gradwright.native.gemm import bind_matmul
@@ -181,6 +182,11 @@ def test_what_machine_code_does_not_take_stays_with_numpy(kind, how):
 @pytest.mark.parametrize("how", [{"given": ("b", "p")}, {"input_forget": True}])
 def test_peepholes_and_coupled_gates_stay_with_numpy(how):
     assert Case("lstm", **how).check() == {"lstm", "recurrent_grad"}
+
+
+def test_very_long_sequences_stay_with_numpy(monkeypatch):
+    monkeypatch.setattr(recurrent, "MAX_STEPS", 4)
+    assert Case("lstm").check() == {"lstm", "recurrent_grad"}
 
 
 def test_activations_are_the_usual_ones_by_any_spelling():

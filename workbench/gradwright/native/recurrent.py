@@ -23,6 +23,8 @@ Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array | None]
 SMALL = 1_000_000
 """Multiplications up to which OpenBLAS packs no operand."""
+MAX_STEPS = 4096
+"""Each takes 4 kB of addresses and 0.3 ms when a plan is made, forward and back."""
 
 
 def bind_layer(op: Any, cell: Cell, xs: Arrays, ys: Sequence[Array]) -> Sequence[Call] | None:
@@ -68,12 +70,12 @@ class Layer:
         self.names = ["y", *op.states, "gates", *(f"all_{s}" for s in op.states[1:])]
         self.given = self.by_name([p.name for p in type(op).inputs], given)
         self.results = self.by_name(self.names, results)
-        if "lengths" in self.given or "p" in self.given:
-            raise DeclinedError
         y = self.results["y"]
         self.n_steps, self.dtype = len(y), y.dtype
+        if "lengths" in self.given or "p" in self.given or self.n_steps > MAX_STEPS:
+            raise DeclinedError
         self.shape: tuple[int, int] = y.shape[2:]
-        self.n_batch, self.size = self.shape
+        self.n_batch, self.size = map(int, self.shape)
         self.x = steps.dense(self.given["x"]).reshape(self.n_steps * self.n_batch, -1)
         """All steps one after the other, [T·B, I]."""
         self.zero = steps.scratch(self.shape, self.dtype)
@@ -110,7 +112,8 @@ class Layer:
 
     def steps_ahead(self) -> int:
         """Return how many steps are multiplied with w at once: few, so that they stay in cache."""
-        rows = 32 if 32 * self.x.shape[1] * self.size <= SMALL else 256
+        is_small = 32 * self.x.shape[1] * self.size <= SMALL
+        rows = 32 if is_small else 256
         return max(1, rows // self.n_batch)
 
     def biases(self, d: int) -> dict[str, Array]:

@@ -80,7 +80,7 @@ class Steps:
 
     def __init__(self, operands: Sequence[Array | None]) -> None:
         self.calls: list[Call] = []
-        self._bounds = [(0, 0) if x is None else bounds(x) for x in operands]
+        self._bounds = [(*bounds(x), n) for n, x in enumerate(operands) if x is not None]
         self._known: dict[Hashable, Sequence[Call]] = {}
         self._held: list[Array] = []
 
@@ -143,16 +143,28 @@ class Steps:
         for call in self._known[key]:
             block, slots = call.block.copy(), []
             for slot, n in call.slots:
-                block[slot] = at = arrays[n].ctypes.data
-                within = (k for k, (low, high) in enumerate(self._bounds) if low <= at < high)
-                slots += [(slot, k) for k in within][:1]
+                block[slot] = at = address(arrays[n])
+                slots += [(slot, k) for k in self._operand(at)]
             held = call.held, self._held
             self.calls.append(replace(call, block=block, slots=slots, held=held))
+
+    def _operand(self, at: int) -> list[int]:
+        """Return the operand that an address lies in, if it is none of our own memory."""
+        for low, high, n in self._bounds:
+            if low <= at < high:
+                return [n]
+        return []
+
+
+def address(x: Array) -> int:
+    """Return where the first element of an array lies; a third of the time of ``ctypes.data``."""
+    place: int = x.__array_interface__["data"][0]
+    return place
 
 
 def bounds(x: Array) -> tuple[int, int]:
     """Return the first address of an array's memory, and the one behind it."""
-    low = high = int(x.ctypes.data)
+    low = high = address(x)
     for n, stride in zip(x.shape, x.strides, strict=True):
         low, high = low + min(0, (n - 1) * stride), high + max(0, (n - 1) * stride)
     return low, high + x.itemsize
