@@ -16,7 +16,13 @@ from .lowering import Call, Launch, MakeT, Native, lowering
 from .native.bind import bind_copy, bind_kernel
 from .native.cells import cell_of
 from .native.check import bind_class_check
-from .native.convolution import bind_convolution, bind_input_grad, bind_weight_grad
+from .native.convolution import (
+    bind_convolution,
+    bind_input_grad,
+    bind_max_pool,
+    bind_untap,
+    bind_weight_grad,
+)
 from .native.gemm import bind_matmul
 from .native.recurrent import bind_grad, bind_layer
 from .op import Op
@@ -385,3 +391,23 @@ for _name in ("conv1d", "conv2d", "conv3d"):
     _convolves(_name, bind_convolution, 1)
 _convolves("conv_input_grad", bind_input_grad, 1)
 _convolves("conv_weight_grad", bind_weight_grad, 2)
+
+
+@lowering("max_pool1d")
+@lowering("max_pool2d")
+@lowering("max_pool3d")
+def _max_pool(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Search windows row by row."""
+    if not _floats(ins[0]):
+        return None
+    windows = op.windows(outs[0].rank - 2)
+    return Native(lambda xs, ys: bind_max_pool(windows, xs, ys))
+
+
+@lowering("untap")
+def _untap(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Add up what goes to the largest elements, one by one."""
+    if not _floats(ins[0]):
+        return None
+    windows = op.windows(outs[0].rank - 2)
+    return Native(lambda xs, ys: bind_untap(windows, xs, ys))

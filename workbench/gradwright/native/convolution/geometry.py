@@ -76,7 +76,7 @@ class Slide:
 
 
 class Padded:
-    """A place for one image with padding; where that is, stays 0 for good.
+    """A place for one image with padding, which stays what it is for good.
 
     ``channel``, ``plane`` and ``row`` are steps in bytes within a phase.
     """
@@ -89,6 +89,7 @@ class Padded:
         after: Sequence[int],
         stride: Axes,
         dtype: np.dtype[Any],
+        fill: float = 0,
     ) -> None:
         self.stride, self.item = stride, dtype.itemsize
         self._cropped = tuple(
@@ -110,6 +111,8 @@ class Padded:
         self.memory = np.zeros(room, np.uint8)
         shape = (channels, *stride, *parts)
         self.array: Array = np.ndarray(shape, dtype, self.memory)
+        if fill:
+            self.array[...] = fill
 
     def offset(self, at: Sequence[int]) -> int:
         """Return how many bytes behind its channel's start a padded coordinate is."""
@@ -138,6 +141,11 @@ class Padded:
                 there = self.array[(slice(None), *phases, *target)]
                 calls += copied(part, there, 0)
         return calls
+
+    def giving(self, x: Array) -> list[Call]:
+        """Return the calls that copy an image from here, where there is one phase."""
+        inner = (slice(a, a + n) for a, n in zip(self._before, self._size, strict=True))
+        return copied(x, self.array[(slice(None), 0, 0, 0, *inner)], 0, back=True)
 
 
 def copied(x: Array, place: Array, operand: int | None, back: bool = False) -> list[Call]:

@@ -103,24 +103,12 @@ def source(kind: str, machine: Machine, *sizes: int) -> str:
     >>> "fadd contract <4 x double>" in source("taps", Machine("d", 32, 16), 4)
     True
     """
-    text = _Text(machine)
+    text = Text(machine)
     {"taps": _taps, "outer": _outer, "inner": _inner}[kind](text, *sizes)
-    code = text.code
-    return "\n".join(
-        [
-            "define void @k(ptr noalias nocapture readonly %block) nounwind {",
-            "entry:",
-            *code.lines,
-            "  ret void",
-            "}",
-            *text.declared,
-            *code.declarations.values(),
-            *(f"!{number} = {node}" for number, node in enumerate(code.nodes)),
-        ]
-    )
+    return text.module()
 
 
-class _Text:
+class Text:
     """What the functions are written with: vectors, addresses, entries of the block."""
 
     def __init__(self, machine: Machine) -> None:
@@ -129,6 +117,22 @@ class _Text:
         self.type = f"<{self.width} x {self.real}>"
         self.zero, self.none = self.number(0), Num(self.code, self.type, "zeroinitializer")
         self.declared: set[str] = set()
+
+    def module(self) -> str:
+        """Return what has been written, as a function ``k``."""
+        code = self.code
+        return "\n".join(
+            [
+                "define void @k(ptr noalias nocapture readonly %block) nounwind {",
+                "entry:",
+                *code.lines,
+                "  ret void",
+                "}",
+                *self.declared,
+                *code.declarations.values(),
+                *(f"!{number} = {node}" for number, node in enumerate(code.nodes)),
+            ]
+        )
 
     def number(self, n: int) -> Num:
         return self.code.const("i64", n)
@@ -158,14 +162,53 @@ class _Text:
     def store(self, value: Num, pointer: Num) -> None:
         self.code.do(f"store {value.type} {value.name}, ptr {pointer.name}, align {self.item}")
 
+    def vector(self, kind: str) -> str:
+        """Return the type of vectors of a kind of scalars."""
+        return f"<{self.width} x {kind}>"
+
     def fill(self, scalar: Num) -> Num:
         """Return a vector that has a scalar everywhere."""
+        kind = self.vector(scalar.type)
         one = self.code.let(
-            self.type, f"insertelement {self.type} poison, {self.real} {scalar.name}, i64 0"
+            kind, f"insertelement {kind} poison, {scalar.type} {scalar.name}, i64 0"
         )
-        lanes = f"<{self.width} x i32> zeroinitializer"
+        return self.shuffle(one, Num(self.code, kind, "poison"), [0] * self.width)
+
+    def shuffle(self, a: Num, b: Num, lanes: Sequence[int]) -> Num:
+        """Return the vector of some lanes of two."""
+        item = a.type.split(" x ")[1]
+        chosen = ", ".join(f"i32 {lane}" for lane in lanes)
         return self.code.let(
-            self.type, f"shufflevector {self.type} {one.name}, {self.type} poison, {lanes}"
+            f"<{len(lanes)} x {item}",
+            f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{len(lanes)} x i32> <{chosen}>",
+        )
+
+    def lanes_below(self, n: Num, first: int = 0) -> Num:
+        """Return which lanes have numbers less than n, those of the first lane being ``first``."""
+        kind = self.vector("i64")
+        lanes = ", ".join(f"i64 {first + i}" for i in range(self.width))
+        return self.code.let(
+            self.vector("i1"), f"icmp sgt {kind} {self.fill(n).name}, <{lanes}>"
+        )
+
+    def masked_load(self, pointer: Num, mask: Num) -> Num:
+        """Load a vector whose lanes outside of the mask are not touched, and count as 0."""
+        load = f"@llvm.masked.load.v{self.width}f{8 * self.item}.p0"
+        self.declared.add(f"declare {self.type} {load}(ptr, i32, {mask.type}, {self.type})")
+        given = f"ptr {pointer.name}, i32 {self.item}, {mask.type} {mask.name}"
+        return self.code.let(
+            self.type, f"call {self.type} {load}({given}, {self.type} zeroinitializer)"
+        )
+
+    def masked_store(self, value: Num, pointer: Num, mask: Num, align: int) -> None:
+        """Store the lanes of a mask."""
+        kind = value.type.split(" x ")[1][:-1]
+        short = {"float": "f32", "double": "f64"}.get(kind, kind)
+        store = f"@llvm.masked.store.v{self.width}{short}.p0"
+        self.declared.add(f"declare void {store}({value.type}, ptr, i32, {mask.type})")
+        self.code.do(
+            f"call void {store}({value.type} {value.name}, ptr {pointer.name}, i32 {align}, "
+            f"{mask.type} {mask.name})"
         )
 
     def add(self, a: Num, b: Num) -> Num:
@@ -177,7 +220,7 @@ class _Text:
         return self.add(total, product)
 
 
-def _taps(text: _Text, rows: int) -> None:
+def _taps(text: Text, rows: int) -> None:
     """Write products of tiles of ``rows`` channels by a few vectors of positions.
 
     Vectors reach over the ends of rows, where what they compute is nobody's.
@@ -207,7 +250,7 @@ def _taps(text: _Text, rows: int) -> None:
 
 
 def _taps_tile(
-    text: _Text, rows: int, n: int, at: dict[str, Num], x: Num, weights: Num, bias: Num, y: Num
+    text: Text, rows: int, n: int, at: dict[str, Num], x: Num, weights: Num, bias: Num, y: Num
 ) -> None:
     code, item, step = text.code, text.item, text.item * text.width
     with code.loop(text.zero, at["taps"], carried=[text.none] * (rows * n)) as loop:
@@ -225,7 +268,7 @@ def _taps_tile(
             text.store(text.add(loop.carried[r * n + v], shift), text.shift(y_row, v * step))
 
 
-def _outer(text: _Text, taps: int, n: int) -> None:
+def _outer(text: Text, taps: int, n: int) -> None:
     """Write products of tiles of ``taps`` taps by ``n`` vectors of output channels."""
     code, item, step = text.code, text.item, text.item * text.width
     at = text.entries(OUTER, 5)
@@ -264,26 +307,15 @@ def _outer(text: _Text, taps: int, n: int) -> None:
                         text.store(text.add(text.load(where), total), where)
 
 
-def _inner(text: _Text, taps: int) -> None:
+def _inner(text: Text, taps: int) -> None:
     """Write products of one output channel with ``taps`` taps, along rows.
 
     Behind the end of a row both factors count as 0, so that no infinity is there.
     """
     code, item, width, real = text.code, text.item, text.width, text.real
     at = text.entries(INNER, 5)
-    suffix = f"v{width}f{8 * item}"
-    mask_type, load = f"<{width} x i1>", f"@llvm.masked.load.{suffix}.p0"
-    reduce = f"@llvm.vector.reduce.fadd.{suffix}"
-    lanes = ", ".join(f"i64 {i}" for i in range(width))
-    text.declared |= {
-        f"declare {text.type} {load}(ptr, i32, {mask_type}, {text.type})",
-        f"declare {real} {reduce}({real}, {text.type})",
-    }
-
-    def masked(pointer: Num, mask: Num) -> Num:
-        given = f"ptr {pointer.name}, i32 {item}, {mask_type} {mask.name}, {text.type}"
-        return code.let(text.type, f"call {text.type} {load}({given} zeroinitializer)")
-
+    reduce = f"@llvm.vector.reduce.fadd.v{width}f{8 * item}"
+    text.declared.add(f"declare {real} {reduce}({real}, {text.type})")
     with code.loop(text.zero, at["groups"]) as group:
         x_group = text.shift(at["x"], group.index * at["x_group"])
         with code.loop(text.zero, at["channels"]) as channel:
@@ -302,22 +334,11 @@ def _inner(text: _Text, taps: int) -> None:
                         text.zero, at["length"], step=width, carried=row.carried
                     ) as loop:
                         left = at["length"] - loop.index
-                        few = code.let(
-                            f"<{width} x i64>",
-                            f"insertelement <{width} x i64> poison, i64 {left.name}, i64 0",
-                        )
-                        all_ = code.let(
-                            few.type,
-                            f"shufflevector {few.type} {few.name}, {few.type} poison, "
-                            f"<{width} x i32> zeroinitializer",
-                        )
-                        mask = code.let(
-                            mask_type, f"icmp sgt {few.type} {all_.name}, <{lanes}>"
-                        )
+                        mask = text.lanes_below(left)
                         place = loop.index * item
-                        seed = masked(text.shift(g_row, place), mask)
+                        seed = text.masked_load(text.shift(g_row, place), mask)
                         for total, x in zip(loop.carried, xs, strict=True):
-                            seen = masked(text.shift(text.shift(x, begin), place), mask)
+                            seen = text.masked_load(text.shift(x, begin + place), mask)
                             loop.turned.append(text.madd(total, seed, seen))
                     row.turned += loop.carried
                 line = text.shift(at["dw"], number * at["dw_step"])
