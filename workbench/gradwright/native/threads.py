@@ -10,10 +10,12 @@ look for work for about 50 µs, then they sleep. They begin with the first run t
 end before a fork of the process and at its exit.
 
     cells of the pool     who has it · generation and calls left · calls · done · sleepers · ...
-    block of a fork       cells · turn · serial time · parallel time · function, block · n · n pairs
+    block of a fork       cells · turn · serial time · parallel time · function, block · percent ·
+                          n · n pairs
 
 A fork whose turn is SERIAL or PARALLEL does that. With a turn from 0 on it is being measured: it
-does one and the other in turns, keeps the shorter times, and after TURNS runs the better.
+does one and the other in turns, keeps the shortest times, and after TURNS runs goes parallel if
+that took less than ``percent`` of the serial time.
 """
 
 from __future__ import annotations
@@ -32,15 +34,13 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 SERIAL, PARALLEL = -1, -2
-TURNS = 12
-"""Runs in which a fork is measured: six each way, of which the shortest counts."""
-GAIN = 20
-"""A fork runs in parallel if that saves at least one part in so many."""
+TURNS = 16
+"""Runs in which a fork is measured: eight each way, of which the shortest counts."""
 MAX_WORKERS = 63
 _TAKEN, _WORD, _CALLS, _DONE, _SLEEPERS, _WAITING, _STOP = (8 * i for i in range(7))
 _MUTEX, _WORK, _FINISHED = 64, 80, 96
 _CELLS = 112
-_TURN, _TIMES, _WHOLE, _COUNT, _PAIRS = 1, 2, 4, 6, 7
+_TURN, _TIMES, _WHOLE, _PERCENT, _COUNT, _PAIRS = 1, 2, 4, 6, 7, 8
 _WORKER_SPINS, _OWNER_SPINS = 2000, 4000
 _CLOCK = 6 if sys.platform == "darwin" else 1
 _HEAD = """
@@ -298,9 +298,11 @@ settle:
   %parallel.at = getelementptr i64, ptr %times.at, i64 1
   %serial.time = load i64, ptr %times.at
   %parallel.time = load i64, ptr %parallel.at
-  %margin = sdiv i64 %serial.time, {gain}
-  %bound = sub i64 %serial.time, %margin
-  %pays = icmp slt i64 %parallel.time, %bound
+  %percent.at = getelementptr i64, ptr %block, i64 {percent}
+  %percent = load i64, ptr %percent.at
+  %part = mul i64 %parallel.time, 100
+  %bound = mul i64 %serial.time, %percent
+  %pays = icmp slt i64 %part, %bound
   %settled = select i1 %pays, i64 {parallel}, i64 {serial}
   store i64 %settled, ptr %turn.at
   br label %end
@@ -314,15 +316,20 @@ _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 class Fork:
     """A call, and calls that do the same in pieces: each a function and a place in a table.
 
-    With ``turn=0`` it is measured which is better.
+    With ``turn=0`` it is measured whether the pieces take less than ``percent`` of the time.
     """
 
     def __init__(
-        self, whole: tuple[int, int], calls: Sequence[tuple[int, int]], turn: int = PARALLEL
+        self,
+        whole: tuple[int, int],
+        calls: Sequence[tuple[int, int]],
+        turn: int = PARALLEL,
+        percent: int = 100,
     ) -> None:
         never = 2**62
         flat = [n for call in calls for n in call]
-        head = [POOL.address, turn, never, never, *whole, len(calls)]
+        head = [POOL.address, turn, never, never, *whole, percent, len(calls)]
+        self._places = np.array([whole[1], *(place for _, place in calls)])
         self._block = np.array([*head, *flat], np.int64)
 
     @property
@@ -332,8 +339,8 @@ class Fork:
 
     def linked(self, start: int) -> tuple[int, int]:
         """Return function and block of the fork, now that the table is at an address."""
-        self._block[_WHOLE + 1] = start + 8 * self._block[_WHOLE + 1]
-        self._block[_PAIRS + 1 :: 2] = start + 8 * self._block[_PAIRS + 1 :: 2]
+        at = start + 8 * self._places
+        self._block[_WHOLE + 1], self._block[_PAIRS + 1 :: 2] = at[0], at[1:]
         return fork_address(), int(self._block.ctypes.data)
 
 
@@ -374,7 +381,7 @@ def _filled(text: str) -> str:
         sleepers=_SLEEPERS, waiting=_WAITING, stop=_STOP, mutex=_MUTEX, work=_WORK,
         finished=_FINISHED, worker_spins=_WORKER_SPINS, owner_spins=_OWNER_SPINS, clock=_CLOCK,
         turn=_TURN, times=_TIMES, whole=_WHOLE, count=_COUNT, pairs=_PAIRS, serial=SERIAL,
-        parallel=PARALLEL, turns=TURNS, gain=GAIN,
+        parallel=PARALLEL, turns=TURNS, percent=_PERCENT,
     )  # fmt: skip
 
 

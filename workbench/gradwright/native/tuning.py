@@ -1,6 +1,6 @@
 """Tuning: which calls of a plan run in pieces on several threads, by rule, by record, by measuring.
 
-What is worth the question is measured where it runs, in the first twelve runs of a plan: whole and
+What is worth the question is measured where it runs, in the first sixteen runs of a plan: whole and
 in pieces in turns, with the caches and the workers as they are in a step. The results are known to
 the whole process and, in the folder of the kernels, to later ones. Where bits must not depend on a
 clock a rule decides, by size. A record decides before either.
@@ -61,6 +61,15 @@ def pieces(call: Call, n: int) -> list[Call]:
     return made if len(made) > 1 else []
 
 
+def percent(call: Call) -> int:
+    """Return how much of a call's time its pieces may take at most.
+
+    Large calls are cut unless that does harm: on a busy machine it does nothing, and they will run
+    on a quiet one. Small ones have to save a worker's waking.
+    """
+    return 110 if call.cost >= CUT else 90
+
+
 @dataclass
 class Tuning:
     """What a session has decided: how many threads for each kind of call, by its key.
@@ -107,7 +116,7 @@ class Tuning:
                 self.choices[name] = n if fork.turn == PARALLEL else 1
                 found[f"{n} {name}"] = self.choices[name]
         self._open = still
-        if found:
+        if found and _is_quiet():
             _known().update(found)
             _unsaved.update(found)
 
@@ -136,6 +145,12 @@ def _known() -> dict[str, int]:
     with contextlib.suppress(ValueError):
         found = checked(json.loads(cache.load(_name()) or b"{}"))
     return found
+
+
+def _is_quiet() -> bool:
+    """Tell whether others have left the cores to us, so that what was measured holds later, too."""
+    cores = os.cpu_count() or 1
+    return not hasattr(os, "getloadavg") or os.getloadavg()[0] < cores + 0.5
 
 
 def _name() -> str:

@@ -119,7 +119,9 @@ class Binder:
         self.targets: dict[int, dict[int, int]] = {}
         """For each overwriting output the position of the input it overwrites, by instruction."""
         for o in overwrites:
-            self.targets.setdefault(id(o.instr), {})[o.ins] = o.new
+            read = self.targets.setdefault(id(o.instr), {})
+            if o.ins is not None:
+                read[o.ins] = o.new
         self.n_last = n - len(self.targets)
         """The step at which the overwriting ones begin."""
         self.owner = list(range(len(program.specs)))
