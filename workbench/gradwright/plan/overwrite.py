@@ -1,7 +1,8 @@
 """Which updates are written over their variables, and in what order the tail of a step runs.
 
 An update may overwrite its variable if whoever reads the old value has done so: the body has run,
-and what else reads it in the tail comes before. All such writes are the last thing of a step, one
+and what else reads it in the tail comes before. It may itself read the old value, element by
+element; the last of several steps in one plan does not. All such writes are the last thing of a step, one
 chain of machine code, so nothing ends a step between two of them.
 """
 
@@ -16,25 +17,21 @@ from typing import Any
 from ..fuse.fused import Fused
 from ..graph import Tensor
 from ..rewrite import Instr, Program
+from ..spec import TensorSpec
 
 
 @dataclass(frozen=True)
 class Overwrite:
-    """An update by a kernel: output ``out`` of an instruction may lie where its input lies."""
+    """An update by a kernel: an output of an instruction may lie where the old value lies."""
 
     variable: Tensor
+    old: int
+    """Number of the old value."""
     instr: Instr
-    ins: int
-    """Position of the old value among the inputs."""
+    ins: int | None
+    """Position of the old value among the inputs, if it is read there."""
     outs: int
     """Position of the new value among the outputs."""
-
-    @property
-    def old(self) -> int:
-        """Return the number of the old value."""
-        number = self.instr.ins[self.ins]
-        assert number is not None
-        return number
 
     @property
     def new(self) -> int:
@@ -63,7 +60,7 @@ def overwrites(
     """Return the updates that may be in place; their instructions become the end of the program.
 
     ``updates`` maps variables to new values. An update qualifies if a kernel of the tail makes its
-    value and reads the old one there, element by element, and nothing later does.
+    value and reads the old one there element by element or not at all, and nothing later does.
     """
     n_body = len(program.instrs) if program.n_body is None else program.n_body
     tail = program.instrs[n_body:]
@@ -75,9 +72,11 @@ def overwrites(
         instr = None if number is None else maker.get(number)
         if number is None or instr is None or values.count(number) > 1 or variable not in held:
             continue
-        reads = [i for i, x in enumerate(instr.ins) if x is not None and roots[x] == held[variable]]
-        if len(reads) == 1 and _is_elementwise(instr, reads[0], instr.outs.index(number), program):
-            found.append(Overwrite(variable, instr, reads[0], instr.outs.index(number)))
+        old, y = held[variable], instr.outs.index(number)
+        reads = [i for i, x in enumerate(instr.ins) if x is not None and roots[x] == old]
+        x = reads[0] if reads else None
+        if len(reads) <= 1 and _fits(instr, x, y, program.specs[old], program):
+            found.append(Overwrite(variable, old, instr, x, y))
     found = _last(tail, found, roots)
     last = {id(o.instr) for o in found}
     ordered = [i for i in tail if id(i) not in last] + [i for i in tail if id(i) in last]
@@ -94,8 +93,9 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
     for key, group in groups.items():
         instr = group[0].instr
         op: Any = instr.op
-        pairs = tuple((op.kernel.n_inputs + o.outs, o.ins) for o in group)
-        kernel = dataclasses.replace(op.kernel, in_place=pairs)
+        pairs = {op.kernel.n_inputs + o.outs: o.ins for o in group if o.ins is not None}
+        others = ((y, x) for y, x in op.kernel.in_place if y not in pairs)
+        kernel = dataclasses.replace(op.kernel, in_place=(*pairs.items(), *others))
         fused = Fused(kernel, op.shape, op.outs, op.names)
         made[key] = Instr(
             fused, instr.ins, instr.outs, instr.origin, instr.path, origins=instr.origins
@@ -104,18 +104,16 @@ def _in_place(program: Program, found: Sequence[Overwrite]) -> list[Overwrite]:
     return [dataclasses.replace(o, instr=made[id(o.instr)]) for o in found]
 
 
-def _is_elementwise(instr: Instr, x: int, y: int, program: Program) -> bool:
-    """Tell whether an output of a kernel may lie where an input lies."""
+def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program) -> bool:
+    """Tell whether an output of a kernel may lie where the old value does, which may be input x."""
     op = instr.op
-    if not isinstance(op, Fused):
+    if not isinstance(op, Fused) or program.specs[instr.outs[y]] != old:
         return False
-    kernel, old, new = op.kernel, instr.ins[x], instr.outs[y]
-    assert old is not None
-    return (
-        program.specs[old] == program.specs[new]
-        and kernel.operands[x] == kernel.operands[kernel.n_inputs + y]
-        and all(s.mode == "set" for s in kernel.stores if s.operand == kernel.n_inputs + y)
-    )
+    kernel, at, read = op.kernel, op.kernel.n_inputs + y, None if x is None else instr.ins[x]
+    if x is not None and read is not None:
+        if program.specs[read] != old or kernel.operands[x] != kernel.operands[at]:
+            return False
+    return all(s.mode == "set" for s in kernel.stores if s.operand == at)
 
 
 def _last(tail: Sequence[Instr], found: list[Overwrite], roots: Sequence[int]) -> list[Overwrite]:
@@ -131,7 +129,7 @@ def _last(tail: Sequence[Instr], found: list[Overwrite], roots: Sequence[int]) -
         kept = [
             o
             for o in found
-            if read[roots[o.old]] == order[id(o.instr)] and early.isdisjoint(o.instr.outs)
+            if read.get(o.old, -1) <= order[id(o.instr)] and early.isdisjoint(o.instr.outs)
         ]
         counts = collections.Counter(id(o.instr) for o in kept)
         kept = [o for o in kept if counts[id(o.instr)] == len(o.instr.outs)]
