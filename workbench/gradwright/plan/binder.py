@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,8 @@ class Calls:
     """For each the first instruction that it runs; chains as functions and places in the table."""
     large: set[int] = field(default_factory=set)
     """Chains that do what several threads would be used for."""
+    steps: list[int] = field(default_factory=list)
+    """The instruction of each link of all chains."""
     alarms: list[tuple[Array, int, list[Any]]] = field(default_factory=list)
     """What machine code sets, the instruction whose ``forward`` says why, and its inputs."""
 
@@ -59,6 +61,7 @@ class Calls:
         natives = self.found[-1][1]
         assert isinstance(natives, list)
         natives.append(link)
+        self.steps.append(step)
         if is_large:
             self.large.add(len(self.found) - 1)
 
@@ -77,6 +80,19 @@ class Calls:
         heard, steps = self.listening(program)
         return [*calls, *heard], [*(step for step, _ in self.found), *steps]
 
+    def singly(self, table: Array) -> Iterator[tuple[int, Step]]:
+        """Yield all calls but alarms, each link by itself, with their instructions."""
+        steps, start = iter(self.steps), address(table)
+        for number, (step, call) in enumerate(self.found):
+            if not isinstance(call, list):
+                yield step, call
+                continue
+            several = self.n_threads > 1 and number in self.large
+            for link in call:
+                one = chain([_linked(link, start)])
+                step = next(steps)
+                yield step, functools.partial(_threaded, one, self.n_threads) if several else one
+
     def listening(self, program: Program) -> tuple[list[Step], list[int]]:
         """Return what raises if an alarm is set, and for which instructions."""
         heard: list[Step] = [
@@ -85,9 +101,7 @@ class Calls:
         return heard, [step for _, step, _ in self.alarms]
 
     def links(self, table: Array) -> list[tuple[int, int]] | None:
-        """Return all as links of a chain that ends at an alarm; None: Python or threads take part.
-
-        """
+        """Return all as links of a chain that ends at an alarm; None: Python or threads take part."""
         found: list[tuple[int, int]] = []
         for _, call in self.found:
             if not isinstance(call, list) or (self.n_threads > 1 and self.large):
@@ -244,6 +258,10 @@ class Binder:
         decision = [] if flag is None else [(IF_TRUE, flag)]
         return chain([*body, *decision, *tail, *last, (COUNT, address(counter))])
 
+    def singly(self) -> list[tuple[int, Step]]:
+        """Return all calls in order, none of them with another one, and their instructions."""
+        return [found for calls in self._parts for found in calls.singly(self.table)]
+
     def alarms(self) -> tuple[list[Step], list[int]]:
         """Return what raises if an alarm of body or tail is set, and for which instructions."""
         heard = [calls.listening(self.program) for calls in self._parts]
@@ -256,12 +274,12 @@ class Binder:
             if isinstance(place, Moving):
                 place.bind(table)
         self.arrays, self._blocks = [], []
-        del self._parts
 
     def forget(self) -> None:
         """Let all places and calls go; ``bind`` makes them anew."""
         self.places, self.held = {}, []
         self.body = self.tail = self.last = [], []
+        self._parts = Calls(), Calls(), Calls()
 
     def _frees(self) -> dict[int, list[int]]:
         """Return per step what Python has made and nobody reads afterwards."""

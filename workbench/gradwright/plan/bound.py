@@ -9,7 +9,8 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -271,12 +272,7 @@ class Bound:
             where.release()
         try:
             with reader.values.lock:
-                if (
-                    self._at_home
-                    and not new
-                    and reader.is_latest
-                    and reader.all_free(held)
-                ):
+                if self._at_home and not new and reader.is_latest and reader.all_free(held):
                     self._counted()
                     reader.is_sole = not self._used
                 else:
@@ -315,6 +311,28 @@ class Bound:
             fresh.flags.writeable = False
             new[name], at_home = fresh, False
         self._at_home = at_home
+
+    @contextlib.contextmanager
+    def singly(self, env: Mapping[Tensor, Array]) -> Iterator[list[tuple[int, Callable[[], Any]]]]:
+        """Yield its calls one by one with their steps, to be made in order; nothing commits.
+
+        ``env`` has all that it reads, variables too; updates are written to arrays of their own.
+        """
+        if self.arena is None:
+            self.prepare()
+        try:
+            self._take_variables(env, None)
+            for t, where in self._feeds:
+                where.put(env[t])
+            self._body_exits.begin()
+            self._tail_exits.begin()
+            held = {self._position[t]: env[t] for _, t, _ in self._held}
+            fresh = [(target, held[index].copy()) for index, target, _, _ in self._targets]
+            for target, array in fresh:
+                target.move(address(array))
+            yield self._binder.singly()
+        finally:
+            self.drop()
 
     def drop(self) -> None:
         """Hold no array that is not its own."""

@@ -68,7 +68,7 @@ class Row:
         return "\n".join(emit(*of[a]) for a in self._functions if a in of)
 
     def __str__(self) -> str:
-        said = f"{self.what} {self.node!r}: {' '.join(self.ops)} over {_sizes(self.space)}"
+        said = f"{self.what} {self.node!r}: {' '.join(self.ops)} over {sizes(self.space)}"
         return "\n".join(filter(None, (said, self.ir, self.why)))
 
 
@@ -164,7 +164,7 @@ class Kernels:
                 row.what if row.is_ready else f"({row.what})",
                 _short(row.node),
                 _short(" ".join(row.ops)),
-                _sizes(row.space),
+                sizes(row.space),
                 "" if row.chain is None else str(row.chain),
                 row.why,
             ]
@@ -303,7 +303,8 @@ def _endings(n: int) -> dict[str, str]:
     return {"s": "" if n == 1 else "s", "ies": "y" if n == 1 else "ies"}
 
 
-def _sizes(space: tuple[int, ...]) -> str:
+def sizes(space: tuple[int, ...]) -> str:
+    """Return the sizes of an index space as text."""
     return " x ".join(map(str, space)) or "-"
 
 

@@ -30,6 +30,7 @@ from .kernels import Kernels
 from .options import DEFAULTS, PlanOptions, using
 from .overwrite import split_tail
 from .part import Part
+from .profile import Profile, profile
 from .report import Memory
 from .segment import Segment
 
@@ -71,6 +72,7 @@ class Plan:
         self._wanted = dict.fromkeys(wanted)
         self._kept = {*targets, *feeds}
         """What others have: an update that is one of these is copied."""
+        self.feeds = list(feeds)
         self.order = ancestors(wanted, stop=feeds)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
         self._fetched = [(n, t) for n, t in enumerate(self.variables) if t in self._wanted]
@@ -135,6 +137,15 @@ class Plan:
     def kernels(self) -> Kernels:
         """What its steps run as, now: generated kernels, products, numpy; print it."""
         return Kernels(self._path())
+
+    def profile(
+        self, feeds: Mapping[Tensor | str, Any], values: Values | None = None, *, repeats: int = 10
+    ) -> Profile:
+        """Return how long each step takes, with its kernels, on these feeds: print it.
+
+        Variables are read from ``values``, by default the graph's; none is changed.
+        """
+        return profile(self, feeds, values, repeats)
 
     def ask_for_kernels(self) -> None:
         """Have the kernels of all segments compiled, in the background if runs do not wait."""
@@ -201,7 +212,7 @@ class Plan:
             if part.end == len(self.order):
                 self._ran(segment)
                 return
-            part = self._following(part, env)
+            part = self.following(part, env)
             segment = part.plain if observe else part.choose()
 
     def step(self, env: dict[Tensor, Array], values: Values) -> bool:
@@ -263,7 +274,7 @@ class Plan:
         array.flags.writeable = False
         return array
 
-    def _following(self, part: Part, env: Mapping[Tensor, Array]) -> Part:
+    def following(self, part: Part, env: Mapping[Tensor, Array]) -> Part:
         """Return the part after one whose results decide on shapes."""
         found = {t: part.met(env[t]) for t in part.dynamic}
         key = tuple(spec.key() for spec in found.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -220,6 +222,21 @@ class Segment:
         """Compute what only updates need, after ``run``."""
         self._run(True, env, observe)
         self.drop()
+
+    @contextlib.contextmanager
+    def singly(self, env: Mapping[Tensor, Array]) -> Iterator[list[tuple[int, Callable[[], Any]]]]:
+        """Yield its calls one by one with their steps, in order; ``env`` is as in ``run``."""
+        if not self.registers:
+            self.prepare()
+        for number, t in self.program.sources.items():
+            self.registers[number] = env[t]
+        try:
+            yield [
+                (step, functools.partial(call, self.registers))
+                for step, call in enumerate(self._steps)
+            ]
+        finally:
+            self.drop()
 
     def drop(self) -> None:
         """Hold no array that is not its own."""
