@@ -385,7 +385,9 @@ def both(build, policy, **sizes):
 
 
 @pytest.mark.parametrize(
-    "build", [lambda: mlp(9, dropout=0.3), lambda: decoder(4), convolutions], ids=str
+    "build",
+    [lambda: mlp(9, dropout=0.3), lambda: decoder(4), convolutions],
+    ids=["mlp", "decoder", "convolutions"],
 )
 @pytest.mark.parametrize("policy", ["sqrt", 1, 3])
 def test_checkpoints_change_no_bit(build, policy):
