@@ -77,8 +77,8 @@ GRAPHS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "count"), [("dense", 1600), ("looped", 400), ("masked", 1000)])
-def test_thousands_of_shapes_leave_nothing_behind(kind, count, rng):
+@pytest.mark.parametrize(("kind", "count"), [("dense", 800), ("looped", 240), ("masked", 400)])
+def test_hundreds_of_shapes_leave_nothing_behind(kind, count, rng):
     build, rest = GRAPHS[kind]
     g, fetches = build()
     most = 6 if kind == "looped" else 30

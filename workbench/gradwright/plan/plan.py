@@ -84,7 +84,7 @@ class Plan:
         """The variables' arrays between ``run`` and ``commit``."""
         self._read = {*wanted, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
-        self.head = self._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
+        self.head = self._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
 
     def again(
         self, feeds: Mapping[Tensor, TensorSpec], sizes: Mapping[str, int], device: Device
@@ -92,7 +92,7 @@ class Plan:
         """Return the plan of the same request for other shapes, on a device of that name."""
         plan = copy.copy(self)
         plan.device = device
-        plan.head = plan._compile(0, dict(feeds), {**sizes, **bind_sizes(feeds)})
+        plan.head = plan._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
         return plan
 
     def bare(self) -> Plan:
@@ -327,7 +327,7 @@ class Plan:
             if unknown:
                 end, dynamic, by_value = position, unknown, True
                 break
-            outs = self._infer(node, op, specs, sizes)
+            outs = _stated(node, op, specs) or self._infer(node, op, specs, sizes)
             ins = [None if t is None else number(t) for t in node.inputs]
             try:
                 made = program.emit(op, ins, outs, node, node.name)
@@ -414,6 +414,26 @@ class Plan:
                 if isinstance(size, int) and isinstance(expected, Dim):
                     sizes.update(expected.solve(size))
         return outs
+
+
+def _fed(feeds: Mapping[Tensor, TensorSpec]) -> dict[Tensor, TensorSpec]:
+    """Return the specs of feeds, those that the graph states by its own objects."""
+    return {
+        t: t.spec if s == t.spec and s.value is None and t.spec.value is None else s
+        for t, s in feeds.items()
+    }
+
+
+def _stated(
+    node: Node, op: Op, specs: Sequence[TensorSpec | None]
+) -> tuple[TensorSpec, ...] | None:
+    """Return the specs that the graph has already inferred from these very inputs."""
+    if op is not node.op or any(
+        t is not None and s is not t.spec for t, s in zip(node.inputs, specs, strict=True)
+    ):
+        return None
+    outs = tuple([t.spec for t in node.outputs])
+    return outs if all(s.is_concrete for s in outs) else None
 
 
 def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:
