@@ -305,7 +305,7 @@ def _endings(n: int) -> dict[str, str]:
 
 def sizes(space: tuple[int, ...]) -> str:
     """Return the sizes of an index space as text."""
-    return " x ".join(map(str, space)) or "-"
+    return "×".join(map(str, space)) or "-"
 
 
 def _short(text: str) -> str:
