@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import itertools
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -88,7 +87,7 @@ def grouped(taken: Iterator[Batch], room: Callable[[], int]) -> Iterator[list[Ba
         except BaseException:
             yield from ([batch] for batch in group)
             raise
-        if len(group) == size and all(_alike(group[0], other) for other in group[1:]):
+        if len(group) == size and _are_alike(group):
             yield group
         else:
             yield from ([batch] for batch in group)
@@ -96,9 +95,13 @@ def grouped(taken: Iterator[Batch], room: Callable[[], int]) -> Iterator[list[Ba
             return
 
 
-def _alike(a: Batch, b: Batch) -> bool:
-    shapes = ([np.shape(v) for v in feeds.values()] for feeds, _ in (a, b))
-    return a[1] == b[1] and a[0].keys() == b[0].keys() and operator.eq(*shapes)
+def _are_alike(group: Sequence[Batch]) -> bool:
+    """Tell whether batches have the same size and shapes."""
+    first, rows = group[0]
+    shapes = {t: v.shape for t, v in first.items()}
+    return all(
+        n == rows and {t: v.shape for t, v in feeds.items()} == shapes for feeds, n in group[1:]
+    )
 
 
 def order(seed: int, epoch: int, n: int) -> Array:
@@ -218,13 +221,12 @@ class _ArrayBatches:
         rows = order(self._seed, number, n) if self._shuffle else None
         for start in range(skip * size, self.n_batches * size, size):
             stop = min(start + size, n)
-            feeds: Feeds = dict(self._whole)
             if rows is None:
-                feeds.update((t, a[start:stop]) for t, a in self._arrays.items())
+                feeds = {t: a[start:stop] for t, a in self._arrays.items()}
             else:
                 chosen = rows[start:stop]
-                feeds.update((t, a.take(chosen, 0)) for t, a in self._arrays.items())
-            yield feeds, stop - start
+                feeds = {t: a.take(chosen, 0) for t, a in self._arrays.items()}
+            yield feeds | self._whole if self._whole else feeds, stop - start
 
     def signature(self) -> list[int]:
         """Return rows, batch size and order."""

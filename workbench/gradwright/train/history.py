@@ -6,8 +6,7 @@ import math
 import threading
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One finished step or epoch: its number and that of the epoch, both from 1, and numbers."""
 
     step: int
@@ -40,23 +38,31 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
     """
 
     def __init__(self) -> None:
-        self._columns: dict[str, array[float]] = {}
+        self._names: tuple[str, ...] = ()
+        self._data = array("d")
+        """Row after row, so that a step adds all its numbers at once."""
         self._lock = threading.Lock()
-        self.rows = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self._data) // len(self._names) if self._names else 0
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add a row; a new name becomes a column, empty so far."""
-        columns = self._columns
+        names = tuple(row)
         with self._lock:
-            for name, value in row.items():
-                column = columns.get(name)
-                if column is None:
-                    column = columns[name] = array("d", [math.nan]) * self.rows
-                column.append(value)
-            if len(row) != len(columns):
-                for name in columns.keys() - row.keys():
-                    columns[name].append(math.nan)
-            self.rows += 1
+            if names != self._names:
+                if new := tuple(name for name in names if name not in self._names):
+                    empty = np.full((self.rows, len(new)), math.nan)
+                    data = np.hstack([self._table(), empty]).tobytes()
+                    self._names, self._data = (*self._names, *new), array("d", data)
+                row = {name: row.get(name, math.nan) for name in self._names}
+            self._data.fromlist(list(row.values()))
+
+    def _table(self) -> np.ndarray[Any, Any]:
+        """Return a copy of all rows as a matrix."""
+        return np.frombuffer(self._data.tobytes()).reshape(self.rows, len(self._names))
 
     def snapshot(self, *names: str, start: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return columns (default all) of one length, even while another thread appends.
@@ -64,25 +70,25 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
         With ``start``, only the rows from that one on.
         """
         with self._lock:
-            chosen = names or tuple(self._columns)
-            held = {name: self._columns[name][start:].tobytes() for name in chosen}
-        return {name: np.frombuffer(data) for name, data in held.items()}
+            held, width = self._names, len(self._names)
+            data = np.frombuffer(self._data[start * width :].tobytes()).reshape(-1, max(width, 1))
+        return {name: data[:, held.index(name)].copy() for name in names or held}
 
     def last(self) -> dict[str, float]:
         """Return the last row."""
         with self._lock:
-            return {name: column[-1] for name, column in self._columns.items() if column}
+            return dict(zip(self._names, self._data[-len(self._names) :], strict=True))
 
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
-        if name not in self._columns:
-            raise KeyError(f"{name!r}; there are {', '.join(self._columns) or 'no columns yet'}")
+        if name not in self._names:
+            raise KeyError(f"{name!r}; there are {', '.join(self._names) or 'no columns yet'}")
         return self.snapshot(name)[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._columns))
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self._names)
 
 
 class History:
@@ -107,22 +113,11 @@ class History:
 
     def add_step(self, record: Record) -> None:
         """Note a step."""
-        self._add(self.steps, record)
+        self.steps.append(_row(record))
 
     def add_epoch(self, record: Record) -> None:
         """Note an epoch."""
-        self._add(self.epochs, record)
-
-    @staticmethod
-    def _add(table: Table, record: Record) -> None:
-        table.append(
-            {
-                "step": record.step,
-                "epoch": record.epoch,
-                **record.metrics,
-                "seconds": record.seconds,
-            }
-        )
+        self.epochs.append(_row(record))
 
     @property
     def seconds(self) -> float:
@@ -243,6 +238,11 @@ class History:
             margin={"t": 40},
         )
         return figure
+
+
+def _row(record: Record) -> dict[str, float]:
+    step, epoch, metrics, seconds = record
+    return {"step": step, "epoch": epoch, **metrics, "seconds": seconds}
 
 
 def _plain(value: float) -> Any:

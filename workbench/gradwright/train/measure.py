@@ -32,6 +32,7 @@ class Measures:
             stop = start + len(metric.fetches)
             self._slices.append((name, metric, slice(start, stop)))
             start = stop
+        self._are_means = all(type(metric) is Mean for metric in self._metrics.values())
         for t in self.fetches():
             graph.check_member(t)
 
@@ -42,12 +43,14 @@ class Measures:
     def add(self, totals: Totals, arrays: Sequence[Any], rows: int) -> Totals:
         """Return the totals with one more batch."""
         return {
-            name: metric.add(totals.get(name, metric.start()), part, rows)
+            name: metric.add(totals[name] if name in totals else metric.start(), part, rows)
             for name, metric, part in self._parts(arrays)
         }
 
     def of_batch(self, arrays: Sequence[Any]) -> dict[str, float]:
         """Return the numbers of one batch alone."""
+        if self._are_means:
+            return dict(zip(self._metrics, map(float, arrays), strict=True))
         return {
             name: float(part[0])
             if type(metric) is Mean

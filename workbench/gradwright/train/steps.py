@@ -56,6 +56,8 @@ class Steps:
         self._stamp: Any = None
         self._single: Prepared | None = None
         self._watching: Prepared | None = None
+        self._rate = 0.0, np.array(0.0)
+        """The rate that was fed last, as a number and as an array."""
         self._unrolled: dict[tuple[int, bool], tuple[Unrolled, Prepared]] = {}
 
     @property
@@ -130,8 +132,9 @@ class Steps:
         run = self._watching if watching else self._single
         if run is None:
             run = self._prepare(step, watching)
-        arrays = [feeds[t] for t in step.needed]
-        finite, norm, *measured = run(*arrays, np.array(rate), step=number)
+        if rate != self._rate[0]:
+            self._rate = rate, np.array(rate)
+        finite, norm, *measured = run(*[feeds[t] for t in step.needed], self._rate[1], step=number)
         if not watching:
             return Outcome(bool(finite), float(norm), measured, {})
         count = len(measured) - len(step.grads)

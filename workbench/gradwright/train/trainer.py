@@ -215,7 +215,12 @@ class Trainer(Controlled):
         """Train what is left of an epoch; return whether training ends before the epoch does."""
         control = self._control
         taken = source.epoch(self.epochs_done, self.batches_done)
-        for group in grouped(taken, lambda: self._room(last_step, unroll)):
+        groups = (
+            ([batch] for batch in taken)
+            if unroll == 1
+            else grouped(taken, lambda: self._room(last_step, unroll))
+        )
+        for group in groups:
             if len(group) == 1 or not self._take_group(group):
                 for feeds, rows in group:
                     self._take(feeds, rows, source)
@@ -227,8 +232,6 @@ class Trainer(Controlled):
 
     def _room(self, last_step: float, unroll: int) -> int:
         """Return how many steps may run together now."""
-        if unroll == 1:
-            return 1
         left = min(last_step - self.steps_done, self._control.left(self.steps_done))
         watched = any(type(c).wants_changes is not Callback.wants_changes for c in self._callbacks)
         return 1 if left < unroll or watched else unroll
@@ -267,7 +270,7 @@ class Trainer(Controlled):
         step, number, control = self._current(), self.steps_done, self._control
         rate = self.optimizer.rate(number)
         self.last_feeds = feeds
-        watching = [c for c in self._callbacks if c.wants_changes(self)]
+        watching = self._callbacks and [c for c in self._callbacks if c.wants_changes(self)]
         before = {t: self.values.array(t.name) for t in self._steps.watched} if watching else {}
         control.in_step = True
         try:

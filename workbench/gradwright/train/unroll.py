@@ -101,9 +101,10 @@ class Unrolled:
     ) -> list[Any]:
         """Return what ``feeds`` are fed with, step by step; the session feeds the first key."""
         found: list[Any] = []
+        fed = {rate: np.array(rate) for rate in rates}
         for at, (feeds, rate) in enumerate(zip(batches, rates, strict=True)):
             found += [feeds[t] for t in self._needed]
-            found.append(np.array(rate))
+            found.append(fed[rate])
             if at and self._keys:
                 found.append(np.array((seed, number + at), np.uint64))
         return found
