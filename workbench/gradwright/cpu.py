@@ -20,6 +20,7 @@ from .native.convolution import (
     bind_convolution,
     bind_input_grad,
     bind_max_pool,
+    bind_transposed,
     bind_untap,
     bind_weight_grad,
 )
@@ -29,6 +30,7 @@ from .op import Op
 from .ops import rows, special
 from .ops.cross_entropy import class_numbers
 from .ops.nn import softmax_into
+from .ops.windows import Windows
 from .spec import TensorSpec, normalize_axis
 
 Array = np.ndarray[Any, Any]
@@ -391,6 +393,19 @@ for _name in ("conv1d", "conv2d", "conv3d"):
     _convolves(_name, bind_convolution, 1)
 _convolves("conv_input_grad", bind_input_grad, 1)
 _convolves("conv_weight_grad", bind_weight_grad, 2)
+
+
+@lowering("conv_transpose1d")
+@lowering("conv_transpose2d")
+@lowering("conv_transpose3d")
+def _conv_transpose(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Run a transposed convolution as the gradient that it is."""
+    x, weight = ins[:2]
+    if x is None or weight is None or not _floats(*(s for s in ins if s is not None)):
+        return None
+    pads, _ = op.pads(x, weight)
+    windows = Windows.of(weight.shape[2:], op.stride, pads, op.dilation)
+    return Native(lambda xs, ys: bind_transposed(windows, op.groups, xs, ys))
 
 
 @lowering("max_pool1d")

@@ -94,7 +94,9 @@ def repeated(n: int, turns: Sequence[Turn]) -> Call:
     True
     """
     blocks = [turn.call.block.copy() for turn in turns]
-    table = [entry for t, b in zip(turns, blocks, strict=True) for entry in (t.call.address, _at(b))]
+    table = [
+        entry for t, b in zip(turns, blocks, strict=True) for entry in (t.call.address, _at(b))
+    ]
     bases: list[int] = []
     targets: list[int] = []
     slots: list[tuple[int, int]] = []

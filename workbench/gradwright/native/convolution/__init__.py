@@ -6,13 +6,14 @@ numbers stand in blocks; machine code depends on the dtype and on how many chann
 """
 
 from .backward import bind_weight_grad
-from .forward import bind_convolution, bind_input_grad
+from .forward import bind_convolution, bind_input_grad, bind_transposed
 from .pooling import bind_max_pool, bind_untap
 
 __all__ = [
     "bind_convolution",
     "bind_input_grad",
     "bind_max_pool",
+    "bind_transposed",
     "bind_untap",
     "bind_weight_grad",
 ]

@@ -18,6 +18,7 @@ from ..repeat import Turn, repeated
 from .forward import fit, moving
 from .geometry import DeclinedError, Padded, Slide, copied, image
 from .tiles import INNER, OUTER, compiled, machine, numbers, taps_in_tile
+from .turning import turning
 
 Array = np.ndarray[Any, Any]
 FEW = 4
@@ -117,8 +118,7 @@ class _Outer(_WeightProduct):
 
     def taking(self, g: Array) -> list[Call]:
         """Return the calls that turn one image's cotangent, channels last."""
-        turned = self._split(g).transpose(2, 3, 4, 0, 1)
-        return copied(turned, self.g[..., : self.channels], 0)
+        return turning(self._split(g), self.g, 0)
 
     def call(self) -> Call:
         """Return the call of the product."""

@@ -61,14 +61,27 @@ def bind_convolution(
 def bind_input_grad(
     windows: Windows, groups: int, xs: Sequence[Array], ys: Sequence[Array]
 ) -> Sequence[Call] | None:
-    """Return the calls of the gradient of a convolution's images, from g and the weight.
+    """Return the calls of the gradient of a convolution's images, from g and the weight."""
+    return bind_transposed(windows, groups, xs[:2], ys, end=len(xs))
 
-    None: machine code cannot take them, or padding cuts images off.
+
+def bind_transposed(
+    windows: Windows,
+    groups: int,
+    xs: Sequence[Array | None],
+    ys: Sequence[Array],
+    end: int | None = None,
+) -> Sequence[Call] | None:
+    """Return the calls of the transpose of a convolution of ``windows``, perhaps with a bias.
+
+    The result is operand ``end``, or the one after the inputs. None: numpy must do it.
     """
-    g, weight, dx = xs[0], xs[1], ys[0]
-    slide = Slide.of(windows, dx.shape[2:])
-    if not fit(g, weight, dx) or min(*slide.before, *slide.after) < 0:
+    (g, weight, bias), dx = (*xs, None, None)[:3], ys[0]
+    assert g is not None and weight is not None
+    end = len(xs) if end is None else end
+    if not fit(g, weight, dx, *([] if bias is None else [bias])):
         return None
+    slide = Slide.of(windows, dx.shape[2:])
     n_out, n_in = len(weight) // groups, weight.shape[1]
     phases = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
     before = [max(p.before for p in axis) for axis in phases]
@@ -92,8 +105,10 @@ def bind_input_grad(
             product = Product(place, groups, n_in, into.shape[1:], offsets)
             reached = kernels[(..., *(p.taps for p in some))]
             calls += product.weighing(reached.transpose(0, 1, 3, 4, 5, 2), 1)
+            if bias is not None:
+                calls += product.shifting(bias.reshape(groups, n_in), 2)
             turns.append(Turn(product.call(), {}))
-            turns += moving(product.giving(into), len(xs), dx.strides[0])
+            turns += moving(product.giving(into), end, dx.strides[0])
     except DeclinedError:
         return None
     return [*calls, repeated(len(g), turns)]

@@ -1,8 +1,9 @@
 """Where things are in an image that has been copied with its padding, split up by the stride.
 
-Every image has three axes here, those of a plane or a row being 1. Padded coordinates u = i + before
-of axis a are split into phases u mod stride: a tap then sees every element of one phase, whatever
-the stride. Between rows there is padding once: what follows a row precedes the next.
+Every image has three axes here, those that it lacks being 1. Along each axis padded coordinates
+u = i + before are split into phases u mod stride: a tap then sees elements of one phase that follow
+each other, whatever the stride. Between rows there is padding once: what is behind one is before
+the next.
 """
 
 from __future__ import annotations
@@ -93,8 +94,7 @@ class Padded:
     ) -> None:
         self.stride, self.item = stride, dtype.itemsize
         self._cropped = tuple(
-            slice(max(-a, 0), n - max(-b, 0))
-            for n, a, b in zip(size, before, after, strict=True)
+            slice(max(-a, 0), n - max(-b, 0)) for n, a, b in zip(size, before, after, strict=True)
         )
         self._size = tuple(s.stop - s.start for s in self._cropped)
         self._before = tuple(max(a, 0) for a in before)
@@ -108,11 +108,9 @@ class Padded:
         self._phase = parts[0] * self.plane
         self.channel = self._phases * self._phase
         room = channels * self.channel + self._before[2] * self.item + machine(dtype.char).slack
-        self.memory = np.zeros(room, np.uint8)
+        self.memory = np.full(room // self.item, fill, dtype)
         shape = (channels, *stride, *parts)
         self.array: Array = np.ndarray(shape, dtype, self.memory)
-        if fill:
-            self.array[...] = fill
 
     def offset(self, at: Sequence[int]) -> int:
         """Return how many bytes behind its channel's start a padded coordinate is."""
@@ -138,14 +136,15 @@ class Padded:
                 target.append(slice(start, start + len(range(first, n, s))))
             part = x[(slice(None), *source)]
             if part.size:
-                there = self.array[(slice(None), *phases, *target)]
-                calls += copied(part, there, 0)
+                at: tuple[Any, ...] = (slice(None), *phases, *target)
+                calls += copied(part, self.array[at], 0)
         return calls
 
     def giving(self, x: Array) -> list[Call]:
         """Return the calls that copy an image from here, where there is one phase."""
         inner = (slice(a, a + n) for a, n in zip(self._before, self._size, strict=True))
-        return copied(x, self.array[(slice(None), 0, 0, 0, *inner)], 0, back=True)
+        at: tuple[Any, ...] = (slice(None), 0, 0, 0, *inner)
+        return copied(x, self.array[at], 0, back=True)
 
 
 def copied(x: Array, place: Array, operand: int | None, back: bool = False) -> list[Call]:

@@ -154,7 +154,7 @@ def _compiled(kind: str, char: str, stride: int, tap_size: int) -> int:
     from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
     text = Text(machine(char))
-    {"largest": _largest, "scattered": _scattered}[kind](text, stride, 8 * tap_size)
+    (_largest if kind == "largest" else _scattered)(text, stride, 8 * tap_size)
     return compile_text(text.module())
 
 
@@ -193,9 +193,7 @@ def _largest(text: Text, stride: int, bits: int) -> None:
                     for part in range(stride)
                 ]
                 value = _every(text, parts, stride)
-                larger = code.let(
-                    mask.type, f"fcmp ogt {text.type} {value.name}, {best.name}"
-                )
+                larger = code.let(mask.type, f"fcmp ogt {text.type} {value.name}, {best.name}")
                 nan = code.let(mask.type, f"fcmp uno {text.type} {value.name}, {value.name}")
                 wins = larger | nan
                 this = text.fill(loop.index.to("trunc", "i32"))
