@@ -606,7 +606,8 @@ def test_kernels_are_swapped_in_between_two_steps(monkeypatch):
             queued[0]()
     assert isinstance(step.plan.head.segment, Bound)
     assert not step.plan.head.plain.registers  # its arrays are let go
-    np.testing.assert_allclose(*np.array(losses).T, rtol=2e-6)
+    # The last unit of a first gradient, of losses of 1, goes on into losses of 0.01.
+    np.testing.assert_allclose(*np.array(losses).T, rtol=2e-6, atol=1e-7)
 
 
 def test_the_background_thread_binds_and_ends():

@@ -198,6 +198,8 @@ class _Emitter:
         starts = [fold.start(code) for fold in folds]
         # Sums take four vectors at a time to hide their latency; else two are a tenth faster.
         hints = [code.parallel] if folds else [code.parallel, code.in_pairs]
+        if self.pattern.is_narrow:
+            hints = [code.parallel, code.single, code.masked]
         if any(fold.is_wide for fold in folds):
             with code.loop(self.zero, self.columns, BLOCK, starts) as blocks:
                 stop = (blocks.index + BLOCK).call("smin", self.columns)

@@ -19,6 +19,8 @@ from ..fuse.ir import Kernel, Operand
 
 Array = np.ndarray[Any, Any]
 MAX_OUTER = 4
+NARROW = range(4, 25)
+"""Columns of which one or two masked vectors are made: a row of 10 takes half the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Pattern:
     """What machine code depends on beside the kernel: one access for each operand."""
 
     accesses: tuple[Access, ...]
+    is_narrow: bool = False
+    """Whether there are too few columns to fill vectors, so that the last one is masked."""
 
     @property
     def n_outer(self) -> int:
@@ -152,7 +156,8 @@ def lay_out(kernel: Kernel, arrays: Sequence[Array], shape: Sequence[int]) -> Lo
         for o, s in zip(kernel.operands, strides, strict=True)
     )
     counts = [math.prod(sizes[axis] for axis in axes) for axes in nest]
-    return Loops(Pattern(accesses), tuple(counts[:-1]), counts[-1], strides)
+    pattern = Pattern(accesses, counts[-1] in NARROW)
+    return Loops(pattern, tuple(counts[:-1]), counts[-1], strides)
 
 
 def _check(kernel: Kernel, arrays: Sequence[Array], sizes: tuple[int, ...]) -> None:

@@ -58,6 +58,10 @@ class Code:
         """Hint of a loop: no turn reads memory that another one writes."""
         self.in_pairs = self.node('!{!"llvm.loop.interleave.count", i32 2}')
         """Hint of a loop: two vectors at a time."""
+        self.single = self.node('!{!"llvm.loop.interleave.count", i32 1}')
+        """Hint of a loop: one vector at a time."""
+        self.masked = self.node('!{!"llvm.loop.vectorize.predicate.enable", i1 true}')
+        """Hint of a loop: what is left of the last vector is masked, not another loop."""
 
     def node(self, text: str) -> str:
         """Return the name of a new node of metadata, which ``self`` in its text refers to."""
