@@ -86,10 +86,10 @@ class Case:
             weights = self.graph.constant(rng.standard_normal(ys[k].shape).astype(dtype))
             self.loss = self.loss + (ys[k] * weights).sum()
 
-    def run(self, kernels, fetches):
-        """Run twice, first on other feeds; return the last results."""
-        with gw.Session(self.graph, kernels=kernels) as session:
-            for factor in (2, 1):
+    def run(self, kernels, fetches, factors=(2, 1), **how):
+        """Run on several feeds; return the last results."""
+        with gw.Session(self.graph, kernels=kernels, **how) as session:
+            for factor in factors:
                 found = session.run(fetches, {k: a * factor for k, a in self.feeds.items()})
         return found
 
@@ -182,6 +182,15 @@ def test_what_machine_code_does_not_take_stays_with_numpy(kind, how):
 @pytest.mark.parametrize("how", [{"given": ("b", "p")}, {"input_forget": True}])
 def test_peepholes_and_coupled_gates_stay_with_numpy(how):
     assert Case("lstm", **how).check() == {"lstm", "recurrent_grad"}
+
+
+def test_two_threads_give_the_numbers_of_one():
+    case = Case("lstm", ("b",), (6, 64, 32, 64), "float32", direction="bidirectional")
+    fetches = gw.gradients(case.loss, [case.inputs[k] for k in "xwrb"])
+    one = case.run("wait", fetches, threads=1)
+    for found in (case.run("wait", fetches, [1] * n, threads=2) for n in (1, 20)):
+        for a, b in zip(found, one, strict=True):
+            np.testing.assert_allclose(a, b, 1e-5, 1e-5 * np.abs(b).max())
 
 
 def test_very_long_sequences_stay_with_numpy(monkeypatch):
