@@ -119,7 +119,7 @@ def find_step(flow: Flow, index: int) -> Step | None:
     ins = [None if i is None else specs[i] for i in instr.ins]
     outs = [specs[o] for o in instr.outs]
     shapes = [None if s is None else (s.shape, s.dtype) for s in (*ins, *outs)]
-    key = instr.op.key(), *shapes
+    key = instr.op, *shapes
     held = _fits.get(key)
     if held is None:
         if len(_fits) >= MAX_FITS:

@@ -60,7 +60,8 @@ class Editor:
         self.users: dict[int, dict[Instr, None]] = collections.defaultdict(dict)
         for (instr,) in self._slots:
             self._index(instr)
-            self.enqueue(instr)
+        self.queue.extend(self._place)
+        self._waiting.update(self._place)
         if dead:
             self.entries.append(Entry("dead", lines(dead, self.specs), ()))
 

@@ -187,6 +187,9 @@ class Call(Term):
         self.name, self.args, self.whole, self.attrs = name, tuple(map(term, args)), whole, attrs
         first = (self.args, self.args[::-1])
         self._orders = first if name in _SYMMETRIC and len(self.args) == 2 else first[:1]
+        self._is_twice = len(self.args) == 2 and all(
+            isinstance(a, Any_) and a.name == str(self.args[0]) for a in self.args
+        )
 
     def __str__(self) -> str:
         texts = [
@@ -210,6 +213,8 @@ class Call(Term):
 
     def match_instr(self, at: Editor, instr: Instr, binds: Binds) -> Iterator[Binds]:
         """Yield all ways in which an instruction has this form."""
+        if self._is_twice and instr.ins[0] != instr.ins[-1]:
+            return
         for key, want in self.attrs.items():
             found = _attribute(at, instr, key)
             if isinstance(want, Bind):
