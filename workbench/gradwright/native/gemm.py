@@ -83,7 +83,12 @@ def bind_matmul(
         *numbers,
     ]
     slots = ((0, first), (1, second), (2, 2))
-    cut = _cut(kind, a.itemsize, (m, n, k), counts, strides, left, right, out, (first, second))
+    size, sides = a.itemsize, []
+    if kind == "m":
+        down = size if left.is_transposed else size * left.lead
+        along = size * right.lead if right.is_transposed else size
+        sides = [[(0, down), (2, size * out.lead)], [(1, along), (2, size)]]
+    cut = _cut(counts, [strides[first], strides[second], strides[2]], (m, n, k), sides)
     how = f"{kind}{char} {left.is_transposed:d}{right.is_transposed:d}{adds:d}"
     label = f"product {how} {'x'.join(map(str, (*counts, m, k, n)))}"
     cost = math.prod(counts) * m * n * k / _PER_NS
@@ -92,33 +97,27 @@ def bind_matmul(
 
 
 def _cut(
-    kind: str,
-    size: int,
-    sizes: tuple[int, int, int],
     counts: Sequence[int],
     strides: Sequence[Sequence[int]],
-    left: _Matrix,
-    right: _Matrix,
-    out: _Matrix,
-    order: tuple[int, int],
+    shape: tuple[int, int, int],
+    sides: Sequence[Sequence[tuple[int, int]]],
 ) -> Cut | None:
-    """Return how a product is cut: by batch, or the longer side of the result.
+    """Return how a product is cut: by batch, else over the longer side, rows or columns.
 
-    The longer side, since each piece reads all of the other operand.
+    Each piece reads all of the other operand, which is the smaller one. A vector has no sides.
     """
-    m, n, k = sizes
-    loop = max(range(MAX_BATCH_LOOPS), key=lambda i: counts[i])
-    if counts[loop] > 1:
-        least = max(1, _SMALL // 4 * counts[loop] // (math.prod(counts) * m * n * k))
-        steps = [(at, strides[x][loop]) for at, x in enumerate((*order, 2))]
-        return Cut(_COUNTS + loop, counts[loop], steps, least)
-    if kind == "v" or math.prod(counts) > 1:
+    m, n, k = shape
+    batch, most = math.prod(counts), max(counts)
+    if most > 1:
+        loop = counts.index(most)
+        steps = [(operand, stride[loop]) for operand, stride in enumerate(strides)]
+        return Cut(_COUNTS + loop, most, steps, _SMALL // 4 * most // (batch * m * n * k) + 1)
+    if not sides:
         return None
+    rows, columns = sides
     if m >= n:
-        step = size if left.is_transposed else size * left.lead
-        return Cut(_NUMBERS + 2, m, ((0, step), (2, size * out.lead)), _SMALL // (n * k) + 1, 8)
-    step = size * right.lead if right.is_transposed else size
-    return Cut(_NUMBERS + 3, n, ((1, step), (2, size)), _SMALL // (m * k) + 1, 32)
+        return Cut(_NUMBERS + 2, m, rows, _SMALL // (n * k) + 1, 8)
+    return Cut(_NUMBERS + 3, n, columns, _SMALL // (m * k) + 1, 32)
 
 
 @dataclass(frozen=True)
