@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.fuse.fused import Fused
 from gradwright.graph.values import atomically
 from gradwright.lowering import Native, find_launch
 from gradwright.native.blas import blas
@@ -630,6 +631,31 @@ def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
     assert isinstance(step.plan.head.segment, Segment)
     for name, value in step.state().items():
         np.testing.assert_array_equal(value, other.state()[name])
+
+
+@pytest.mark.parametrize("op", ["sqrt", "exp", "maximum", "pow"])
+def test_a_kernel_that_cannot_be_compiled_leaves_its_own_ops_to_numpy(monkeypatch, op):
+    from gradwright.native import compiler
+
+    refused, compiled = [], compiler.KERNELS.compile
+
+    def compile_others(key):
+        if any(value.op == op for value in key[0].values):
+            refused.append(key[0])
+            return None
+        return compiled(key)
+
+    monkeypatch.setattr(compiler.KERNELS, "compile", compile_others)
+    step, other = Step(), Step("off")
+    for s in (step, other):
+        for _ in range(4):
+            s.run()
+    bound = step.plan.head.segment
+    assert refused and isinstance(bound, Bound)
+    kernels = [instr.op.kernel for instr in bound.program.instrs if isinstance(instr.op, Fused)]
+    assert kernels and not any(value.op == op for k in kernels for value in k.values)
+    for name, value in step.state().items():
+        np.testing.assert_allclose(value, other.state()[name], rtol=1e-4, atol=1e-6)
 
 
 def test_released_plans_run_again():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,10 @@ MAX_KERNELS = 2048
 """How many kernels are remembered."""
 
 
-def fuse(program: Program) -> Program:
+def fuse(program: Program, apart: Sequence[Instr] = ()) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
+
+    ``apart`` are kernels that came of this program before: what they compute stays as it is.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -39,7 +42,7 @@ def fuse(program: Program) -> Program:
     """
     replaced = replaced_ops("cpu")
     work = split(program, replaced)
-    declined: set[int] = set()
+    declined = _within(apart, work.instrs)
     while True:
         admitted = [
             i not in declined and instr.op.name not in replaced
@@ -63,6 +66,20 @@ def fuse(program: Program) -> Program:
     work.n_body = None if work.n_body is None else len(first)
     overlay(work)
     return work
+
+
+def _within(kernels: Sequence[Instr], instrs: Sequence[Instr]) -> set[int]:
+    """Return the places of the instructions that kernels stand for, repeated ones included."""
+    makers = {o: i for i, instr in enumerate(instrs) for o in instr.outs}
+    found: set[int] = set()
+    for kernel in kernels:
+        waiting = list(kernel.outs)
+        while waiting:
+            i = makers.get(waiting.pop())
+            if i is not None and i not in found:
+                found.add(i)
+                waiting += [x for x in instrs[i].ins if x is not None and x not in kernel.ins]
+    return found
 
 
 def _alive(instrs: list[Instr], program: Program, read_later: list[int | None]) -> list[Instr]:
@@ -161,7 +178,7 @@ def _signature(
             reads.append((order[value], axes))
         place = step.place
         size = place.columns if place.n_columns else None
-        parts.append((step.instr.op.key(), tuple(reads), size, place.sums, len(step.space)))
+        parts.append((step.instr.op, tuple(reads), size, place.sums, len(step.space)))
         for value, axes in step.writes:
             order[value] = len(order)
             parts.append((program.specs[value].dtype, axes, value in step.late))

@@ -101,13 +101,22 @@ class Calls:
         return heard, [step for _, step, _ in self.alarms]
 
     def links(self, table: Array) -> list[tuple[int, int]] | None:
-        """Return all as links of a chain that ends at an alarm; None: Python or threads take part."""
+        """Return one chain's links, which end at an alarm; None: Python or threads take part."""
         found: list[tuple[int, int]] = []
         for _, call in self.found:
             if not isinstance(call, list) or (self.n_threads > 1 and self.large):
                 return None
             found += [_linked(link, address(table)) for link in call]
         return found + [(IF_ZERO, address(alarm)) for alarm, _, _ in self.alarms]
+
+
+class RefusedError(LoweringError):
+    """Kernels cannot be compiled, or not for arrays as they lie."""
+
+    def __init__(self, kernels: Sequence[Instr]) -> None:
+        names = ", ".join(repr(instr.op) for instr in kernels)
+        super().__init__(f"{names} cannot be machine code here")
+        self.kernels = kernels
 
 
 class Binder:
@@ -218,13 +227,14 @@ class Binder:
     def bind(self, offsets: dict[int, int], arena: Array) -> None:
         """Give every value its place and make the calls.
 
-        Raises LoweringError where an update that overwrites is no machine code.
+        Raises RefusedError with all kernels that have no machine code.
         """
         self._place_all(offsets, arena)
         self._blocks: list[Array] = []
         self._size = 0
         self.held: list[Any] = []
         """Memory that blocks name."""
+        self._refused: list[Instr] = []
         n = self._n_threads
         body, tail, last = Calls(n), Calls(n), Calls()
         frees = self._frees()
@@ -233,6 +243,8 @@ class Binder:
             self._bind(step, instr, calls)
             for number in frees.get(step, ()) if step < self.n_last else ():
                 calls.add(step, self.places[number].release)
+        if self._refused:
+            raise RefusedError(self._refused)
         self.table = np.concatenate([np.zeros(0, np.int64), *self._blocks])
         self.body, self.tail, self.last = (
             c.linked(self.table, self.program) for c in (body, tail, last)
@@ -240,7 +252,7 @@ class Binder:
         self._parts = body, tail, last
 
     def counted(self, counter: Array) -> Step:
-        """Return ``last`` as a call that adds one to the integer whose address is in ``counter``."""
+        """Return ``last`` as a call that adds one to an integer, its address in ``counter``."""
         links = self._parts[-1].links(self.table)
         assert links is not None, "overwriting updates are machine code"
         return chain([*links, (COUNT, address(counter))])
@@ -314,7 +326,8 @@ class Binder:
                 self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
         if isinstance(instr.op, Fused):  # numpy does better op by op
-            raise LoweringError(f"{instr.op!r} has no machine code here")
+            self._refused.append(instr)
+            return
         launch = numpy_launch(found)
         xs = self._arguments(instr.ins)
         if launch is None or isinstance(launch, Returning):

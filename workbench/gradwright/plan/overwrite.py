@@ -2,8 +2,8 @@
 
 An update may overwrite its variable if whoever reads the old value has done so: the body has run,
 and what else reads it in the tail comes before. It may itself read the old value, element by
-element; the last of several steps in one plan does not. All such writes are the last thing of a step, one
-chain of machine code, so nothing ends a step between two of them.
+element; the last of several steps in one plan does not. All such writes are the last thing of a
+step, one chain of machine code, so nothing ends a step between two of them.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ def _fits(instr: Instr, x: int | None, y: int, old: TensorSpec, program: Program
     if not isinstance(op, Fused) or program.specs[instr.outs[y]] != old:
         return False
     kernel, at, read = op.kernel, op.kernel.n_inputs + y, None if x is None else instr.ins[x]
-    if x is not None and read is not None:
-        if program.specs[read] != old or kernel.operands[x] != kernel.operands[at]:
-            return False
+    alike = x is None or kernel.operands[x] == kernel.operands[at]
+    if not alike or (read is not None and program.specs[read] != old):
+        return False
     return all(s.mode == "set" for s in kernel.stores if s.operand == at)
 
 

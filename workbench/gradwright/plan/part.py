@@ -13,10 +13,12 @@ import numpy as np
 from ..device import Device
 from ..errors import LoweringError
 from ..fuse import fuse
+from ..fuse.fused import Fused
 from ..graph import Tensor
 from ..native.background import BACKGROUND
-from ..rewrite import Program
+from ..rewrite import Instr, Program
 from ..spec import TensorSpec, known_spec
+from .binder import RefusedError
 from .bound import Bound
 from .cache import Bounded
 from .options import PlanOptions
@@ -43,12 +45,12 @@ class Part:
         options: PlanOptions,
         variables: Sequence[Tensor],
         updates: Mapping[Tensor, Tensor],
+        commit_if: Tensor | None,
         end: int,
         dynamic: Sequence[Tensor],
         by_value: bool,
         known: dict[Tensor, TensorSpec],
         sizes: dict[str, int],
-        commit_if: Tensor | None,
     ) -> None:
         self.plain = Segment(program, device)
         self.bound: Bound | None = None
@@ -99,25 +101,13 @@ class Part:
             BACKGROUND.add(functools.partial(_bind, weakref.ref(self)))
 
     def bind(self) -> None:
-        """Make the segment with its kernels; where one cannot be compiled, numpy stays."""
+        """Make the segment with its kernels; those that cannot be compiled stay on numpy."""
         from ..native.compiler import available  # llvmlite, which no import of ours may load
 
-        plain = self.plain
-        known = {
-            instr.outs: (instr.op, found)
-            for instr, found in zip(plain.program.instrs, plain.found, strict=True)
-        }
         self.kernels = "off"
         try:
             if available():
-                fused = fuse(plain.program)
-                coming = Bound(
-                    fused, plain.device, self._variables, self._updates, known, self._tuning,
-                    self._commit_if,
-                )  # fmt: skip
-                self.coming = coming
-                coming.prepare()
-                self.bound = coming
+                self.bound = self._bound()
             else:
                 self.why = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
         except Exception as error:  # no kernel is worth a failed run: numpy computes it
@@ -125,6 +115,32 @@ class Part:
             _log.info("a plan stays on numpy: %s", error, exc_info=not _is_expected(error))
         finally:
             self.coming = None
+
+    def _bound(self) -> Bound:
+        """Return the segment with its kernels; raises LoweringError if none can be compiled."""
+        plain = self.plain
+        known = {
+            instr.outs: (instr.op, found)
+            for instr, found in zip(plain.program.instrs, plain.found, strict=True)
+        }
+        refused: list[Instr] = []
+        while True:
+            fused = fuse(plain.program, refused)
+            if refused and not any(isinstance(instr.op, Fused) for instr in fused.instrs):
+                raise RefusedError(refused)
+            coming = self.coming = Bound(
+                fused, plain.device, self._variables, self._updates, known, self._tuning,
+                self._commit_if,
+            )  # fmt: skip
+            try:
+                coming.prepare()
+                return coming
+            except RefusedError as error:
+                again = {instr.outs for instr in error.kernels} & {i.outs for i in refused}
+                if again:
+                    raise
+                _log.info("numpy computes what these would: %s", error)
+                refused += error.kernels
 
     def met(self, array: Array) -> TensorSpec:
         """Return the spec of an array that decides what follows."""

@@ -101,6 +101,10 @@ class Plan:
         del plan.head
         return plan
 
+    def __repr__(self) -> str:
+        names = ", ".join(t.name for t in self.targets) or "updates"
+        return f"<Plan of {names}: {repr(self.kernels)[10:-1]}>"
+
     @property
     def program(self) -> Program:
         """The program of the first segment."""
@@ -361,7 +365,7 @@ class Plan:
                 own = {v: t for v, t in self.updates.items() if {v, t}.isdisjoint(self._kept)}
         with using(self.options):
             return Part(
-                program, self.device, self.options, self.variables, own, end, *rest, self.commit_if
+                program, self.device, self.options, self.variables, own, self.commit_if, end, *rest
             )
 
     @staticmethod
