@@ -18,8 +18,9 @@ from gradwright.lowering import Call, Cut
 from gradwright.native import bind, gemm, tuning
 from gradwright.native.blas import Limit, blas, default_threads
 from gradwright.native.compiler import available
+from gradwright.native.forks import PARALLEL, SERIAL, TURNS
 from gradwright.native.gemm import bind_matmul
-from gradwright.native.threads import PARALLEL, POOL, SERIAL, TURNS, can_fork
+from gradwright.native.threads import POOL, can_fork
 from gradwright.native.tuning import Tuning, pieces
 
 native = pytest.mark.skipif(not available(), reason="no llvmlite here")

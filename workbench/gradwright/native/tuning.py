@@ -24,7 +24,8 @@ import numpy as np
 from ..lowering import Call
 from . import cache
 from .blas import blas, default_threads
-from .threads import PARALLEL, SERIAL, Fork
+from .forks import PARALLEL, SERIAL
+from .threads import Fork
 
 ASKED = 4_000
 """ns from which on a call is worth the question: a fork costs 1 to 10 µs."""

@@ -15,7 +15,8 @@ from ..graph import Variable
 from ..lowering import Call, Found, Launch, Native, Returning, numpy_launch, overwritable
 from ..native.blas import Limit
 from ..native.chain import COUNT, IF_TRUE, IF_ZERO, chain
-from ..native.threads import PARALLEL, POOL, Fork, can_fork
+from ..native.forks import PARALLEL
+from ..native.threads import POOL, Fork, can_fork
 from ..native.tuning import ASKED, Tuning, percent, pieces
 from ..op import run_forward
 from ..rewrite import Instr, Program
