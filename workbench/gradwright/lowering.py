@@ -48,8 +48,8 @@ class Call:
     ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
     an address within that operand, which moves with it. ``held`` is memory that the block names.
     Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
-    ``cut`` says how it may be run in pieces, ``cost`` how many ns it takes, about, and ``label``
-    tells it from calls that take another time.
+    ``cut`` says how it may be run in pieces, or makes so many, ``cost`` how many ns it takes,
+    about, and ``label`` tells it from calls that take another time.
     """
 
     address: int
@@ -57,7 +57,7 @@ class Call:
     slots: Sequence[tuple[int, int]]
     held: Any = None
     alarm: np.ndarray[Any, Any] | None = None
-    cut: Cut | None = None
+    cut: Cut | Callable[[int], Sequence[Call]] | None = None
     cost: float = 0.0
     label: Any = None
 

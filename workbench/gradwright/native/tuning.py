@@ -42,6 +42,8 @@ def pieces(call: Call, n: int) -> list[Call]:
     [[4096, 48], [4480, 52]]
     """
     cut = call.cut
+    if callable(cut):
+        return list(cut(n)) if n > 1 else []
     n = 0 if cut is None else min(n, cut.length // (cut.least + cut.grain - 1))
     if cut is None or n < 2:
         return []

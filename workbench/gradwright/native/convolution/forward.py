@@ -6,9 +6,10 @@ with the taps that reach it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,27 +36,36 @@ def bind_convolution(
     >>> calls is None or sorted({operand for _, operand in calls[-1].slots}) == [0, 2]
     True
     """
-    x, weight, bias = (*xs, None)[:3]
+    (x, weight, bias), y = (*xs, None)[:3], ys[0]
     assert x is not None and weight is not None
-    y = ys[0]
     if not fit(x, weight, y, *([] if bias is None else [bias])):
         return None
     slide = Slide.of(windows, x.shape[2:])
     n_in, n_out = weight.shape[1], len(weight) // groups
-    place = Padded(x.shape[1], slide.n_in, slide.before, slide.after, slide.stride, x.dtype)
-    offsets = [c * place.channel + place.offset(tap) for c in range(n_in) for tap in slide.taps()]
-    product = Product(place, groups, n_out, slide.n_out, offsets)
+    split = weight.reshape(groups, n_out, n_in, *slide.kernel)
+    kernels = Kernels(split.transpose(0, 2, 3, 4, 5, 1))
+    images, results = image(x), image(y)
+
+    def loop(first: int, stop: int) -> Call:
+        place = Padded(x.shape[1], slide.n_in, slide.before, slide.after, slide.stride, x.dtype)
+        offsets = place.offsets(n_in, slide.taps())
+        product = Product(place, kernels, slide.n_out, offsets)
+        return repeated(
+            stop - first,
+            [
+                *moving(place.taking(images[first]), 0, x.strides[0]),
+                Turn(product.call(), {}),
+                *moving(product.giving(results[first]), len(xs), y.strides[0]),
+            ],
+        )
+
     try:
-        kernels = weight.reshape(groups, n_out, n_in, *slide.kernel)
-        calls = product.weighing(kernels.transpose(0, 2, 3, 4, 5, 1), 1)
-        if bias is not None:
-            calls += product.shifting(bias.reshape(groups, n_out), 2)
-        turns = moving(place.taking(image(x)[0]), 0, x.strides[0])
-        turns.append(Turn(product.call(), {}))
-        turns += moving(product.giving(image(y)[0]), len(xs), y.strides[0])
+        return [
+            *kernels.taking(1, bias),
+            by_image(loop, len(x), cost_of(y, slide, groups, weight.shape)),
+        ]
     except DeclinedError:
         return None
-    return [*calls, repeated(len(x), turns)]
 
 
 def bind_input_grad(
@@ -78,40 +88,57 @@ def bind_transposed(
     """
     (g, weight, bias), dx = (*xs, None, None)[:3], ys[0]
     assert g is not None and weight is not None
-    end = len(xs) if end is None else end
+    operand = len(xs) if end is None else end
     if not fit(g, weight, dx, *([] if bias is None else [bias])):
         return None
     slide = Slide.of(windows, dx.shape[2:])
     n_out, n_in = len(weight) // groups, weight.shape[1]
-    phases = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
-    before = [max(p.before for p in axis) for axis in phases]
-    after = [max(p.after for p in axis) for axis in phases]
-    place = Padded(g.shape[1], slide.n_out, before, after, (1, 1, 1), g.dtype)
-    kernels = weight.reshape(groups, n_out, n_in, *slide.kernel)
-    calls: list[Call] = []
-    try:
-        turns = moving(place.taking(image(g)[0]), 0, g.strides[0])
-        for some in itertools.product(*phases):
-            into = image(dx)[0][(slice(None), *(p.result for p in some))]
-            if not into.size:
-                continue
-            offsets = [
-                o * place.channel + place.offset(at)
-                for o in range(n_out)
-                for at in itertools.product(
-                    *([b + n for n in p.sources] for b, p in zip(before, some, strict=True))
-                )
-            ]
-            product = Product(place, groups, n_in, into.shape[1:], offsets)
-            reached = kernels[(..., *(p.taps for p in some))]
-            calls += product.weighing(reached.transpose(0, 1, 3, 4, 5, 2), 1)
-            if bias is not None:
-                calls += product.shifting(bias.reshape(groups, n_in), 2)
+    along = [[_Phase(slide, axis, r) for r in range(slide.stride[axis])] for axis in range(3)]
+    before = [max(p.before for p in axis) for axis in along]
+    after = [max(p.after for p in axis) for axis in along]
+    split = weight.reshape(groups, n_out, n_in, *slide.kernel).transpose(0, 1, 3, 4, 5, 2)
+    images, results = image(g), image(dx)
+    phases = [
+        (some, Kernels(split[(slice(None), slice(None), *(p.taps for p in some))]))
+        for some in itertools.product(*along)
+        if all(p.size for p in some)
+    ]
+
+    def loop(first: int, stop: int) -> Call:
+        place = Padded(g.shape[1], slide.n_out, before, after, (1, 1, 1), g.dtype)
+        turns = moving(place.taking(images[first]), 0, g.strides[0])
+        for some, kernels in phases:
+            into = results[first][(slice(None), *(p.result for p in some))]
+            taps = itertools.product(
+                *([b + n for n in p.sources] for b, p in zip(before, some, strict=True))
+            )
+            product = Product(place, kernels, into.shape[1:], place.offsets(n_out, taps))
             turns.append(Turn(product.call(), {}))
-            turns += moving(product.giving(into), end, dx.strides[0])
+            turns += moving(product.giving(into), operand, dx.strides[0])
+        return repeated(stop - first, turns)
+
+    try:
+        calls = [call for _, kernels in phases for call in kernels.taking(1, bias)]
+        return [*calls, by_image(loop, len(g), cost_of(g, slide, groups, weight.shape))]
     except DeclinedError:
         return None
-    return [*calls, repeated(len(g), turns)]
+
+
+def by_image(loop: Callable[[int, int], Call], n: int, cost: tuple[float, str]) -> Call:
+    """Return a loop over n images, which may be cut into loops over some of them each."""
+    ns, label = cost
+    return replace(loop(0, n), cut=functools.partial(_pieces, loop, n), cost=ns, label=label)
+
+
+def cost_of(y: Array, slide: Slide, groups: int, weight: tuple[int, ...]) -> tuple[float, str]:
+    """Return how many ns a product of kernels with each window of y takes, and its name."""
+    cost = y.size * math.prod(weight[1:]) / (32 if y.dtype.char == "f" else 16)
+    return cost, f"convolution {y.dtype.char} {y.shape} {weight} {groups} {slide}"
+
+
+def _pieces(loop: Callable[[int, int], Call], n: int, parts: int) -> list[Call]:
+    ends = [i * n // parts for i in range(parts + 1)]
+    return [loop(a, b) for a, b in itertools.pairwise(ends) if a < b] if n > 1 else []
 
 
 def fit(*arrays: Array) -> bool:
@@ -143,76 +170,82 @@ class _Phase:
         self.taps = slice(read[0], None, stride // math.gcd(stride, dilation)) if read else slice(0)
         self.sources = [ahead[j] // stride for j in read]
         self.result = slice(r, None, stride)
-        last = len(range(r, n, stride)) - slide.n_out[axis]
+        self.size = len(range(r, n, stride))
+        last = self.size - slide.n_out[axis]
         self.before = max([0, *(-s for s in self.sources)])
         self.after = max([0, *(s + last for s in self.sources)])
+
+
+class Kernels:
+    """Kernels ``[G, *taps, channels]`` in tiles of a few output channels, and their bias."""
+
+    def __init__(self, given: Array) -> None:
+        self.given, self.groups, self.channels = given, len(given), given.shape[-1]
+        self.rows = machine(given.dtype.char).rows(self.channels)
+        self.tiles = -(-self.channels // self.rows)
+        n_taps = math.prod(given.shape[1:-1])
+        self.bias = np.zeros((self.groups, self.tiles * self.rows), given.dtype)
+        self.weights = np.zeros((self.groups, self.tiles, n_taps, self.rows), given.dtype)
+
+    def taking(self, operand: int, bias: Array | None) -> list[Call]:
+        """Return the calls that take over the kernels, of an operand, and the bias, of the next."""
+        _, *taps, n = self.given.shape
+        tiled = self.weights.reshape(self.groups, self.tiles, *taps, self.rows)
+        full, rest = divmod(n, self.rows)
+        whole = self.given[..., : full * self.rows].reshape(self.groups, *taps, full, self.rows)
+        calls = copied(whole, np.moveaxis(tiled[:, :full], 1, -2), operand)
+        calls += copied(self.given[..., n - rest :], tiled[:, -1, ..., :rest], operand)
+        if bias is None:
+            return calls
+        given = bias.reshape(self.groups, self.channels)
+        return calls + copied(given, self.bias[:, : self.channels], operand + 1)
 
 
 class Product:
     """A product of kernels with what windows see in a place, and room for its result.
 
-    ``offsets`` are where the taps are; the result has ``channels`` in each of the groups, and a
-    row of the result as many elements as a row of the place: those behind its end are nobody's.
+    ``offsets`` are where the taps are. A row of the result has as many elements as one of the
+    place: those behind its end are nobody's.
     """
 
     def __init__(
-        self, place: Padded, groups: int, channels: int, size: Sequence[int], offsets: Sequence[int]
+        self, place: Padded, kernels: Kernels, size: Sequence[int], offsets: Array
     ) -> None:
-        self.place, self.groups, self.size = place, groups, size
-        self.channels, self.dtype = channels, place.array.dtype
-        self.machine = machine(self.dtype.char)
-        self.rows = self.machine.rows(channels)
-        self.tiles = -(-channels // self.rows)
-        self.offsets = np.array(offsets, np.int64)
-        self.bias = np.zeros((groups, self.tiles * self.rows), self.dtype)
-        self.weights = np.zeros((groups, self.tiles, len(offsets), self.rows), self.dtype)
-        item = self.dtype.itemsize
-        self.length = (size[1] - 1) * (place.row // item) + size[2]
-        wide = -(-self.length // self.machine.width) * self.machine.width
-        self.y = np.empty((groups, self.tiles * self.rows, size[0], wide), self.dtype)
-
-    def weighing(self, kernels: Array, operand: int) -> list[Call]:
-        """Return the calls that put kernels ``[G, *taps, channels]`` into tiles."""
-        _, *taps, n = kernels.shape
-        tiled = self.weights.reshape(self.groups, self.tiles, *taps, self.rows)
-        whole = n // self.rows * self.rows
-        source = kernels[..., :whole].reshape(self.groups, *taps, whole // self.rows, self.rows)
-        target = np.moveaxis(tiled[:, : whole // self.rows], 1, -2)
-        calls = copied(source, target, operand)
-        return calls + copied(kernels[..., whole:], tiled[:, -1, ..., : n - whole], operand)
-
-    def shifting(self, bias: Array, operand: int) -> list[Call]:
-        """Return the calls that take over a bias ``[G, channels]``."""
-        return copied(bias, self.bias[:, : self.channels], operand)
+        self.place, self.kernels, self.size, self.offsets = place, kernels, size, offsets
+        dtype = self.dtype = place.array.dtype
+        width = machine(dtype.char).width
+        self.length = (size[1] - 1) * (place.row // dtype.itemsize) + size[2]
+        wide = -(-self.length // width) * width
+        self.y = np.empty((kernels.groups, kernels.tiles * kernels.rows, size[0], wide), dtype)
 
     def call(self) -> Call:
         """Return the call of the product."""
-        place, y, item = self.place, self.y, self.dtype.itemsize
+        place, kernels, y, item = self.place, self.kernels, self.y, self.dtype.itemsize
         n_planes, wide = y.shape[2:]
         block = numbers(
             TAPS,
             x=place.array.ctypes.data,
-            weights=self.weights.ctypes.data,
-            bias=self.bias.ctypes.data,
+            weights=kernels.weights.ctypes.data,
+            bias=kernels.bias.ctypes.data,
             y=y.ctypes.data,
             offsets=self.offsets.ctypes.data,
             taps=len(self.offsets),
-            groups=self.groups,
+            groups=kernels.groups,
             planes=n_planes,
-            tiles=self.tiles,
+            tiles=kernels.tiles,
             length=self.length,
-            x_group=len(place.array) // self.groups * place.channel,
+            x_group=len(place.array) // kernels.groups * place.channel,
             x_plane=place.plane,
             y_row=n_planes * wide * item,
             y_plane=wide * item,
         )
-        held = place, self.weights, self.bias, y, self.offsets
-        return Call(compiled("taps", self.dtype.char, self.rows), block, [], held)
+        held = place, kernels, y, self.offsets
+        return Call(compiled("taps", self.dtype.char, kernels.rows), block, [], held)
 
     def giving(self, into: Array) -> list[Call]:
         """Return the calls that copy the result to ``[G·channels, *size]``."""
         item = self.dtype.itemsize
-        shape = (self.groups, self.channels, *self.size)
+        shape = (self.kernels.groups, self.kernels.channels, *self.size)
         steps = (*self.y.strides[:3], self.place.row, item)
         seen: Array = np.ndarray(shape, self.dtype, self.y, 0, steps)
         return copied(into.reshape(shape), seen, 0, back=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,11 @@ class Padded:
             place += u // s * step
         return phase * self._phase + place
 
+    def offsets(self, channels: int, taps: Iterable[Sequence[int]]) -> Array:
+        """Return where each tap of each channel is, in bytes."""
+        first = np.array([self.offset(tap) for tap in taps], np.int64)
+        return (np.arange(channels)[:, None] * self.channel + first).reshape(-1)
+
     def taking(self, x: Array) -> list[Call]:
         """Return the calls that copy an image here."""
         x = x[(slice(None), *self._cropped)]
@@ -159,12 +164,12 @@ def copied(x: Array, place: Array, operand: int | None, back: bool = False) -> l
         return [c for a, b in zip(x, place, strict=True) for c in copied(a, b, operand, back)]
     if calls is None:
         raise DeclinedError
+    held = place, x if operand is None else None
     return [
-        Call(
-            c.address,
-            c.block,
-            [] if operand is None else [(slot, operand) for slot, n in c.slots if n == back],
-            (c.held, place, x if operand is None else None),
+        replace(
+            c,
+            slots=[(slot, operand) for slot, n in c.slots if n == back and operand is not None],
+            held=(c.held, held),
         )
         for c in calls
     ]

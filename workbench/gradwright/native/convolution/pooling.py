@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...lowering import Call
+from ...lowering import Call, Cut
 from ...ops.pooling import first_inside
 from ...ops.windows import Windows
 from ..repeat import Turn, repeated
@@ -68,7 +68,16 @@ def bind_max_pool(
             taps=len(taps),
             **_walk(slide, planes, seen.strides[-4:]),
         )
-        return Call(code, block, [(0, 0), (1, 1), (2, 2)], (held, offsets, firsts))
+        steps = {"x": seen.strides[-4], "y": y.itemsize * size, "tap": tap.itemsize * size}
+        return Call(
+            code,
+            block,
+            [(0, 0), (1, 1), (2, 2)],
+            (held, offsets, firsts),
+            cut=_cut(LARGEST, planes, steps),
+            cost=0.05 * y.size * len(taps),
+            label=f"largest {x.dtype.char} {x.shape} {slide}",
+        )
 
     if not any(slide.before) and not any(slide.after):
         seen = image(x)
@@ -108,7 +117,18 @@ def bind_untap(windows: Windows, xs: Sequence[Array], ys: Sequence[Array]) -> Se
             taps=len(taps),
             **_walk(slide, planes, into.strides[-4:]),
         )
-        return Call(code, block, [(n, (0, 1, end)[n]) for n in moved], (offsets, into))
+        slots = [(n, (0, 1, end)[n]) for n in moved]
+        size = math.prod(slide.n_out)
+        steps = {"dx": into.strides[-4], "g": g.itemsize * size, "tap": tap.itemsize * size}
+        return Call(
+            code,
+            block,
+            slots,
+            (offsets, into),
+            cut=_cut(SCATTERED, planes, steps),
+            cost=1.0 * g.size,
+            label=f"scattered {g.dtype.char} {dx.shape} {slide}",
+        )
 
     nothing = np.zeros((), dx.dtype)
     n, channels = dx.shape[:2]
@@ -136,6 +156,13 @@ def _distances(slide: Slide, x: Array) -> list[int]:
 
 def _dense(*arrays: Array) -> bool:
     return all(a.flags.c_contiguous for a in arrays)
+
+
+def _cut(names: Sequence[str], planes: int, steps: dict[str, int]) -> Cut:
+    """Return how a call is cut: each plane is for itself."""
+    return Cut(
+        names.index("planes"), planes, [(names.index(k), step) for k, step in steps.items()], 1
+    )
 
 
 def _walk(slide: Slide, planes: int, steps: Sequence[int]) -> dict[str, int]:
