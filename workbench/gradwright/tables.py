@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 _STYLE = "text-align: left; vertical-align: top"
 """JupyterLab would set all cells to the right, texts as well."""
+_WHOLE, SHORT = "; white-space: nowrap", 24
+"""Cells of so few characters are not broken into lines."""
 
 
 class Table:
@@ -44,7 +46,11 @@ class Table:
 
     def _repr_html_(self) -> str:
         def cells(row: Sequence[str], tag: str) -> str:
-            return "".join(f'<{tag} style="{_STYLE}">{html.escape(cell)}</{tag}>' for cell in row)
+            return "".join(
+                f'<{tag} style="{_STYLE if len(cell) > SHORT else _STYLE + _WHOLE}">'
+                f"{html.escape(cell)}</{tag}>"
+                for cell in row
+            )
 
         body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
         caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""

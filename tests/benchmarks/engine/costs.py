@@ -119,7 +119,7 @@ def fit(row: str, rounds: int = 15) -> dict[str, float]:
     }
     for side in sides.values():
         side()
-    settle()
+    settle(trainer.session)
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds):
         for name in list(sides) if number % 2 == 0 else list(sides)[::-1]:

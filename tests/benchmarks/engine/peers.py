@@ -55,7 +55,7 @@ def ours(model: Model) -> Iterator[Variant]:
         lambda: trainer.step(batch),
         lambda rate: setattr(trainer.optimizer, "learning_rate", rate),
         lambda record: record.metrics["loss"],
-        settle,
+        lambda: settle(trainer.session),
     )
     yield prepared(model)
 
@@ -74,7 +74,7 @@ def prepared(model: Model) -> Variant:
         "Session.prepare",
         lambda: run(*arrays),
         set_rate,
-        settle=settle,
+        settle=lambda: settle(session),
     )
 
 
@@ -94,12 +94,9 @@ def training_step(model: Model) -> tuple[gw.Tensor, gw.Tensor, dict[gw.Tensor, g
     return loss, rate, updates
 
 
-def settle(seconds: float = 120.0) -> None:
-    """Wait until all plans that ran often enough have their kernels."""
-    from gradwright.native.background import BACKGROUND
-
-    BACKGROUND.wait(seconds)
-    if BACKGROUND.is_busy:
+def settle(session: gw.Session, seconds: float = 120.0) -> None:
+    """Wait until all plans of a session have their kernels."""
+    if not session.wait_for_kernels(seconds):
         raise TimeoutError(f"kernels are still being compiled after {seconds:.0f} s")
 
 

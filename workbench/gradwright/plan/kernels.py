@@ -205,7 +205,7 @@ def _state(part: Part) -> str:
         steps = [n for n, i in enumerate(coming.program.instrs) if isinstance(i.op, Fused)]
         return f"compiling: {len(coming.code.keys() & set(steps))} of {len(steps)}"
     if part.why:
-        return part.why
+        return _short(part.why, 2 * WIDE)
     if part.kernels == "wait":
         return "compiled before the first run"
     return "waits to be compiled" if part.is_asked else f"numpy in the first {RUNS} runs"
@@ -308,8 +308,8 @@ def sizes(space: tuple[int, ...]) -> str:
     return "×".join(map(str, space)) or "-"
 
 
-def _short(text: str) -> str:
+def _short(text: str, wide: int = WIDE) -> str:
     """Return a text with its middle left out where it is long: ends tell names apart."""
-    if len(text) <= WIDE:
+    if len(text) <= wide:
         return text
-    return f"{text[: WIDE // 3]}…{text[WIDE // 3 + 1 - WIDE :]}"
+    return f"{text[: wide // 3]}…{text[wide // 3 + 1 - wide :]}"

@@ -13,6 +13,7 @@ from ..spec import TensorSpec
 from ..tables import Table
 from .liveness import Lifetimes
 from .memory import Layout
+from .overwrite import Overwrite
 
 TOP = 12
 """Rows that a printed report shows of the largest arrays."""
@@ -25,6 +26,10 @@ class Laid(Protocol):
     lives: Lifetimes
     layout: Layout
     over: dict[int, int]
+
+    @property
+    def overwrites(self) -> Sequence[Overwrite]:
+        """Updates that are written over their variables."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +158,7 @@ class Memory:
                 name="live",
             )
         )
-        figure.add_vline(x=self.peak_step, line_dash="dash")
+        figure.add_vline(x=self.peak_step, line_dash="dash", line_color="#7a7a7a")
         figure.update_layout(
             title=f"Peak {size(self.peak)} in step {self.peak_step}",
             xaxis_title="step",
@@ -228,6 +233,7 @@ def _rows(part: Laid, start: int, seen: set[Any]) -> list[Held]:
         )  # fmt: skip
     makers = {o: instr for instr in program.instrs for o in instr.outs}
     overwritten = {x: o for o, x in part.over.items()}
+    homes = {o.new: o.variable.name for o in part.overwrites}
     outputs: dict[int, list[Any]] = {}
     for t in program.outputs:
         outputs.setdefault(program.numbers[t], []).append(t)
@@ -240,8 +246,12 @@ def _rows(part: Laid, start: int, seen: set[Any]) -> list[Held]:
             place = (
                 "result" if o in lives.leaving else "arena" if o in part.layout.offsets else "loose"
             )
-            nbytes = 0 if lives.roots[o] != o else _bytes(program.specs[o])
-            reason = _reason(o, instr, part, makers, outputs, overwritten)
+            nbytes = 0 if lives.roots[o] != o or o in homes else _bytes(program.specs[o])
+            reason = (
+                f"written over {homes[o]}, or new while somebody holds its array"
+                if o in homes
+                else _reason(o, instr, part, makers, outputs, overwritten)
+            )
             rows.append(
                 Held(instr.path, instr.op.name, program.specs[o], nbytes, start + step, dies,
                      place, reason)

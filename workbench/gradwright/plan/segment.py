@@ -17,6 +17,7 @@ from ..spec import spec_of
 from .forward import apart, explained, results
 from .liveness import Lifetimes, place
 from .memory import Layout, Spares
+from .overwrite import Overwrite
 
 Array = np.ndarray[Any, Any]
 Registers = list[Any]
@@ -48,6 +49,8 @@ class Segment:
         """How each instruction runs; some hold plans of their own."""
         self._launches = [numpy_launch(found) for found in self.found]
         self.layout, self.over = self._place(self._launches)
+        self.overwrites: tuple[Overwrite, ...] = ()
+        """Updates that overwrite their variables: none, new arrays are swapped in."""
         self._frees = self._free_lists()
         self._transient = [
             i

@@ -394,7 +394,7 @@ class Session:
         read_sources(ancestors(targets, stop=env), env, self.values)
         reference = dict(env)
         run_plainly(targets, reference, self.values, training=request.training)
-        return comparison(reference)
+        return comparison(reference, training=request.training)
 
     def _tell(self, request: Request, number: int, found: list[Any], committed: bool) -> None:
         event = RunEvent(request.fetches, request.training, number, found, committed)
