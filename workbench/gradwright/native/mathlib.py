@@ -73,9 +73,14 @@ def _exp_of_rest(r: Num) -> Num:
 
 
 def exp(x: Num) -> Num:
-    """Return eˣ = 2ᵏ·eʳ."""
-    _, k, r = _reduce(_clamp(x, *_format(x).exp_range))
-    return _scale(_exp_of_rest(r) + 1, k)
+    """Return eˣ = 2ᵏ·eʳ, and 0 below its range.
+
+    No product makes that 0: one that underflows takes 100 cycles, and masks are full of them.
+    """
+    low, high = _format(x).exp_range
+    zero, is_zero = x.of(0.0), x < low
+    _, k, r = _reduce((x > high).where(x.of(high), is_zero.where(zero, x)))
+    return is_zero.where(zero, _scale(_exp_of_rest(r) + 1, k))
 
 
 def exp2(x: Num) -> Num:
