@@ -332,6 +332,28 @@ def test_a_steady_step_makes_no_arrays(rng):
     assert peak < 8_000  # the images alone have 12 kB, what the convolution makes 32
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+def test_pieces_on_two_threads(groups, rng):
+    x, w, dy = drawn(rng, "float32", (5, 16, 24, 25), (32, 16 // groups, 3, 3), (5, 32, 12, 12))
+    g = gw.Graph()
+    t, k, seed = (g.variable(n, init=a) for n, a in zip("xwg", (x, w, dy), strict=True))
+    with g:
+        y = gw.cnn.max_pool2d(gw.cnn.conv2d(t, k, padding=1, groups=groups), 2)
+        ys = [y, *gw.gradients(y, [t, k], seed)]
+
+    def run(**options):
+        with gw.Session(g, deterministic=True, **options) as session:
+            return session.run(ys), session.tuning["choices"]
+
+    ours, choices = run(threads=2)
+    kinds = {name.split()[0]: n for name, n in choices.items()}
+    assert kinds["convolution"] == kinds["largest"] == kinds["scattered"] == 2
+    assert kinds.get("weight") == (2 if groups == 1 else None)
+    same(ours, run(kernels="off")[0], "float32")
+    for a, b in zip(ours, run(threads=1)[0], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_repeated_calls_move_through_their_operands():
     x, y = np.arange(12.0).reshape(4, 3), np.zeros((4, 3))
     [copy] = bind_copy(x[0], y[0])

@@ -75,7 +75,7 @@ def bind_max_pool(
             [(0, 0), (1, 1), (2, 2)],
             (held, offsets, firsts),
             cut=_cut(LARGEST, planes, steps),
-            cost=0.05 * y.size * len(taps),
+            cost=0.25 * y.size * len(taps),
             label=f"largest {x.dtype.char} {x.shape} {slide}",
         )
 
