@@ -172,6 +172,19 @@ def test_a_pool_that_is_taken_is_not_waited_for(small):
 
 
 @threaded
+def test_without_workers_the_owner_does_all(small, monkeypatch):
+    expected, _ = trained(threads=2, deterministic=True)
+    POOL.stop()
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    found, _ = trained(threads=2, deterministic=True)
+    assert POOL.n_workers == 0 and same(found, expected)
+
+
+@threaded
 def test_sessions_with_other_counts_at_the_same_time(small):
     before = default_threads()
     expected = {(n, seed): trained(60, seed, threads=n, deterministic=True)[0]

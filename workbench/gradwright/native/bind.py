@@ -51,7 +51,7 @@ def bind_kernel(
     if elements < 2 * _LEAST:
         return [*calls, Call(address, numbers, slots, held)]
     cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
-    label = (kernel, loops.pattern, elements.bit_length())
+    label = (kernel, loops.pattern, (elements - 1).bit_length())
     cut, ns = _cut(kernel, loops, elements), elements * (0.1 + 0.02 * cost)
     return [*calls, Call(address, numbers, slots, held, cut=cut, cost=ns, label=label)]
 

@@ -90,7 +90,8 @@ def bind_matmul(
         sides = [[(0, down), (2, size * out.lead)], [(1, along), (2, size)]]
     cut = _cut(counts, [strides[first], strides[second], strides[2]], (m, n, k), sides)
     how = f"{kind}{char} {left.is_transposed:d}{right.is_transposed:d}{adds:d}"
-    label = f"product {how} {'x'.join(map(str, (*counts, m, k, n)))}"
+    sizes = [1 << (size - 1).bit_length() for size in (math.prod(counts), m, k, n)]
+    label = f"product {how} up to {'x'.join(map(str, sizes))}"
     cost = math.prod(counts) * m * n * k / _PER_NS
     table = np.array(block, np.int64)
     return [Call(_driver(kind, char, adds), table, slots, cut=cut, cost=cost, label=label)]

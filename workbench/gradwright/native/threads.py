@@ -108,14 +108,17 @@ class Pool:
         self._cells[Cell.TAKEN] = value
 
     def start(self, n_workers: int) -> None:
-        """See to it that there are so many workers."""
+        """See to it that there are so many workers, if the system has threads left."""
         with self._lock:
             self._initialise()
             entry = _FUNCTION(worker_address())
             while len(self._workers) < min(n_workers, MAX_WORKERS):
                 name = f"gradwright-worker-{len(self._workers)}"
                 worker = Thread(target=entry, args=(self.address,), name=name, daemon=True)
-                worker.start()
+                try:
+                    worker.start()
+                except RuntimeError:  # no threads left, or the interpreter ends: forks do without
+                    return
                 self._workers.append(worker)
 
     def stop(self) -> None:

@@ -15,6 +15,7 @@ import hashlib
 import itertools
 import json
 import os
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,8 +85,8 @@ class Tuning:
     threads: int | None = None
     measures: bool = True
     choices: dict[str, int] = field(default_factory=dict)
-    _open: list[tuple[str, int, Fork]] = field(default_factory=list, repr=False)
-    """Forks that are being measured: key, number of pieces, and fork."""
+    _open: list[tuple[str, int, weakref.ref[Fork]]] = field(default_factory=list, repr=False)
+    """Forks that are being measured: key, number of pieces, and fork, which its plan holds."""
 
     @property
     def most(self) -> int:
@@ -107,16 +108,18 @@ class Tuning:
 
     def watch(self, name: str, n: int, fork: Fork) -> None:
         """Remember a fork that is being measured."""
-        self._open.append((name, n, fork))
+        self._open.append((name, n, weakref.ref(fork)))
 
     def settle(self) -> None:
         """Take over what has been measured by now."""
         still, found = [], {}
-        for name, n, fork in self._open:
-            if fork.turn not in (SERIAL, PARALLEL):
-                still.append((name, n, fork))
+        for name, n, held in self._open:
+            if (fork := held()) is None:
+                continue
+            if (turn := fork.turn) not in (SERIAL, PARALLEL):
+                still.append((name, n, held))
             elif name not in self.choices:
-                self.choices[name] = n if fork.turn == PARALLEL else 1
+                self.choices[name] = n if turn == PARALLEL else 1
                 found[f"{n} {name}"] = self.choices[name]
         self._open = still
         if found and _is_quiet():
@@ -133,7 +136,7 @@ def key(call: Call) -> str:
 def _kernel_key(label: Any) -> str:
     kernel, pattern, bits = label
     name = hashlib.sha256(repr((kernel, pattern)).encode()).hexdigest()[:16]
-    return f"kernel {name} below {2**bits}"
+    return f"kernel {name} up to {2**bits}"
 
 
 # -- what is known to all -------------------------------------------------------------------------
