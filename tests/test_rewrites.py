@@ -398,6 +398,18 @@ def test_the_log_says_what_changed_and_for_whom():
     assert {node.name for node in instr.origins} == {"<i>", "sum", "top"}
 
 
+def test_a_long_chain_that_becomes_one_instruction_names_some_of_its_nodes():
+    g = gw.Graph()
+    x = g.placeholder("x", (2,))
+    for _ in range(1000):
+        x = x * 1.001
+    program = rewrite(program_of(x))
+    (instr,) = program.instrs
+    assert instr.op.name == "mul" and 2 <= len(instr.origins) <= 64
+    (found,) = run(program, {"x": np.ones(2, "f4")})
+    np.testing.assert_allclose(found, np.full(2, 1.001**1000), rtol=1e-4)
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(GraphError, match=r"no rewrite 'mul_on'(.|\n)*'mul_one'"):
         gw.Session(gw.Graph(), skip_rewrites=["mul_on"])

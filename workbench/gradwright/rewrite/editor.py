@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from .program import Instr, Program, Recipe
 Array = np.ndarray[Any, Any]
 UNIFORM = 4096
 """Constants of at most so many elements are looked at to see whether they hold one number."""
+MOST_ORIGINS = 64
+"""How many nodes an instruction keeps in mind: a chain of 20,000 sums of numbers becomes one."""
 
 
 class DeclinedError(GradwrightError):
@@ -295,7 +298,8 @@ def is_stand_in(array: Array) -> bool:
 
 def _joint(root: Instr, taken: Sequence[Instr]) -> tuple[Node, ...]:
     """Return whose work is done now; what serves a gradient does not come to serve the user."""
-    origins = dict.fromkeys(n for instr in (root, *taken) for n in instr.origins)
+    nodes = (n for instr in (root, *taken) for n in instr.origins)
+    origins = dict.fromkeys(itertools.islice(nodes, MOST_ORIGINS))
     if all(n.derived for n in root.origins):
         return tuple(n for n in origins if n.derived)
     return tuple(origins)

@@ -27,8 +27,9 @@ class Instr:
     """One op on numbered values.
 
     ``origins`` are the nodes of the graph that it serves: the one it was made for comes first, and
-    rewrites add those whose work it took over. ``recompute`` is 0 for what runs once; copies that
-    run again to save memory have numbers of their own, and are never merged with each other.
+    rewrites add those whose work it took over, up to 64. ``recompute`` is 0 for what runs once;
+    copies that run again to save memory have numbers of their own, and are never merged with each
+    other.
     """
 
     __slots__ = ("ins", "op", "origins", "outs", "path", "recompute")
