@@ -1,9 +1,14 @@
-"""Cells that run again in a real kernel, and errors that point at them."""
+"""Cells that run again in a real kernel, and errors that point at them; tutorials as committed."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+ROOT = Path(__file__).parent.parent
+TUTORIALS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 manager = pytest.importorskip("jupyter_client.manager", reason="pip install -e '.[test]'")
 
 
@@ -61,3 +66,27 @@ def test_errors_name_cell_and_line(execute):
 def test_a_name_taken_by_another_cell_stays_an_error(execute):
     execute("i", "import gradwright as gw\ng3 = gw.Graph()\ng3.variable('w', ())")
     assert "is taken" in execute("j", "g3.variable('w', ())")
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_are_cleared_and_listed(path):
+    notebook = json.loads(path.read_text("utf-8"))
+    assert "widgets" not in notebook["metadata"]
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [] and cell["execution_count"] is None
+    assert f"notebooks/{path.name}" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_tutorial_on_the_engine_runs():
+    """Its cells assert what its text claims."""
+    cells = json.loads((ROOT / "notebooks/engine.ipynb").read_text("utf-8"))["cells"]
+    sources = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    small = {"layers=6": "layers=4", "timed(40": "timed(8", "range(6)": "range(2)"}
+    space: dict = {}
+    for number, source in enumerate(sources):
+        for long, short in small.items():
+            source = source.replace(long, short)
+        exec(compile(source, f"cell {number}", "exec"), space)
+    assert space["less"].peak < space["memory"].peak
+    assert len(space["figure"].data) == 2 and len(space["codes"]) == 5

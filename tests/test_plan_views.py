@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import GraphError, LoweringError
+from gradwright.errors import FeedError, GraphError, LoweringError
 from gradwright.native.compiler import available
 from gradwright.plan import part
 from gradwright.plan.bound import Bound
@@ -234,7 +234,7 @@ def test_while_kernels_are_compiled_the_table_counts_them(monkeypatch):
     trainer, batch = classifier()
     trainer.step(batch)
     plan = trainer.session.plans[-1]
-    assert "first 3 runs" in plan.kernels.state
+    assert "after 3 runs" in plan.kernels.state
     monkeypatch.setattr(compiler.KERNELS, "compile", slow)
     try:
         assert not trainer.session.wait_for_kernels(0.0)
@@ -342,3 +342,67 @@ def test_replay_still_names_the_step_that_is_wrong(monkeypatch):
 
 def slightly_wrong(xs, ys):
     np.tanh(xs[0] * np.float32(1.0002), out=ys[0])
+
+
+# -- what is asked wrongly ------------------------------------------------------------------------
+
+
+def line():
+    g = gw.Graph("line")
+    x, w = g.placeholder("letters", (None, 4)), g.variable("w", (4,), init=1.0)
+    return g, x, w, gw.tanh(x * w).sum(name="loss")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_plans": "3"},
+        {"max_plans": True},
+        {"cache_bytes": "1GB"},
+        {"checkpoint": True},
+        {"checkpoint": [1]},
+        {"skip_rewrites": "csee"},
+        {"kernels": True},
+    ],
+)
+def test_options_that_make_no_sense_are_named(options):
+    (given,) = map(str, options.values())
+    with pytest.raises(GraphError, match=re.escape(given.strip("[]"))):
+        gw.Session(line()[0], **options)
+
+
+def test_a_session_wants_a_graph():
+    with pytest.raises(GraphError, match="no graph"):
+        gw.Session(3)
+
+
+def test_one_name_needs_no_list():
+    g, x, _, loss = line()
+    session = gw.Session(g, skip_rewrites="cse")
+    for feeds in ("letters", x):
+        assert session.prepare(loss, feeds)(np.zeros((2, 4))) == 0
+
+
+@pytest.mark.parametrize("shape", [4, None, (None, 4), (-1, 4), (2.0, 4), np.ones((2, 4))])
+def test_shapes_of_a_plan_are_sizes(shape):
+    g, _, _, loss = line()
+    with pytest.raises(FeedError, match="the shape of 'letters' is given as"):
+        gw.Session(g).plan(loss, {"letters": shape})
+
+
+@pytest.mark.parametrize("updates", [["w"], {"w": 1.0}, "w"])
+def test_updates_are_tensors(updates):
+    g, _, w, loss = line()
+    session = gw.Session(g)
+    for given in (updates, {w: 1.0}, {w: "loss"}):
+        with pytest.raises(GraphError, match=r"updates=\{w: w - 0.1 \* grad\}"):
+            session.run(loss, {"letters": np.zeros((2, 4))}, given)
+    assert g.values["w"].tolist() == [1.0] * 4
+
+
+def test_a_closed_session_makes_no_plan():
+    g, _, _, loss = line()
+    session = gw.Session(g)
+    session.close()
+    with pytest.raises(GraphError, match="closed"):
+        session.plan(loss, {"letters": (2, 4)})

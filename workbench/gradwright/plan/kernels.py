@@ -208,7 +208,7 @@ def _state(part: Part) -> str:
         return _short(part.why, 2 * WIDE)
     if part.kernels == "wait":
         return "compiled before the first run"
-    return "waits to be compiled" if part.is_asked else f"numpy in the first {RUNS} runs"
+    return "waits to be compiled" if part.is_asked else f"kernels come after {RUNS} runs"
 
 
 def _rows(part: Part, first: int, chain: int) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..containers import ContainerSpec, to_python
-from ..errors import DTypeError, FeedError
+from ..errors import DTypeError, FeedError, GraphError
 from ..graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update
 from ..graph import read_only as as_read_only
 from ..plan import Plan
@@ -17,6 +17,8 @@ from .feeds import as_feed, named
 
 Array = np.ndarray[Any, Any]
 Env = dict[Tensor, Array]
+UPDATES = "updates={w: w - 0.1 * grad}"
+"""How updates are given, as errors show it."""
 
 
 def signature(graph: Graph, fetches: Any) -> Any:
@@ -88,6 +90,12 @@ class Request:
         """Refuse tensors that are not of the graph as it is now, and updates that do not fit."""
         self.shapes = self.key = None
         self.plan = _nothing
+        for pair in self.updates.items():
+            for t in pair:
+                if not isinstance(t, Tensor):
+                    raise GraphError(
+                        f"updates say {pair[0]!r}: {pair[1]!r}", need="tensors", hint=UPDATES
+                    )
         targets = self.targets()
         for t in (*targets, *self.updates, *self.feeds):
             graph.check_member(t)

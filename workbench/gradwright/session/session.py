@@ -27,7 +27,7 @@ from ..spec import TensorSpec, spec_of
 from .feeds import example, keyed, named
 from .plain import commit_plainly, comparison, read_sources, run_plainly
 from .prepared import Prepared
-from .request import Env, Request, signature
+from .request import UPDATES, Env, Request, signature
 from .tuning import recorded, tuned
 
 Checkpoint = str | int | Sequence[str] | None
@@ -85,15 +85,17 @@ class Session:
         checkpoint: Checkpoint = None,
         max_plans: int = 64,
         cache_bytes: int | None = None,
-        skip_rewrites: Collection[str] = (),
+        skip_rewrites: Collection[str] | str = (),
         listeners: Iterable[Listener] = (),
     ) -> None:
         if check not in (None, "replay", "rewrites"):
             raise GraphError(f"check={check!r} is not known", need="None, 'replay' or 'rewrites'")
-        if max_plans < 1 or (cache_bytes is not None and cache_bytes < 0):
+        if not isinstance(graph, Graph):
+            raise GraphError(f"{graph!r} is no graph", need="a gw.Graph")
+        if not _is_count(max_plans, 1) or not (cache_bytes is None or _is_count(cache_bytes, 0)):
             raise GraphError(
-                f"max_plans={max_plans}, cache_bytes={cache_bytes} make no sense",
-                need="max_plans >= 1; cache_bytes >= 0, or None",
+                f"max_plans={max_plans!r}, cache_bytes={cache_bytes!r} make no sense",
+                need="an int max_plans >= 1; an int cache_bytes >= 0, or None",
             )
         if deterministic and kernels == "background":
             kernels = "wait"  # when a background compiler is ready, no clock and no seed decides
@@ -213,7 +215,7 @@ class Session:
     def prepare(
         self,
         fetches: Any,
-        feeds: Iterable[Tensor | str] = (),
+        feeds: Iterable[Tensor | str] | Tensor | str = (),
         updates: Mapping[Tensor, Tensor] | None = None,
         *,
         training: bool = False,
@@ -230,6 +232,7 @@ class Session:
         >>> add(np.zeros(2), 1.0).tolist()
         [1.0, 1.0]
         """
+        feeds = [feeds] if isinstance(feeds, str | Tensor) else feeds
         given = dict.fromkeys(named(self.graph, t) for t in feeds)
         return Prepared(self, self._request(fetches, given, updates, training, commit_if))
 
@@ -243,8 +246,17 @@ class Session:
         commit_if: Tensor | None = None,
     ) -> Plan:
         """Return the plan for feeds of these shapes, without running it."""
+        if self._closed:
+            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
         stated = keyed(self.graph, shapes or {})
-        specs = {t: TensorSpec(shape, t.dtype) for t, shape in stated.items()}
+        for t, shape in stated.items():
+            if not isinstance(shape, tuple | list) or not all(_is_count(n, 0) for n in shape):
+                raise FeedError(
+                    f"the shape of {t.name!r} is given as {type(shape).__name__}, {shape!r}",
+                    need=f"sizes, for {t.spec}",
+                    hint="a plan is for certain sizes: (32, 64), or array.shape",
+                )
+        specs = {t: TensorSpec(tuple(shape), t.dtype) for t, shape in stated.items()}
         with self._lock:
             request = self._request(fetches, specs, updates, training, commit_if)
             request.check(self.graph, -1)
@@ -273,6 +285,8 @@ class Session:
         commit_if: Tensor | None,
     ) -> Request:
         self.graph.settle()
+        if updates is not None and not isinstance(updates, Mapping):
+            raise GraphError(f"updates are a {type(updates).__name__}", need="a dict", hint=UPDATES)
         form, changes = signature(self.graph, fetches), tuple(updates.items()) if updates else ()
         key = form, tuple(feeds), changes, training, commit_if
         request = self._requests.get(key)
@@ -405,8 +419,12 @@ class Session:
                 listener.values_changed({name: self.values.version(name) for name in names})
 
 
+def _is_count(n: Any, least: int) -> bool:
+    return isinstance(n, int | np.integer) and not isinstance(n, bool) and int(n) >= least
+
+
 def _options(
-    skip: Collection[str],
+    skip: Collection[str] | str,
     kernels: Any,
     tuning: Tuning,
     checkpoint: Checkpoint,
@@ -414,13 +432,14 @@ def _options(
     verify: bool,
 ) -> PlanOptions:
     """Return the options of a session's plans; raises GraphError for what is none."""
+    skip = [skip] if isinstance(skip, str) else skip
     check_names(skip)
     if kernels not in get_args(Kernels):
         need = ", ".join(map(repr, get_args(Kernels)))
         raise GraphError(f"kernels={kernels!r} is not known", need=need)
     if isinstance(checkpoint, Sequence) and not isinstance(checkpoint, str):
         checkpoint = tuple(checkpoint)
-    every_n = isinstance(checkpoint, int) and checkpoint >= 1
+    every_n = _is_count(checkpoint, 1)
     patterns = isinstance(checkpoint, tuple) and all(isinstance(p, str) for p in checkpoint)
     if not (checkpoint in (None, "sqrt") or every_n or patterns):
         raise GraphError(
