@@ -17,7 +17,7 @@ from ...lowering import Call
 from ...ops.windows import Windows
 from ..repeat import Turn, repeated
 from .forward import cost_of, fit, moving
-from .geometry import DeclinedError, Padded, Slide, copied, image
+from .geometry import DeclinedError, Padded, Slide, copied, image, room
 from .tiles import INNER, OUTER, compiled, machine, numbers, taps_in_tile
 from .turning import turning
 
@@ -38,8 +38,8 @@ def bind_weight_grad(
         return None
     slide = Slide.of(windows, x.shape[2:])
     few = len(dw) // groups <= FEW
-    product = (_Inner if few else _Outer)(slide, groups, image(x), image(g), dw)
     try:
+        product = (_Inner if few else _Outer)(slide, groups, image(x), image(g), dw)
         whole = product.loop(0, product.tiles)
         cut = product.pieces if groups == 1 else None
         cost, label = cost_of(g, slide, groups, dw.shape)
@@ -146,7 +146,7 @@ class _Outer(_WeightProduct):
         return np.empty((self.groups, self.tiles * self.at_once, self.wide), self.dtype)
 
     def _seeds(self) -> Array:
-        return np.zeros((*self.slide.n_out, self.groups, self.wide), self.dtype)
+        return room((*self.slide.n_out, self.groups, self.wide), self.dtype)
 
     def _taking(self, g: Array, seeds: Array) -> list[Call]:
         return turning(g, seeds, 0)
@@ -170,7 +170,7 @@ class _Inner(_WeightProduct):
         return np.empty((self.groups, self.channels, self.tiles * self.at_once), self.dtype)
 
     def _seeds(self) -> Array:
-        return np.empty((self.groups, self.channels, *self.slide.n_out), self.dtype)
+        return room((self.groups, self.channels, *self.slide.n_out), self.dtype)
 
     def _taking(self, g: Array, seeds: Array) -> list[Call]:
         return copied(g, seeds, 0)

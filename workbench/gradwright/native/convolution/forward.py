@@ -18,7 +18,7 @@ import numpy as np
 from ...lowering import Call
 from ...ops.windows import Windows
 from ..repeat import Turn, repeated
-from .geometry import DeclinedError, Padded, Slide, copied, image
+from .geometry import DeclinedError, Padded, Slide, copied, image, room
 from .tiles import TAPS, compiled, machine, numbers
 
 Array = np.ndarray[Any, Any]
@@ -216,7 +216,7 @@ class Product:
         width = machine(dtype.char).width
         self.length = (size[1] - 1) * (place.row // dtype.itemsize) + size[2]
         wide = -(-self.length // width) * width
-        self.y = np.empty((kernels.groups, kernels.tiles * kernels.rows, size[0], wide), dtype)
+        self.y = room((kernels.groups, kernels.tiles * kernels.rows, size[0], wide), dtype)
 
     def call(self) -> Call:
         """Return the call of the product."""

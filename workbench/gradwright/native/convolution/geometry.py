@@ -25,8 +25,19 @@ Array = np.ndarray[Any, Any]
 Axes = tuple[int, int, int]
 
 
+LARGEST = 1 << 26
+"""Bytes of one image beyond which numpy does better: it takes a few rows at a time."""
+
+
 class DeclinedError(Exception):
     """Machine code cannot take these arrays."""
+
+
+def room(shape: Sequence[int], dtype: np.dtype[Any], fill: float = 0) -> Array:
+    """Return memory of our own, filled; raises DeclinedError where that is too much."""
+    if math.prod(shape) * dtype.itemsize > LARGEST:
+        raise DeclinedError
+    return np.full(shape, fill, dtype) if fill else np.zeros(shape, dtype)
 
 
 def three(sizes: Sequence[Any], fill: int = 1) -> Axes:
@@ -107,8 +118,8 @@ class Padded:
         self.plane = parts[1] * self.row
         self._phase = parts[0] * self.plane
         self.channel = self._phases * self._phase
-        room = channels * self.channel + self._before[2] * self.item + machine(dtype.char).slack
-        self.memory = np.full(room // self.item, fill, dtype)
+        behind = self._before[2] * self.item + machine(dtype.char).slack
+        self.memory = room(((channels * self.channel + behind) // self.item,), dtype, fill)
         shape = (channels, *stride, *parts)
         self.array: Array = np.ndarray(shape, dtype, self.memory)
 

@@ -82,10 +82,10 @@ def bind_max_pool(
     if not any(slide.before) and not any(slide.after):
         seen = image(x)
         return [call(seen, _distances(slide, seen), n * channels, None)]
-    place = Padded(
-        channels, slide.n_in, slide.before, slide.after, (1, 1, 1), x.dtype, fill=-np.inf
-    )
     try:
+        place = Padded(
+            channels, slide.n_in, slide.before, slide.after, (1, 1, 1), x.dtype, fill=-np.inf
+        )
         turns = moving(place.taking(image(x)[0]), 0, x.strides[0])
     except DeclinedError:
         return None
