@@ -454,14 +454,18 @@ class Graph(NodeTable):
     # -- doors to the later stages ---------------------------------------------------------------
 
     def output(self, feeds: Mapping[Any, Any], *fetches: Any) -> dict[str, np.ndarray[Any, Any]]:
-        """Run in eval mode and return arrays by name; without ``fetches`` all unused outputs."""
+        """Run in eval mode and return arrays by name; without ``fetches`` all unused outputs.
+
+        All in numpy, so that the same values give the same bits: kernels would come in the midst of
+        a loop, or be too late.
+        """
         from ..session import Session
 
         chosen = fetches or tuple(
             t for n in self.nodes if n.kind == "array" for t in n.public if not t.uses
         )
         tensors = [self[f] if isinstance(f, str) else f for f in chosen]
-        with Session(self) as session:
+        with Session(self, kernels="off") as session:
             return dict(zip((t.name for t in tensors), session.run(tensors, feeds), strict=True))
 
     def summary(self) -> str:
