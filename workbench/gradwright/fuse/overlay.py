@@ -29,14 +29,14 @@ def overlay(program: Program) -> None:
     made: set[int] = set()
     for step, instr in enumerate(program.instrs):
         if isinstance(instr.op, Fused):
-            dying = {value for value in made.intersection(instr.ins) if last[value] == step}
+            dying = {i for i in instr.ins if i is not None and i in made and last[i] == step}
             program.instrs[step] = _with_overlay(instr, dying, roots, program)
         if not instr.op.views:
             made.update(instr.outs)
 
 
 def _with_overlay(
-    instr: Instr, dying: Set[int | None], roots: Mapping[int, int], program: Program
+    instr: Instr, dying: Set[int], roots: Mapping[int, int], program: Program
 ) -> Instr:
     op, specs = instr.op, program.specs
     assert isinstance(op, Fused)
@@ -47,12 +47,15 @@ def _with_overlay(
     free = {
         at: value
         for at, value in enumerate(instr.ins)
-        if value in dying and read.count(value) == 1 and all(kernel.operands[at].moves)
+        if value is not None
+        and value in dying
+        and read.count(value) == 1
+        and all(kernel.operands[at].moves)
     }
     pairs = []
     for at, out in enumerate(instr.outs, kernel.n_inputs):
         for i, value in free.items():
-            alike = value is not None and specs[value].shape == specs[out].shape
+            alike = specs[value].shape == specs[out].shape
             if alike and kernel.operands[i] == kernel.operands[at]:
                 pairs.append((at, i))
                 del free[i]
