@@ -128,12 +128,12 @@ class Kernels:
         return self.rows[step]
 
     def __repr__(self) -> str:
-        return f"<Kernels: {self._said()}>"
+        return f"<Kernels: {self.said()}>"
 
     def __str__(self) -> str:
         return str(self._table())
 
-    def _said(self) -> str:
+    def said(self) -> str:
         """Say in a line what there is."""
         counts, n_ops = self.counts, sum(len(r.ops) for r in self.rows if r.what == "kernel")
         words = {
@@ -175,7 +175,7 @@ class Kernels:
         return Table(
             [columns[i] for i in used],
             [[row[i] for i in used] for row in rows],
-            title=self._said(),
+            title=self.said(),
             notes=[f"and {more} more"] if more > 0 else [],
         )
 
@@ -261,7 +261,7 @@ def _kind(instr: Instr, found: Found, program: Program, is_code: bool) -> tuple[
     plans = getattr(found, "plans", None)
     if plans is not None:
         inner = [plan.kernels for plan in plans()]
-        return "plans", "; ".join(k._said() for k in inner) or "made when it first runs"
+        return "plans", "; ".join(k.said() for k in inner) or "made when it first runs"
     return "numpy", _reason(instr, found, program)
 
 

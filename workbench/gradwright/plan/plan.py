@@ -102,8 +102,9 @@ class Plan:
         return plan
 
     def __repr__(self) -> str:
-        names = ", ".join(t.name for t in self.targets) or "updates"
-        return f"<Plan of {names}: {repr(self.kernels)[10:-1]}>"
+        names = ", ".join(t.name for t in self.targets[:3]) or "updates"
+        more = f" and {len(self.targets) - 3} more" if len(self.targets) > 3 else ""
+        return f"<Plan of {names}{more}: {self.kernels.said()}>"
 
     @property
     def program(self) -> Program:
