@@ -95,9 +95,9 @@ class Bound:
 
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
-        self.arena = self.device.arena(self.layout.nbytes)
+        arena = self.device.arena(self.layout.nbytes)
         binder, program = self._binder, self.program
-        binder.bind(self.layout.offsets, self.arena)
+        binder.bind(self.layout.offsets, arena)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
@@ -121,8 +121,10 @@ class Bound:
             self._counter[0] = address(self.reader.writes)
         self._counted = binder.counted(self._counter)
         self._alarms = binder.alarms()
-        self._whole = self._as_a_whole(early)
+        whole = self._as_a_whole(early)
         binder.close()
+        self.arena = arena  # whatever ends it before, the next run prepares all again
+        self._whole = whole
 
     def _as_a_whole(self, early: Sequence[Tensor]) -> Callable[[], Any] | None:
         """Return body, tail and overwriting as one call, where nothing forbids it."""
@@ -165,11 +167,12 @@ class Bound:
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
-        self.arena, self._counts = None, ()
+        if self.arena is None:
+            return
+        self._whole, self.arena, self._counts = None, None, ()
         self._binder.forget()
         del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
         self._transient, self._targets = [], []
-        self._whole = None
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -234,8 +237,8 @@ class Bound:
         """Run all if no variable has moved, and if those that change are held by nobody else."""
         reader = self.reader
         with values.lock:
-            if reader is None or values.latest is not reader:
-                return None
+            if reader is None or values.latest is not reader or not self._counts:
+                return None  # it has seen less than all, be it that Ctrl-C ended a run
             if self.overwrites and not (self._at_home and reader.is_sole):
                 return None
             before = reader.writes.item()
@@ -343,9 +346,9 @@ class Bound:
 
     def _take_variables(self, env: Mapping[Tensor, Array], seen: Seen | None) -> None:
         if seen is None:
+            self._counts, self._at_home = (), False
             for _, t, where in self._held:
                 where.put(env[t])
-            self._counts, self._at_home = (), False
             return
         held, changes = seen
         if changes is not None:

@@ -104,7 +104,6 @@ class Part:
         """Make the segment with its kernels; those that cannot be compiled stay on numpy."""
         from ..native.compiler import available  # llvmlite, which no import of ours may load
 
-        self.kernels = "off"
         try:
             if available():
                 self.bound = self._bound()
@@ -115,6 +114,7 @@ class Part:
             _log.info("a plan stays on numpy: %s", error, exc_info=not _is_expected(error))
         finally:
             self.coming = None
+        self.kernels = "off"  # there is no more to come; after Ctrl-C there is
 
     def _bound(self) -> Bound:
         """Return the segment with its kernels; raises LoweringError if none can be compiled."""
