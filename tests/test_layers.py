@@ -39,7 +39,7 @@ ORDER = [
     *("ops", "init", "math", "linalg", "bitwise", "random", "nn", "cnn", "rnn", "loss"),
     *("image", "audio", "signal", "training", "quant", "strings"),
     *("define", "gradient", "control", "sequence", "catalogue"),
-    *("rewrite", "lowering", "cpu", "device", "plan", "session", "tracing"),
+    *("rewrite", "lowering", "fuse", "native", "cpu", "device", "plan", "session", "tracing"),
     *("debug", "io", "data", "train", "peft", "align", "models"),
     "testing",
 ]

@@ -60,19 +60,24 @@ class Flat:
         sizes: Sizes,
     ) -> None:
         device = plan.device.name
+        self._nodes: list[Node] = []
+        """Those of the part that compute, and its constants."""
 
         def is_lowered(op: Op, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> bool:
             given = [None if s is None else s.substitute(sizes) for s in ins]
             return find_launch(op, device, given, [s.substitute(sizes) for s in outs]) is not None
 
+        self._is_lowered = is_lowered
         program = self.symbolic = Symbolic(is_lowered, plan.training)
         program.sizes = sizes
         for node in plan.order[start:end]:
             if isinstance(node.op, Constant) and node.outputs[0] not in known:
                 array = node.graph.values.array(node.name)
                 program.numbers[node.outputs[0]] = program.constant(array)
+                self._nodes.append(node)
             elif not isinstance(node.op, Source) and not all(t in known for t in node.outputs):
                 self._emit(node, plan.training, known)
+                self._nodes.append(node)
         numbers = program.numbers
         program.outputs = [
             t
@@ -117,6 +122,27 @@ class Flat:
             program.numbers[t] = program.new_value(t.spec)
             program.sources[program.numbers[t]] = t
         return program.numbers[t]
+
+    def opened(self, at: Sized) -> Program:
+        """Return the instructions of the nodes, opened at certain sizes, with the same numbers."""
+        known, symbolic = at.known(), self.symbolic
+        program = Program(self._is_lowered, symbolic.training)
+        numbers: dict[Tensor, int] = {}
+
+        def number(t: Tensor) -> int:
+            if t not in numbers:
+                numbers[t] = program.new_value(known[t])
+            return numbers[t]
+
+        for node in self._nodes:
+            if isinstance(node.op, Constant):
+                numbers[node.outputs[0]] = program.new_value(known[node.outputs[0]])
+                continue
+            op = node.op.for_mode(symbolic.training).bind(at.sizes)
+            ins = [None if t is None else number(t) for t in node.inputs]
+            made = program.emit(op, ins, [known[t] for t in node.outputs], node, node.name)
+            numbers.update(zip(node.outputs, made, strict=True))
+        return program
 
     def _emit(self, node: Node, training: bool, known: Known) -> None:
         program = self.symbolic
@@ -207,7 +233,11 @@ class Sized:
         return found
 
     def program(self) -> Program:
-        """Return the program before rewrites."""
+        """Return the program before rewrites.
+
+        It is compared with what the nodes give at these sizes: an op that opens may ask whether two
+        sizes are equal, which nobody knows of symbols.
+        """
         flat = self.flat.symbolic
         constants = dict(flat.constants)
         constants.update((i, self.constant(i)) for i in self.flat.stand_ins)
@@ -218,7 +248,14 @@ class Sized:
         fields |= {"specs": list(self.specs), "instrs": instrs, "constants": constants}
         fields |= {name: copy.copy(fields[name]) for name in ("sources", "numbers", "outputs")}
         del fields["log"]
-        return Program(**fields)
+        program = Program(**fields)
+        if _wiring(program) != _wiring(self.flat.opened(self)):
+            raise UnfitError
+        return program
+
+
+def _wiring(program: Program) -> list[tuple[Any, ...]]:
+    return [(i.op.key(), i.ins, i.outs) for i in program.instrs]
 
 
 def symbols(d: int | Dim) -> frozenset[str]:
