@@ -119,7 +119,8 @@ def bind_transposed(
 
     try:
         calls = [call for _, kernels in phases for call in kernels.taking(1, bias)]
-        return [*calls, by_image(loop, len(g), cost_of(g, slide, groups, weight.shape))]
+        cost, label = cost_of(g, slide, groups, weight.shape)
+        return [*calls, by_image(loop, len(g), (cost, f"images of {label}"))]
     except DeclinedError:
         return None
 
