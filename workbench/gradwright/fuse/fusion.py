@@ -253,10 +253,14 @@ def _load(builder: Builder, program: Program, value: int, axes: Axes) -> Term:
 
 
 def _pays_alone(kernel: Kernel, group: Group) -> bool:
-    """Tell whether one op is worth a kernel: numpy does cheap ones as fast once they are large."""
+    """Tell whether one op is worth a kernel: numpy does cheap ones as fast once they are large.
+
+    That is, ufuncs: others make a new array in each run.
+    """
     size = int(np.prod(group.space))
+    is_ufunc = group.steps[0].instr.op.ufunc is not None
     costly = any(
         value.op == "reduce" or (value.op in FUNCTIONS and FUNCTIONS[value.op].cost >= EXP)
         for value in kernel.values
     )
-    return costly or size <= LARGE or len(kernel.outputs) > 1
+    return costly or size <= LARGE or len(kernel.outputs) > 1 or not is_ufunc
