@@ -16,7 +16,7 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from gradwright.lowering import Launch, Make, Returning, find_launch, lowering
+from gradwright.lowering import Found, Make, find_launch, lowering
 from gradwright.op import Op, infer_specs
 from gradwright.spec import TensorSpec, dtype_name
 
@@ -106,7 +106,7 @@ def pullback(op: str) -> Callable[[Make], Make]:
 
 
 @lowering("pullback", device="cuda")
-def _pullback(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Launch | Returning | None:
+def _pullback(op: Any, ins: Sequence[Any], outs: Sequence[TensorSpec]) -> Found:
     make = _pullbacks.get(op.op.name)
     return None if make is None else make(op, ins, outs)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-
 _STYLE = "text-align: left; vertical-align: top"
 """JupyterLab would set all cells to the right, texts as well."""
 _WHOLE, SHORT = "; white-space: nowrap", 24
