@@ -137,12 +137,12 @@ def _masked_softmax(op: Any, at: Place, x: Term, seen: Term | None = None) -> Te
 # -- classes --------------------------------------------------------------------------------------
 
 
-@rule("one_hot", locate=lambda op, ins, outs: _one_hot_at(op, ins[0], outs[0]))
+@rule("one_hot", locate=lambda op, ins, outs: _one_hot_at(op, outs[0]))
 def _one_hot(op: Any, at: Place, index: Term) -> Term:
     return call("eq", index.builder.column(), index.to(INT64)).to(op.dtype)
 
 
-def _one_hot_at(op: Any, x: Any, y: TensorSpec) -> Place | None:
+def _one_hot_at(op: Any, y: TensorSpec) -> Place | None:
     shape: Any = y.shape
     n = len(shape)
     if normalize_axis(op.axis, n) != n - 1:

@@ -52,7 +52,7 @@ def schedule(kernel: Kernel, pattern: Pattern) -> Schedule:
     """Return the passes of a kernel whose operands are walked as the pattern says."""
     values = kernel.values
     levels = _levels(kernel, pattern)
-    ready = _ready(kernel, levels)
+    ready = _ready(kernel)
     walks = [access.column != "zero" for access in pattern.accesses]
     reduces = [number for number, value in enumerate(values) if value.op == "reduce"]
     stores = [store for store in kernel.stores if walks[store.operand]]
@@ -78,7 +78,7 @@ def schedule(kernel: Kernel, pattern: Pattern) -> Schedule:
         kept={},
     )
     for p in passes:
-        _keep(kernel, pattern, plan, p)
+        _keep(kernel, plan, p)
     return plan
 
 
@@ -97,7 +97,7 @@ def _levels(kernel: Kernel, pattern: Pattern) -> tuple[Level, ...]:
     return tuple(levels)
 
 
-def _ready(kernel: Kernel, levels: tuple[Level, ...]) -> tuple[int, ...]:
+def _ready(kernel: Kernel) -> tuple[int, ...]:
     ready: list[int] = []
     for value in kernel.values:
         after = max((ready[a] for a in value.args), default=0)
@@ -111,7 +111,7 @@ def roots(kernel: Kernel, plan: Schedule, p: int) -> list[int]:
     return reduced + [store.value for store in (*plan.sums[p], *plan.stores[p])]
 
 
-def _keep(kernel: Kernel, pattern: Pattern, plan: Schedule, p: int) -> None:
+def _keep(kernel: Kernel, plan: Schedule, p: int) -> None:
     """Decide for each value of earlier passes that pass p needs whether it is kept."""
     seen: set[int] = set()
     todo = roots(kernel, plan, p)

@@ -1,8 +1,8 @@
 """Terms: formulas over values of a program, matched on one side of a rule and built on the other.
 
-A rule ``x*1 -> x`` is written ``Formula("mul_one", x * 1, x)``: the formula that is read, printed
-and run is one and the same. ``x``, ``y`` stand for any value, ``c``, ``d`` for a constant number, a
-Python number for itself; sums and products match in both orders.
+A rule ``x*1 -> x`` is written ``formula("mul_one", x * 1, x, doc)``: the formula that is read,
+printed and run is one and the same. ``x``, ``y`` stand for any value, ``c``, ``d`` for a constant
+number, a Python number for itself; sums and products match in both orders.
 """
 
 from __future__ import annotations

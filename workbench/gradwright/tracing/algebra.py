@@ -167,7 +167,7 @@ implements(_LINALG.trace)(
 # -- np.linalg -------------------------------------------------------------------------------------
 
 
-def _named(function: Any, name: str, tensors: Any) -> Any:
+def _named(name: str, tensors: Any) -> Any:
     """Return several results under the names that numpy gives them."""
     kind: Any = getattr(np.linalg._linalg, name, None)
     found = tuple(map(fresh, tensors))
@@ -206,7 +206,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 @implements(_LINALG.slogdet)
 def slogdet(a: Any) -> Any:
     """Sign and logarithm of the determinant."""
-    return _named(slogdet, "SlogdetResult", op("slogdet", floating(lift(a))))
+    return _named("SlogdetResult", op("slogdet", floating(lift(a))))
 
 
 @implements(_LINALG.qr)
@@ -215,7 +215,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r"):
         raise refusal(f"np.linalg.qr with mode={mode!r} has no op", need="reduced or complete")
     found = op("qr", floating(lift(a)), mode="reduced" if mode == "r" else mode)
-    return fresh(found[1]) if mode == "r" else _named(qr, "QRResult", found)
+    return fresh(found[1]) if mode == "r" else _named("QRResult", found)
 
 
 @implements(_LINALG.svd)
@@ -226,7 +226,7 @@ def svd(
     t = floating(lift(a))
     if not compute_uv:
         return fresh(op("svdvals", t))
-    return _named(svd, "SVDResult", op("svd", t, full_matrices=full_matrices))
+    return _named("SVDResult", op("svd", t, full_matrices=full_matrices))
 
 
 def _symmetric(x: LazyArray, uplo: str) -> Any:
@@ -241,7 +241,7 @@ def _symmetric(x: LazyArray, uplo: str) -> Any:
 @implements(_LINALG.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     """Eigenvalues and vectors of a symmetric matrix."""
-    return _named(eigh, "EighResult", op("eigh", _symmetric(lift(a), UPLO)))
+    return _named("EighResult", op("eigh", _symmetric(lift(a), UPLO)))
 
 
 @implements(_LINALG.eigvalsh)

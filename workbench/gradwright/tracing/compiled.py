@@ -204,7 +204,7 @@ class Compiled:
                 raise GradientError("plain numpy has no gradient", facts=[self.fallback_reason])
             found, grads = traced.with_gradients(leaves, self._wanted(places, args, leaves))
             parts = iter(grads)
-            made = [self._gradient(args[p], p, parts) for p in places]
+            made = [self._gradient(args[p], parts) for p in places]
             return found, tuple(made) if several else made[0]
 
         return call
@@ -224,7 +224,7 @@ class Compiled:
             n for p in places for n in range(starts[p], starts[p + 1]) if _has_gradient(leaves[n])
         ]
 
-    def _gradient(self, value: Any, place: int, parts: Any) -> Any:
+    def _gradient(self, value: Any, parts: Any) -> Any:
         kinds = (np.ndarray, np.generic, float, complex)
 
         def leaf(v: Any) -> Any:

@@ -86,8 +86,8 @@ def _call(
     targets = tuple(_target(trace, o, holders) for o in out) or (None,) * ufunc.nout
     given = _signature(ufunc, dtype, signature)
     dtypes = _resolve(ufunc, xs, targets, casting, given)
-    operands = [_converted(trace, ufunc, x, d) for x, d in zip(xs, dtypes, strict=False)]
-    found = _compute(ufunc, operands, dtypes[ufunc.nin :])
+    operands = [_converted(trace, x, d) for x, d in zip(xs, dtypes, strict=False)]
+    found = _compute(ufunc, operands)
     results = []
     for target, y, d in zip(targets, found, dtypes[ufunc.nin :], strict=True):
         y = cast_to(d, y)
@@ -145,7 +145,7 @@ def _wide_enough(x: LazyArray, xs: list[LazyArray]) -> Any:
 _COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 
 
-def _converted(trace: Recording, ufunc: np.ufunc, x: LazyArray, dtype: np.dtype[Any]) -> Tensor:
+def _converted(trace: Recording, x: LazyArray, dtype: np.dtype[Any]) -> Tensor:
     """Return an input in the dtype in which numpy computes."""
     t = x.tensor
     if t.dtype == dtype:
@@ -157,9 +157,7 @@ def _converted(trace: Recording, ufunc: np.ufunc, x: LazyArray, dtype: np.dtype[
     return cast_to(dtype, t)  # type: ignore[no-any-return]
 
 
-def _compute(
-    ufunc: np.ufunc, xs: list[Tensor], dtypes: tuple[np.dtype[Any], ...]
-) -> tuple[Tensor, ...]:
+def _compute(ufunc: np.ufunc, xs: list[Tensor]) -> tuple[Tensor, ...]:
     """Return the results of a ufunc on inputs that are converted."""
     name = ufunc.__name__
     try:
