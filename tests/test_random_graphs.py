@@ -42,12 +42,12 @@ WHOLE = {name for rule in RULES.values() for name in rule.lowers}
 
 
 def decks() -> list[tuple[list[Any], list[str]]]:
-    """Return the ops and the rewrites of one graph after the other; rewrites have two or three."""
+    """Return the ops and the rewrites of one graph after the other; each rewrite has three."""
     rng = np.random.default_rng(0)
     ops, rules = ([x[i] for i in rng.permutation(len(x))] for x in (ALL, list(RULES)))
     n = -(-len(ops) // OPS_EACH)
-    half = n // 2
-    return [(ops[i::n], rules[i % half :: half]) for i in range(n)]
+    third = n // 3
+    return [(ops[i::n], rules[i % third :: third]) for i in range(n)]
 
 
 DECKS = decks()

@@ -263,3 +263,14 @@ def test_unscaled_gradients_say_whether_they_are_finite() -> None:
             said, found, _ = session.run([finite, a, b])
             assert said == ok
             assert found.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(("step", "beta"), [(0, 0.9), (3, 1.5)])
+def test_adam_of_senseless_numbers_is_not_finite(step: int, beta: float) -> None:
+    """Step 0 divides by zero and a decay above 1 has no root, as in the op's own formula."""
+    g = gw.Graph()
+    one, x = g.constant(np.ones(3)), g.placeholder("x", (3,), "float64")
+    numbers = [g.constant(np.asarray(n, np.float64)) for n in (0.1, beta, beta, 1e-8, 0.0)]
+    moved = gw.training.adam_update(x, one, one, one, g.constant(step), *numbers)
+    with gw.Session(g, kernels="off") as session:
+        assert not np.isfinite(session.run(moved[0], {"x": np.ones(3)})).any()
