@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -94,3 +97,20 @@ def test_what_ends_the_making_of_calls_is_made_good_by_the_next_run(graph, monke
         found = session.run(y, {x: X}, {w: w + 1.0})
         np.testing.assert_allclose(found, expected(before), rtol=1e-5)
         np.testing.assert_array_equal(g.values["w"], before + 1.0)
+
+
+def test_what_compiles_is_imported_before_its_thread_begins():
+    """A fork waits for the compiler's lock, and must not meet a thread that is importing it."""
+    script = """
+import sys
+import gradwright as gw
+from gradwright.native.background import BACKGROUND
+BACKGROUND.add = lambda work: print("gradwright.native.compiler" in sys.modules)
+g = gw.Graph()
+x = g.placeholder("x", (None,))
+session, y = gw.Session(g), gw.tanh(x) * 2.0
+for _ in range(5):
+    session.run(y, {"x": [1.0]})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr

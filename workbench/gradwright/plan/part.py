@@ -97,6 +97,8 @@ class Part:
         if self.kernels == "wait":
             self.bind()
         elif self.kernels == "background" and not self.is_asked:
+            from ..native import compiler  # noqa: F401 - before the thread, or a fork misses its locks
+
             self.is_asked = True
             BACKGROUND.add(functools.partial(_bind, weakref.ref(self)))
 
