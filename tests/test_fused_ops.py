@@ -5,15 +5,17 @@ Many ops are one plan, since a kernel takes LLVM 25 ms and ops of one kind share
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.fuse import Fused
+from gradwright.fuse import Fused, fusion, steps
 from gradwright.gradient import gradients
-from gradwright.native.compiler import available
+from gradwright.native.compiler import KERNELS, available
 from gradwright.op import Op
 from gradwright.plan.bound import Bound
 from gradwright.testing import cases, samples
@@ -101,3 +103,33 @@ def test_samples_through_machine_code(start: int, dtype: str) -> None:
     if dtype == "float64" and start == 0:
         kernels = [i.op for s in segments for i in s.program.instrs if isinstance(i.op, Fused)]
         assert kernels and all(isinstance(s, Bound) for s in segments)
+
+
+def test_hundreds_of_shapes_run_the_same_machine_code(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, bound in ((steps, "MAX_FITS"), (fusion, "MAX_KERNELS")):
+        monkeypatch.setattr(module, bound, 32)  # these two hold 20 MB before they are emptied
+    g = gw.Graph()
+    x, w = g.placeholder("x", (None, None, 8)), g.variable("w", init=rng.standard_normal((8, 8)))
+    h = gw.nn.softmax(x @ w @ x.mT) @ gw.nn.gelu(x @ w)
+    fetches = [h.std(), *gw.gradients(h.std(), [w, x])]
+    with gw.Session(g, kernels="wait", max_plans=6) as session:
+
+        def run(n: int) -> int:
+            """Run n shapes, and then those of the six plans that stay; return what is held."""
+            shapes = [tuple(rng.integers(2, 40, 2)) for _ in range(n)]
+            for shape in [*shapes, *((20, t) for t in range(20, 26))]:
+                session.run(fetches, {"x": rng.standard_normal((*shape, 8)).astype("f4")})
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        tracemalloc.start()
+        try:
+            run(12)
+            compiled, before = len(KERNELS.addresses), run(30)
+            after = run(150)
+        finally:
+            tracemalloc.stop()
+    assert len(KERNELS.addresses) == compiled
+    assert after - before < 500_000
