@@ -3,7 +3,7 @@
 from . import control
 from .cache import Bounded
 from .kernels import Kernels, Row
-from .plan import Plan, bind_sizes
+from .plan import Plan
 from .report import Held, Memory, exhausted
 from .segment import Segment
 
@@ -15,7 +15,6 @@ __all__ = [
     "Plan",
     "Row",
     "Segment",
-    "bind_sizes",
     "control",
     "exhausted",
 ]

@@ -33,6 +33,7 @@ from .part import Part
 from .profile import Profile, profile
 from .report import Memory
 from .segment import Segment
+from .sizes import bind_sizes
 
 if TYPE_CHECKING:
     from .template import Shapes
@@ -439,40 +440,6 @@ def _stated(
         return None
     outs = tuple([t.spec for t in node.outputs])
     return outs if all(s.is_concrete for s in outs) else None
-
-
-def bind_sizes(feeds: Mapping[Tensor, TensorSpec]) -> dict[str, int]:
-    """Return the size of each symbol, or say which two feeds contradict each other."""
-    sizes: dict[str, int] = {}
-    source: dict[str, str] = {}
-    for t, spec in feeds.items():
-        if len(spec.shape) != t.rank:
-            raise FeedError(
-                f"{t.name!r} is fed with rank {len(spec.shape)}",
-                need=str(t.spec),
-                facts=[f"got {spec}"],
-            )
-        for stated, size in zip(t.shape, spec.shape, strict=True):
-            known = stated.solve(int(size)) if isinstance(stated, Dim) else {}
-            for symbol, n in known.items():
-                if sizes.setdefault(symbol, n) != n:
-                    raise FeedError(
-                        f"{t.name!r} says {symbol} = {n}, but {source[symbol]!r} says "
-                        f"{symbol} = {sizes[symbol]}",
-                        need="one size for each symbol",
-                    )
-                source.setdefault(symbol, t.name)
-    for t, spec in feeds.items():
-        for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
-            expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
-            if isinstance(expected, int) and expected != size:
-                raise FeedError(
-                    f"{t.name!r} is fed with size {size} on axis {axis}",
-                    need=f"{t.spec}"
-                    + (f" with {stated} = {expected}" if expected != stated else ""),
-                    facts=[f"got {spec}"],
-                )
-    return sizes
 
 
 def _lacks_value(spec: TensorSpec | None) -> bool:
