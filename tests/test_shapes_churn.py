@@ -217,3 +217,20 @@ def test_redefined_ops_and_edited_graphs_start_new_templates():
             with gw.Session(g, kernels="off") as alone:
                 expected = alone.run(y, {"x": np.ones(n)})
             assert session.run(y, {"x": np.ones(n)}) == expected
+
+
+def test_ops_that_ask_about_sizes_are_opened_at_each_of_them():
+    """Whether H is 1 nobody knows of a symbol: the loss opens otherwise where heads are averaged."""
+    g = gw.Graph()
+    labels = g.placeholder("l", ("B", "H", "T", "S"), "float64")
+    predictions = g.placeholder("p", ("B", 1, "T", "S"), "float64")
+    y = gw.loss.attention_distillation(labels, predictions)
+    rng = np.random.default_rng(0)
+    with gw.Session(g, kernels="off") as session:
+        for heads in (2, 3, 4, 5, 1, 6):
+            feeds = {
+                "l": rng.standard_normal((2, heads, 3, 4)),
+                "p": rng.standard_normal((2, 1, 3, 4)),
+            }
+            with gw.Session(g, kernels="off") as alone:
+                np.testing.assert_array_equal(session.run(y, feeds), alone.run(y, feeds))
