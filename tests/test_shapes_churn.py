@@ -220,7 +220,7 @@ def test_redefined_ops_and_edited_graphs_start_new_templates():
 
 
 def test_ops_that_ask_about_sizes_are_opened_at_each_of_them():
-    """Whether H is 1 nobody knows of a symbol: the loss opens otherwise where heads are averaged."""
+    """Whether H is 1 no symbol tells; the loss opens otherwise where heads are averaged."""
     g = gw.Graph()
     labels = g.placeholder("l", ("B", "H", "T", "S"), "float64")
     predictions = g.placeholder("p", ("B", 1, "T", "S"), "float64")
