@@ -15,8 +15,11 @@ from gradwright.train.moments import norms, value_statistics
 from gradwright.train.statistics import COLUMNS
 
 
-def model(dtype="float32", *, optimizer=None, **options):
-    """Return a trainer of a small network of one dtype, in two scopes."""
+def model(dtype="float32", *, optimizer=None, session=None, **options):
+    """Return a trainer of a small network of one dtype, in two scopes.
+
+    ``session`` makes its session of the graph.
+    """
     g = gw.Graph("net")
     x, t = g.placeholder("x", (None, 5), dtype), g.placeholder("t", (None, 2), dtype)
     with g.scope("hidden"):
@@ -24,6 +27,8 @@ def model(dtype="float32", *, optimizer=None, **options):
         h = gw.tanh(x @ w + g.variable("b", (7,), dtype=dtype))
     y = h @ g.variable("out", (7, 2), dtype=dtype, init=gw.init.xavier_uniform(seed=1))
     loss = gw.mean((y - t) ** 2.0, name="loss")
+    if session is not None:
+        options["session"] = session(g)
     return gw.Trainer(g, loss, optimizer=optimizer or gw.optim.SGD(0.1), **options)
 
 
@@ -141,8 +146,11 @@ def test_plain_descent_moves_by_rate_times_gradient():
 @pytest.mark.parametrize("device", ["cpu", "guard"])
 def test_training_gives_the_same_bits(options, device):
     def run(callbacks):
+        def settled(graph):
+            return gw.Session(graph, device, deterministic=True)
+
         trainer = model(
-            optimizer=gw.optim.Adam(0.01), clip_norm=0.5, callbacks=callbacks, device=device
+            optimizer=gw.optim.Adam(0.01), clip_norm=0.5, callbacks=callbacks, session=settled
         )
         trainer.fit(data(), epochs=4, batch_size=5, progress=False)
         columns = trainer.history.steps.snapshot("loss", "grad_norm")

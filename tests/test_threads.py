@@ -211,6 +211,7 @@ def test_without_machine_code_threads_are_openblas_own(monkeypatch):
 
 @threaded
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # JAX's, if loaded
 def test_a_fork_has_workers_of_its_own(small):
     g, loss, feeds, updates = network()
     session = gw.Session(g, threads=2, deterministic=True)

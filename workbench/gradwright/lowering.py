@@ -87,10 +87,11 @@ _revision = 0
 def lowering(op: str, device: str = "cpu") -> Callable[[MakeT], MakeT]:
     """Register how the op called ``op`` runs on ``device``; registering again replaces it.
 
-    >>> import gradwright as gw, numpy as np
-    >>> @gw.lowering("square", device="cpu")
-    ... def square(op, in_specs, out_specs):
-    ...     return lambda ins, outs: np.multiply(ins[0], ins[0], out=outs[0])
+    >>> import gradwright as gw
+    >>> @gw.lowering("cube", device="cpu")
+    ... def cube(op, in_specs, out_specs):
+    ...     from numpy import power
+    ...     return lambda ins, outs: power(ins[0], 3, out=outs[0])
     """
 
     def decorate(make: MakeT) -> MakeT:

@@ -32,8 +32,9 @@ def adam_update(
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
         lr, b1, b2 = float(xs[5]), float(xs[6]), float(xs[7])
         t, epsilon, keep = int(xs[4]), float(xs[8]), 1 - float(xs[5]) * float(xs[9])
-        left = 1 - np.array([b1, b2]) ** t  # Python's numbers refuse 1/0, and have complex roots
-        scale, rate = float(1 / np.sqrt(left[1])), float(lr / left[0])
+        # Python's own numbers refuse 1/0, and have complex roots.
+        left1, left2 = 1 - np.float64(b1) ** t, 1 - np.float64(b2) ** t
+        scale, rate = float(1 / left2**0.5), float(lr / left1)
         flat = [x.reshape(-1) for x in (*xs[:4], *ys)]
         for start in range(0, size, BLOCK):
             p, g, m, v, p1, m1, v1 = (x[start : start + BLOCK] for x in flat)
