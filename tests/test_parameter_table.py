@@ -220,7 +220,9 @@ def test_live_samples_leave_the_numbers_as_they_are(data):
         g = gw.Graph("net")
         x, t = g.placeholder("x", (None, 5)), g.placeholder("t", (None, 2))
         w = g.variable("w", (5, 2), init=gw.init.he_normal(seed=0))
-        trainer = gw.Trainer(g, gw.mean((x @ w - t) ** 2.0), optimizer=gw.optim.Adam(0.01))
+        settled = gw.Session(g, deterministic=True)
+        loss = gw.mean((x @ w - t) ** 2.0)
+        trainer = gw.Trainer(g, loss, optimizer=gw.optim.Adam(0.01), session=settled)
         if look:
             table = ParameterTable(g, trainer)
             table._receive(table, {"kind": "parameters.sync"}, [])
