@@ -16,7 +16,7 @@ lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
 
 test: .venv/.test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadscope
 
 check: .venv/.dev
 	$(BIN)/ruff check .

@@ -54,12 +54,19 @@ GENERATED = {"test_ops.py", "test_rows.py", "test_archive.py", "test_blame.py"}
 """Files of thousands of small tests that may run in any order, on any worker."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With ``-n 2 --dist loadgroup`` files stay whole, and all browser tests share one worker."""
-    for item in items:
-        if item.path.name not in GENERATED:
-            group = "browser" if "browser" in item.keywords else str(item.path)
-            item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``-n 2 --dist loadscope`` files stay whole, and all browser tests share one worker."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = Path(nodeid.partition("::")[0])
+            if path.name in GENERATED:
+                return nodeid
+            return "browser" if path.parent.name == "browser" else str(path)
+
+    return ByFile(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Train scikit-learn's handwritten digits (1,797 images of 8x8) to 97 % accuracy on held-out ones.
+"""Train scikit-learn's handwritten digits (1,797 images of 8x8) to 98 % accuracy on held-out ones.
 
     python tests/digits.py
 
@@ -24,7 +24,7 @@ def load() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     return train, test
 
 
-def build(hidden: int = 64) -> gw.Trainer:
+def build(hidden: int = 256) -> gw.Trainer:
     """Return the trainer of a network with one hidden layer."""
     g = gw.Graph("digits")
     x = g.placeholder("x", (None, 64))
@@ -57,4 +57,4 @@ if __name__ == "__main__":
     history = main()
     print(history)
     reached = history.last()["val_accuracy"]
-    raise SystemExit(None if reached >= 0.97 else f"only {reached:.1%} on held-out digits")
+    raise SystemExit(None if reached >= 0.98 else f"only {reached:.1%} on held-out digits")

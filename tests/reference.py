@@ -89,7 +89,7 @@ def run_disturbed(
         xs = [None if t is None else env[t] for t in node.inputs]
         ys = run_node(node, op, xs, training=training)
         for t, y in zip(node.outputs, ys, strict=True):
-            if rng is not None and not op.views and y.dtype.kind in "fc" and y.dtype.isbuiltin:
+            if rng is not None and not op.views and y.dtype.kind in "fc" and y.dtype.isbuiltin == 1:
                 y = disturbed(y, rng, op.name in ELEMENTS)
             sizes.update(bind_dims({t: env.setdefault(t, y).shape}))
 

@@ -31,7 +31,7 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def strict() -> ModuleType:
-    return pytest.importorskip("array_api_strict", reason="pip install array-api-strict")
+    return pytest.importorskip("array_api_strict", reason="pip install -e '.[test]'")
 
 
 @pytest.mark.parametrize("name", MARKED)

@@ -128,3 +128,16 @@ def test_the_first_places_are_those_of_the_order(what, largest):
     for k, axis in ((3, -1), (2, 0), (8, 2), (1, 1)):
         expected = np.take(order(x, axis, largest), np.arange(k), axis)
         np.testing.assert_array_equal(first_places(x, k, axis, largest), expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 2)])
+def test_parts_of_complex_numbers_that_lie_transposed(shape):
+    g = gw.Graph()
+    x = g.placeholder("x", shape, "complex128")
+    y, z = gw.signal.view_as_real(gw.transpose(x)), gw.signal.view_as_real(x)
+    fed = np.arange(np.prod(shape)).reshape(shape) * (1 + 2j)
+    with gw.Session(g, kernels="wait") as session:
+        for _ in range(2):
+            found = session.run([y, z * 2.0], {"x": fed})
+    for array, expected in zip(found, (fed.T, 2 * fed), strict=True):
+        np.testing.assert_array_equal(array, np.stack([expected.real, expected.imag], -1))

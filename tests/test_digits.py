@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("sklearn", reason="no scikit-learn: pip install 'gradwright[lab]'")
+pytest.importorskip("sklearn", reason="no scikit-learn: pip install -e '.[lab]'")
 
 
-def test_the_digits_are_learnt_to_97_percent_of_held_out_images():
+def test_the_digits_are_learnt_to_98_percent_of_held_out_images():
     script = runpy.run_path(str(Path(__file__).with_name("digits.py")))
     history = script["main"]()
     assert history.epochs.rows == 30
-    assert history.last()["val_accuracy"] >= 0.97
+    assert history.last()["val_accuracy"] >= 0.98
     assert history.last()["accuracy"] >= 0.99
     assert history.epochs["loss"][0] > 10 * history.last()["loss"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,23 +11,16 @@ import pytest
 import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.ops import namespace, philox
+from tests.distributions import CRITICAL, distance, gaussian
 
 KEY = np.array([0x123456789ABCDEF0, 0xFEDCBA9876543210], np.uint64)
 N = 40_000
-CRITICAL = 1.95
-"""Kolmogorov-Smirnov distance times √n that one sample in a thousand exceeds."""
 
 
 def draw(name: str, count: int = N, /, **attrs: Any) -> Any:
     """Return numbers of an op of the namespace as it computes them."""
     cls = namespace("random")[name].op  # type: ignore[attr-defined]
     return cls(shape=(count,), stream=5, **attrs).forward(KEY)
-
-
-def distance(drawn: Any, cdf: Callable[[Any], Any]) -> float:
-    at = cdf(np.sort(drawn.astype(np.float64)))
-    steps = np.arange(len(at) + 1) / len(at)
-    return float(max((steps[1:] - at).max(), (at - steps[:-1]).max()) * math.sqrt(len(at)))
 
 
 def chi_square(drawn: Any, expected: Any) -> float:
@@ -43,10 +35,6 @@ def chi_square(drawn: Any, expected: Any) -> float:
         seen, wanted = seen[:-1], wanted[:-1]
     free = len(wanted) - 1
     return float(((seen - wanted) ** 2 / wanted).sum() - free) / math.sqrt(2 * max(free, 1))
-
-
-def gaussian(x: Any) -> Any:
-    return np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x])
 
 
 # -- known answers ---------------------------------------------------------------------------------

@@ -178,3 +178,166 @@ def test_halves_are_rounded_float32() -> None:
 def test_refusals(make: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()  # type: ignore[operator]
+
+
+# -- against the formulas, jax and torch -----------------------------------------------------------
+
+FANS = {MATRIX: (300, 200), KERNEL: (450, 540)}
+
+
+@pytest.mark.parametrize("mode", ["fan_in", "fan_out", "fan_avg"])
+@pytest.mark.parametrize("distribution", ["normal", "truncated_normal", "uniform"])
+@pytest.mark.parametrize("shape", [MATRIX, KERNEL])
+def test_variance_scaling_has_exactly_its_variance(
+    shape: tuple[int, ...], distribution: str, mode: str
+) -> None:
+    fan_in, fan_out = FANS[shape]
+    n = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
+    w = gw.init.variance_scaling(
+        shape, "float64", scale=1.7, mode=mode, distribution=distribution, seed=3
+    )
+    std = math.sqrt(1.7 / n)
+    assert abs(w.var() / std**2 - 1) < 4 * math.sqrt(2 / w.size)
+    limit = {"normal": math.inf, "truncated_normal": 2 / 0.8796256610342398, "uniform": 3**0.5}
+    largest = np.abs(w).max() / std
+    assert largest <= limit[distribution]
+    if distribution == "uniform":  # the largest of n numbers falls short of the limit by 1/n or so
+        assert largest > limit[distribution] * (1 - 20 / w.size)
+
+
+@pytest.mark.parametrize("shape", [MATRIX, KERNEL])
+def test_variances_and_limits_are_jax_s(shape: tuple[int, ...]) -> None:
+    jax = pytest.importorskip("jax", reason="no jax: pip install -e '.[oracle]'")
+    theirs = jax.nn.initializers
+    axes = {"in_axis": -2, "out_axis": -1} if len(shape) == 2 else {"in_axis": 1, "out_axis": 0}
+    pairs = [
+        (gw.init.xavier_uniform, theirs.glorot_uniform(**axes)),
+        (gw.init.xavier_normal, theirs.variance_scaling(1.0, "fan_avg", "normal", **axes)),
+        (gw.init.he_uniform, theirs.he_uniform(**axes)),
+        (gw.init.he_normal, theirs.variance_scaling(2.0, "fan_in", "normal", **axes)),
+        (gw.init.lecun_uniform, theirs.lecun_uniform(**axes)),
+        (gw.init.lecun_normal, theirs.variance_scaling(1.0, "fan_in", "normal", **axes)),
+        (gw.init.variance_scaling, theirs.lecun_normal(**axes)),
+        (gw.init.sigmoid_uniform, theirs.variance_scaling(16.0, "fan_avg", "uniform", **axes)),
+        (
+            gw.init.variance_scaling(mode="fan_out", distribution="uniform"),
+            theirs.variance_scaling(1.0, "fan_out", "uniform", **axes),
+        ),
+        (gw.init.truncated_normal(std=0.3), theirs.truncated_normal(0.3)),
+    ]
+    for ours, reference in pairs:
+        a = np.abs(_seeded(ours)(shape, "float64"))
+        b = np.abs(np.asarray(reference(jax.random.key(1), shape), "float64"))
+        _same_distribution(a, b)
+
+
+@pytest.mark.parametrize("shape", [(200, 300), KERNEL])
+def test_variances_and_limits_are_torch_s(shape: tuple[int, ...], torch: object) -> None:
+    theirs = torch.nn.init  # type: ignore[attr-defined]
+    torch.manual_seed(0)  # type: ignore[attr-defined]
+    own = shape[::-1] if len(shape) == 2 else shape  # torch has its matrices as [out, in]
+    pairs = [
+        (gw.init.xavier_uniform(gain=0.7), lambda w: theirs.xavier_uniform_(w, 0.7)),
+        (gw.init.xavier_normal, theirs.xavier_normal_),
+        (
+            gw.init.he_uniform(slope=0.5),
+            lambda w: theirs.kaiming_uniform_(w, 0.5, nonlinearity="leaky_relu"),
+        ),
+        (
+            gw.init.he_normal(mode="fan_out"),
+            lambda w: theirs.kaiming_normal_(w, mode="fan_out", nonlinearity="relu"),
+        ),
+        (gw.init.fan_in_uniform, lambda w: theirs.kaiming_uniform_(w, math.sqrt(5))),
+        (gw.init.truncated_normal(std=1.0), lambda w: theirs.trunc_normal_(w)),
+    ]
+    for ours, reference in pairs:
+        a = np.abs(_seeded(ours)(own, "float64"))
+        drawn = reference(torch.empty(shape, dtype=torch.float64))  # type: ignore[attr-defined]
+        _same_distribution(a, np.abs(drawn.numpy()))
+
+
+def _same_distribution(a: np.ndarray, b: np.ndarray) -> None:
+    """Compare two samples of one size: their largest distance is that of Kolmogorov-Smirnov."""
+    a, b = np.sort(a.ravel()), np.sort(b.ravel())
+    both = np.concatenate([a, b])
+    distance = np.abs(np.searchsorted(a, both, "right") - np.searchsorted(b, both, "right")).max()
+    assert distance / a.size < 1.95 * math.sqrt(2 / a.size)  # exceeded once in a thousand
+
+
+@pytest.mark.parametrize(
+    ("make", "limit"),
+    [
+        (gw.init.sigmoid_uniform, 4 * math.sqrt(6 / 500)),
+        (gw.init.fan_in_uniform, 1 / math.sqrt(300)),
+        (gw.init.he_uniform(slope=2.0), math.sqrt(6 / 5 / 300)),
+        (gw.init.lecun_uniform, math.sqrt(3 / 300)),
+        (gw.init.variance_scaling(mode="fan_out", distribution="uniform"), math.sqrt(3 / 200)),
+        (gw.init.variance_scaling(mode="fan_avg", distribution="uniform"), math.sqrt(3 / 250)),
+    ],
+)
+def test_limits_are_those_of_the_formulas(make: object, limit: float) -> None:
+    w = _seeded(make)(MATRIX, "float64")
+    assert limit * (1 - 20 / w.size) < np.abs(w).max() <= limit
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups"),
+    [((6, 4, 3), 1), ((6, 3, 3, 3), 2), ((4, 6, 2, 4), 1), ((3, 3, 1, 3, 5), 1)],
+)
+def test_dirac_is_torch_s(shape: tuple[int, ...], groups: int, torch: object) -> None:
+    empty = torch.empty(shape)  # type: ignore[attr-defined]
+    reference = torch.nn.init.dirac_(empty, groups)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(gw.init.dirac(shape, groups=groups), reference.numpy())
+
+
+def test_dirac_passes_its_input_on(rng: np.random.Generator) -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", (2, 3, 5, 7))
+    w = g.variable("w", (3, 3, 3, 3), init=gw.init.dirac)
+    y = gw.cnn.conv2d(x, w, padding="same")
+    fed = rng.standard_normal((2, 3, 5, 7)).astype("float32")
+    np.testing.assert_allclose(g.output({"x": fed}, y)[y.name], fed, 1e-6)
+
+
+def test_delta_orthogonal_keeps_norms() -> None:
+    w = gw.init.delta_orthogonal((6, 4, 3, 5), "float64", gain=2.0, seed=1)
+    middle = w[:, :, 1, 2] / 2
+    np.testing.assert_allclose(middle.T @ middle, np.eye(4), atol=1e-13)
+    w[:, :, 1, 2] = 0
+    assert not w.any()
+
+
+def test_distributions_by_their_quantiles() -> None:
+    w = gw.init.distribution(lambda u: -np.log(u), seed=2)((400, 500), "float64")
+    assert w.min() > 0 and abs(w.mean() - 1) < 4 / math.sqrt(w.size)
+    assert abs(np.median(w) - math.log(2)) < 0.01
+    again = gw.init.distribution(lambda u: -np.log(u), seed=2)((400, 500))
+    np.testing.assert_array_equal(again, w.astype("float32"))
+
+
+def test_given_arrays() -> None:
+    given = np.arange(6.0).reshape(2, 3)
+    init = gw.init.array(given)
+    first = init((2, 3))
+    first[:] = given[:] = -1.0  # neither is what the initializer holds
+    assert init((2, 3), "int32").tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_further_aliases() -> None:
+    assert gw.init.xavier_fan_in is gw.init.lecun_normal
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: gw.init.array([1.0, 2.0])((3,)), r"an array of shape \(2,\) is given"),
+        (lambda: gw.init.dirac((2, 2)), "dirac cannot fill"),
+        (lambda: gw.init.dirac((3, 2, 3), groups=2), "groups=2 do not divide 3"),
+        (lambda: gw.init.delta_orthogonal((2, 3, 3)), "3 inputs to 2 outputs"),
+        (lambda: gw.init.distribution(lambda u: u[0])((2, 2)), "the quantile function gives"),
+        (lambda: gw.init.distribution(lambda u: u / 0.0)((2, 2)), "no finite numbers"),
+    ],
+)
+def test_further_refusals(make: object, message: str) -> None:
+    with np.errstate(all="ignore"), pytest.raises((ShapeError, GraphError), match=message):
+        make()  # type: ignore[operator]

@@ -11,13 +11,13 @@ import pytest
 import gradwright as gw
 from gradwright.native import compiler
 from gradwright.native.bind import bind_copy
-from gradwright.native.chain import chain
 from gradwright.native.compiler import available
 from gradwright.native.convolution import bind_untap, pooling, tiles, turning
 from gradwright.native.repeat import Turn, repeated
 from gradwright.ops.cnn import ConvInputGrad, Convolution, ConvWeightGrad
 from gradwright.ops.pooling import MaxPooling
 from gradwright.ops.windows import Windows
+from tests.sketches import run_all
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 
@@ -269,10 +269,6 @@ def test_taps_of_no_window_write_nowhere_else(padding):
 
 
 # -- machine code ---------------------------------------------------------------------------------
-
-
-def run_all(calls):
-    chain([(call.address, call.block.ctypes.data) for call in calls])()
 
 
 @pytest.mark.parametrize("flags", ["avx2", "aarch64", ""])

@@ -16,11 +16,11 @@ from gradwright.catalogue.recurrent.lstm import Lstm
 from gradwright.catalogue.recurrent.rnn import Rnn
 from gradwright.lowering import Native, find_launch
 from gradwright.native import recurrent
-from gradwright.native.chain import chain
 from gradwright.native.compiler import available
 from gradwright.native.gemm import bind_matmul
 from gradwright.native.steps import DeclinedError, Steps
 from gradwright.spec import spec_of
+from tests.sketches import run_all
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 
@@ -271,10 +271,6 @@ def test_a_steady_step_allocates_no_array(kind):
 
 
 # -- steps ----------------------------------------------------------------------------------------
-
-
-def run_all(calls):
-    chain([(call.address, call.block.ctypes.data) for call in calls])()
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

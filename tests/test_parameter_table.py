@@ -18,7 +18,7 @@ import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.train.statistics import COLUMNS
 from gradwright_widgets import ParameterTable, Workbench, _measuring
-from gradwright_widgets.parameter_table import _closed_at_first, _fits
+from gradwright_widgets.parameter_table import _closed_at_first, fits
 from tests.panels import sent, wait_for
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -285,7 +285,7 @@ def test_what_the_filter_shows_can_be_frozen_from_code(graph):
 )
 def test_filters(text, shown):
     names = ["a/w", "a/b", "B/w", "[x]", "w*"]
-    assert [n for n in names if _fits(text, n)] == shown.split()
+    assert [n for n in names if fits(text, n)] == shown.split()
 
 
 def test_running_means_are_not_offered_for_training():

@@ -135,29 +135,6 @@ def test_an_edit_counts_from_the_next_call(line):
         call(*ONES)
 
 
-def test_an_op_defined_again_counts_from_the_next_call():
-    g = gw.Graph()
-    x = g.placeholder("x", ())
-
-    def define(factor):
-        @gw.register("test/times")
-        class Times(gw.Op):
-            """Multiply by a number."""
-
-            def infer(self, x):
-                return x
-
-            def forward(self, x):
-                return np.asarray(x * np.float32(factor))
-
-        return Times
-
-    call = gw.Session(g).prepare(define(2.0)()(x), [x])
-    assert float(call(1.0)) == 2.0
-    define(3.0)
-    assert float(call(1.0)) == 3.0
-
-
 def test_listeners_that_join_are_told_from_the_next_call(line):
     g, x, t, w, loss = line
     session = gw.Session(g)

@@ -48,7 +48,7 @@ def test_the_written_table_is_the_one_that_holds() -> None:
 
 def test_within_each_kind_it_is_the_array_apis() -> None:
     """The standard defines no more: across kinds, and for bfloat16, it leaves the choice to us."""
-    strict: Any = pytest.importorskip("array_api_strict", reason="pip install array-api-strict")
+    strict: Any = pytest.importorskip("array_api_strict", reason="pip install -e '.[test]'")
     defined = 0
     standard = [n for n in NAMES if n != "bfloat16" and n != "float16"]
     for a, b in itertools.product(standard, standard):

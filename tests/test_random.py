@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.ops import philox
 from gradwright.ops.special import normal_cdf, normal_quantile
+from tests.distributions import CRITICAL, distance, gaussian
 
 KEY = np.array([0x123456789ABCDEF0, 0xFEDCBA9876543210], np.uint64)
 MASK = 0xFFFFFFFF
@@ -27,17 +26,6 @@ def scalar_philox(key: tuple[int, int], counter: tuple[int, int, int, int]) -> l
         c0, c1, c2, c3 = (right >> 32) ^ c1 ^ k0, right & MASK, (left >> 32) ^ c3 ^ k1, left & MASK
         k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
     return [c0, c1, c2, c3]
-
-
-def distance(drawn: np.ndarray[Any, Any], cdf: Callable[[Any], Any]) -> float:
-    """Return the Kolmogorov-Smirnov distance times √n; above 1.95 once in a thousand samples."""
-    at = cdf(np.sort(drawn.astype(np.float64)))
-    steps = np.arange(len(at) + 1) / len(at)
-    return float(max((steps[1:] - at).max(), (at - steps[:-1]).max()) * math.sqrt(len(at)))
-
-
-def gaussian(x: Any) -> Any:
-    return np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x])
 
 
 # -- the generator -------------------------------------------------------------------------------
@@ -110,7 +98,7 @@ def test_uniforms(dtype: str, bits: int) -> None:
     assert np.array_equal(scaled, np.floor(scaled))
     fine = (scaled + 0.5) / 2.0**bits  # the middle of the cell that the number stands for
     if bits > 16:
-        assert distance(fine, lambda x: x) < 1.95
+        assert distance(fine, lambda x: x) < CRITICAL
     assert abs(fine.mean() - 0.5) < 4 * math.sqrt(1 / 12 / N)
 
 
@@ -123,7 +111,7 @@ def test_bfloat16_uniforms_stay_below_one() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_normals(dtype: str) -> None:
     z = philox.normal(KEY, 0, N, np.dtype(dtype)).astype(np.float64)
-    assert distance(z, gaussian) < 1.95
+    assert distance(z, gaussian) < CRITICAL
     assert abs((z**4).mean() - 3) < 4 * math.sqrt(96 / N)
     pairs = z.reshape(-1, 2)
     assert abs((pairs[:, 0] * pairs[:, 1]).mean()) < 4 / math.sqrt(N / 2)
@@ -135,7 +123,7 @@ def test_truncated_normals(lower: float, upper: float) -> None:
     z = philox.truncated_normal(KEY, 0, N, np.dtype("float64"), lower, upper)
     assert z.min() >= lower and z.max() <= upper
     low, high = gaussian([lower, upper])
-    assert distance(z, lambda x: (gaussian(x) - low) / (high - low)) < 1.95
+    assert distance(z, lambda x: (gaussian(x) - low) / (high - low)) < CRITICAL
 
 
 @pytest.mark.parametrize("p", [0.0, 0.03, 0.5, 1.0])

@@ -132,7 +132,7 @@ def test_a_plan_computes_what_its_nodes_compute(whole: None, number: int, data: 
 
 
 def test_each_op_was_drawn_and_each_rewrite_fired() -> None:
-    if any(op.name not in DRAWN for ops, _ in DECKS for op in ops[:1]):
+    if not DRAWN:
         pytest.skip("counts what the tests before it have drawn")
     assert not {op.name: DRAWN[op.name] for op in ALL if DRAWN[op.name] < TIMES}
     assert not {name: FIRED[name] for name in RULES if FIRED[name] < TIMES}

@@ -200,7 +200,7 @@ def test_a_size_that_contradicts_the_graph_is_found_when_planned():
             session.run(z, {"x": np.ones(1), "y": np.ones(3)})
 
 
-def test_redefining_an_op_reaches_existing_sessions():
+def test_redefining_an_op_reaches_existing_sessions_and_prepared_runs():
     g = gw.Graph()
     x = g.placeholder("x", ())
 
@@ -213,15 +213,16 @@ def test_redefining_an_op_reaches_existing_sessions():
                 return x
 
             def forward(self, x):
-                return x * np.float32(factor)
+                return np.asarray(x * np.float32(factor))
 
         return Scaled
 
     y = define(2.0)()(x)
     with gw.Session(g) as session:
-        assert float(session.run(y, {"x": 1.0})) == 2.0
+        prepared = session.prepare(y, [x])
+        assert float(session.run(y, {"x": 1.0})) == float(prepared(1.0)) == 2.0
         define(3.0)
-        assert float(session.run(y, {"x": 1.0})) == 3.0
+        assert float(prepared(1.0)) == float(session.run(y, {"x": 1.0})) == 3.0
 
 
 def test_memory_is_shared_between_values_that_never_meet():
@@ -412,6 +413,15 @@ def test_one_session_per_thread_gives_the_same_numbers(line):
     for t in threads:
         t.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [({"seed": "a"}, "seed='a' is no seed"), ({"listeners": [3]}, "3 is no listener")],
+)
+def test_settings_of_other_kinds_are_refused_at_once(line, setting, message):
+    with pytest.raises(GraphError, match=message):
+        gw.Session(line[0], **setting)
 
 
 def test_unknown_device_and_check_are_refused(line):

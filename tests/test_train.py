@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.data import order
 from gradwright.errors import FeedError, GraphError, ShapeError, TrainingError
-from gradwright.train.data import order
 
 
 def line(*, optimizer=None, **options):
@@ -759,7 +759,9 @@ def test_accuracies_agree_with_numpy():
 
 
 def test_macro_f1_is_that_of_the_whole_and_not_the_mean_of_batches():
-    metrics = pytest.importorskip("sklearn.metrics", reason="no scikit-learn: the lab extra")
+    metrics = pytest.importorskip(
+        "sklearn.metrics", reason="no scikit-learn: pip install -e '.[lab]'"
+    )
     t, p = classified()
     expected = metrics.f1_score(t, p.argmax(1), average="macro")
     assert measured(gw.metrics.MacroF1, t, p, 7) == pytest.approx(expected, rel=1e-9)

@@ -68,7 +68,7 @@ def test_as_a_decorator_with_several_inputs_that_broadcast():
 
 
 def test_numba_functions_and_ufuncs():
-    numba = pytest.importorskip("numba", reason="no numba: pip install 'gradwright[lab]'")
+    numba = pytest.importorskip("numba", reason="no numba: pip install -e '.[lab]'")
 
     @gw.define_op("test/lengths", infer=lambda x: x.with_shape(x.shape[:-1]),
                   vjp=lambda g, y, x: (g / y)[..., None] * x,

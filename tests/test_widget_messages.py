@@ -39,7 +39,12 @@ VERBS = (
 MESSAGES = [
     *({"kind": f"train.{verb}"} for verb in ("pause", "resume", "stop", "hear")),
     {"kind": "train.rate", "value": 0.1},
+    {"kind": "train.evaluate", "weights": "ema"},
     *({"kind": f"{panel}.sync"} for panel in ("plot", "parameters", "stepper", "tensor", "check")),
+    *({"kind": f"{panel}.sync"} for panel in ("schedule", "runcurves")),
+    *({"kind": f"checkpoints.{verb}"} for verb in ("look", "save")),
+    {"kind": "checkpoints.restore", "file": "step-000000002.gw"},
+    {"kind": "runs.look", "whole": True},
     {"kind": "parameters.freeze", "names": ["hidden/w"], "frozen": True},
     *({"kind": "stepper.move", "verb": verb, "name": "loss"} for verb in VERBS),
     {"kind": "stepper.stop"},
@@ -86,7 +91,8 @@ def data(n=16):
 
 
 @pytest.fixture
-def bench():
+def bench(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADWRIGHT_RUNS", str(tmp_path))
     g = network()
     trainer = gw.Trainer(g, "loss", optimizer=gw.optim.SGD(0.05))
     made = Workbench(g, trainer, data=data(), epochs=1, batch_size=8)

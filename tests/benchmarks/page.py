@@ -26,7 +26,7 @@ from tests import digits
 from tests.benchmarks.widgets import Turns
 
 data, _ = digits.load()
-trainer = digits.build()
+trainer = digits.build(hidden=64)
 
 def rss():
     gc.collect()

@@ -29,7 +29,7 @@ def cost(widgets: Mapping[str, Make]) -> None:
     train, _ = digits.load()
     print(f"\nprocessor time of a training step, digits MLP 64x(64-64-10), {PAIRS} pairs")
     for name, make in widgets.items():
-        trainer = digits.build()
+        trainer = digits.build(hidden=64)
         widget = make(trainer, train)
         turns = Turns(trainer)
         trainer.add_callback(turns)
@@ -74,7 +74,7 @@ def traffic(widgets: Mapping[str, Make]) -> None:
     train, _ = digits.load()
     print("\nwhile it trains for five seconds")
     for name, make in widgets.items():
-        trainer = digits.build()
+        trainer = digits.build(hidden=64)
         widget = make(trainer, train)
         if widget is None or widget.comm is None:
             continue

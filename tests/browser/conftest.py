@@ -15,7 +15,9 @@ from tests.browser.lab import FLAGS, Lab, Page, Watched, chromium
 def browser() -> Iterator[Any]:
     """Return a running Chromium."""
     path = chromium()
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install it")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="no playwright: pip install -e '.[test]'"
+    )
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
@@ -25,7 +27,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="package")
 def lab(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Return a running JupyterLab."""
-    pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install 'gradwright[lab]'")
+    pytest.importorskip("jupyterlab", reason="no jupyterlab: pip install -e '.[lab]'")
     lab = Lab(tmp_path_factory.mktemp("lab"))
     try:
         lab.start()
@@ -40,6 +42,7 @@ def page(browser: Any, lab: Lab) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     yield Page(context, lab)
     context.close()
+    lab.end_kernels()
 
 
 @pytest.fixture

@@ -109,10 +109,22 @@ class Lab:
         if self._process.poll() is not None:
             raise AssertionError("JupyterLab ended:\n" + self.log.read_text()[-3000:])
         try:
-            with urllib.request.urlopen(f"{self.base}/api?token={self.token}", timeout=2):
-                return True
+            self._ask("GET", "/api")
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return False
+        return True
+
+    def _ask(self, method: str, path: str, patience: float = 2) -> bytes:
+        """Return what the server answers."""
+        url = f"{self.base}{path}?token={self.token}"
+        request = urllib.request.Request(url, method=method)
+        with urllib.request.urlopen(request, timeout=patience) as answer:
+            return answer.read()
+
+    def end_kernels(self) -> None:
+        """End all kernels: a training that one has begun would go on beside all later tests."""
+        for session in json.loads(self._ask("GET", "/api/sessions", PATIENCE)):
+            self._ask("DELETE", f"/api/sessions/{session['id']}", PATIENCE)
 
     def stop(self) -> None:
         """End the server and its kernels."""

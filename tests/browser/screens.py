@@ -28,7 +28,7 @@ from tests.browser.lab import FLAGS, Lab, Page, chromium
 
 ROOT = Path(__file__).parents[2]
 SCREENS, README = ROOT / "build/screens", ROOT / "notebooks/images"
-TABS = ("train", "parameters", "step", "tensor", "check")
+TABS = ("train", "parameters", "step", "tensor", "check", "runs")
 PANEL, BENCH = (400, 720), (560, 1000, 1500)
 
 Act = Callable[[Any], object]
@@ -273,6 +273,64 @@ def trainers() -> Iterator[Scene]:
     yield Scene("trainer_finished", panel)
 
 
+def methods() -> Iterator[Scene]:
+    """Yield a trainer with all that may be on, and what it writes."""
+    plain, train, test = digits()
+    folder = Path(tempfile.mkdtemp())
+    trainer = gw.Trainer(
+        plain.graph,
+        "loss",
+        optimizer=gw.optim.Adam(gw.schedules.Cosine(4e-3, steps=300, warmup=30)),
+        accumulation=4,
+        precision="float16",
+        loss_scale=gw.LossScale(initial=2.0**40),
+        nonfinite="skip",
+        clip_norm=1.0,
+        ema=gw.EMA(0.99),
+        callbacks=[gw.Checkpoints(folder, keep_last=5, keep_best=1)],
+    )
+    panel = gww.TrainerPanel(trainer, train, test, epochs=20, batch_size=64, height=640)
+    with np.errstate(all="ignore"):
+        trainer.fit(train, epochs=12, batch_size=64, validation=test, progress=False)
+    (folder / "step-000000001.gw").write_bytes(b"half of a checkpoint")
+    panel.refresh_checkpoints()
+    yield Scene("trainer_methods", panel)
+    yield Scene("trainer_checkpoints", panel, act=_tab("Checkpoints"))
+    panel.schedule_open = True
+    panel.metrics = ["loss", "loss_scale"]
+    panel.log_scale = True
+    yield Scene("trainer_schedule", panel, act=keys(".gw-schedule-stage", "End", "ArrowLeft"))
+
+
+def recorded() -> gw.train.Store:
+    """Return runs of several settings, some with names that nobody would choose."""
+    store = gw.train.Store(tempfile.mkdtemp())
+    names = ("baseline", "wide & fast", "sgd", "sgd", "<img src=x onerror=alert(1)>", "step")
+    for k, name in enumerate(names):
+        plain, train, test = digits()
+        g = plain.graph
+        kind = gw.optim.SGD if name == "sgd" else gw.optim.Adam
+        trainer = gw.Trainer(
+            g,
+            "loss",
+            optimizer=kind((0.1 if name == "sgd" else 1e-3) * (1 + k)),
+            metrics={"accuracy": gw.metrics.accuracy(g["t"], g["p"])},
+            callbacks=[gw.Run(name=name, tags=["digits", kind.__name__], store=store)],
+        )
+        trainer.fit(train, epochs=6 + k, batch_size=64, validation=test, progress=False)
+    return store
+
+
+def comparisons() -> Iterator[Scene]:
+    yield Scene("runs_empty", gww.RunComparison(tempfile.mkdtemp()))
+    store = recorded()
+    yield Scene("runs_none_chosen", gww.RunComparison(store), BENCH)
+    panel = gww.RunComparison(store, runs_sort="val_loss")
+    panel.compare(*(row["key"] for row in panel.run_table()[:5]))
+    yield Scene("runs", panel, (400, *BENCH[1:]))
+    yield Scene("runs_settings", panel, (400, *BENCH[1:]), _tab("Settings"))
+
+
 def benches() -> Iterator[Scene]:
     trainer, train, test = digits()
     trainer.add_callback(Slow())
@@ -296,7 +354,18 @@ def benches() -> Iterator[Scene]:
         yield Scene(f"bench_empty_{tab}", empty, (1000,))
 
 
-SCENES = (drawings, steppers, tensors, tables, checks, plots, trainers, benches)
+SCENES = (
+    drawings,
+    steppers,
+    tensors,
+    tables,
+    checks,
+    plots,
+    trainers,
+    methods,
+    comparisons,
+    benches,
+)
 
 
 def take_pages(browser: Any, wanted: Callable[[str], bool], folder: Path) -> None:

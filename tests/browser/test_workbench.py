@@ -118,7 +118,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     page.run_cell(2)
     lab.event("started")
     first = wait_for(lambda: lab.events("epoch"), "the first epoch")[0]
-    plot = view.locator(".gw-plot")
+    plot = view.locator(".gw-training .gw-plot")
     wait_for(lambda: int(plot.get_attribute("data-points")) > 100, "a hundred points")
 
     def shown_step() -> int:
@@ -126,7 +126,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
         return int(text.partition(" /")[0].replace(",", ""))
 
     def shown_loss() -> float:
-        label = view.locator(".gw-plot-stage").get_attribute("aria-label") or ""
+        label = view.locator(".gw-training .gw-plot-stage").get_attribute("aria-label") or ""
         found = re.search(r"loss validation ([\d.]+)", label)
         return float(found[1]) if found else float("inf")
 
@@ -200,7 +200,7 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     view.locator(".gw-graph[data-ready]").wait_for()
     page.start_cell(2)
     lab.event("blocking")
-    plot = view.locator(".gw-plot")
+    plot = view.locator(".gw-training .gw-plot")
     wait_for(lambda: int(plot.get_attribute("data-points")) > 20, "curves while the cell runs")
     view.get_by_role("tab", name="Parameters").click()
     view.get_by_label("Train hidden/w", exact=True).uncheck()
@@ -236,7 +236,7 @@ def test_a_saved_page_works_without_a_kernel(saved, screens):
     spot = view.locator(".gw-stage").evaluate("stage => stage.locate('hidden/')")
     view.mouse.dblclick(spot["x"], spot["y"])
     wait_for(lambda: view.locator(".gw-graph").get_attribute("data-boxes") == "5", "the scope")
-    assert view.locator(".gw-plot").get_attribute("data-points") == "50"
+    assert view.locator(".gw-training .gw-plot").get_attribute("data-points") == "50"
     view.get_by_role("tab", name="Parameters").click()
     view.get_by_label("Train hidden/w", exact=True).click()
     view.locator(".gw-message", has_text="saved view").wait_for()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -227,6 +229,21 @@ def hinton(
     return reduced(lambda *_: loss)(t, y, x, w, **attrs)
 
 
+def generalized(
+    t: Any, y: Any, x: Any, w: Any, beta: float = 0.5, temperature: float = 1.0, **attrs: Any
+) -> Any:
+    """Return the loss as TRL's GKD trainer computes it, with kl_div of log probabilities."""
+    kl = partial(t.nn.functional.kl_div, reduction="none", log_target=True)
+    teacher, student = (t.log_softmax(z / temperature, -1) for z in (y, x))
+    if beta in (0, 1):
+        loss = kl(student, teacher) if beta == 0 else kl(teacher, student)
+    else:
+        parts = [student + math.log(1 - beta), teacher + math.log(beta)]
+        mixed = t.logsumexp(t.stack(parts), dim=0)
+        loss = beta * kl(mixed, teacher) + (1 - beta) * kl(mixed, student)
+    return reduced(lambda *_: loss.sum(-1))(t, y, x, w, **attrs)
+
+
 def fitted(t: Any, y: Any, x: Any, w: Any, projection: Any, **attrs: Any) -> Any:
     return reduced(F("mse_loss"))(t, y, x @ projection, w, **attrs)
 
@@ -246,6 +263,13 @@ DISTILLED: dict[str, Row] = {
             (normal(3, 5), normal(3, 5), {"axis": 0, "reduction": "none"}),
             (normal(3, 5), normal(3, 5), np.ones(3), ints(0, 5, 3),
              {"temperature": 2.0, "alpha": 0.3}),
+        ],
+    ),
+    "generalized_jsd": Row(
+        generalized,
+        [
+            (normal(3, 5), normal(3, 5), uniform(0.5, 2, 3), {"beta": beta, "temperature": 1.5})
+            for beta in (0.0, 0.3, 0.5, 1.0)
         ],
     ),
     "feature_distillation": Row(

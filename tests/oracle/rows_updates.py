@@ -32,6 +32,7 @@ ROWS: dict[str, Row] = {
         [(SCALE, normal(2, 3), normal()), (SCALE, normal(0, 2), normal(1))],
     ),
 }
+_STEPS = "twenty steps of its optimizer are held against another library in test_optimizers.py"
 _WHY = "ten steps of it are held against torch.optim, or a formula, in test_updates.py"
 ELSEWHERE = {
     "nesterov_update": _WHY,
@@ -45,6 +46,22 @@ ELSEWHERE = {
     "adabelief_update": _WHY,
     "radam_update": _WHY,
     "lamb_update": _WHY,
+    **dict.fromkeys(
+        (
+            "adafactor_matrix_update",
+            "adafactor_update",
+            "centered_rmsprop_update",
+            "muon_update",
+            "nadam_momentum",
+            "nadam_share_update",
+            "schedule_free_share",
+            "schedule_free_update",
+        ),
+        _STEPS,
+    ),
+    "adam8bit_update": "a plain restatement of the paper in test_optimizers.py",
+    "newton_schulz": "held against optax in test_optimizers.py",
+    "with_gradient": "its gradient is what it is told: test_depth.py",
     "adagrad_step": "ONNX's pseudo-code in test_updates.py",
     "adam_step": "ONNX's pseudo-code in test_updates.py",
     "momentum_step": "ONNX's pseudo-code in test_updates.py",

@@ -5,6 +5,7 @@ from .graph_view import GraphView
 from .live_plot import LivePlot
 from .op_reference import OpReference
 from .parameter_table import ParameterTable
+from .run_comparison import RunComparison
 from .stepper_panel import StepperPanel
 from .tensor_view import TensorView
 from .trainer_panel import TrainerPanel
@@ -16,6 +17,7 @@ __all__ = [
     "LivePlot",
     "OpReference",
     "ParameterTable",
+    "RunComparison",
     "StepperPanel",
     "TensorView",
     "TrainerPanel",

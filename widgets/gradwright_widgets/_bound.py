@@ -10,9 +10,9 @@ import numpy as np
 import traitlets
 
 from gradwright import Graph, Tensor
-from gradwright.errors import GraphError
+from gradwright.errors import GraphError, TrainingError
 from gradwright.graph import Values
-from gradwright.train import Record
+from gradwright.train import Record, Trainer
 
 from ._base import BaseWidget
 from ._cells import notebook_shell
@@ -79,6 +79,13 @@ class GraphWidget(BaseWidget):
     def trainer(self) -> Any:
         """The trainer that is followed, or None."""
         return self._trainer
+
+    def controlled(self) -> Trainer:
+        """Return the trainer that buttons act on; raises TrainingError if there is none."""
+        if self._trainer is None:
+            raise TrainingError("there is no trainer here", hint="TrainerPanel(trainer, data)")
+        trainer: Trainer = self._trainer
+        return trainer
 
     @property
     def _values(self) -> Values:

@@ -13,6 +13,7 @@ from .graph_spec import drawn_nodes, frozen, parameters
 
 MOST_BOXES = 40
 MOST_ROWS = 300
+_COLORS = ("#009e73", "#b0569b", "#b58900", "#2f8fd0", "#0072b2", "#d55e00")
 
 
 def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> str:
@@ -28,6 +29,8 @@ def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> st
         return ""
     width, height, left = 560.0, 130.0, 56.0
     palette = {"step": "#9ecae1", "train": "#0072b2", "validation": "#d55e00"}
+    own = dict.fromkeys(n for found in charts.values() for n, _, _ in found if n not in palette)
+    palette |= {name: _COLORS[k % len(_COLORS)] for k, name in enumerate(own)}
     body = []
     for number, (metric, found) in enumerate(charts.items()):
         top = number * height
@@ -50,8 +53,7 @@ def curve_svg(curves: Iterable[tuple[str, str, list[float], list[float]]]) -> st
                 for a, b in zip(x[::stride], y[::stride], strict=True)
                 if math.isfinite(b)
             )
-            color = palette.get(name, "#009e73")
-            style = f'fill="none" stroke="{color}" stroke-width="1.5"'
+            style = f'fill="none" stroke="{palette[name]}" stroke-width="1.5"'
             body.append(f'<polyline points="{placed}" {style}/>')
         names = ", ".join(name for name, _, _ in found)
         body.append(svg_text(names, width - 10, top + 14, 10, QUIET, "end"))

@@ -14,7 +14,7 @@ from gradwright.train.history import Table
 
 MOST_POINTS = 200_000
 """Points that a curve keeps, 3.2 MB; when it has more, it goes on with half or fewer."""
-ON_DEMAND = frozenset({"grad_norm", "learning_rate"})
+ON_DEMAND = frozenset({"grad_norm", "learning_rate", "loss_scale"})
 """What a history holds beside metrics; these are drawn when they are asked for."""
 _NO_CURVES = frozenset({"step", "epoch", "seconds"})
 
@@ -30,8 +30,8 @@ class Curve:
     ([1.0, 2.0], [0.5, 0.25])
     """
 
-    def __init__(self, metric: str, name: str) -> None:
-        self.metric, self.name = metric, name
+    def __init__(self, metric: str, name: str, most: int = MOST_POINTS) -> None:
+        self.metric, self.name, self.most = metric, name, most
         self.x, self.y = array("d"), array("d")
         self.density = self.rewritten = 0
         """How often half of the points were dropped, and how often points the page has changed."""
@@ -48,14 +48,14 @@ class Curve:
             raise GradwrightError(f"curve {self.metric!r} got {len(x)} steps and {len(y)} values")
         self.x.frombytes(x.tobytes())
         self.y.frombytes(y.tobytes())
-        if len(self.x) > MOST_POINTS:
+        if len(self.x) > self.most:
             self._thin()
 
     def append(self, step: float, value: float) -> None:
         """Add one point."""
         self.x.append(step)
         self.y.append(value)
-        if len(self.x) > MOST_POINTS:
+        if len(self.x) > self.most:
             self._thin()
 
     def _thin(self) -> None:
@@ -65,7 +65,7 @@ class Curve:
         for _ in range(self.density):
             new = halved(new)
         points = np.hstack([old, new])
-        while points.shape[1] > MOST_POINTS // 2:
+        while points.shape[1] > self.most // 2:
             points = halved(points)
             self.density += 1
         self.x, self.y = (array("d", row.tobytes()) for row in points)

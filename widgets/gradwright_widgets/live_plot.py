@@ -38,7 +38,7 @@ class PlotPanel(BaseWidget):
 
     metrics = traitlets.List(
         traitlets.Unicode(),
-        help="Metrics that are shown; none means all but grad_norm and learning_rate.",
+        help="Metrics that are shown; none: all but grad_norm, learning_rate and loss_scale.",
     ).tag(sync=True)
     smoothing = Finite(
         0.0, min=0.0, max=0.999, help="Weight of what was, in a moving average; 0 for none."

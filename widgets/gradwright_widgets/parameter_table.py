@@ -97,7 +97,7 @@ class ParameterPanel(GraphWidget):
 
         ``table.freeze(*table.shown_parameters())`` freezes them, like the button beside the filter.
         """
-        return [n for n in _names(self.parameters) if _fits(self.table_filter, n)]
+        return [n for n in _names(self.parameters) if fits(self.table_filter, n)]
 
     @handles("parameters.freeze")
     def _on_freeze(self, content: dict[str, Any]) -> None:
@@ -297,7 +297,7 @@ def _described(graph: Graph) -> list[dict[str, Any]]:
     ]
 
 
-def _fits(text: str, name: str) -> bool:
+def fits(text: str, name: str) -> bool:
     """Tell whether a filter shows a name."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == "/":

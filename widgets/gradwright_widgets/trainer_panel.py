@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +13,18 @@ from gradwright.errors import TrainingError
 from gradwright.train import Callback, Record, Trainer
 
 from ._base import CLOSING, handles
-from ._bound import GraphWidget
+from ._training_facts import LastSkip, training_facts
+from .checkpoint_panel import CheckpointPanel
 from .live_plot import PlotPanel
+from .rate_panel import RatePanel, rate_of, schedule_name, steps_of
 
 STATES = ("idle", "running", "paused", "stopped", "finished", "failed")
 REPORTS_PER_SECOND = 5
+TICK = 0.5
+"""Seconds between two looks at a window that gathers batches, of which no callback is told."""
 
 
-class TrainPanel(GraphWidget):
+class TrainPanel(RatePanel, CheckpointPanel):
     """Traits and messages of the controls; a widget that has them can show the trainer panel.
 
     Args:
@@ -57,10 +60,11 @@ class TrainPanel(GraphWidget):
         self._telling = threading.RLock()
         self._train_pace = self.paced(self._tell, REPORTS_PER_SECOND)
         self._here = self._single = False
-        self._refused = ""
-        self._schedule: Any = None
+        self._refused, self._skips = "", LastSkip()
         super().__init__(graph, trainer, **options)
         self._work = self.background("training")
+        self._ticking = self.background("following a window")
+        self.observe(lambda _: self._tell(), ["epochs", "batch_size"])
         self._tell()
 
     # -- control ---------------------------------------------------------------------------------
@@ -72,22 +76,22 @@ class TrainPanel(GraphWidget):
         """
         if epochs is not None:
             self.epochs = epochs
-        if self._controlled().status == "paused":
+        if self.controlled().status == "paused":
             self.resume()
         else:
             self._begin_fit(None)
 
     def pause(self) -> None:
         """Ask the training to pause after the present step."""
-        self._controlled().pause()
+        self.controlled().pause()
 
     def resume(self) -> None:
         """Let a paused training go on."""
-        self._controlled().resume()
+        self.controlled().resume()
 
     def step_once(self) -> None:
         """Take one step, of the paused training or from where the last one ended."""
-        trainer = self._controlled()
+        trainer = self.controlled()
         if trainer.status == "paused":
             trainer.resume(steps=1)
         else:
@@ -95,52 +99,28 @@ class TrainPanel(GraphWidget):
 
     def stop(self) -> None:
         """Ask the training to end after the present step; ``start`` goes on from there."""
-        self._controlled().stop()
+        self.controlled().stop()
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until a training that was started here has ended."""
         self._work.join(timeout)
 
-    def set_learning_rate(self, value: float) -> None:
-        """Set the learning rate, from the next step on; a schedule is put aside.
+    def evaluate_with(self, weights: str | None) -> None:
+        """Have the next validations see an average, ``"ema"`` or ``"swa"``; None: the weights.
 
-        Raises TrainingError for a value that is negative or not finite.
+        Raises TrainingError for an average that the trainer does not keep.
         """
-        try:
-            rate = float(value)
-        except (TypeError, ValueError, OverflowError):
-            rate = math.nan
-        if not 0 <= rate < math.inf:
-            raise TrainingError(f"the learning rate cannot be {value!r:.40}", need="a number >= 0")
-        optimizer = self._controlled().optimizer
+        trainer = self.controlled()
+        chosen = trainer.config.but(validate_with=weights or None).validate_with
 
         def command() -> None:
-            if callable(optimizer.learning_rate):
-                self._schedule = optimizer.learning_rate
-            optimizer.learning_rate = rate
+            trainer.config = trainer.config.but(validate_with=chosen)
             self._tell()
 
         self.commands.submit(command)
-
-    def back_to_schedule(self) -> None:
-        """Put the schedule back that ``set_learning_rate`` has put aside, if there is one."""
-        optimizer, schedule = self._controlled().optimizer, self._schedule
-
-        def command() -> None:
-            if schedule is not None:
-                optimizer.learning_rate, self._schedule = schedule, None
-            self._tell()
-
-        self.commands.submit(command)
-
-    def _controlled(self) -> Trainer:
-        if self._trainer is None:
-            raise TrainingError("there is no trainer here", hint="TrainerPanel(trainer, data)")
-        trainer: Trainer = self._trainer
-        return trainer
 
     def _begin_fit(self, steps: int | None) -> None:
-        trainer = self._controlled()
+        trainer = self.controlled()
         if self._data is None:
             raise TrainingError(
                 "there is no data to train on here",
@@ -172,6 +152,7 @@ class TrainPanel(GraphWidget):
                 trainer.remove_callback(closing)
                 self._own_thread = 0
                 self._tell()
+                self.refresh_checkpoints()
 
         self._refused, self._single = "", steps is not None
         self._work.start(train)
@@ -179,7 +160,7 @@ class TrainPanel(GraphWidget):
     def close(self) -> None:
         """Take the widget off all pages, and end a training that was started here."""
         if self._own_thread:
-            self._controlled().stop()  # a paused one, too
+            self.controlled().stop()  # a paused one, too
         super().close()
 
     # -- messages --------------------------------------------------------------------------------
@@ -204,13 +185,9 @@ class TrainPanel(GraphWidget):
     def _on_stop(self, _: Any) -> None:
         self.stop()
 
-    @handles("train.rate")
-    def _on_rate(self, content: dict[str, Any]) -> None:
-        value = content.get("value")
-        if value is None:
-            self.back_to_schedule()
-        else:
-            self.set_learning_rate(value)
+    @handles("train.evaluate")
+    def _on_evaluate(self, content: dict[str, Any]) -> None:
+        self.evaluate_with(content.get("weights"))
 
     @handles("train.hear")
     def _on_hear(self, _: Any) -> None:
@@ -230,6 +207,14 @@ class TrainPanel(GraphWidget):
         self._single &= self._here
         self._refused = self.message = ""
         self._tell()
+        if self.controlled().window[1] > 1:
+            self._ticking.join(CLOSING)
+            self._ticking.start(self._tick)
+
+    def _tick(self, stop: threading.Event) -> None:
+        """Show how many batches a window has, until the training ends."""
+        while not stop.wait(TICK):
+            self._tell()
 
     def step_ended(self, record: Record) -> None:
         """Have the numbers shown, five times a second."""
@@ -239,8 +224,9 @@ class TrainPanel(GraphWidget):
     def training_ended(self) -> None:
         """Show how it ended."""
         super().training_ended()
+        self._ticking.stop()
         self._tell()
-        done = self._controlled().progress
+        done = self.controlled().progress
         if done is not None and done.outcome == "failed":
             self.message = done.error.partition(": ")[2]
 
@@ -256,8 +242,27 @@ class TrainPanel(GraphWidget):
 
     def _tell(self) -> None:
         with self._telling:  # what one thread has read must not be shown after what is newer
+            super()._tell()
             self.training = self._facts()
             self.state = self._state_now()
+
+    def _planned(self) -> int:
+        window = self.controlled().window[1]
+        return steps_of(self._data, self.epochs, self.batch_size, window)
+
+    def _facts(self) -> dict[str, Any]:
+        trainer = self._trainer
+        if trainer is None:
+            return {"trainer": False, "data": False}
+        return {
+            "trainer": True,
+            "data": self._data is not None,
+            "here": self._here,
+            "rate": rate_of(trainer),
+            "schedule": schedule_name(trainer.optimizer.learning_rate),
+            "aside": schedule_name(self._schedule),
+            **training_facts(trainer, self._refused, self._skips),
+        }
 
     def _state_now(self) -> str:
         trainer = self._trainer
@@ -269,36 +274,6 @@ class TrainPanel(GraphWidget):
         if trainer.status == "paused":
             return "paused"
         return "stopped" if self._single and done.outcome == "finished" else str(done.outcome)
-
-    def _facts(self) -> dict[str, Any]:
-        trainer = self._trainer
-        if trainer is None:
-            return {"trainer": False, "data": False}
-        facts = {
-            "trainer": True,
-            "data": self._data is not None,
-            "here": self._here,
-            "step": trainer.steps_done,
-            "rate": _rate(trainer),
-            "schedule": _name(trainer.optimizer.learning_rate),
-            "aside": _name(self._schedule),
-            "error": self._refused,
-        }
-        done, last = trainer.progress, trainer.history.steps.last()
-        if "loss" in last:
-            facts["loss"] = f"{last['loss']:.4g}"  # as text: JSON has no NaN
-        if done is not None:
-            facts |= {
-                "steps": done.steps,
-                "total": done.total,
-                "epoch": done.epoch,
-                "epochs": done.epochs,
-                "seconds": round(done.seconds, 1),
-                "left": None if done.left is None else round(done.left, 1),
-                "pace": round(done.steps / done.seconds, 1) if done.seconds else 0.0,
-                "error": self._refused or done.error,
-            }
-        return facts
 
 
 class _Closing(Callback):
@@ -315,21 +290,6 @@ class _Closing(Callback):
     def on_step_end(self, trainer: Trainer, record: Record) -> None:
         """Stop between two steps."""
         self.on_fit_start(trainer)
-
-
-def _rate(trainer: Trainer) -> float | None:
-    """Return the learning rate of the next step, None where the schedule fails to tell it."""
-    try:
-        return trainer.optimizer.rate(trainer.steps_done)
-    except Exception:  # a user's function; the next step will say what is wrong with it
-        return None
-
-
-def _name(schedule: Any) -> str:
-    """Return a schedule in words; "" for a number."""
-    if not callable(schedule):
-        return ""
-    return schedule.__name__ if hasattr(schedule, "__name__") else repr(schedule)
 
 
 class TrainerPanel(TrainPanel, PlotPanel):

@@ -14,19 +14,27 @@ from .gradcheck_panel import CheckPanel
 from .graph_view import GraphPanel
 from .live_plot import PlotPanel
 from .parameter_table import ParameterPanel
+from .run_comparison import RunsPanel
 from .stepper_panel import StepPanel
 from .tensor_view import TensorPanel
 from .trainer_panel import TrainPanel
 
-TABS = ("train", "parameters", "step", "tensor", "check")
+TABS = ("train", "parameters", "step", "tensor", "check", "runs")
 EXAMPLES = 8
 """Rows of the training data to step through and check; a check takes time for each."""
 
 
 class Workbench(
-    GraphPanel, TrainPanel, ParameterPanel, StepPanel, TensorPanel, CheckPanel, PlotPanel
+    GraphPanel,
+    TrainPanel,
+    ParameterPanel,
+    StepPanel,
+    TensorPanel,
+    CheckPanel,
+    PlotPanel,
+    RunsPanel,
 ):
-    """The graph on the left; training, parameters, stepper, tensors and check on the right.
+    """The graph on the left; training, parameters, stepper, tensors, check and runs on the right.
 
     All panels show the same objects: a node that is selected in the drawing is selected in the
     table, a parameter frozen in the table is frozen in the graph and in the drawing, an op that the
@@ -43,7 +51,7 @@ class Workbench(
         feeds: the example that is stepped through and checked; default the first 8 rows of
             ``data``, else what the trainer's last step was fed with.
         options: traits, such as ``epochs``, ``batch_size``, ``height``, ``expanded`` and ``tab``,
-            one of "train", "parameters", "step", "tensor" and "check".
+            one of "train", "parameters", "step", "tensor", "check" and "runs".
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")

@@ -43,19 +43,9 @@ from .op import (
 from .ops import loaded, surface
 from .session import Session
 from .spec import Dim, TensorSpec
-from .train import (
-    Callback,
-    EarlyStopping,
-    History,
-    ParameterStatistics,
-    Trainer,
-    metrics,
-    optim,
-    schedules,
-)
 
 if TYPE_CHECKING:
-    from . import testing
+    from . import data, models, testing, train
     from .debug import Stepper
     from .debug.gradient_check import gradient_check
     from .io import inspect, load, load_state, onnx, save
@@ -63,24 +53,63 @@ if TYPE_CHECKING:
     from .ops.signatures.linalg import *  # noqa: F403
     from .ops.signatures.math import *  # noqa: F403
     from .tracing import compile, cond, loop, map_fn, scan, trace, while_loop
+    from .train import (
+        EMA,
+        SWA,
+        Accumulation,
+        Callback,
+        EarlyStopping,
+        GradientAccumulator,
+        Group,
+        History,
+        ParameterStatistics,
+        Trainer,
+        TrainingConfig,
+        UnrolledTrainer,
+        distillation,
+        evaluation,
+        metrics,
+        optim,
+        schedules,
+        transfer,
+    )
+    from .train.checkpoints import Checkpoints, resume
+    from .train.depth import CheckpointedStack, DeepTrainer, backward_from
+    from .train.evaluation import evaluate
+    from .train.precision import FP8, LossScale, LossScaler, Precision
+    from .train.predict import predict
+    from .train.runs import Run, runs
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "EMA",
+    "FP8",
+    "SWA",
     "ZERO",
+    "Accumulation",
     "Callback",
+    "CheckpointedStack",
+    "Checkpoints",
+    "DeepTrainer",
     "Dim",
     "EarlyStopping",
     "ErrorSample",
+    "GradientAccumulator",
     "Graph",
+    "Group",
     "History",
     "Listener",
+    "LossScale",
+    "LossScaler",
     "Node",
     "NotDifferentiable",
     "OnnxRule",
     "Op",
     "OptionalSpec",
     "ParameterStatistics",
+    "Precision",
+    "Run",
     "Sample",
     "SequenceSpec",
     "Session",
@@ -88,16 +117,23 @@ __all__ = [
     "Tensor",
     "TensorSpec",
     "Trainer",
+    "TrainingConfig",
+    "UnrolledTrainer",
     "Values",
     "WeightSite",
     "attr",
     "audio",
+    "backward_from",
     "bitwise",
     "clone",
     "cnn",
     "compile",
     "cond",
+    "data",
     "define_op",
+    "distillation",
+    "evaluate",
+    "evaluation",
     "function",
     "gradient_check",
     "gradients",
@@ -113,14 +149,18 @@ __all__ = [
     "map_fn",
     "math",
     "metrics",
+    "models",
     "nn",
     "onnx",
     "ops",
     "optim",
+    "predict",
     "quant",
     "random",
     "register",
+    "resume",
     "rnn",
+    "runs",
     "save",
     "scan",
     "schedules",
@@ -129,7 +169,9 @@ __all__ = [
     "strings",
     "testing",
     "trace",
+    "train",
     "training",
+    "transfer",
     "while_loop",
 ]
 
@@ -140,19 +182,42 @@ globals().update(_functions)
 __all__ += list(_functions)
 _member, __dir__ = surface(__name__, "base", "math", "linalg", also=__all__)
 
-_tracing = ("compile", "cond", "loop", "map_fn", "scan", "trace", "while_loop")
 _LATER = {
-    **dict.fromkeys(("Stepper", "gradient_check"), "debug"),
-    **dict.fromkeys(("inspect", "load", "load_state", "onnx", "save"), "io"),
-    **dict.fromkeys(_tracing, "tracing"),
+    name: stage
+    for stage, names in {
+        "debug": ("Stepper", "gradient_check"),
+        "io": ("inspect", "load", "load_state", "onnx", "save"),
+        "tracing": ("compile", "cond", "loop", "map_fn", "scan", "trace", "while_loop"),
+        "train": (
+            *("EMA", "SWA", "Accumulation", "Callback", "EarlyStopping", "GradientAccumulator"),
+            *("Group", "History", "ParameterStatistics", "Trainer", "TrainingConfig"),
+            "UnrolledTrainer",
+        ),
+        "train.checkpoints": ("Checkpoints", "resume"),
+        "train.depth": ("CheckpointedStack", "DeepTrainer", "backward_from"),
+        "train.evaluation": ("evaluate",),
+        "train.precision": ("FP8", "LossScale", "LossScaler", "Precision"),
+        "train.predict": ("predict",),
+        "train.runs": ("Run", "runs"),
+    }.items()
+    for name in names
 }
-"""What is imported when first asked for: together it takes as long as all the rest."""
+"""What is imported when first asked for: together it takes longer than all the rest."""
+_MODULES = {
+    **{stage: stage for stage in ("data", "debug", "io", "models", "testing", "tracing", "train")},
+    **{
+        part: f"train.{part}"
+        for part in ("distillation", "evaluation", "metrics", "optim", "schedules", "transfer")
+    },
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("debug", "io", "testing", "tracing"):
-        return import_module(f".{name}", __name__)
-    if name not in _LATER:
+    if name in _MODULES:
+        found = import_module(f".{_MODULES[name]}", __name__)
+    elif name in _LATER:
+        found = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    else:
         return _member(name)
-    found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    globals()[name] = found
     return found

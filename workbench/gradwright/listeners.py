@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ class RunEvent:
     step: int
     results: Sequence[Any] | None = None
     committed: bool = False
+    feeds: Mapping[Tensor, Any] = field(default_factory=dict)
+    """What the run was started with; the key of random ops is among it. Empty when finished."""
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,9 @@ NAMES = {
     """,
     "losses": """
         attention_distillation contrastive cosine_embedding ctc ctc_curvature ctc_grad ctc_of_logs
-        dice distillation_kl feature_distillation gaussian_nll hinge_embedding log_cosh
-        margin_ranking mean_squared_log_error multi_margin nll pinball poisson_nll sigmoid_focal
-        smooth_l1 soft_margin triplet_margin
+        dice distillation_kl feature_distillation gaussian_nll generalized_jsd hinge_embedding
+        log_cosh margin_ranking mean_squared_log_error multi_margin nll pinball poisson_nll
+        sigmoid_focal smooth_l1 soft_margin triplet_margin
     """,
     "matrices": """
         adjugate band_part cholesky condition_number cross det eig eigh eigvals eigvalsh inv logdet
@@ -81,9 +81,10 @@ NAMES = {
     """,
     "quantised": """
         awq_matmul conv_integer dequantize_blockwise dequantize_ggml dequantize_linear
-        dequantize_nf4 dynamic_quantize_linear fake_cast fake_quantize fp8_matmul ggml_lora_matmul
-        ggml_matmul matmul_integer nf4_matmul packed_matmul_grad qlinear_conv qlinear_matmul
-        quantize_blockwise quantize_ggml quantize_linear quantize_nf4 quantized_matmul smooth_quant
+        dequantize_nf4 dynamic_quantize_linear fake_cast fake_quantize fp8_matmul fp8_product
+        ggml_lora_matmul ggml_matmul matmul_integer nf4_matmul packed_matmul_grad qlinear_conv
+        qlinear_matmul quantize_blockwise quantize_fp8 quantize_ggml quantize_linear quantize_nf4
+        quantized_matmul scaled_matmul smooth_quant update_fp8_scale
     """,
     "recurrent": """
         causal_conv1d gated_delta_net_block gated_delta_rule gru gru_cell lstm lstm_block lstm_cell
@@ -106,8 +107,11 @@ NAMES = {
         tf_idf_vectorizer
     """,
     "updates": """
-        accumulate_gradient adabelief_update adadelta_update adagrad_step adagrad_update adam_step
-        adamax_update amsgrad_update ema_update lamb_update lion_update momentum_step nadam_update
-        nesterov_update radam_update rmsprop_update scale_loss unscale_gradients update_loss_scale
+        accumulate_gradient adabelief_update adadelta_update adafactor_matrix_update
+        adafactor_update adagrad_step adagrad_update adam8bit_update adam_step adamax_update
+        amsgrad_update centered_rmsprop_update ema_update lamb_update lion_update momentum_step
+        muon_update nadam_momentum nadam_share_update nadam_update nesterov_update newton_schulz
+        radam_update rmsprop_update scale_loss schedule_free_share schedule_free_update
+        unscale_gradients update_loss_scale with_gradient
     """,
 }

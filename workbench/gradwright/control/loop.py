@@ -27,7 +27,7 @@ class While(LoopOp):
     the carries and what the body captures; outputs the last carries and the stacked results.
     """
 
-    _first = 2
+    first_carry = 2
     _lead = 1
     onnx = OnnxRule("Loop", since=13)
     max_steps: int | None = attr(None, doc="Largest number of steps; None for no limit.")

@@ -45,7 +45,7 @@ class LoopOp(Op, abstract=True):
             )
         self.__dict__["n_public"] = collected + self.n_carry
 
-    _first = 0
+    first_carry = 0
     """Where the carries begin among the inputs."""
     _lead = 0
     """How many results of a step come before the carries."""
@@ -71,7 +71,7 @@ class LoopOp(Op, abstract=True):
 
     def split(self, xs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         """Return carries, what is taken item by item, and what is captured."""
-        own, n, m = xs[self._first :], self.n_carry, self.n_carry + self.n_xs
+        own, n, m = xs[self.first_carry :], self.n_carry, self.n_carry + self.n_xs
         return own[:n], own[n:m], own[m:]
 
     def fitted(self, specs: Sequence[TensorSpec]) -> Op:

@@ -64,6 +64,7 @@ def fuse(program: Program, apart: Sequence[Instr] = ()) -> Program:
     first = _alive(in_order(body), work, [i for instr in last for i in instr.ins])
     work.instrs = first + last
     work.n_body = None if work.n_body is None else len(first)
+    work.cuts = []
     overlay(work)
     return work
 

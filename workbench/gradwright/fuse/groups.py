@@ -5,15 +5,18 @@ where it is used. Each then joins the groups that made its inputs, or that read 
 
 - all share one index space: the same sizes, or rows of it, or a scalar;
 - what it reads inside lies where it was made, and is known before the whole kernel has run;
-- nothing outside lies on a path from the group to itself.
+- nothing outside lies on a path from the group to itself,
+- all are in one section of the program.
 """
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..ops.boundary import Boundary
 from ..rewrite import Instr, Program
 from .builder import Axes
 from .steps import Flow, Step, find_step
@@ -36,7 +39,7 @@ class Group:
     reads: dict[int, set[Axes]]
     """Values from outside, and the axes along which they are read."""
     recompute: int
-    in_tail: bool
+    section: int
     bits: int = 0
     upstream: int = 0
     has_readers: bool = False
@@ -51,7 +54,8 @@ def form_groups(program: Program, admitted: Sequence[bool]) -> tuple[list[Group]
 
 class _Former:
     def __init__(self, flow: Flow, steps: Sequence[Step | None]) -> None:
-        self.flow, self.steps, self.n_body = flow, steps, flow.program.n_body
+        self.flow, self.steps, program = flow, steps, flow.program
+        self.cuts = sorted({*program.cuts, program.n_body or 0})
         self.group: dict[int, Group] = {}
         """The group of each value that one has made."""
         self.upstream: dict[int, int] = {}
@@ -75,7 +79,7 @@ class _Former:
 
     def _pass(self, instr: Instr) -> None:
         """Take note of an instruction outside of all groups."""
-        if instr.outs[0] in self.flow.views:
+        if instr.outs[0] in self.flow.views or isinstance(instr.op, Boundary):
             return
         upstream = 0
         for value in {self.flow.source(i) for i in instr.ins if i is not None}:
@@ -94,14 +98,13 @@ class _Former:
         return group.bits | group.upstream if group else self.upstream.get(value, 0)
 
     def _add(self, step: Step) -> None:
-        instr, n_body = step.instr, self.n_body
         reads: dict[int, set[Axes]] = {}
         for read in step.reads:
             if read is not None:
                 reads.setdefault(read[0], set()).add(read[1])
         group = Group(
             step.space, step.n_columns, [step], dict(step.writes), set(step.late), reads,
-            instr.recompute, n_body is not None and step.index >= n_body,
+            step.instr.recompute, self._section(step),
         )  # fmt: skip
         for value in reads:
             held = self.waiting.get(value)
@@ -117,6 +120,9 @@ class _Former:
         else:
             self._settle(group)
 
+    def _section(self, step: Step) -> int:
+        return bisect.bisect_right(self.cuts, step.index)
+
     def _waits(self, step: Step, group: Group) -> bool:
         """Tell whether a group is better computed where its only value is read."""
         value, readers = step.writes[0][0], self.flow.readers.get(step.writes[0][0], [])
@@ -125,7 +131,7 @@ class _Former:
         reader = self.steps[readers[0]]
         if reader is None or step.instr.recompute != reader.instr.recompute:
             return False
-        if self.n_body is not None and (reader.index >= self.n_body) != group.in_tail:
+        if self._section(reader) != group.section:
             return False
         if reader.space != step.space and step.space:
             return False
@@ -199,7 +205,7 @@ class _Former:
 
 def _joined(a: Group, b: Group) -> Group | None:
     """Return two groups as one, or None where their spaces or what passes between them differs."""
-    if a.recompute != b.recompute or a.in_tail != b.in_tail:
+    if a.recompute != b.recompute or a.section != b.section:
         return None
     if len(a.steps) + len(b.steps) > MAX_MEMBERS:
         return None
@@ -219,7 +225,7 @@ def _joined(a: Group, b: Group) -> Group | None:
     if len(reads) > MAX_INPUTS:
         return None
     return Group(
-        *space, a.steps + b.steps, made, a.late | b.late, reads, a.recompute, a.in_tail,
+        *space, a.steps + b.steps, made, a.late | b.late, reads, a.recompute, a.section,
         a.bits | b.bits,
     )  # fmt: skip
 

@@ -23,6 +23,7 @@ def of_updates(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
     "adam_update", "sgd_update", "momentum_update", "nesterov_update", "adagrad_update",
     "adadelta_update", "rmsprop_update", "lion_update", "adamax_update", "amsgrad_update",
     "nadam_update", "adabelief_update", "radam_update", "ema_update", "accumulate_gradient",
+    "centered_rmsprop_update", "nadam_share_update", "schedule_free_update",
     locate=of_updates,
 )  # fmt: skip
 def _update(op: Any, at: Place, *terms: Term) -> Any:

@@ -83,16 +83,16 @@ def split(program: Program, whole: Collection[str] = ()) -> Program:
         numbers=dict(program.numbers),
     )
     splitter = _Splitter(work)
-    n_body = work.n_body
-    for index, instr in enumerate(program.instrs):
-        if index == n_body:
-            work.n_body = len(splitter.made)
+    place: list[int] = []
+    for instr in program.instrs:
+        place.append(len(splitter.made))
         splitter.origin = instr
         part = None if instr.op.name in whole else PARTS.get(instr.op.name)
         if part is None or not part(splitter, instr):
             splitter.made.append(instr)
-    if n_body is not None and n_body >= len(program.instrs):
-        work.n_body = len(splitter.made)
+    place.append(len(splitter.made))
+    work.n_body = None if program.n_body is None else place[program.n_body]
+    work.cuts = [place[cut] for cut in program.cuts]
     work.instrs = splitter.made
     return work
 

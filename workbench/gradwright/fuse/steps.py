@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..op import Op
+from ..ops.boundary import Boundary
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
 from .builder import Axes
@@ -50,6 +51,9 @@ class Flow:
     def __post_init__(self) -> None:
         program = self.program
         for index, instr in enumerate(program.instrs):
+            if isinstance(instr.op, Boundary):  # as if it left the program and came as a feed
+                self.kept.update(self.source(i) for i in instr.ins if i is not None)
+                continue
             for out in instr.outs:
                 self.producer[out] = index
             found = _view(instr, program)
@@ -60,7 +64,7 @@ class Flow:
             for i in instr.ins:
                 if i is not None:
                     self.readers.setdefault(self.source(i), []).append(index)
-        self.kept = {self.source(program.numbers[t]) for t in program.outputs}
+        self.kept.update(self.source(program.numbers[t]) for t in program.outputs)
 
     def source(self, value: int) -> int:
         """Return the value that a view shows."""

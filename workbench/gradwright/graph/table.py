@@ -37,16 +37,16 @@ class NodeTable:
     def nodes(self) -> list[Node]:
         """Nodes the user built, in order of creation."""
         self.settle()
-        return [n for n in self._nodes.values() if not n.derived]
+        return [n for n in self.all_nodes if not n.derived]
 
     @property
     def derived(self) -> list[Node]:
         """Nodes of gradients and updates; drawable, never saved, and of no notebook cell."""
-        return [n for n in self._nodes.values() if n.derived]
+        return [n for n in self.all_nodes if n.derived]
 
     @property
     def all_nodes(self) -> list[Node]:
-        """Nodes of both layers."""
+        """Nodes of both layers; a copy, for another thread may add some: a step that is built."""
         return list(self._nodes.values())
 
     @property

@@ -66,12 +66,33 @@ def save(
             raise GraphError(f"{name!r} cannot name a state", need="letters, digits, _ and -")
     graph.settle()
     document = DocumentWriter()
-    data = document.write(graph, graph.values.snapshot(), _streams(graph))
-    if len(data) > MAX_JSON:
-        raise GraphError(f"{len(data):,} bytes of JSON could not be read again, limit {MAX_JSON:,}")
+    data = document.write(graph, graph.values.snapshot(), streams_of(graph))
     values = check_tensors(document.arrays, VALUES)
-    with replacing(path) as file, Writer(file) as writer:
-        writer.add(DOCUMENT, len(data), [data])
+    write_archive(path, {DOCUMENT: data}, values, sets, max_shard_bytes=max_shard_bytes)
+
+
+def write_archive(
+    path: AnyPath,
+    texts: Mapping[str, bytes],
+    values: Mapping[str, Array],
+    sets: Mapping[str, Mapping[str, Array]],
+    *,
+    max_shard_bytes: int = 1 << 32,
+    prefix: str = ".gw",
+) -> None:
+    """Write an archive of texts, values and sets of arrays that ``check_tensors`` has passed.
+
+    ``prefix`` begins the name of the file that is written first and then takes the place of
+    ``path``.
+    """
+    for name, text in texts.items():
+        if len(text) > MAX_JSON:
+            raise GraphError(
+                f"{name}: {len(text):,} bytes of JSON could not be read again, limit {MAX_JSON:,}"
+            )
+    with replacing(path, prefix) as file, Writer(file) as writer:
+        for name, text in texts.items():
+            writer.add(name, len(text), [text])
         write_tensors(writer, VALUES, values, max_shard_bytes)
         for name, arrays in sets.items():
             write_tensors(writer, f"{STATE}/{name}", arrays, max_shard_bytes)
@@ -139,7 +160,7 @@ def opened(path: AnyPath) -> Iterator[Reader]:
         raise
 
 
-def _streams(graph: Graph) -> int:
+def streams_of(graph: Graph) -> int:
     """Return how many random streams were given out."""
     while graph.parent is not None:
         graph = graph.parent

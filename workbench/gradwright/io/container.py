@@ -39,14 +39,15 @@ _SAFE_NAME = re.compile(r"(?!\.+(/|$))[\w.-]+(/(?!\.+(/|$))[\w.-]+)*", re.ASCII)
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], prefix: str = ".gw") -> Iterator[BinaryIO]:
     """Give a new file beside ``path`` that takes its place when the block ends without an error.
 
+    Until then it is called ``prefix``, sixteen hexadecimal digits and ``.tmp``.
     An existing file keeps its permissions, a new one gets those of the umask, and a link keeps
     pointing to the file that is replaced.
     """
     target = Path(path).resolve()
-    temporary = target.with_name(f".gw-{os.urandom(8).hex()}.tmp")
+    temporary = target.with_name(f"{prefix}-{os.urandom(8).hex()}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)
     try:

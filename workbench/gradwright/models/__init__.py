@@ -1,5 +1,56 @@
-"""Whole models at work: caches of keys and values, generation token by token."""
+"""Whole models at work: decoders, tokenizers, and generation token by token.
 
-from .generation import KvCache, generate
+`Generation` is the loop to use, with sampling strategies, stop rules and streams. `generate` and
+`KvCache` are for graphs that hold caches and sampling themselves.
+"""
 
-__all__ = ["KvCache", "generate"]
+from .cached import KvCache, generate
+from .completion import Completion, Piece
+from .decoder import Decoder, DecoderConfig, generation_graph, windows
+from .generation import Generation
+from .sampling import (
+    FrequencyPenalty,
+    Greedy,
+    MinP,
+    NoRepeatNgram,
+    PresencePenalty,
+    RepetitionPenalty,
+    Strategy,
+    Temperature,
+    TopK,
+    TopP,
+    choose,
+    in_order,
+    probabilities,
+)
+from .tokenizers import CharTokenizer, TextCodec, TextStream, Tokenizer, decode_stream
+
+__all__ = [
+    "CharTokenizer",
+    "Completion",
+    "Decoder",
+    "DecoderConfig",
+    "FrequencyPenalty",
+    "Generation",
+    "Greedy",
+    "KvCache",
+    "MinP",
+    "NoRepeatNgram",
+    "Piece",
+    "PresencePenalty",
+    "RepetitionPenalty",
+    "Strategy",
+    "Temperature",
+    "TextCodec",
+    "TextStream",
+    "Tokenizer",
+    "TopK",
+    "TopP",
+    "choose",
+    "decode_stream",
+    "generate",
+    "generation_graph",
+    "in_order",
+    "probabilities",
+    "windows",
+]

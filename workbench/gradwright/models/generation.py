@@ -1,160 +1,308 @@
-"""Generation token by token: one plan for the prompt, one for every token after it.
+"""Generation: prompts in, tokens out, one run of a graph for the prompts and one for each token.
 
-The graph is built once, for ids of any length from a position on. Keys and values live in variables
-of fixed room, which each run updates, so the sizes never change from token to token.
+The graph reads the keys and values of the past from an array that the loop owns, and returns those
+of the new positions, which the loop writes behind them. So nothing but a few numbers is copied from
+token to token, sizes stay the same, two plans are enough, and whatever interrupts a generation
+leaves the graph as it was: any number of them may go on side by side.
+
+    prompts   ids: [[a b c ·], [d e · ·]]   position: [0, 0]   last: [2, 1]
+    then      ids: [[x], [y]]               position: [3, 2]   last: [0, 0]
+
+Shorter prompts are padded on the right. What stands there is behind all that looks at it; the next
+token is written over it and its position is that of a row alone, so a row does not feel the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from ..errors import GraphError, ShapeError
-from ..graph import Graph, Tensor
-from ..op import find_op
+from ..errors import FeedError, GraphError
+from ..graph import Graph, Values
 from ..session import Session
+from .completion import Completion, Ends, Piece, Prompts, Text
+from .sampling import Greedy, Sampling, Strategy, chosen, in_order
+from .tokenizers import TextCodec
 
 Array = np.ndarray[Any, Any]
+_FEEDS = ("ids", "position", "last", "past")
+_FETCHES = ("logits", "present")
 
 
-class KvCache:
-    """Room for the keys and values of one attention layer, in two variables of the graph.
+class Generation:
+    """A graph that tells the next token, and the loop that asks it.
 
-    key: f32[batch, heads, capacity, features], value likewise; neither is trainable.
+    The graph has placeholders ``ids``: i64[B, T], new tokens; ``position``: i64[B], where the first
+    of them stands; ``last``: i64[B], which of the T is the last; ``past``: [layers, 2, B, H, S, E],
+    keys and values, of which those before ``position`` exist. It has tensors ``logits``: f32[B, V]
+    of the token after the last one, and ``present``, as ``past`` with T in place of S.
+    ``Decoder.generation`` makes one; a graph that was saved is as good.
 
-    >>> import gradwright as gw
-    >>> from gradwright.models import KvCache
-    >>> g = gw.Graph()
-    >>> at, k = g.placeholder("at", (), "int64"), g.placeholder("k", (1, 2, "T", 4))
-    >>> cache = KvCache(g, "layer0", batch=1, heads=2, capacity=64, features=4)
-    >>> keys, values = cache.append(k, k, at)
-    >>> keys.shape, [t.name for t in cache.updates]
-    ((1, 2, 64, 4), ['layer0/key_cache', 'layer0/value_cache'])
+    Args:
+        graph: such a graph.
+        tokenizer: for prompts that are text, stop strings, and text that comes out.
+        eos: tokens that end a row.
+        context: how many tokens a row may have; None is any number.
+        weights: values that every generation begins by reading the graph's variables from. So it
+            is up to date, and consistent while a trainer changes them; a stream that goes on when
+            another has begun goes on with the weights of that.
+        session: runs the graph; by default one of its own.
+
+    >>> from gradwright.models import Decoder, DecoderConfig, Temperature, TopK
+    >>> model = Decoder(DecoderConfig(vocabulary=20, width=16, layers=1, heads=2))
+    >>> generation = model.generation()
+    >>> rows = generation.generate([[1, 2, 3], [4]], 5, sampling=[Temperature(0.8), TopK(5)])
+    >>> [(row.prompt, len(row.tokens), row.reason) for row in rows]
+    [([1, 2, 3], 5, 'length'), ([4], 5, 'length')]
+    >>> alone = generation.generate([[4]], 5, sampling=[Temperature(0.8), TopK(5)], seed=1)
+    >>> alone[0].tokens == rows[1].tokens  # rows have seeds of their own: seed, seed + 1 ...
+    True
     """
 
     def __init__(
         self,
         graph: Graph,
-        name: str,
         *,
-        batch: int,
-        heads: int,
-        capacity: int,
-        features: int,
-        value_features: int | None = None,
-        dtype: DTypeLike = "float32",
+        tokenizer: TextCodec | None = None,
+        eos: int | Sequence[int] = (),
+        context: int | None = None,
+        weights: Values | None = None,
+        session: Session | None = None,
     ) -> None:
-        room = batch, heads, capacity
-        with graph.scope(name):
-            self.key, self.value = (
-                graph.variable(label, (*room, n), init=0.0, dtype=dtype, trainable=False)
-                for label, n in (
-                    ("key_cache", features),
-                    ("value_cache", features if value_features is None else value_features),
+        missing = [n for n in (*_FEEDS, *_FETCHES) if n not in graph]
+        if missing:
+            raise GraphError(
+                f"graph {graph.name!r} does not generate: it has no {', '.join(missing)}",
+                need="placeholders ids, position, last, past; tensors logits, present",
+                hint="gw.models.Decoder(config).generation()",
+            )
+        self.graph, self.tokenizer, self.context = graph, tokenizer, context
+        self.session = Session(graph) if session is None else session
+        self.eos = frozenset([eos] if isinstance(eos, int) else eos)
+        self._weights, self._versions = weights, dict[str, int]()
+        self._stops = 0
+        self._run = self.session.prepare(list(_FETCHES), _FEEDS)
+        past = graph["past"]
+        self._past_of = past.shape, past.dtype
+        self.vocabulary: Any = graph["logits"].shape[-1]
+
+    def generate(
+        self,
+        prompts: Prompts,
+        max_new_tokens: int = 100,
+        *,
+        sampling: Sampling = Greedy(),  # noqa: B008 - frozen
+        seed: int | Sequence[int] = 0,
+        stop: str | Sequence[str] = (),
+        max_seconds: float | None = None,
+        until: Callable[[Completion], bool] | None = None,
+    ) -> list[Completion]:
+        """Return a completion of each prompt.
+
+        Args:
+            prompts: texts, lists of tokens, or completions, which go on; one text is one prompt.
+            max_new_tokens: after how many tokens a row ends at the latest.
+            sampling: how a token is chosen: strategies in any order; none draws from the softmax.
+            seed: row i draws with ``seed + i``, or with the i-th of several seeds; a completion
+                keeps its own. A draw depends on this, and on how many tokens stand before it.
+            stop: texts that end a row in which they appear.
+            max_seconds: time after which all rows end, with one token at the least.
+            until: called with each row after each token; True ends it.
+
+        Raises FeedError for a prompt that is empty, too long, or has unknown tokens, and GraphError
+        for settings that make no sense.
+        """
+        rows, steps = self._begin(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until)
+        for _ in steps:
+            pass
+        return rows
+
+    def stream(
+        self,
+        prompts: Prompts,
+        max_new_tokens: int = 100,
+        *,
+        sampling: Sampling = Greedy(),  # noqa: B008 - frozen
+        seed: int | Sequence[int] = 0,
+        stop: str | Sequence[str] = (),
+        max_seconds: float | None = None,
+        until: Callable[[Completion], bool] | None = None,
+    ) -> Iterator[Piece]:
+        """Yield a piece for each row and step as it comes; arguments and errors of ``generate``.
+
+        Text comes in whole characters, and what may be the beginning of a stop string is held back
+        until it is known not to be one.
+
+        >>> from gradwright.models import CharTokenizer, Decoder, DecoderConfig
+        >>> model = Decoder(DecoderConfig(vocabulary=3, width=8, layers=1, heads=2))
+        >>> generation = model.generation(tokenizer=CharTokenizer("abc"))
+        >>> len("".join(piece.text for piece in generation.stream("ab", 4)))
+        4
+        """
+        return self._begin(prompts, max_new_tokens, sampling, seed, stop, max_seconds, until)[1]
+
+    def stop(self) -> None:
+        """End all rows that are being generated, from whichever thread, after their next token."""
+        self._stops += 1
+
+    # -- the loop --------------------------------------------------------------------------------
+
+    def _begin(
+        self,
+        prompts: Prompts,
+        limit: int,
+        sampling: Sampling,
+        seed: int | Sequence[int],
+        stop: str | Sequence[str],
+        seconds: float | None,
+        until: Callable[[Completion], bool] | None,
+    ) -> tuple[list[Completion], Iterator[Piece]]:
+        """Check everything, and return the rows, and the steps that fill them."""
+        if not isinstance(limit, int) or limit < 1:
+            raise GraphError(f"{limit!r} tokens cannot be generated", need="an int >= 1")
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        if not all(isinstance(s, str) and s for s in stops):
+            raise GraphError(f"{stops} are no stop strings", need="texts of a character or more")
+        if stops and self.tokenizer is None:
+            raise GraphError("stop strings need a tokenizer", hint="Generation(tokenizer=...)")
+        rules, rows = in_order(sampling), self._rows(prompts, seed)
+        longest = max(len(row.prompt) + len(row.tokens) for row in rows)
+        if self.context is not None and longest + limit > self.context:
+            raise FeedError(
+                f"a prompt of {longest} tokens and {limit} more exceed the context",
+                need=f"{self.context} tokens together",
+                hint="a shorter prompt, or fewer max_new_tokens",
+            )
+        ends = Ends(self.eos, stops, limit, seconds, until)
+        return rows, self._steps(rows, rules, ends, _room(longest + limit))
+
+    def _rows(self, prompts: Any, seed: int | Sequence[int]) -> list[Completion]:
+        """Return the rows that prompts begin; refuse what is none."""
+        listed: list[Any] = [prompts] if isinstance(prompts, str | Completion) else list(prompts)
+        if not listed:
+            raise FeedError("there is no prompt", need="one or more")
+        seeds = [seed + i for i in range(len(listed))] if isinstance(seed, int) else list(seed)
+        if len(seeds) != len(listed) or not all(isinstance(s, int) for s in seeds):
+            raise GraphError(f"{seeds} are no seeds of {len(listed)} prompts", need="one int each")
+        rows = []
+        for i, (prompt, own) in enumerate(zip(listed, seeds, strict=True)):
+            if isinstance(prompt, Completion):
+                row = Completion(list(prompt.prompt), list(prompt.tokens), seed=prompt.seed)
+                if prompt.reason in ("eos", "stop"):
+                    row.text, row.reason = prompt.text, prompt.reason
+            elif isinstance(prompt, str):
+                if self.tokenizer is None:
+                    raise FeedError(
+                        f"prompt {i} is text, and there is no tokenizer",
+                        hint="Generation(tokenizer=...), or a list of tokens",
+                    )
+                row = Completion(self.tokenizer.encode(prompt), seed=own)
+            else:
+                row = Completion(_numbers(prompt, i), seed=own)
+            if not row.prompt:
+                raise FeedError(
+                    f"prompt {i} is empty", need="a token", hint="begin with one that begins texts"
                 )
-            )
-        self.capacity = capacity
-        self.updates: dict[Tensor, Tensor] = {}
-        """What a run has to commit for the next one to find what was appended."""
-        self.filler: object = None
-        """The generation that fills the room now: another one would write over its past."""
+            for t in row.prompt + row.tokens:
+                if not 0 <= t < self.vocabulary:
+                    raise FeedError(
+                        f"token {t} of prompt {i} is not in the vocabulary",
+                        need=f"0 to {self.vocabulary - 1}",
+                    )
+            rows.append(row)
+        return rows
 
-    def append(self, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the whole caches with new positions written from ``position`` (i64[]) on."""
-        if self.updates:
-            raise GraphError(
-                "this cache is written already", need="one layer each", hint="make another KvCache"
-            )
-        write = find_op("kv_cache_update")()
-        keys, values = write(self.key, self.value, key, value, position)
-        self.updates = {self.key: keys, self.value: values}
-        return keys, values
+    def _steps(
+        self, rows: list[Completion], rules: Sequence[Strategy], ends: Ends, room: int
+    ) -> Iterator[Piece]:
+        """Run prompts and tokens until all rows have ended; yield what comes."""
+        stops, deadline = self._stops, ends.deadline()
+        self._read_weights()
+        tokens = [row.prompt + row.tokens for row in rows]
+        texts = [Text(self.tokenizer, row, ends) for row in rows]
+        ids, n_new = _padded(tokens), [len(t) for t in tokens]
+        position = np.zeros(len(rows), np.int64)
+        last = np.array(n_new) - 1
+        past = self._empty_past(len(rows), room)
+        read = past[:, :, :, :, :0]  # nothing is known before the prompts
+        live = [b for b, row in enumerate(rows) if row.reason is None]
+        begun = [len(row.tokens) for row in rows]
+        while live:
+            logits, present = self._run(ids, position, last, read)
+            n_at_once = ids.shape[1]
+            for b in live:
+                at = int(position[b])
+                past[:, :, b, :, at : at + n_at_once] = present[:, :, b]
+            position += last + 1
+            late, stopped = time.monotonic() >= deadline, self._stops != stops
+            going, pieces = [], []
+            for b in live:
+                row = rows[b]
+                token = chosen(logits[b], rules, tokens[b], len(row.prompt), row.seed)
+                tokens[b].append(token)
+                row.tokens.append(token)
+                text, found = texts[b].push(token)
+                reason = ends.reason(row, len(row.tokens) - begun[b], found, late, stopped)
+                if reason is None:
+                    going.append(b)
+                elif not found:
+                    text += texts[b].finish()
+                row.reason = reason
+                pieces.append(Piece(b, token, text, reason))
+            yield from pieces
+            live = going
+            if read.shape[4] != room:
+                read, ids, last = past, np.zeros((len(rows), 1), np.int64), np.zeros_like(last)
+            for b in live:
+                ids[b, 0] = tokens[b][-1]
+            for b in set(range(len(rows))) - set(live):
+                position[b] = 0
+
+    def _empty_past(self, batch: int, room: int) -> Array:
+        (layers, two, _, heads, _, features), dtype = self._past_of
+        return np.zeros((layers, two, batch, heads, room, features), dtype)
+
+    def _read_weights(self) -> None:
+        """Take over what has changed since the last generation began; arrays are not copied."""
+        if self._weights is None:
+            return
+        own, held = self.session.values, self._weights
+        with held.lock:
+            now = {v.name: held.version(v.name) for v in self.graph.variables if v.name in held}
+            changed = [name for name, n in now.items() if self._versions.get(name) != n]
+            own.commit({name: held.array(name) for name in changed})
+        self._versions = now
 
 
-def generate(
-    session: Session,
-    fetches: Tensor | Sequence[Tensor],
-    prompt: Any,
-    n: int,
-    *,
-    ids: Tensor,
-    position: Tensor,
-    caches: Sequence[KvCache],
-    training: bool = False,
-) -> Iterator[Any]:
-    """Run the prompt, then token after token, and yield what is fetched, ``n`` times.
-
-    ``fetches`` is the next token, i64[B], or a list that begins with it. ``ids`` is the placeholder
-    i64[B, T] for tokens, ``position``, i64[], says where the first of them stands; the prompt is
-    fed as i64[B, T] at 0. Two plans are compiled, however many tokens there are. Raises ShapeError
-    at once if prompt and tokens do not fit into the caches, GraphError for a cache that nothing is
-    written to. Caches belong to the graph, so one generation fills them at a time: where a second
-    one begins, the first raises GraphError when it goes on.
-
-    >>> import gradwright as gw, numpy as np
-    >>> from gradwright.models import generate
-    >>> g = gw.Graph()
-    >>> ids = g.placeholder("ids", (1, "T"), "int64")
-    >>> at = g.placeholder("at", (), "int64")
-    >>> token = ids[:, -1] * 2 + at
-    >>> with gw.Session(g) as session:
-    ...     run = generate(session, token, [[1, 2]], 3, ids=ids, position=at, caches=[])
-    ...     [int(t[0]) for t in run], len(session.plan_cache)
-    ([4, 10, 23], 2)
-    """
+def _numbers(prompt: Any, i: int) -> list[int]:
+    """Return a prompt that is a row of integers as a list."""
     try:
-        tokens = np.asarray(prompt)
+        array = np.asarray(prompt)
     except ValueError:  # rows of different lengths
-        tokens = np.empty(0)
-    if tokens.ndim != 2 or not tokens.shape[1]:
-        raise ShapeError(
-            "a prompt is a row of tokens per sample, all of one length", need="i64[B, T], T >= 1"
+        array = np.empty((0, 0))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise FeedError(
+            f"prompt {i} is {prompt!r}", need="a text, or a list of tokens", hint="[[1, 2]]"
         )
-    if n < 0:
-        raise GraphError(f"{n} tokens cannot be generated", need="0 or more")
-    for cache in caches:
-        if not cache.updates:
-            raise GraphError(
-                f"nothing is written to the cache of {cache.key.name!r}",
-                hint="cache.append(key, value, position)",
-            )
-    room = min((cache.capacity for cache in caches), default=tokens.shape[1] + n)
-    if tokens.shape[1] + n - 1 > room:
-        raise ShapeError(
-            f"{tokens.shape[1]} tokens of prompt and {n} more do not fit into {room}",
-            hint="KvCache(..., capacity=...)",
-        )
-    return _generated(session, fetches, tokens, n, ids, position, caches, training)
+    return [int(t) for t in array]
 
 
-def _generated(
-    session: Session,
-    fetches: Tensor | Sequence[Tensor],
-    tokens: Array,
-    n: int,
-    ids: Tensor,
-    position: Tensor,
-    caches: Sequence[KvCache],
-    training: bool,
-) -> Iterator[Any]:
-    """Yield what is fetched, step by step."""
-    updates = {k: v for cache in caches for k, v in cache.updates.items()}
-    own, at = object(), 0
-    for cache in caches:
-        cache.filler = own
-    for _ in range(n):
-        if any(cache.filler is not own for cache in caches):
-            raise GraphError(
-                "another generation has begun to fill these caches",
-                need="one at a time",
-                hint="finish the first, join the prompts in a batch, or build a graph for each",
-            )
-        feeds = {ids: tokens, position: at}
-        found = session.run(fetches, feeds, updates, training=training)
-        yield found
-        at += tokens.shape[1]
-        token = found if isinstance(fetches, Tensor) else found[0]
-        tokens = np.reshape(token, (-1, 1))
+def _room(n: int) -> int:
+    """Return the least 2ᵏ or 3·2ᵏ that n positions fit into: few sizes, so few plans.
+
+    >>> [_room(n) for n in (1, 17, 30, 33, 300)]
+    [16, 24, 32, 48, 384]
+    """
+    power = max(16, 1 << (n - 1).bit_length())
+    return power * 3 // 4 if n <= power * 3 // 4 and power > 16 else power
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> Array:
+    """Return rows of tokens below each other, padded on the right to one of a few lengths."""
+    ids = np.zeros((len(rows), _room(max(map(len, rows)))), np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+    return ids

@@ -77,6 +77,8 @@ def launch_of(program: Program, instr: Instr) -> Native | None:
     op: Any = instr.op
     assert instr.ins[0] is not None
     x = program.specs[instr.ins[0]]
+    if program.specs[instr.outs[0]].dtype != x.dtype:  # its parts, not its elements
+        return None
     shape: Any = x.shape
     numbers = np.arange(x.size).reshape(shape)
     rest = [None if i is None else program.constants[i] for i in instr.ins[1:]]

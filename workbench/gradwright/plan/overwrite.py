@@ -16,6 +16,7 @@ from typing import Any
 
 from ..fuse.fused import Fused
 from ..graph import Tensor
+from ..ops.boundary import Boundary
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec
 
@@ -40,18 +41,46 @@ class Overwrite:
 
 
 def split_tail(program: Program, early: Iterable[Tensor]) -> None:
-    """Put last what only updates need, and not those results that must come early."""
+    """Put last what only updates need, and not those results that must come early.
+
+    Each part between boundaries is split as if it were alone; of the last one, the tail comes last.
+    """
+    parts = _parts(program)
     needed = {program.numbers[t] for t in early}
-    body: list[Instr] = []
-    tail: list[Instr] = []
-    for instr in reversed(program.instrs):
-        if needed.isdisjoint(instr.outs):
-            tail.append(instr)
-        else:
-            body.append(instr)
-            needed.update(i for i in instr.ins if i is not None)
-    program.instrs = [*reversed(body), *reversed(tail)]
-    program.n_body = len(body)
+    in_body = _needed(program.instrs, needed, through=True)
+    in_head = _needed(program.instrs, needed, through=False)
+    last = max((p for p, first in zip(parts, in_head, strict=True) if not first), default=0)
+    keys = [
+        (not body and part == last, part, not head)
+        for body, head, part in zip(in_body, in_head, parts, strict=True)
+    ]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    program.instrs = [program.instrs[i] for i in order]
+    program.n_body = sum(not is_last for is_last, *_ in keys)
+    keys.sort()
+    program.cuts = [i for i in range(1, len(keys)) if keys[i] != keys[i - 1]]
+
+
+def _parts(program: Program) -> list[int]:
+    """Return the part that each instruction is in: the last boundary that it depends on."""
+    part: dict[int | None, int] = {}
+    found = []
+    for instr in program.instrs:
+        before = max((part.get(i, 0) for i in instr.ins), default=0)
+        found.append(instr.op.number if isinstance(instr.op, Boundary) else before)
+        part.update(dict.fromkeys(instr.outs, found[-1]))
+    return found
+
+
+def _needed(instrs: Sequence[Instr], values: Iterable[int], *, through: bool) -> list[bool]:
+    """Tell which instructions values depend on, ``through`` boundaries or up to those."""
+    wanted: set[int | None] = set(values)
+    found = []
+    for instr in reversed(instrs):
+        found.append(not wanted.isdisjoint(instr.outs))
+        if found[-1] and (through or not isinstance(instr.op, Boundary)):
+            wanted.update(instr.ins)
+    return found[::-1]
 
 
 def overwrites(

@@ -15,13 +15,12 @@ from itertools import pairwise
 
 from ..errors import GraphError
 from ..graph import Node, Source
+from ..ops.boundary import Boundary
 from .program import Instr, Program
 
 Policy = str | int | tuple[str, ...] | None
 TINY = 256
 """A value this many times smaller than the largest activation is kept whatever the policy."""
-BOUNDARIES = ("_boundary",)
-"""Ops through which a copied step reads what the step before made of a variable."""
 BUDGETS = 24
 """How many sizes of a segment are tried for ``"sqrt"``, each 1.25 times the one before."""
 
@@ -199,7 +198,7 @@ def _is_copy(node: Node) -> bool:
         or b is None
         or a is b
         or a.node.origin is b.node
-        or (isinstance(b.op, Source) and (isinstance(a.op, Source) or a.op.name in BOUNDARIES))
+        or (isinstance(b.op, Source) and (isinstance(a.op, Source | Boundary)))
         for a, b in zip(node.inputs, origin.inputs, strict=True)
     )
 

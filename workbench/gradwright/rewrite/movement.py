@@ -8,10 +8,11 @@ import numpy as np
 
 from ..op import Op
 from ..ops.elementwise import Exp
+from ..ops.linalg import Matmul
 from ..ops.movement import Cast, ExpandDims, Flip, Squeeze, Swapaxes, Transpose
 from ..ops.reduce import Sum
 from ..ops.reshape import Reshape
-from ..spec import kind
+from ..spec import dtype, kind
 from .editor import Editor
 from .program import Instr
 from .table import rule
@@ -229,6 +230,28 @@ def _reduce_nothing(at: Editor, instr: Instr) -> int | None:
 
 
 # -- dtypes ---------------------------------------------------------------------------------------
+
+
+@rule(
+    "matmul_of_halves",
+    "matmul",
+    "a @ b of 16 bits",
+    "cast(cast(a, float32) @ cast(b, float32), 16 bits)",
+    example=lambda x, y: Matmul()(Cast(dtype="bfloat16")(x), Cast(dtype="bfloat16")(y.mT)),
+)
+def _matmul_of_halves(at: Editor, instr: Instr) -> int | None:
+    """Products of 16 bits sum in float32, so the conversions fuse with what is beside them."""
+    a, b = instr.ins
+    half = at.spec(a).dtype
+    if half not in _HALVES or at.spec(b).dtype != half:
+        return None
+    if at.program.is_lowered(instr.op, [at.spec(a), at.spec(b)], [at.spec(instr.outs[0])]):
+        return None
+    wide = Cast(dtype="float32")
+    return at.make(Cast(dtype=half), at.make(instr.op, at.make(wide, a), at.make(wide, b)))
+
+
+_HALVES = frozenset(map(dtype, ("float16", "bfloat16")))
 
 
 @rule("cast_nothing", "cast", "cast(x, its dtype)", "x", example=lambda x: Cast(dtype="float32")(x))

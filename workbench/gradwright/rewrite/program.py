@@ -91,6 +91,8 @@ class Program:
     """Where constants come from that rewrites computed: what else they are at other sizes."""
     n_body: int | None = None
     """How many instructions run before it is decided whether updates commit; None: all."""
+    cuts: list[int] = field(default_factory=list)
+    """Where further sections begin: no kernel lies in two of them."""
 
     def new_value(self, spec: TensorSpec) -> int:
         """Return the number of a new value."""

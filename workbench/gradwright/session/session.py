@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +16,18 @@ from ..listeners import Listener, RunEvent
 from ..lowering import lowering_revision
 from ..native.background import BACKGROUND
 from ..native.blas import Limit
-from ..native.tuning import Tuning
 from ..op import redefinitions
 from ..plan import Bounded, Plan, exhausted
 from ..plan.cache import default_bytes
-from ..plan.options import Kernels, PlanOptions
+from ..plan.options import Kernels
 from ..plan.template import Templates
-from ..rewrite import check_names
 from ..spec import TensorSpec, spec_of
 from .feeds import example, keyed, named
 from .plain import commit_plainly, comparison, read_sources, run_plainly
 from .prepared import Prepared
 from .request import UPDATES, Env, Request, signature
+from .settings import Checkpoint, checked_listeners, is_count, plan_options
 from .tuning import recorded, tuned
-
-Checkpoint = str | int | Sequence[str] | None
 
 
 class Session:
@@ -92,18 +89,20 @@ class Session:
             raise GraphError(f"check={check!r} is not known", need="None, 'replay' or 'rewrites'")
         if not isinstance(graph, Graph):
             raise GraphError(f"{graph!r} is no graph", need="a gw.Graph")
-        if not _is_count(max_plans, 1) or not (cache_bytes is None or _is_count(cache_bytes, 0)):
+        if not is_count(max_plans, 1) or not (cache_bytes is None or is_count(cache_bytes, 0)):
             raise GraphError(
                 f"max_plans={max_plans!r}, cache_bytes={cache_bytes!r} make no sense",
                 need="an int max_plans >= 1; an int cache_bytes >= 0, or None",
             )
+        if not is_count(seed):
+            raise GraphError(f"seed={seed!r} is no seed", need="an int")
         if deterministic and kernels == "background":
             kernels = "wait"  # when a background compiler is ready, no clock and no seed decides
         self.graph, self.device = graph, open_device(device)
         self.values = graph.values if values is None else values
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
-        self.options = _options(
+        self.options = plan_options(
             skip_rewrites,
             kernels,
             tuned(threads, tuning, deterministic=deterministic),
@@ -112,7 +111,7 @@ class Session:
         )
         # OpenBLAS adds in another order with more threads: bits would depend on other sessions.
         self._limit = Limit(1 if deterministic else threads)
-        self.listeners = list(listeners)
+        self.listeners = checked_listeners(listeners)
         most = default_bytes() if cache_bytes is None else cache_bytes
         self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
         self._templates = Templates(max_plans)
@@ -250,7 +249,7 @@ class Session:
             raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
         stated = keyed(self.graph, shapes or {})
         for t, shape in stated.items():
-            if not isinstance(shape, tuple | list) or not all(_is_count(n, 0) for n in shape):
+            if not isinstance(shape, tuple | list) or not all(is_count(n, 0) for n in shape):
                 raise FeedError(
                     f"the shape of {t.name!r} is given as {type(shape).__name__}, {shape!r}",
                     need=f"sizes, for {t.spec}",
@@ -274,7 +273,8 @@ class Session:
         >>> session.plans[-1].targets
         [<Tensor 'mul': f32[x_0]>]
         """
-        return list(self.plan_cache.values())
+        with self._lock:  # a run of another thread may add one
+            return list(self.plan_cache.values())
 
     def _request(
         self,
@@ -307,11 +307,13 @@ class Session:
                 request.check(graph, stamp)
             shapes = request.fit(arrays)
             number = self.step if step is None else step
-            for listener in listeners:
-                listener.run_started(RunEvent(request.fetches, request.training, number))
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
             if request.rng is not None:
                 env[request.rng] = np.array((self.seed, number), np.uint64)
+            if listeners:
+                event = RunEvent(request.fetches, request.training, number, feeds=dict(env))
+                for listener in listeners:
+                    listener.run_started(event)
             with graph.running(), self._limit:
                 if listeners and any(listener.wants_nodes for listener in listeners):
                     committed = self._run_watched(request, env)
@@ -417,33 +419,3 @@ class Session:
             listener.run_finished(event)
             if names:
                 listener.values_changed({name: self.values.version(name) for name in names})
-
-
-def _is_count(n: Any, least: int) -> bool:
-    return isinstance(n, int | np.integer) and not isinstance(n, bool) and int(n) >= least
-
-
-def _options(
-    skip: Collection[str] | str,
-    kernels: Any,
-    tuning: Tuning,
-    checkpoint: Checkpoint,
-    *,
-    verify: bool,
-) -> PlanOptions:
-    """Return the options of a session's plans; raises GraphError for what is none."""
-    skip = [skip] if isinstance(skip, str) else skip
-    check_names(skip)
-    if kernels not in get_args(Kernels):
-        need = ", ".join(map(repr, get_args(Kernels)))
-        raise GraphError(f"kernels={kernels!r} is not known", need=need)
-    if isinstance(checkpoint, Sequence) and not isinstance(checkpoint, str):
-        checkpoint = tuple(checkpoint)
-    every_n = _is_count(checkpoint, 1)
-    patterns = isinstance(checkpoint, tuple) and all(isinstance(p, str) for p in checkpoint)
-    if not (checkpoint in (None, "sqrt") or every_n or patterns):
-        raise GraphError(
-            f"checkpoint={checkpoint!r} is not known",
-            need="None, 'sqrt', an int >= 1, or name patterns in a list",
-        )
-    return PlanOptions(tuple(sorted(skip)), kernels, checkpoint, verify, tuning)

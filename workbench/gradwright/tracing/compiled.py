@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,9 @@ import numpy as np
 
 from ..errors import GradientError, GradwrightError, TraceError
 from ..graph import Graph
+from ..session import Session
 from ..spec import AnyDim, Dim
+from ..spelling import meant
 from .arguments import current
 from .replay import Pattern, Traced
 from .signature import Leaf, Signature, replaced
@@ -285,6 +288,7 @@ def compile(
     >>> softmax.cache_info().traces
     1
     """
+    _check_settings(session)
     made: Any = functools.partial(
         Compiled,
         static_argnames=static_argnames,
@@ -295,6 +299,17 @@ def compile(
         **session,
     )
     return made if fn is None else made(fn)
+
+
+def _check_settings(given: Collection[str]) -> None:
+    """Raise TypeError for settings that are neither of ``compile`` nor of sessions."""
+    own = {*inspect.signature(compile).parameters} - {"fn", "session"}
+    known = own | {*inspect.signature(Session).parameters} - {"graph"}
+    for name in given:
+        if name not in known:
+            close = sorted(k for k in known if name in k) or [meant(name, known)]
+            hint = f"; did you mean {' or '.join(map(repr, close))}?" if any(close) else ""
+            raise TypeError(f"gw.compile has no {name!r}; it has {', '.join(sorted(known))}{hint}")
 
 
 _NEW = object()

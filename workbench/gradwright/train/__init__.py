@@ -1,23 +1,111 @@
 """Training: optimizers, schedules, metrics, data, and the trainer that brings them together."""
 
-from . import fused, metrics, optim, schedules
-from .callbacks import Callback, Change, EarlyStopping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import fused, fused_8bit, metrics, optim, schedules
+from .accumulate import Accumulation, GradientAccumulator
+from .average import EMA, SWA
+from .callbacks import (
+    Callback,
+    Change,
+    Divergence,
+    EarlyStopping,
+    MaxSteps,
+    Profiler,
+    Score,
+    ScoreReached,
+    Stopping,
+    TimeLimit,
+    UpdateRatio,
+    compare_profiles,
+    on_epoch,
+    on_step,
+)
+from .config import TrainingConfig
+from .groups import Group
 from .history import History, Record
 from .metrics import Metric
 from .statistics import ParameterStatistics
 from .trainer import Trainer
 
+if TYPE_CHECKING:
+    from .activations import (
+        ActivationComparison,
+        SaveActivations,
+        compare_activations,
+        load_activations,
+    )
+    from .learning_rate_finder import LearningRates, find_learning_rate
+    from .reproduce import Reproduce
+    from .runs import Run, RunFolder, Runs, RunsComparison, Store
+    from .unrolled_trainer import UnrolledTrainer
+
 __all__ = [
+    "EMA",
+    "SWA",
+    "Accumulation",
+    "ActivationComparison",
     "Callback",
     "Change",
+    "Divergence",
     "EarlyStopping",
+    "GradientAccumulator",
+    "Group",
     "History",
+    "LearningRates",
+    "MaxSteps",
     "Metric",
     "ParameterStatistics",
+    "Profiler",
     "Record",
+    "Reproduce",
+    "Run",
+    "RunFolder",
+    "Runs",
+    "RunsComparison",
+    "SaveActivations",
+    "Score",
+    "ScoreReached",
+    "Stopping",
+    "Store",
+    "TimeLimit",
     "Trainer",
+    "TrainingConfig",
+    "UnrolledTrainer",
+    "UpdateRatio",
+    "compare_activations",
+    "compare_profiles",
+    "find_learning_rate",
     "fused",
+    "fused_8bit",
+    "load_activations",
     "metrics",
+    "on_epoch",
+    "on_step",
     "optim",
     "schedules",
 ]
+
+_LATER = {
+    **dict.fromkeys(
+        ("ActivationComparison", "SaveActivations", "compare_activations", "load_activations"),
+        "activations",
+    ),
+    **dict.fromkeys(("LearningRates", "find_learning_rate"), "learning_rate_finder"),
+    "Reproduce": "reproduce",
+    "UnrolledTrainer": "unrolled_trainer",
+    **dict.fromkeys(("Run", "RunFolder", "Runs", "RunsComparison", "Store"), "runs"),
+}
+"""What is imported when first asked for."""
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    return found

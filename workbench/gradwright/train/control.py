@@ -14,15 +14,19 @@ from ..errors import TrainingError
 class Control:
     """What other threads and Ctrl-C want of a training loop, and its clock.
 
-    The loop runs in its ``with`` block, sets ``in_step`` while a step runs and is committed, and
-    asks ``pauses`` and ``stops`` between steps when ``attention`` is set. Ctrl-C during a step
-    waits for its end; a second one does not wait, for a step that hangs. Between steps, such as in
-    a data loader, Ctrl-C acts at once.
+    The loop runs in its ``with`` block, sets ``in_step`` while a step runs and is committed and
+    ``in_hooks`` while callbacks are told, and asks ``pauses`` and ``stops`` between steps when
+    ``attention`` is set. Ctrl-C during a step or in hooks, which hold locks and files, waits for
+    the end; a second one does not wait, for what hangs. Elsewhere, such as in a data loader, Ctrl-C
+    acts at once.
     """
 
     def __init__(self) -> None:
         self.status = "idle"
-        self.attention = self.in_step = False
+        self.attention = self.in_step = self.in_hooks = False
+        self.is_torn = False
+        """Whether a second Ctrl-C has ended a step midway, so that what it did may lack its record.
+        """
         self._changed = threading.Condition()
         self._pausing = self._stopping = self._interrupted = False
         self._until = math.inf
@@ -42,6 +46,11 @@ class Control:
     def seconds(self, value: float) -> None:
         self._seconds, self._since = value, time.perf_counter()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether the loop runs in this thread."""
+        return self._thread == threading.get_ident()
+
     def __enter__(self) -> None:
         """Mark the loop as running in this thread; raises TrainingError where it runs already."""
         with self._changed:
@@ -51,7 +60,7 @@ class Control:
                     hint="trainer.stop(), or one trainer per thread",
                 )
             self._thread, self._since = threading.get_ident(), time.perf_counter()
-            self.status = "running"
+            self.status, self.is_torn = "running", False
         if threading.current_thread() is threading.main_thread():
             self._handler = signal.signal(signal.SIGINT, self._interrupt), True
 
@@ -64,11 +73,12 @@ class Control:
             self.seconds, self.status = self.seconds, "idle"
             self._pausing = self._stopping = self._interrupted = False
             self._until = math.inf
-            self.attention = self.in_step = False
+            self.attention = self.in_step = self.in_hooks = False
             self._changed.notify_all()
 
     def _interrupt(self, number: int, frame: Any) -> None:
-        if not self.in_step or self._interrupted:
+        if not (self.in_step or self.in_hooks) or self._interrupted:
+            self.is_torn = self.in_step
             raise KeyboardInterrupt
         self._interrupted = self.attention = True
 
@@ -82,8 +92,7 @@ class Control:
         Raises KeyboardInterrupt after Ctrl-C.
         """
         with self._changed:
-            if self._interrupted:
-                raise KeyboardInterrupt
+            self.interrupt()
             if self._stopping or not (self._pausing or done >= self._until):
                 return False
             self._pausing, self._until = False, math.inf
@@ -92,9 +101,16 @@ class Control:
             return True
 
     def wait(self) -> None:
-        """Return when ``resume`` or ``stop`` has been called."""
+        """Return when ``resume`` or ``stop`` has been called; raises KeyboardInterrupt."""
+        self.interrupt()
         with self._changed:
             self._changed.wait_for(lambda: self.status != "paused")
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt for a Ctrl-C that has waited; the next one waits again."""
+        interrupted, self._interrupted = self._interrupted, False
+        if interrupted:
+            raise KeyboardInterrupt
 
     def stops(self) -> bool:
         """Return whether the loop is to end."""
@@ -131,7 +147,7 @@ class Control:
                 self._go()
 
     def _check_wait(self, wait: bool) -> None:
-        if wait and self.status != "idle" and self._thread == threading.get_ident():
+        if wait and self.status != "idle" and self.is_here:
             raise TrainingError("the training thread cannot wait for itself", hint="wait=False")
 
     def _go(self) -> None:

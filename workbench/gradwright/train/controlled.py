@@ -16,6 +16,10 @@ class Controlled:
     """A training that can be watched, paused, resumed and stopped, always between two steps."""
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
+        if isinstance(callbacks, Callback):
+            raise TrainingError(
+                f"the callbacks are {callbacks!r}", need="a list of them", hint="callbacks=[...]"
+            )
         self._callbacks, self._joining = tuple(callbacks), threading.Lock()
         for callback in self._callbacks:
             if not isinstance(callback, Callback):
@@ -27,6 +31,8 @@ class Controlled:
         self.epochs_done = 0
         self.batches_done = 0
         """Batches of the present epoch that are done."""
+        self._swapped = ""
+        """The average that stands in for the weights, if one does."""
         self._control = Control()
         self._fit: Fit | None = None
 
@@ -36,13 +42,14 @@ class Controlled:
         return self._control.status
 
     @property
+    def is_torn(self) -> bool:
+        """Whether a second Ctrl-C has ended a step midway: what it did may lack its record."""
+        return self._control.is_torn
+
+    @property
     def progress(self) -> FitProgress | None:
         """Return how far the present ``fit`` is, or how the last one ended; None before any."""
         return None if self._fit is None else self._fit.report()
-
-    def _where(self) -> tuple[int, int, int, float]:
-        """Return steps, epochs and batches of the epoch that are done, and the time spent."""
-        return self.steps_done, self.epochs_done, self.batches_done, self._control.seconds
 
     def pause(self, wait: bool = False) -> None:
         """Ask a running ``fit`` to pause after the present step; with ``wait`` return when it has.
@@ -54,8 +61,10 @@ class Controlled:
     def resume(self, steps: int | None = None, wait: bool = False) -> None:
         """Let a paused ``fit`` go on; with ``steps``, for so many, after which it pauses again.
 
-        With ``wait`` return when it has paused again, or ended.
+        With ``wait`` return when it has paused again, or ended. Raises TrainingError inside a
+        block of ``averaged``: training goes on from the weights themselves.
         """
+        self._check_weights()
         if steps is not None and steps < 1:
             raise TrainingError(f"cannot take steps={steps}", need="at least 1")
         self._control.resume(math.inf if steps is None else self.steps_done + steps, wait)
@@ -63,6 +72,14 @@ class Controlled:
     def stop(self) -> None:
         """Ask a running ``fit`` to return after the present step; calling it again continues."""
         self._control.stop()
+
+    def _check_weights(self) -> None:
+        if self._swapped:
+            raise TrainingError(
+                f"the variables hold their average {self._swapped!r}",
+                need="the weights themselves",
+                hint="leave the block of trainer.averaged() first",
+            )
 
     @property
     def callbacks(self) -> tuple[Callback, ...]:

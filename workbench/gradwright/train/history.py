@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 
 class Record(NamedTuple):
-    """One finished step or epoch: its number and that of the epoch, both from 1, and numbers."""
+    """One finished step or epoch: its number and that of the epoch, both from 1, and numbers.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=3.0)
+    >>> record = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(0.1)).step({})
+    >>> record.step, record.metrics["loss"], record.metrics["grad_norm"]
+    (1, 9.0, 6.0)
+    """
 
     step: int
     epoch: int

@@ -13,18 +13,46 @@ from ..graph.cells import means_the_same
 from .metrics import Mean, Metric
 
 Totals = dict[str, Any]
-OWN = ("loss", "grad_norm", "learning_rate", "step", "epoch", "seconds")
+OWN = (
+    *("loss", "grad_norm", "learning_rate", "step", "epoch", "seconds"),
+    *("loss_scale", "l1_penalty", "l2_penalty"),
+)
 """Names of what the trainer itself records."""
 
 
-class Measures:
-    """Named metrics, the loss first; a scalar tensor stands for its mean over examples."""
+class Total(Mean):
+    """The mean over examples of the sum of several losses."""
 
-    def __init__(self, graph: Graph, loss: Tensor, metrics: Mapping[str, Tensor | Metric]) -> None:
+    def __init__(self, losses: Sequence[Tensor]) -> None:
+        super().__init__(losses[0])
+        self.fetches = tuple(losses)
+
+    def add(self, total: Any, arrays: Sequence[Any], rows: int) -> Any:
+        """Add a batch, weighted by its examples."""
+        return super().add(total, [np.array(sum(float(a) for a in arrays))], rows)
+
+
+class Measures:
+    """Named metrics, the loss first; a scalar tensor stands for its mean over examples.
+
+    Several losses are recorded each by its name, and their sum as ``loss``.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        losses: Mapping[str, Tensor],
+        metrics: Mapping[str, Tensor | Metric | str],
+    ) -> None:
         self._graph = graph
-        self._metrics: dict[str, Metric] = {"loss": Mean(loss)}
-        for name, metric in metrics.items():
-            self._metrics[name] = _metric(name, metric)
+        parts = list(losses.values())
+        self._metrics: dict[str, Metric] = {
+            "loss": Mean(*parts) if len(parts) == 1 else Total(parts)
+        }
+        for name, metric in [*(losses.items() if len(parts) > 1 else ()), *metrics.items()]:
+            self._metrics[name] = _metric(
+                name, graph[metric] if isinstance(metric, str) else metric
+            )
         self._slices: list[tuple[str, Metric, slice]] = []
         """Which of the fetched arrays are whose."""
         start = 0
@@ -32,6 +60,7 @@ class Measures:
             stop = start + len(metric.fetches)
             self._slices.append((name, metric, slice(start, stop)))
             start = stop
+        self.n_fetched = start
         self._are_means = all(type(metric) is Mean for metric in self._metrics.values())
         for t in self.fetches():
             graph.check_member(t)
@@ -54,13 +83,13 @@ class Measures:
         return {
             name: float(part[0])
             if type(metric) is Mean
-            else metric.result(metric.add(metric.start(), part, 1))
+            else _number(name, metric, metric.add(metric.start(), part, 1))
             for name, metric, part in self._parts(arrays)
         }
 
     def results(self, totals: Totals) -> dict[str, float]:
         """Return the numbers that totals stand for."""
-        return {n: m.result(totals.get(n, m.start())) for n, m in self._metrics.items()}
+        return {n: _number(n, m, totals.get(n, m.start())) for n, m in self._metrics.items()}
 
     def load(self, saved: Mapping[str, Any]) -> Totals:
         """Return saved totals as they were."""
@@ -89,11 +118,27 @@ def _metric(name: str, metric: Any) -> Metric:
         raise TrainingError(
             f"a metric cannot be called {name!r}",
             need=f"another name than {', '.join(OWN)} and val_...",
+            hint='several losses can be named: {"main": a, "auxiliary": b}' * (name == "loss"),
         )
     if isinstance(metric, Tensor):
         return Mean(metric)
     if not isinstance(metric, Metric):
         raise TrainingError(
-            f"metric {name!r} is a {type(metric).__name__}", need="a scalar tensor or a gw.Metric"
+            f"metric {name!r} is a {type(metric).__name__}",
+            need="a scalar tensor or a gw.metrics.Metric",
         )
+    for t in metric.fetches:
+        if not isinstance(t, Tensor):
+            raise TrainingError(
+                f"metric {name!r} fetches {t!r}, a {type(t).__name__}", need="tensors of the graph"
+            )
     return metric
+
+
+def _number(name: str, metric: Metric, total: Any) -> float:
+    value = metric.result(total)
+    if not isinstance(value, int | float | np.number):
+        raise TrainingError(
+            f"the result of metric {name!r} is {value!r}, a {type(value).__name__}", need="a float"
+        )
+    return float(value)

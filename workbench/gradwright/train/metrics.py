@@ -20,6 +20,22 @@ class Metric:
 
     A scalar tensor is averaged over examples, which is right for a mean such as accuracy. Derive
     from this class where the mean of batches is not the value of the whole, as with F1.
+
+    >>> import gradwright as gw
+    >>> class Largest(gw.train.Metric):
+    ...     def __init__(self, tensor):
+    ...         self.fetches = [tensor]
+    ...     def start(self):
+    ...         return float("-inf")
+    ...     def add(self, total, arrays, rows):
+    ...         return max(total, float(arrays[0].max()))
+    ...     def result(self, total):
+    ...         return total
+    >>> g = gw.Graph()
+    >>> y = g.placeholder("x", (None,)) * g.variable("w", (), init=2.0)
+    >>> trainer = gw.Trainer(g, gw.mean(y * y), metrics={"largest": Largest(y)})
+    >>> trainer.evaluate({"x": [1.0, 5.0, 3.0]}, batch_size=2)["largest"]
+    10.0
     """
 
     fetches: Sequence[Tensor] = ()

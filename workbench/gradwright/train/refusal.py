@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ..data import Feeds
 from ..errors import TrainingError
 from ..graph import Graph, Values
 from ..session import Session
 from ..session.feeds import example
 from ..spec import is_floating
-from .data import Feeds
 from .step import StepGraph
 
 
@@ -19,14 +19,16 @@ def refusal(
     session: Session,
     step: StepGraph,
     feeds: Feeds,
+    given: Feeds,
     number: int,
-    rate: float,
+    batch: int,
     origin: Callable[[int], str],
 ) -> TrainingError:
     """Return the error of step ``number``, counted from 0, whose loss or gradient is not finite.
 
-    Nothing was committed, so the step can be run again to look at its gradients. ``origin`` says
-    where a row of the batch comes from.
+    Nothing was committed, so the step can be run again to look at its gradients: with ``given``,
+    its feeds and what is fed beside them, and the random key of ``batch``. ``origin`` says where a
+    row of the batch comes from.
     """
     what = f"step {number + 1}"
     bad_data = _bad_data(what, feeds, origin)
@@ -34,8 +36,9 @@ def refusal(
         return bad_data
     with np.errstate(all="ignore"):
         loss, *grads = session.run(
-            [step.loss, *step.grads.values()], feeds, training=True, step=number
+            [step.value, *step.grads.values()], given, training=True, step=batch
         )
+    rate = float(given[step.rate])
     facts = [f"loss = {float(loss):.6g}, learning rate = {rate:.6g}"]
     facts += _ruined(session.values, step)
     named = zip(step.params, grads, strict=True)

@@ -2,128 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..errors import TrainingError
-from ..gradient import gradients
-from ..graph import Graph, Placeholder, Tensor, ancestors
-from ..ops.optimizer import AllFinite, ClipByGlobalNorm, GlobalNorm
-from ..spec import is_floating
-from .measure import now
-from .optim import Optimizer
+from ..graph import Tensor, ancestors
+from ..ops.like import ZerosLike
+from ..ops.optimizer import AllFinite, GlobalNorm
+from ..session import Prepared, Session
+from .accumulate import Sums, counted
+from .backward import Backward, placeholders
+from .config import TrainingConfig
+from .moves import Moves
+from .precision.forward import Lowered
 from .state import OptimizerState
 
 
-class StepGraph:
-    """What a trainer fetches and updates in each step, for one set of trained parameters.
+@dataclass(eq=False)
+class Phase:
+    """What one run of a step is fed with, fetches and updates."""
 
-    It lives in the derived layer, under the scope of the optimizer's state. Building it for another
-    set replaces it; the gradients, taken of ``gradients_of``, are the same nodes for all sets.
+    needed: list[Tensor]
+    """Placeholders of the data."""
+    numbers: list[Tensor]
+    """Scalars that are fed after them: learning rates, loss scale, weight of the batch."""
+    fetches: list[Tensor]
+    """Whether it is finite, the norm of the gradients, what is measured, and ``extras``."""
+    updates: dict[Tensor, Tensor]
+    finite: Tensor
+    grads: Mapping[Tensor, Tensor]
+    """What callbacks see of the gradients: before clipping."""
+    extras: tuple[str, ...] = ()
+    """Names of the last numbers that are fetched."""
+    _runs: dict[bool, Prepared] = field(default_factory=dict)
+
+    def prepared(self, session: Session, watching: bool) -> Prepared:
+        """Return the run, checked once; with ``watching`` it fetches the gradients, too."""
+        run = self._runs.get(watching)
+        if run is None:
+            run = self._runs[watching] = session.prepare(
+                [*self.fetches, *(self.grads.values() if watching else ())],
+                [*self.needed, *self.numbers],
+                self.updates,
+                training=True,
+                commit_if=self.finite,
+            )
+        return run
+
+
+class StepGraph:
+    """What a trainer runs in each step, for one set of trained parameters.
+
+    It lives in the derived layer, under the scope of the optimizer's state; building it for another
+    set replaces it. Without accumulation there is one phase, ``update``. With it, ``gather`` adds a
+    batch to the sums and commits only these and running means; ``update`` adds the last batch of a
+    window, and ``flush`` none, where an epoch has no more.
     """
 
     def __init__(
         self,
-        loss: Tensor,
+        losses: Sequence[Tensor],
         measured: Sequence[Tensor],
         params: Sequence[Tensor],
         *,
         gradients_of: Sequence[Tensor],
-        optimizer: Optimizer,
+        config: TrainingConfig,
         state: OptimizerState,
-        clip_norm: float | None,
     ) -> None:
-        graph = loss.graph
-        self.loss, self.params, self.scope = loss, list(params), state.scope
-        state.clear_graph()
-        found = dict(zip(gradients_of, gradients(loss, gradients_of), strict=True))
-        self.grads = {p: found[p] for p in params}
-        self.needed = placeholders(measured)
-        with graph.deriving(state.scope) as at:
-            self.rate = graph.placeholder("learning_rate", (), "float64")
-            grads = list(self.grads.values())
-            if clip_norm is None:
-                self.norm: Tensor = GlobalNorm()(*grads, name="grad_norm")
-            else:
-                limit = graph.constant(clip_norm, "clip_norm", "float64")
-                self.norm, *grads = ClipByGlobalNorm()(limit, *grads)
-            self.finite: Tensor = AllFinite()(loss, self.norm, name="finite")
-            self.fetches = [self.finite, self.norm, *measured]
-            scalars = {
-                name: graph.constant(value, name, "float64")
-                for name, value in optimizer.scalars().items()
-            }
-            scalars["learning_rate"] = self.rate
-            clocks = state.clocks(params) if optimizer.counts else {}
-            counted = {clock: clock + 1 for clock in clocks.values()}
-            self.updates: dict[Tensor, Tensor] = dict(counted)
-            for p, grad in zip(params, grads, strict=True):
-                at(f"{state.scope}/{p.name}", p.node)
-                slots = state.slots(p, optimizer)
-                if clocks:
-                    scalars["step"] = counted[clocks[p]]
-                moved = optimizer.update(p, grad, slots, scalars)
-                self.updates.update(zip((p, *slots), moved, strict=True))
-        self._add_running(graph)
-
-    def _add_running(self, graph: Graph) -> None:
-        """Add the graph's own updates, such as running means, as far as this loss feeds them."""
-        fed = {t.node for t in self.needed}
-        for variable, value in graph.updates.items():
-            if variable in self.updates:
+        self.params, self.scope = list(params), state.scope
+        self._state = state
+        self.config = config
+        """The settings as they stood when the step was asked for last."""
+        self._back = back = Backward(losses, measured, gradients_of, config, state)
+        self.loss, self.value = back.loss, back.value
+        for p in params:
+            if p in back.updates:
                 raise TrainingError(
-                    f"{variable.name!r} is trained, and set by an update too",
+                    f"{p.name!r} is trained, and set by an update too",
                     need="one of the two",
-                    hint=f"g.freeze({variable.name!r})",
+                    hint=f"g.freeze({p.name!r})",
                 )
-            if all(t.node in fed for t in placeholders([value])):
-                self.updates[variable] = value
+        self._moves = moves = Moves(params, config, state)
+        self.needed = back.needed
+        self.numbers = [*moves.rates, *([] if back.scale is None else [back.scale])]
+        self.grads = {p: back.grads[p] for p in params}
+        self.gather: Phase | None = None
+        self.flush: Phase | None = None
+        if config.accumulation is None:
+            norm, updates = moves.of(self.grads, back.updates, state.scope)
+            self.update = self._phase(norm, updates, moves.penalties)
+        else:
+            self._accumulate(config)
 
+    @property
+    def measured(self) -> Sequence[Tensor]:
+        """What is measured, in the precision of the step."""
+        return self._back.measured
 
-def placeholders(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return what has to be fed to compute tensors."""
-    return [n.outputs[0] for n in ancestors(tensors) if isinstance(n.op, Placeholder)]
+    @property
+    def lowered(self) -> Lowered | None:
+        """What computes in fewer bits, where something does."""
+        return self._back.lowered
 
+    @cached_property
+    def is_repeatable(self) -> bool:
+        """Whether several steps in one plan compute the bits that they compute singly.
 
-def candidates(graph: Graph, chosen: Sequence[Tensor | str] | None) -> list[Tensor]:
-    """Return the floating variables that a trainer may train: those chosen, by default all.
+        What is set and never read, such as the mean of a batch, is computed in the last of them
+        alone; the kernels of the others would be cut elsewhere.
+        """
+        read = set(ancestors([*self.fetches, *self.updates.values()]))
+        return read.issuperset(v.node for v in self.updates)
 
-    What an update of the graph sets, such as a running mean, is not trained by default.
-    """
-    if chosen is None:
-        floating = (t for t in graph.variables if is_floating(t.dtype))
-        return [t for t in floating if t not in graph.updates]
-    found: dict[Tensor, None] = {}
-    for c in chosen:
-        fitting = [now(graph, c)] if isinstance(c, Tensor) else graph.find(c)
-        variables = [t for t in fitting if t.kind == "variable" and is_floating(t.dtype)]
-        if not variables:
-            raise TrainingError(f"no floating variable fits {c!r}", hint="g.summary()")
-        found.update(dict.fromkeys(variables))
-    return list(found)
+    @property
+    def rate(self) -> Tensor:
+        """Placeholder of the optimizer's learning rate."""
+        return self.numbers[0]
 
+    @property
+    def finite(self) -> Tensor:
+        """Whether an update is committed."""
+        return self.update.finite
 
-def trained(loss: Tensor, variables: Sequence[Tensor]) -> tuple[list[Tensor], set[Tensor]]:
-    """Return the variables to train now, and all of them that the loss depends on.
+    @property
+    def fetches(self) -> list[Tensor]:
+        """What an update fetches."""
+        return self.update.fetches
 
-    Raises TrainingError if none is trainable, or one that is has no part in the loss.
-    """
-    nodes = set(ancestors([loss]))
-    reached = {t for t in variables if t.node in nodes}
-    params = [t for t in variables if t.trainable]
-    if not params:
-        frozen = ", ".join(repr(t.name) for t in variables[:5])
-        raise TrainingError(
-            f"graph {loss.graph.name!r} has no trainable parameter",
-            facts=[f"frozen: {frozen}"] if frozen else ["it has no floating variable"],
-            hint='g.unfreeze("hidden/*")' if frozen else 'g.variable("w", shape)',
+    @property
+    def updates(self) -> dict[Tensor, Tensor]:
+        """What an update sets."""
+        return self.update.updates
+
+    def _phase(
+        self, norm: Tensor, updates: dict[Tensor, Tensor], extras: Mapping[str, Tensor]
+    ) -> Phase:
+        with self._state.graph.deriving(self.scope):
+            finite: Tensor = AllFinite()(self._back.value, norm)
+        fetches = [finite, norm, *self._back.measured, *extras.values()]
+        return Phase(self.needed, self.numbers, fetches, updates, finite, self.grads, tuple(extras))
+
+    def _accumulate(self, config: TrainingConfig) -> None:
+        """Build the three phases of a window."""
+        state, back, moves, rule = self._state, self._back, self._moves, config.accumulation
+        assert rule is not None
+        graph, extras = state.graph, dict(moves.penalties)
+        sums = Sums(state, self.params)
+        with graph.deriving(f"{self.scope}/window"):
+            if rule.tokens is None:
+                weight = graph.placeholder("weight", (), "float64")
+                self.numbers = [*self.numbers, weight]
+            else:
+                tokens = graph[rule.tokens]
+                weight = extras["tokens"] = counted(tokens)
+                self.needed = list(dict.fromkeys([*self.needed, *placeholders([tokens])]))
+            empty = {t: ZerosLike()(t) for t in sums.variables}
+            added, total = sums.with_batch(self.grads, weight)
+            norm: Tensor = GlobalNorm()(*self.grads.values())
+            whole = sums.means(added, total)
+            pending = sums.means(sums.of, sums.weight)
+        gathered = {sums.weight: total, **{sums.of[p]: t for p, t in added.items()}}
+        only = {name: t for name, t in extras.items() if name == "tokens"}
+        self.gather = self._phase(norm, {**back.updates, **gathered}, only)
+        self.grads = whole
+        norm, updates = moves.of(whole, back.updates, self.scope)
+        self.update = self._phase(norm, {**updates, **empty}, extras)
+        norm, updates = moves.of(pending, {}, f"{self.scope}/flush")
+        with graph.deriving(f"{self.scope}/flush"):
+            finite: Tensor = AllFinite()(norm)
+        fetches = [finite, norm, *moves.penalties.values()]
+        self.flush = Phase(
+            [], moves.rates, fetches, {**updates, **empty}, finite, pending, tuple(moves.penalties)
         )
-    lost = [t for t in params if t not in reached]
-    if lost:
-        raise TrainingError(
-            f"the loss {loss.name!r} does not depend on "
-            + ", ".join(repr(t.name) for t in lost[:8]),
-            facts=[f"{t!r} made at {t.node.where or 'no line'}" for t in lost[:3]],
-            need="a loss that every trained parameter has a part in",
-            hint=f"g.freeze({lost[0].name!r}), or Trainer(parameters=[...])",
-        )
-    return params, reached

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from ..data import Batches, batches, split
+from ..data.batches import Feeds, grouped, named
+from ..data.columns import named_parts
 from ..errors import TrainingError
-from ..graph import Graph, Tensor, Values
+from ..graph import Graph, Tensor
 from ..session import Session
-from ..spec import kind
-from .callbacks import Callback, Change, Progress, is_watched
-from .controlled import Controlled
-from .data import Batch, Batches, Feeds, batches, grouped, named
+from ..session.settings import is_count
+from .backward import placeholders
+from .callbacks import Callback, Progress, is_watched
+from .chosen import listed
+from .config import OF_SESSION, TrainingConfig, check_names
 from .history import History, Record
-from .measure import Measures, Totals, now
+from .measure import Totals
 from .metrics import Metric
-from .optim import Adam, Optimizer
+from .optim import Optimizer
 from .progress import Fit
-from .refusal import misplaced, refusal
-from .step import StepGraph, placeholders
-from .steps import Outcome, Steps
+from .refusal import misplaced
+from .saved import restore, saved
+from .stepping import Stepping
 
 
-class Trainer(Controlled):
+class Trainer(Stepping):
     """Trains the variables of a graph so that a loss falls.
 
     Everything a step changes - parameters, optimizer state, the graph's own updates such as running
@@ -35,18 +40,19 @@ class Trainer(Controlled):
 
     Args:
         graph: the graph.
-        loss: a floating scalar of it.
+        loss: a floating scalar of it; or several, by name or in a list, whose sum is trained.
         optimizer: how parameters move; default ``Adam(1e-3)``.
         metrics: scalars (averaged over examples) or ``Metric`` objects by name.
         parameters: tensors or name patterns of the variables to train; default all of the graph.
             Those that are frozen are left alone, bit for bit, from the next step on.
-        clip_norm: upper bound of the norm of all gradients together.
-        nonfinite: what to do when loss or gradient is NaN or infinite: ``"raise"`` or ``"skip"``.
         callbacks: hooks that are called between steps.
-        seed: decides the order of the data, and with the step all random ops.
-        session: runs the steps; by default one on ``device``.
+        session: runs the steps; by default one on ``device``, made as the configuration says.
+        config: a ``TrainingConfig``; all that is given beside it counts instead.
+        **settings: fields of a ``TrainingConfig``: ``clip_norm=1.0``, ``accumulation=4``,
+            ``ema=gw.EMA()``, ``groups=[...]``, ``seed=1`` ...
 
-    Raises TrainingError for a loss that is no scalar, and when training starts without a parameter.
+    Raises TrainingError for a loss that is no scalar, settings that make no sense, and when
+    training starts without a parameter; TypeError for a setting that does not exist.
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph("line")
@@ -63,56 +69,42 @@ class Trainer(Controlled):
     def __init__(
         self,
         graph: Graph,
-        loss: Tensor | str,
+        loss: Any = None,
         optimizer: Optimizer | None = None,
         *,
-        metrics: Mapping[str, Tensor | Metric] | None = None,
-        parameters: Iterable[Tensor | str] | None = None,
-        clip_norm: float | None = None,
-        nonfinite: str = "raise",
+        metrics: Mapping[str, Tensor | Metric | str] | None = None,
+        parameters: Iterable[Tensor | str] | Tensor | str | None = None,
         callbacks: Iterable[Callback] = (),
-        seed: int = 0,
         session: Session | None = None,
         device: str = "cpu",
+        config: TrainingConfig | None = None,
+        **settings: Any,
     ) -> None:
-        if nonfinite not in ("raise", "skip"):
-            raise TrainingError(f"nonfinite={nonfinite!r} is not known", need="'raise' or 'skip'")
-        self.graph = graph
-        target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
-        if target.rank or kind(target.dtype) != "f":
+        stated = {} if optimizer is None else {"optimizer": optimizer}
+        check_names(settings, "Trainer")
+        plan = (TrainingConfig() if config is None else config).but(**stated, **settings)
+        if session is not None and (made := [n for n in OF_SESSION if n in settings]):
             raise TrainingError(
-                f"the loss {target.name!r} is {target.spec}",
-                facts=[f"made at {target.node.where or 'no line'}"],
-                need="a floating scalar, f32[]",
-                hint="gw.mean(loss)" if target.rank else "gw.cast(loss, 'float32')",
+                f"{made[0]}= is for the session that a trainer makes, and one is given",
+                hint=f"gw.Session(g, {made[0]}={settings[made[0]]!r})",
             )
-        self.optimizer = Adam() if optimizer is None else optimizer
-        if not isinstance(self.optimizer, Optimizer):
-            raise TrainingError(
-                f"{optimizer!r} is no optimizer", need="an instance", hint="gw.optim.Adam(1e-3)"
-            )
-        self.clip_norm, self.nonfinite, self.seed = clip_norm, nonfinite, seed
-        self.session = Session(graph, device, seed=seed) if session is None else session
-        if self.session.graph is not graph:
-            raise TrainingError(f"the session runs another graph, {self.session.graph.name!r}")
-        super().__init__(callbacks)
-        self.history = History()
-        self.skipped = 0
-        """Steps that were not committed, with ``nonfinite="skip"``."""
-        self.last_feeds: Feeds = {}
-        """What the latest step was fed with; a failing step can be replayed from it."""
-        self._measures = Measures(graph, target, metrics or {})
-        self._totals: Totals = {}
-        self._signature: list[int] = []
-        chosen = None if parameters is None else list(parameters)
-        self._steps = Steps(target, self._measures, chosen)
+        super().__init__(
+            graph,
+            plan.losses if loss is None else loss,
+            plan,
+            metrics=plan.metrics if metrics is None else metrics,
+            parameters=plan.parameters if parameters is None else listed(parameters),
+            callbacks=callbacks,
+            session=session,
+            device=device,
+        )
 
     # -- training --------------------------------------------------------------------------------
 
     def fit(
         self,
         data: Any,
-        *unnamed: Any,
+        *more: Any,
         epochs: int = 1,
         batch_size: int | None = None,
         validation: Any = None,
@@ -129,14 +121,17 @@ class Trainer(Controlled):
 
         Args:
             data: arrays of equal length by placeholder name (a scalar placeholder takes one value),
-                or an iterable of dicts, such as a torch DataLoader.
-            *unnamed: refused; several arrays are one dict.
+                an iterable of dicts, such as a torch DataLoader, or whatever else
+                ``gw.data.dataset`` takes.
+            *more: further arrays, where ``features`` and ``labels`` say what they are for.
             epochs: how many epochs.
             batch_size: examples per step, for arrays; default 32. The last batch may be short.
-            validation: data to evaluate after each epoch, recorded as ``val_...``.
+            validation: data to evaluate after each epoch, recorded as ``val_...``; or which part
+                of the rows of ``data`` to hold out for it, such as 0.1.
             shuffle: whether arrays are shuffled, by a function of seed and epoch.
             drop_last: whether to leave out a short last batch.
-            steps: stop after this many steps, if that is sooner.
+            steps: stop after this many steps, if that is sooner; with ``accumulation`` each is an
+                update, and the batches that are left at the end of an epoch make one, too.
             unroll: how many steps run as one plan, in which less is done between them: worthwhile
                 for small models. The numbers, the history and what callbacks see are those of
                 single steps; pauses, stops and Ctrl-C wait for the end of a group. Batches that
@@ -147,40 +142,50 @@ class Trainer(Controlled):
         Raises FeedError or TrainingError for data that does not fit, and TrainingError at the first
         step whose loss or gradient is not finite, before it changes anything.
         """
-        if unnamed:
-            raise misplaced(self.graph, unnamed)
-        if epochs < 0 or (steps is not None and steps < 0):
-            raise TrainingError(f"cannot train epochs={epochs}, steps={steps}", need="numbers >= 0")
+        if more:
+            if not self._config.columns:
+                raise misplaced(self.graph, more)
+            data = (data, *more)
+        if not (is_count(epochs, 0) and (steps is None or is_count(steps, 0))):
+            raise TrainingError(
+                f"cannot train epochs={epochs!r}, steps={steps!r}", need="ints >= 0"
+            )
         if not isinstance(unroll, int) or unroll < 1:
             raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
         if progress not in (True, False, "auto"):
             raise TrainingError(f"progress={progress!r} is not known", need="True, False or 'auto'")
+        self._check_weights()
         with self._control:
+            names = self._config.columns or None
+            if isinstance(validation, float):
+                data, validation = split(data, validation, seed=self.seed, names=names)
             source = batches(
                 self.graph,
                 data,
-                self._current().needed,
+                self.placeholders,
                 batch_size,
                 shuffle=shuffle,
                 seed=self.seed,
                 drop_last=drop_last,
+                names=names,
             )
             held_out = None if validation is None else self._held_out(validation, batch_size)
             if self._signature != source.signature():  # other data: the epoch begins anew
                 self.batches_done, self._totals = 0, {}
+                self._forget_window()
                 self._signature = source.signature()
             last_epoch = self.epochs_done + epochs
             last_step = math.inf if steps is None else self.steps_done + steps
             length = self._length(source, epochs, steps)
-            self._fit = fit = Fit(self._where, epochs, length, source.n_batches)
+            per_epoch = self._updates_of(source.n_batches)
+            self._fit = fit = Fit(self._where, epochs, length, per_epoch)
             bar = Progress(last_epoch, length)
             if progress is True or (progress == "auto" and is_watched()):
                 self.add_callback(bar)
-            stopped = False
             try:
-                for callback in self._callbacks:
-                    callback.on_fit_start(self)
-                while self.epochs_done < last_epoch and self.steps_done < last_step:
+                self._tell("on_fit_start")
+                stopped = self._control.attention and self._attend()
+                while not stopped and self.epochs_done < last_epoch and self.steps_done < last_step:
                     if self._run_epoch(source, last_step, unroll) or self._end_epoch(held_out):
                         stopped = self.steps_done < last_step
                         break
@@ -189,27 +194,93 @@ class Trainer(Controlled):
                 fit.end(True, error)
                 raise
             finally:
-                for callback in self._callbacks:
-                    callback.on_fit_end(self)
-                self.remove_callback(bar)
+                try:
+                    self._tell("on_fit_end")
+                finally:
+                    self.remove_callback(bar)
+            self._control.interrupt()
         return self.history
 
-    def step(self, batch: Mapping[Any, Any]) -> Record:
+    def step(self, batch: Any) -> Record | None:
         """Take one step on a batch and return its record; belongs to no epoch of ``fit``.
 
-        Raises as ``fit`` does; then nothing has changed.
+        With accumulation it is None where the window waits for more batches. Raises as ``fit``
+        does; then nothing has changed.
         """
+        self._check_weights()
         with self._control:
-            keys = named(self.graph, batch, self._current().needed)
-            feeds = {t: np.asarray(batch[k]) for k, t in keys.items()}
-            record = self._take(feeds)
+            record = self._take(self._fed(batch))
             if self._control.attention:
                 self._attend()
             return record
 
-    def evaluate(self, data: Any, *, batch_size: int | None = None) -> dict[str, float]:
-        """Return loss and metrics over data in eval mode; batches may be of any size."""
-        return self._evaluate(self._held_out(data, batch_size))
+    def _fed(self, batch: Any) -> Feeds:
+        """Return a batch by placeholder; raises FeedError where names are unknown or missing."""
+        batch = named_parts(batch, self._config.columns or None)
+        keys = named(self.graph, batch, self.placeholders)
+        return {t: np.asarray(batch[k]) for k, t in keys.items()}
+
+    def evaluate(
+        self, data: Any, *, batch_size: int | None = None, weights: str | None = None
+    ) -> dict[str, float]:
+        """Return loss and metrics over data in eval mode; batches may be of any size.
+
+        ``weights`` names an average to evaluate, ``"ema"`` or ``"swa"``, in place of the weights;
+        by default those of an optimizer that keeps them itself, such as schedule-free AdamW.
+        """
+        source = self._held_out(data, batch_size)
+        with self._with_weights(weights):
+            return self._evaluate(source)
+
+    @contextmanager
+    def averaged(self, name: str = "ema") -> Iterator[None]:
+        """Have the variables hold the average of their weights inside a ``with`` block.
+
+        ``name`` is ``"ema"``, ``"swa"``, or ``"optimizer"`` for what schedule-free AdamW keeps.
+        Afterwards they are what they were, bit for bit, whatever was set in the block. Raises
+        TrainingError for an average that is not kept, and while a ``fit`` runs elsewhere.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", (), init=1.0)
+        >>> trainer = gw.Trainer(g, w * 1.0, optimizer=gw.optim.SGD(1.0), swa=gw.SWA())
+        >>> history = trainer.fit([{}, {}], progress=False)
+        >>> with trainer.averaged("swa"):
+        ...     float(g.values["w"])
+        -0.5
+        """
+        known = [*self._config.averages, *["optimizer"] * self._config.is_averaging]
+        if name not in known:
+            raise TrainingError(
+                f"no average {name!r} of the weights is kept",
+                need=" or ".join(map(repr, known)) or "Trainer(ema=gw.EMA())",
+            )
+        self._check_weights()
+        if self.status == "running" and not self._control.is_here:
+            raise TrainingError("the trainer is running", hint="trainer.pause(wait=True)")
+        averages = self._steps.averages(self.session, self._config, name)
+        held = {n: self.values[n] for n in averages}
+        try:
+            self._swapped = name
+            self.values.commit(averages)
+            yield
+        finally:
+            self.values.restore(held)
+            self._swapped = ""
+
+    @property
+    def averages(self) -> dict[str, int]:
+        """How many updates have counted in each average of the weights that is kept, by name.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", (), init=4.0)
+        >>> trainer = gw.Trainer(g, w * 1.0, swa=gw.SWA(start=3))
+        >>> history = trainer.fit([{}], epochs=5, progress=False)
+        >>> trainer.averages
+        {'swa': 3}
+        """
+        return {name: self._steps.averaged(self.values, name) for name in self._config.averages}
 
     def _run_epoch(self, source: Batches, last_step: float, unroll: int) -> bool:
         """Train what is left of an epoch; return whether training ends before the epoch does."""
@@ -217,17 +288,22 @@ class Trainer(Controlled):
         taken = source.epoch(self.epochs_done, self.batches_done)
         groups = (
             ([batch] for batch in taken)
-            if unroll == 1
+            if unroll == 1 or self._goes_singly
             else grouped(taken, lambda: self._room(last_step, unroll))
         )
-        for group in groups:
-            if len(group) == 1 or not self._take_group(group):
-                for feeds, rows in group:
-                    self._take(feeds, rows, source)
-            if control.attention and self._attend():
-                return True
-            if self.steps_done >= last_step and self.batches_done != source.n_batches:
-                return True
+        try:
+            for group in groups:
+                if len(group) == 1 or not self._take_group(group):
+                    for feeds, rows in group:
+                        self._take(feeds, rows, source)
+                if control.attention and self._attend():
+                    return True
+                if self.steps_done >= last_step and self.batches_done != source.n_batches:
+                    return True
+        finally:
+            taken.close()  # a thread that prefetches ends here, whoever keeps the traceback
+        if self._gathered:
+            self._flush()
         return False
 
     def _room(self, last_step: float, unroll: int) -> int:
@@ -242,7 +318,8 @@ class Trainer(Controlled):
         measured = self._measures.results(self._totals)
         if held_out is not None:
             began = control.seconds
-            measured.update((f"val_{k}", v) for k, v in self._evaluate(held_out).items())
+            with self._with_weights(self._config.validate_with):
+                measured.update((f"val_{k}", v) for k, v in self._evaluate(held_out).items())
             if self._fit is not None:
                 self._fit.validated(control.seconds - began)
         control.in_step = True
@@ -251,133 +328,50 @@ class Trainer(Controlled):
         record = Record(self.steps_done, self.epochs_done, measured, control.seconds)
         self.history.add_epoch(record)
         control.in_step = False
-        for callback in self._callbacks:
-            callback.on_epoch_end(self, record)
+        self._tell("on_epoch_end", record)
         return control.attention and self._attend()
 
     def _attend(self) -> bool:
         """Pause as long as asked, and tell the callbacks; return whether to stop."""
         if self._control.pauses(self.steps_done):
-            for callback in self._callbacks:
-                callback.on_pause(self)
+            self._tell("on_pause")
             self._control.wait()
-            for callback in self._callbacks:
-                callback.on_resume(self)
+            self._tell("on_resume")
         return self._control.stops()
 
-    def _take(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Record:
-        """Run a step, commit it and note what came out; ``rows`` counts towards the epoch."""
-        step, number, control = self._current(), self.steps_done, self._control
-        rate = self.optimizer.rate(number)
-        self.last_feeds = feeds
-        watching = self._callbacks and [c for c in self._callbacks if c.wants_changes(self)]
-        before = {t: self.values.array(t.name) for t in self._steps.watched} if watching else {}
-        control.in_step = True
-        try:
-            outcome = self._steps.take(step, feeds, rate, number, watching=bool(watching))
-            if not outcome.finite and self.nonfinite == "raise":
-                raise refusal(self.session, step, feeds, number, rate, self._origin(source))
-            record = self._note(outcome, rate, rows, control.seconds)
-        finally:
-            control.in_step = False
-        if watching:
-            changes = {
-                t.name: Change(outcome.grads.get(t), array, self.values.array(t.name))
-                for t, array in before.items()
-            }
-            for callback in watching:
-                callback.on_changes(self, record, changes)
-        for callback in self._callbacks:
-            callback.on_step_end(self, record)
-        return record
-
-    def _take_group(self, group: Sequence[Batch]) -> bool:
-        """Run several steps as one; return False if nothing was done and they must go singly."""
-        step, number, control = self._current(), self.steps_done, self._control
-        rates = [self.optimizer.rate(number + i) for i in range(len(group))]
-        batches, skip = [feeds for feeds, _ in group], self.nonfinite == "skip"
-        control.in_step = True
-        try:
-            began = control.seconds
-            outcomes = self._steps.take_many(step, batches, rates, number, skip=skip)
-            if outcomes is None:
-                return False
-            self.last_feeds = batches[-1]
-            each = (control.seconds - began) / len(group)
-            records = [
-                self._note(outcome, rate, rows, began + each * i)
-                for i, (outcome, rate, (_, rows)) in enumerate(
-                    zip(outcomes, rates, group, strict=True), 1
-                )
-            ]
-        finally:
-            control.in_step = False
-        for record in records:
-            for callback in self._callbacks:
-                callback.on_step_end(self, record)
-        return True
-
-    def _note(self, outcome: Outcome, rate: float, rows: int, seconds: float) -> Record:
-        """Count a step that has been committed or skipped, and return its record."""
-        if rows:
-            self.batches_done += 1
-            if outcome.finite:
-                self._totals = self._measures.add(self._totals, outcome.measured, rows)
-        self.skipped += not outcome.finite
-        self.steps_done += 1
-        metrics = self._measures.of_batch(outcome.measured)
-        metrics["grad_norm"], metrics["learning_rate"] = outcome.norm, rate
-        record = Record(self.steps_done, self.epochs_done + 1, metrics, seconds)
-        self.history.add_step(record)
-        return record
+    def _with_weights(self, name: str | None) -> AbstractContextManager[None]:
+        """Return what makes an evaluation see an average, by default what the optimizer says."""
+        if name is None and self._config.is_averaging and not self._swapped:
+            name = "optimizer"
+        return nullcontext() if name is None else self.averaged(name)
 
     # -- measuring -------------------------------------------------------------------------------
 
     def _held_out(self, data: Any, batch_size: int | None) -> Batches:
-        size = batch_size if isinstance(data, Mapping) else None
-        needed = placeholders(self._measures.fetches())
-        return batches(self.graph, data, needed, size, exact=False)
+        needed, names = placeholders(self._measures.fetches()), self._config.columns or None
+        return batches(self.graph, data, needed, batch_size, exact=False, names=names)
 
     def _evaluate(self, source: Batches) -> dict[str, float]:
         totals: Totals = {}
-        fetches = self._measures.fetches()
+        fetches: Sequence[Tensor] = self._measures.fetches()
+        if self.config.precision is not None or self.config.fp8 is not None:
+            fetches = self._current().measured
         for feeds, rows in source.epoch(0):
             measured = self.session.run(fetches, feeds, step=self.steps_done)
             totals = self._measures.add(totals, measured, rows)
         return self._measures.results(totals)
 
-    def _origin(self, source: Batches | None) -> Callable[[int], str]:
-        """Return what says where a row of the present batch comes from."""
-        if source is None:
-            return lambda row: f"row {row} of the batch"
-        return lambda row: source.origin(self.epochs_done, self.batches_done, row)
-
     def _length(self, source: Batches, epochs: int, steps: int | None) -> int | None:
         """Return how many steps a fit will take, where known."""
         known = [] if steps is None else [steps]
-        if source.n_batches is not None:
-            known.append(epochs * source.n_batches - self.batches_done)
+        if source.n_batches is not None and epochs:
+            left = self._updates_of(source.n_batches - self.batches_done + self._gathered)
+            known.append((epochs - 1) * self._updates_of(source.n_batches) + left)
         return min(known, default=None)
 
-    # -- what is trained -------------------------------------------------------------------------
-
-    @property
-    def parameters(self) -> list[Tensor]:
-        """Return the variables that the next step trains."""
-        return self._steps.parameters
-
-    @property
-    def loss(self) -> Tensor:
-        """Return the loss that is trained."""
-        return now(self.graph, self._steps.loss)
-
-    @property
-    def values(self) -> Values:
-        """Return the values that are trained: those of the session, usually the graph's."""
-        return self.session.values
-
-    def _current(self) -> StepGraph:
-        return self._steps.current(self.session, self.optimizer, self.clip_norm)
+    def _updates_of(self, batches: Any) -> Any:
+        """Return how many updates so many batches make; None for None."""
+        return batches if batches is None else -(-batches // self.window[1])
 
     # -- saving ----------------------------------------------------------------------------------
 
@@ -385,55 +379,20 @@ class Trainer(Controlled):
         """Return all that a continuation needs beside the graph and its values, as named arrays.
 
         It fits ``gw.save(g, path, state={"trainer": trainer.state_dict()})``. Take it between
-        steps: in a callback, or when paused or idle.
+        steps: in a callback, or when paused or idle; a window that was begun is part of it.
         """
-        counters = (self.steps_done, self.epochs_done, self.batches_done, self.skipped)
-        slots = {} if self._steps.state is None else self._steps.state.arrays()
-        return {
-            "optimizer": np.frombuffer(type(self.optimizer).__name__.encode(), np.uint8),
-            "counters": np.array(counters),
-            "seeds": np.array((self.seed, self.session.seed)),
-            "data": np.array(self._signature, np.int64),
-            **{f"totals/{k}": np.array(v) for k, v in self._totals.items()},
-            **{f"history/{k}": v for k, v in self.history.arrays().items()},
-            **{f"state/{k}": v for k, v in slots.items()},
-        }
+        return saved(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` returned, all or nothing.
 
         Raises TrainingError if it is of another optimizer, or of parameters this graph has not.
         """
-        if self.status == "running":
-            raise TrainingError("the trainer is running", hint="trainer.pause(wait=True)")
-        missing = {"optimizer", "counters", "seeds", "data"} - state.keys()
-        if missing:
-            raise TrainingError(f"this is no state of a trainer: {missing.pop()!r} is missing")
-        came = bytes(np.asarray(state["optimizer"])).decode()
-        if came != type(self.optimizer).__name__:
-            raise TrainingError(
-                f"this is state of {came}", need=f"state of {type(self.optimizer).__name__}"
-            )
-        counters, seeds, signature = (
-            [int(n) for n in state[key]] for key in ("counters", "seeds", "data")
-        )
-        if (len(counters), len(seeds)) != (4, 2):
-            raise TrainingError("this is no state of a trainer: it has other counters")
-        history = History.from_arrays(_part(state, "history/"))
-        totals = self._measures.load(_part(state, "totals/"))
-        self._steps.load(_part(state, "state/"), self.values, self.optimizer)
-        self._fit = None
-        self.steps_done, self.epochs_done, self.batches_done, self.skipped = counters
-        self.seed, self.session.seed = seeds
-        self.history, self._totals, self._signature = history, totals, signature
-        self._control.seconds = history.seconds
+        self._check_weights()
+        restore(self, state)
 
     def __repr__(self) -> str:
         return (
-            f"<Trainer of {self._steps.loss.name!r} with {type(self.optimizer).__name__}: "
+            f"<Trainer of {self._steps.losses[0].name!r} with {type(self.optimizer).__name__}: "
             f"{self.status}, {self.epochs_done} epochs, {self.steps_done} steps>"
         )
-
-
-def _part(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}

@@ -11,7 +11,7 @@ const RIGHT = 14;
 const TITLE = 24;
 const BOTTOM = 22;
 const MEANS = ["train", "validation"]; // of whole epochs where single steps are drawn beside them, and smooth as they are
-const DASHES = [[], [5, 3], [2, 2], [8, 3, 2, 3]];
+export const DASHES = [[], [5, 3], [2, 2], [8, 3, 2, 3]];
 
 /** What is drawn, and how. */
 export interface Look {
@@ -77,9 +77,9 @@ function names(found: Map<string, Line[]>): string[] {
 }
 
 /** Looks follow the name of a curve, so that they agree between charts; earlier runs fade. */
-function stroke(theme: Theme, all: string[], { name, age }: Series): Stroke {
+function stroke(theme: Theme, all: string[], { name, age, slot }: Series): Stroke {
   const known: Record<string, number> = { step: 0, train: 0, validation: 1 };
-  const k = known[name] ?? 2 + all.filter((other) => known[other] === undefined).indexOf(name);
+  const k = slot ?? known[name] ?? 2 + all.filter((other) => known[other] === undefined).indexOf(name);
   const single = name === "step";
   return {
     color: theme.series[k % theme.series.length],

@@ -1,6 +1,6 @@
 // Live curves: one small chart per quantity with training and validation together, all over the same steps.
 
-import { Cleanup, commit, type Model } from "../ui/afm";
+import { Cleanup, commit, isSaved, type Model } from "../ui/afm";
 import { button, checkbox, element, everyFrame, field, ICONS, select, Surface, textButton } from "../ui/dom";
 import { download } from "../ui/files";
 import { compact } from "../ui/format";
@@ -19,12 +19,20 @@ addStyle(css);
 const LEAST = 76; // height of a chart; more charts than fit make the panel scroll
 const DRAG = 4; // px a pointer moves before it marks a part of the axis
 
-export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore): () => void {
+/** What a panel that shows curves of its own has in place of what belongs to a training. */
+export interface Own {
+  label: string;
+  empty: string;
+  /** Stands where metrics are chosen. */
+  chooser: HTMLElement;
+}
+
+export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore, own?: Own): () => void {
   const cleanup = new Cleanup();
   const status = element("span", { class: "gw-subtitle gw-plot-state", role: "status" });
   const stage = element("div", { class: "gw-plot-stage", role: "img", tabindex: 0 });
   const spoken = element("div", { class: "gw-plot-spoken", "aria-live": "polite" });
-  const empty = element("div", { class: "gw-empty" }, "Curves appear here as soon as training starts.");
+  const empty = element("div", { class: "gw-empty" }, own?.empty ?? "Curves appear here as soon as training starts.");
   const scroll = element("div", { class: "gw-plot-scroll" }, stage, empty);
   const whole = button(ICONS.reset, "Show all steps", () => zoom(undefined));
   const log = textButton("gw-action gw-plot-log", "Log", () => commit(model, "log_scale", !look.log), { title: "Logarithmic scale" });
@@ -34,11 +42,11 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
   const axis = select("Horizontal axis", [["step", "steps"], ["epoch", "epochs"], ["seconds", "seconds"]], (value) => commit(model, "x_axis", value));
   const chooser = popup(ICONS.outline, "Choose curves", fillChooser);
   const saver = menuButton(ICONS.save, "Save", () => [{ title: "Save as", entries: formats() }]);
-  const tools = element("div", { class: "gw-plot-tools" }, whole, field("Smooth", slider), log, axis, chooser.root, saver.root);
+  const tools = element("div", { class: "gw-plot-tools" }, whole, field("Smooth", slider), log, axis, ...(own ? [] : [chooser.root]), saver.root);
   const root = element(
     "section",
-    { class: "gw-plot", "aria-label": "Training curves" },
-    element("header", { class: "gw-toolbar" }, element("span", { class: "gw-title" }, "Training"), status, tools),
+    { class: "gw-plot", "aria-label": own?.label ?? "Training curves" },
+    element("header", { class: "gw-toolbar" }, ...(own ? [own.chooser] : [element("span", { class: "gw-title" }, "Training"), status]), tools),
     scroll,
     spoken,
   );
@@ -56,6 +64,7 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
     empty.hidden = found.size > 0;
     root.dataset.points = String(store.series.reduce((sum, { length, age }) => sum + (age ? 0 : length), 0));
     status.textContent = store.status;
+    axis.disabled = store.placed && isSaved(model); // the kernel places points
     for (const option of axis.options) option.disabled = !hasAxis(store, option.value);
     scroll.style.setProperty("--gw-plot-height", `${found.size * LEAST}px`);
     const colors = theme();

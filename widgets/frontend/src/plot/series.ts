@@ -16,8 +16,11 @@ export class Series implements Points {
   y = new Float64Array(256);
   length = 0;
 
-  /** `name` is "" for what turns steps into epochs and seconds; `age` counts runs back from the present one. */
-  constructor(readonly panel: string, readonly name: string, readonly age = 0) {}
+  /**
+   * `name` is "" for what turns steps into epochs and seconds; `age` counts runs back from the present one; `slot` is the
+   * number of its colour, where the name does not decide it.
+   */
+  constructor(readonly panel: string, readonly name: string, readonly age = 0, readonly slot?: number) {}
 
   /** Writes points from index `start` on; false if that would leave a hole. */
   write(start: number, x: Float64Array, y: Float64Array): boolean {
@@ -65,13 +68,15 @@ export interface PlotMessage {
   kind: "plot";
   /** Changes when everything is sent anew: a run has begun, or points have been thinned. */
   run: number;
-  series: { panel: string; name: string; age: number }[];
+  series: { panel: string; name: string; age: number; slot?: number }[];
   parts: { series: number; start: number; count: number }[];
   /** Metrics that are drawn only when they are asked for. */
   onDemand: string[];
   /** Steps of an epoch in each run, 0 if unknown. */
   perEpoch: number[];
   status: string;
+  /** Whether points lie on the axis that is shown, and need not be moved to it. */
+  placed?: boolean;
 }
 
 /** Everything plotted so far. */
@@ -80,6 +85,7 @@ export class PlotStore extends Store<PlotMessage> {
   onDemand: string[] = [];
   perEpoch: number[] = [];
   status = "";
+  placed = false;
   private all = new Map<string, Series>();
 
   /** The curves, without what turns steps into epochs and seconds. */
@@ -92,9 +98,9 @@ export class PlotStore extends Store<PlotMessage> {
       this.run = message.run;
       this.all = new Map();
     }
-    const found = message.series.map(({ panel, name, age }) => {
+    const found = message.series.map(({ panel, name, age, slot }) => {
       const key = JSON.stringify([panel, name, age]);
-      const series = this.all.get(key) ?? new Series(panel, name, age);
+      const series = this.all.get(key) ?? new Series(panel, name, age, slot);
       this.all.set(key, series);
       return series;
     });
@@ -105,7 +111,7 @@ export class PlotStore extends Store<PlotMessage> {
       complete = found[series].write(start, xs.subarray(at, at + count), ys.subarray(at, at + count)) && complete;
       at += count;
     }
-    ({ onDemand: this.onDemand, perEpoch: this.perEpoch, status: this.status } = message);
+    ({ onDemand: this.onDemand, perEpoch: this.perEpoch, status: this.status, placed: this.placed = false } = message);
     return complete;
   }
 

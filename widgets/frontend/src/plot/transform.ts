@@ -35,14 +35,14 @@ export function smooth(series: Series, weight: number): Float64Array {
 
 /** Whether the steps of the present run can be told in epochs, or in seconds. */
 export function hasAxis(store: PlotStore, kind: string): boolean {
-  return kind === "step" || !!store.axis(kind, 0)?.length || (kind === "epoch" && store.perEpoch[0] > 0);
+  return kind === "step" || store.placed || !!store.axis(kind, 0)?.length || (kind === "epoch" && store.perEpoch[0] > 0);
 }
 
 const moved = new WeakMap<Series, { key: string; x: Float64Array }>();
 
 /** The x of all points on an axis. Between known points it is interpolated; the epoch that has no end goes on at its pace. */
 export function onAxis(store: PlotStore, series: Series, kind: string): Float64Array {
-  if (kind === "step") return series.x;
+  if (kind === "step" || store.placed) return series.x;
   const axis = store.axis(kind, series.age);
   const perEpoch = (kind === "epoch" && store.perEpoch[series.age]) || 0;
   const key = `${kind} ${series.length} ${axis?.length} ${perEpoch}`;

@@ -1,4 +1,4 @@
-// Which names a filter shows: a part of the name, a pattern such as `*/w`, or `/regex/`; like `_fits` in Python.
+// Which names a filter shows: a part of the name, a pattern such as `*/w`, or `/regex/`; like `fits` in Python.
 
 export type Fits = (name: string) => boolean;
 

@@ -6,38 +6,21 @@ import { action, element, field, ICONS } from "../ui/dom";
 import { compact, grouped } from "../ui/format";
 import { icon } from "../ui/icons";
 import { addStyle } from "../ui/style";
+import { methodLine, trainingOf, type Training } from "./facts";
 import { duration, parseRate, RateScale, rateText } from "./numbers";
+import { mountSchedule, type ScheduleStore } from "./schedule";
 import css from "./train.css";
 
 addStyle(css);
 
 type State = "idle" | "running" | "paused" | "stopped" | "finished" | "failed";
 
-interface Training {
-  trainer: boolean;
-  data: boolean;
-  here?: boolean;
-  step?: number;
-  steps?: number;
-  total?: number | null;
-  epoch?: number;
-  epochs?: number;
-  seconds?: number;
-  left?: number | null;
-  pace?: number;
-  loss?: string;
-  error?: string;
-  rate?: number | null;
-  schedule?: string;
-  aside?: string;
-}
-
 const WORDS: Record<State, string> = {
   idle: "Not started", running: "Running", paused: "Paused", stopped: "Stopped", finished: "Finished", failed: "Failed",
 };
 const THROTTLE = 100; // ms between two learning rates while the slider moves
 
-export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
+export function mountTrainPanel(host: HTMLElement, model: Model, store: ScheduleStore, scaleCurve: { toggle: () => void; shown: () => boolean }): () => void {
   const cleanup = new Cleanup();
   const saved = isSaved(model);
   const main = control(ICONS.play, "Start", () => press(main, state() === "running" ? "train.pause" : state() === "paused" ? "train.resume" : "train.start"), true);
@@ -52,7 +35,8 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
   const slider = element("input", { class: "gw-train-rate", type: "range", min: -2, max: 2, step: 0.01, "aria-label": "Learning rate" });
   const value = element("input", { class: "gw-input gw-train-value", type: "text", inputmode: "decimal", spellcheck: "false", "aria-label": "Learning rate as a number" });
   const back = action("Schedule", () => ask(model, "train.rate", {}));
-  const plan = element("span", { class: "gw-train-note" });
+  const schedule = mountSchedule(model, store, cleanup);
+  const methods = methodLine(model, scaleCurve);
   const bar = element("div", {});
   const progress = element("div", { class: "gw-progress", role: "progressbar", "aria-label": "Steps of this training", "aria-valuemin": 0, "aria-valuemax": 100 }, bar);
   const facts = element("div", { class: "gw-train-facts" });
@@ -61,9 +45,11 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     "section",
     { class: "gw-train", "aria-label": "Trainer", tabindex: -1 },
     element("div", { class: "gw-train-row" }, element("div", { class: "gw-train-buttons", role: "group", "aria-label": "Training" }, main, single, stop), field("Epochs", epochs), word),
-    element("div", { class: "gw-train-row" }, field("Learning rate", slider), value, back, plan),
+    element("div", { class: "gw-train-row" }, field("Learning rate", slider), value, back, schedule.opener),
+    schedule.strip,
     progress,
     facts,
+    methods.root,
     note,
   );
   host.append(root);
@@ -77,7 +63,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
   }
 
   const state = (): State => (model.get("state") as State | undefined) ?? "idle";
-  const training = (): Training => (model.get("training") as Training | undefined) ?? { trainer: false, data: false };
+  const training = (): Training => trainingOf(model);
 
   function press(node: HTMLButtonElement, kind: string): void {
     if (node.disabled) return;
@@ -90,7 +76,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     const t = training();
     const active = now === "running" || now === "paused";
     root.dataset.state = now;
-    word.textContent = WORDS[now] + (active && !t.here ? " from code" : "");
+    word.textContent = now === "idle" && t.step ? `At step ${grouped(t.step)}` : WORDS[now] + (active && !t.here ? " from code" : "");
     const label = now === "running" ? "Pause" : now === "paused" ? "Resume" : "Start";
     if (main.textContent !== label) main.replaceChildren(icon(now === "running" ? ICONS.pause : ICONS.play), element("span", {}, label));
     main.title = active ? `${label} (Space)` : t.epoch && now !== "finished" ? "Go on where the training stopped (Space)" : "Train in the background (Space)";
@@ -102,6 +88,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     if (root.querySelector(":focus") !== epochs) epochs.value = String(model.get("epochs") ?? 1);
     updateRate(t);
     updateProgress(now, t);
+    methods.update(t);
     updateNote(now, t);
   };
 
@@ -110,8 +97,6 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     back.hidden = !t.aside;
     back.disabled = saved;
     back.title = `Back to the schedule: ${t.aside}`;
-    plan.textContent = t.schedule ? "scheduled" : "";
-    plan.title = t.schedule ?? "";
     if (t.rate == null || held) return;
     slider.value = String(scale.toSlider(t.rate));
     slider.setAttribute("aria-valuetext", rateText(t.rate));
@@ -121,8 +106,8 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
   };
 
   const updateProgress = (now: State, t: Training): void => {
-    const known = t.total != null && t.total > 0;
-    const done = known ? Math.min(1, (t.steps ?? 0) / t.total!) : 0;
+    const known = t.total != null && t.total >= Math.max(1, t.steps ?? 0); // steps that are skipped may come on top
+    const done = known ? Math.min(1, (t.steps ?? 0) / t.total!) : now === "finished" ? 1 : 0;
     progress.style.setProperty("--gw-done", String(done));
     progress.toggleAttribute("data-unknown", now === "running" && !known);
     if (known) progress.setAttribute("aria-valuenow", String(Math.round(100 * done)));
@@ -195,7 +180,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
   });
   cleanup.dom(root, "keydown", (event) => {
     const target = event.target as HTMLElement;
-    const types = target === epochs || target === value;
+    const types = target === epochs || target === value || target instanceof HTMLSelectElement;
     if (types || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === " " && !(target instanceof HTMLButtonElement)) main.click();
     else if (event.key === ".") single.click();
@@ -206,6 +191,7 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
   cleanup.model(model, "change:state", onState);
   cleanup.model(model, "change:training", update);
   cleanup.model(model, "change:epochs", update);
+  cleanup.model(model, "change:metrics", () => methods.update(training()));
   // Every request is answered, also one that changes nothing.
   cleanup.model(model, "msg:custom", (content: { kind?: string }) => {
     if (content.kind === "refused") update();
@@ -217,5 +203,6 @@ export function mountTrainPanel(host: HTMLElement, model: Model): () => void {
     root.remove();
   });
   update();
+  schedule.update();
   return () => cleanup.run();
 }

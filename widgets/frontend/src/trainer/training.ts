@@ -1,17 +1,42 @@
-// The controls of a trainer over its curves.
+// The controls of a trainer over its curves, and over its checkpoints where it writes any.
 
 import { mountPlotPanel } from "../plot/plot_panel";
 import type { PlotStore } from "../plot/series";
-import type { Model } from "../ui/afm";
+import { Cleanup, commit, type Model } from "../ui/afm";
 import { element } from "../ui/dom";
+import { tabStrip } from "../ui/tabs";
+import { checkpointsOf, mountCheckpoints } from "./checkpoints";
+import type { ScheduleStore } from "./schedule";
 import { mountTrainPanel } from "./train_panel";
 
-export function mountTraining(host: HTMLElement, model: Model, store: PlotStore): () => void {
+const SCALE = "loss_scale";
+
+export function mountTraining(host: HTMLElement, model: Model, { plot, schedule }: { plot: PlotStore; schedule: ScheduleStore }): () => void {
+  const cleanup = new Cleanup();
   const slot = element("div", { class: "gw-slot gw-training" });
   host.append(slot);
-  const cleanups = [mountTrainPanel(slot, model), mountPlotPanel(slot, model, store)];
-  return () => {
-    cleanups.forEach((cleanup) => cleanup());
-    slot.remove();
+  const shown = (): boolean => ((model.get("metrics") as string[] | undefined) ?? []).includes(SCALE);
+  const toggle = (): void => {
+    const chosen = (model.get("metrics") as string[] | undefined) ?? [];
+    const usual = [...new Set(plot.series.map(({ panel }) => panel))].filter((name) => !plot.onDemand.includes(name));
+    const others = (chosen.length ? chosen : usual).filter((name) => name !== SCALE);
+    const isUsual = others.length === usual.length && usual.every((name) => others.includes(name));
+    commit(model, "metrics", shown() ? (isUsual ? [] : others) : [...others, SCALE]);
   };
+  cleanup.add(mountTrainPanel(slot, model, schedule, { toggle, shown }));
+  const pages = ["Curves", "Checkpoints"].map((title) => ({ title, page: element("div", { class: "gw-page" }) }));
+  const strip = tabStrip("Curves and checkpoints", pages, (at) => strip.show(at));
+  slot.append(strip.root, ...pages.map(({ page }) => page));
+  cleanup.add(mountPlotPanel(pages[0].page, model, plot));
+  cleanup.add(mountCheckpoints(pages[1].page, model));
+  const update = (): void => {
+    const { folder } = checkpointsOf(model);
+    strip.root.hidden = !folder;
+    if (!folder) strip.show(0);
+  };
+  cleanup.model(model, "change:checkpoint_list", update);
+  cleanup.add(() => slot.remove());
+  strip.show(0);
+  update();
+  return () => cleanup.run();
 }

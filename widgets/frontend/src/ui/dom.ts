@@ -18,6 +18,12 @@ export function element<K extends keyof HTMLElementTagNameMap>(
   return node;
 }
 
+export function svg(tag: string, attributes: Record<string, string | number>): SVGElement {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, String(value));
+  return node;
+}
+
 /** A button with words on it, in a style of its own. */
 export function textButton(style: string, text: string, onClick: () => void, attributes: Attributes = {}): HTMLButtonElement {
   const node = element("button", { type: "button", class: style, ...attributes }, text);

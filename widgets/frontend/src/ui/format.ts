@@ -34,3 +34,18 @@ export function counted(count: number, noun: string): string {
 export function shapeText(shape: readonly number[]): string {
   return shape.length ? shape.join(" × ") : "scalar";
 }
+
+/** `312 B`, `9.6 kB`, `1.2 GB`. */
+export function bytesText(count: number): string {
+  const power = Math.min(4, Math.max(0, Math.floor(Math.log10(Math.max(1, count)) / 3)));
+  return `${Number((count / 1000 ** power).toPrecision(3))} ${["B", "kB", "MB", "GB", "TB"][power]}`;
+}
+
+/** How long ago something was, in seconds: `now`, `40 s`, `3 min`, `5 h`, `2 days`. */
+export function agoText(seconds: number): string {
+  if (seconds < 5) return "now";
+  if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 2 * 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} days`;
+}

@@ -1,3 +1,3 @@
 """Packed and scaled numbers, and products with them."""
 
-from . import awq, ggml, integer, nf4, products, scaled, scales
+from . import awq, float8, ggml, integer, nf4, products, scaled, scales

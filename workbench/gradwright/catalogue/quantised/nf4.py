@@ -34,20 +34,21 @@ _PAIRS = np.stack([np.repeat(NF4, 16), np.tile(NF4, 16)], axis=1).view(np.comple
 
 
 @functools.cache
-def dynamic_map() -> Array:
-    """Return the 256 numbers of the signed dynamic 8-bit type (Dettmers et al. 2022).
+def dynamic_map(*, signed: bool = True) -> Array:
+    """Return the 256 numbers of a dynamic 8-bit type, from -1 or 0 to 1 (Dettmers et al. 2022).
 
-    To the bit those of files: edges go in steps of a float32 from both ends, each rounded once.
+    The signed one has, to the bit, those of files: edges go in steps of a float32 from both ends,
+    each rounded once.
     """
     found = [0.0, 1.0]
     low, high = np.float32(0.1), np.float32(1)
     for i in range(7):
-        n = 2**i
+        n = 2 ** (i if signed else i + 1)
         at, step = np.arange(n + 1), float((high - low) / np.float32(n))
         edges = np.where(at < (n + 1) // 2, float(low) + step * at, 1 - step * (n - at))
         edges = edges.astype(np.float32)
         middle = (edges[:-1] + edges[1:]) / np.float32(2) * np.float32(10.0 ** (i - 6))
-        found += [*middle, *-middle]
+        found += [*middle, *-middle] if signed else middle.tolist()
     return np.sort(np.array(found, np.float32))
 
 

@@ -1,3 +1,3 @@
 """Updates of parameters, and what stands around them."""
 
-from . import joint, moments, running, scaled
+from . import eight_bit, joint, matrices, moments, momentum, running, scaled, seeded

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from ...op import Sample, attr
+from ...ops.choice import Maximum
 from ...ops.comparison import Sign
 from ...ops.elementwise import Sqrt
 from ...ops.movement import cast_to
@@ -24,6 +29,12 @@ def times(scalar: Any, x: Any) -> Any:
 def running(beta: Any, mean: Any, x: Any) -> Any:
     """Return a running mean and what it moves to: β·mean + (1 − β)·x."""
     return times(beta, mean) + times(1 - beta, x)
+
+
+def root(x: Any, eps: Any, inside: bool) -> Any:
+    """Return √x + ε, or √(x + ε)."""
+    small = cast_to(x.dtype, eps)
+    return Sqrt()(x + small) if inside else Sqrt()(x) + small
 
 
 class NesterovUpdate(_Update):
@@ -156,7 +167,8 @@ class RmspropUpdate(_Update):
 
     v ← ρ·v + (1 − ρ)·g²        p ← p − lr·g/(√v + ε), with λ·p added to g
 
-    The state begins as zeros.
+    With ``eps_inside`` the root is √(v + ε), as TensorFlow 1 and optax have it. The state begins as
+    zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -168,6 +180,7 @@ class RmspropUpdate(_Update):
 
     n_state = 1
     accepts = "f"
+    eps_inside: bool = attr(False, doc="Add ε below the root.")
 
     def expand(
         self,
@@ -184,11 +197,73 @@ class RmspropUpdate(_Update):
         )
         g = g + times(decay, p)
         v1 = running(keep, v1, g * g)
-        return self.cast([p - times(lr, g / (Sqrt()(v1) + cast_to(p.dtype, eps))), v1], [param, v])
+        p = p - times(lr, g / root(v1, eps, self.eps_inside))
+        return self.cast([p, v1], [param, v])
 
     @classmethod
     def scalars(cls) -> tuple[Any, ...]:
         return 0.1, 0.95, 1e-8, 0.01
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for sample in super().samples(rng):
+            yield sample
+            yield Sample(sample.inputs, {"eps_inside": True})
+
+
+class CenteredRmspropUpdate(_Update):
+    """Gradient over the root of its variance (Graves 2013, arXiv:1308.0850, eq. 38 to 41).
+
+    v ← ρ·v + (1 − ρ)·g²        m ← ρ·m + (1 − ρ)·g
+    p ← p − lr·g/(√(v − m²) + ε), with λ·p added to g
+
+    With ``eps_inside`` the root is √(v − m² + ε), as in the paper. States begin as zeros.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.centered_rmsprop_update(
+    ...     p, dp, zero, zero, 0.1, 0.9, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.667, -1.333], dtype=float32)
+    """
+
+    n_state = 2
+    accepts = "f"
+    eps_inside: bool = attr(False, doc="Add ε below the root.")
+
+    def expand(
+        self,
+        param: Any,
+        grad: Any,
+        v: Any,
+        m: Any,
+        learning_rate: Any,
+        rho: Any,
+        eps: Any,
+        weight_decay: Any,
+    ) -> Any:
+        p, g, v1, m1, lr, keep, eps, decay = prepared(
+            (param, grad, v, m), (learning_rate, rho, eps, weight_decay)
+        )
+        g = g + times(decay, p)
+        v1, m1 = running(keep, v1, g * g), running(keep, m1, g)
+        spread = Maximum()(v1 - m1 * m1, 0.0)  # rounding may leave it below 0
+        p = p - times(lr, g / root(spread, eps, self.eps_inside))
+        return self.cast([p, v1, m1], [param, v, m])
+
+    @classmethod
+    def scalars(cls) -> tuple[Any, ...]:
+        return 0.1, 0.95, 1e-8, 0.01
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for shape in ((2, 3), (), (0, 2)):
+            p, g, m = (rng.standard_normal(shape) for _ in range(3))
+            inputs = (p, g, m * m + rng.uniform(0.5, 1.5, shape), m)
+            for inside in (False, True):
+                yield Sample((*inputs, *map(np.asarray, cls.scalars())), {"eps_inside": inside})
 
 
 class LionUpdate(_Update):

@@ -547,6 +547,48 @@ def fp8_matmul(
         dtype: The narrow dtype.
     """
 
+def fp8_product(
+    a: Tensor | ArrayLike,
+    b: Tensor | ArrayLike,
+    a_scale: Tensor | ArrayLike | None = None,
+    b_scale: Tensor | ArrayLike | None = None,
+    g_scale: Tensor | ArrayLike | None = None,
+    *,
+    a_dtype: str = "float8_e4m3fn",
+    b_dtype: str = "float8_e4m3fn",
+    g_dtype: str = "float8_e5m2",
+    dtype: DTypeLike | None = None,
+    margin: int = 0,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    name: str | None = None,
+) -> tuple[Tensor, ...]:
+    """Product of two matrices in 8-bit floats, whose gradient is two such products.
+
+    y = f8(a)·f8(b),  ∂a = f8(g)·f8(b)ᵀ,  ∂b = f8(a)ᵀ·f8(g), each tensor with one scale
+
+    a: f32[M, K], b: f32[K, N] -> y: f32[M, N], and max |a|, max |b|: f32[], of which scales of
+    later steps are made. ``a_scale``, ``b_scale`` and ``g_scale``: f32[]; without them each tensor
+    is scaled by its own maximum. Cotangents are quantised to ``g_dtype``; rounding counts as the
+    identity (Micikevicius et al. 2022). Raises ShapeError as ``matmul``.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> a = g.constant([[448.0, 1.06]])
+    >>> y, most, _ = gw.nn.fp8_product(a, a, transpose_b=True, name="y")
+    >>> [v.tolist() for v in g.output({}, y, most).values()]
+    [[[200705.0]], 448.0]
+
+    Attributes:
+        a_dtype: 8-bit float of a. One of 'float8_e4m3fn', 'float8_e5m2'.
+        b_dtype: 8-bit float of b. One of 'float8_e4m3fn', 'float8_e5m2'.
+        g_dtype: 8-bit float of cotangents. One of 'float8_e4m3fn', 'float8_e5m2'.
+        dtype: Dtype of y; None: that of a and b.
+        margin: Powers of two left as room, where scales are not given.
+        transpose_a: Whether a is [K, M].
+        transpose_b: Whether b is [N, K].
+    """
+
 def fused_elementwise_chain(
     chain: Sequence[str],
     x: Tensor | ArrayLike,
@@ -2347,6 +2389,31 @@ def scaled_dot_product_attention(
     Attributes:
         is_causal: Let position i see keys 0 to i only.
         scale: Factor of the scores; None is 1/√E.
+    """
+
+def scaled_matmul(
+    a: Tensor | ArrayLike,
+    b: Tensor | ArrayLike,
+    a_inverse: Tensor | ArrayLike,
+    b_inverse: Tensor | ArrayLike,
+    dtype: DTypeLike = "float32",
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Product of quantised matrices, summed in float32 and brought back to scale.
+
+    y = (a @ b)·a_inverse·b_inverse, a: f8[M, K], b: f8[K, N], inverses: f32[] -> f32[M, N]
+
+    Raises ShapeError as ``matmul``.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> q, inverse, _ = gw.quant.quantize_fp8(g.constant([[2.0]]), 100.0)
+    >>> g.output({}, gw.nn.scaled_matmul(q, q, inverse, inverse, name="y"))["y"].tolist()
+    [[3.6863999366760254]]
+
+    Attributes:
+        dtype: Dtype of the product.
     """
 
 def selective_scan(

@@ -324,6 +324,33 @@ def quantize_blockwise(
         block_size: Elements that share a scale.
     """
 
+def quantize_fp8(
+    x: Tensor | ArrayLike,
+    scale: Tensor | ArrayLike | None = None,
+    *,
+    dtype: DTypeLike = "float8_e4m3fn",
+    margin: int = 0,
+    name: str | None = None,
+) -> tuple[Tensor, ...]:
+    """Quantise to 8-bit floats with one scale; numbers that are too large become the largest.
+
+    q = f8(clip(x·scale)),  inverse = 1/scale,  amax = max |x|
+
+    x: f32[…], scale: f32[] -> q: f8[…], inverse: f32[], amax: f32[]. Without ``scale`` it is
+    2^−margin·(largest f8)/amax. NaN and infinities of x become NaN, so that a training run sees
+    them. Raises DTypeError for another dtype.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> q, inverse, amax = gw.quant.quantize_fp8(g.constant([2.0, -0.3]), 100.0, name="q")
+    >>> [v.tolist() for v in g.output({}, gw.cast(q, "float32"), amax).values()]
+    [[192.0, -30.0], 2.0]
+
+    Attributes:
+        dtype: float8_e4m3fn or float8_e5m2.
+        margin: Powers of two that are left as room above amax.
+    """
+
 def quantize_ggml(
     x: Tensor | ArrayLike, format: str = "q8_0", *, name: str | None = None
 ) -> Tensor:

@@ -90,6 +90,83 @@ def adadelta_update(
     array([ 0.997, -1.003], dtype=float32)
     """
 
+def adafactor_matrix_update(
+    param: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
+    rows: Tensor | ArrayLike,
+    columns: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    beta2_decay: Tensor | ArrayLike,
+    eps1: Tensor | ArrayLike,
+    eps2: Tensor | ArrayLike,
+    clip_threshold: Tensor | ArrayLike,
+    weight_decay: Tensor | ArrayLike,
+    relative_step: bool = True,
+    scale_parameter: bool = True,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Adafactor of a matrix, or of several: second moments by row and by column alone.
+
+    r ← β·r + (1 − β)·meanⱼ (g² + ε₁)        c ← β·c + (1 − β)·meanᵢ (g² + ε₁)
+    v = r·cᵀ/mean(r), and on as ``adafactor_update`` has it
+
+    param: f32[…, n, m], r: f32[…, n], c: f32[…, m].
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp = g.constant([[1.0, -1.0]]), g.constant([[0.5, 2.0]])
+    >>> p, *states = gw.training.adafactor_matrix_update(
+    ...     p, dp, g.constant([0.0]), g.constant([0.0, 0.0]),
+    ...     1, 0.1, 0.8, 1e-30, 1e-3, 1.0, 0.0, name="p",
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([[ 0.9, -1.1]], dtype=float32)
+
+    Attributes:
+        relative_step: Bound the rate by 1/√t.
+        scale_parameter: Multiply the rate by the parameter's size.
+    """
+
+def adafactor_update(
+    param: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    beta2_decay: Tensor | ArrayLike,
+    eps1: Tensor | ArrayLike,
+    eps2: Tensor | ArrayLike,
+    clip_threshold: Tensor | ArrayLike,
+    weight_decay: Tensor | ArrayLike,
+    relative_step: bool = True,
+    scale_parameter: bool = True,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Adafactor of what is no matrix (Shazeer and Stern 2018, arXiv:1804.04235).
+
+    β = 1 − t^−δ        v ← β·v + (1 − β)·(g² + ε₁)        u = g/√v
+    p ← p·(1 − lr·λ) − α·u/max(1, rms(u)/d),  α = max(ε₂, rms(p))·ρ,  ρ = min(lr, 1/√t)
+
+    Without ``relative_step`` ρ is lr, without ``scale_parameter`` α is ρ. ``step`` is t, counted
+    from 1; the state begins as zeros.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.adafactor_update(
+    ...     p, dp, zero, 1, 0.1, 0.8, 1e-30, 1e-3, 1.0, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
+
+    Attributes:
+        relative_step: Bound the rate by 1/√t.
+        scale_parameter: Multiply the rate by the parameter's size.
+    """
+
 def adagrad_step(
     learning_rate: Tensor | ArrayLike,
     step: Tensor | ArrayLike,
@@ -139,6 +216,48 @@ def adagrad_update(
     >>> p, *states = gw.training.adagrad_update(p, dp, zero, 0.1, 1e-8, 0.0, name="p")
     >>> g.output({}, p)["p"].round(3)
     array([ 0.9, -1.1], dtype=float32)
+    """
+
+def adam8bit_update(
+    param: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
+    m: Tensor | ArrayLike,
+    m_absmax: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
+    v_absmax: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    beta1: Tensor | ArrayLike,
+    beta2: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
+    weight_decay: Tensor | ArrayLike,
+    block_size: int = 256,
+    *,
+    name: str | None = None,
+) -> tuple[Tensor, ...]:
+    """Adam whose moments are stored as 8 bits each and a scale per block (Dettmers et al. 2022).
+
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
+    p ← p·(1 − lr·λ) − lr/(1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + ε)
+
+    The moments are read from codes of the dynamic type times their block's absmax, the signed type
+    for m and the unsigned one for v; the parameter moves by the new moments before those are
+    rounded to codes again (arXiv:2110.02861). They begin as codes of 0: 127 for m and 0 for v.
+
+    param, grad: f32[…] of n elements; m, v: u8[…]; m_absmax, v_absmax: f32[⌈n/block_size⌉].
+
+    >>> import gradwright as gw, numpy as np
+    >>> g = gw.Graph()
+    >>> p, dp, one = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0]))
+    >>> m, v = (g.constant(np.full(2, code, "uint8")) for code in (127, 0))
+    >>> p, *states = gw.training.adam8bit_update(
+    ...     p, dp, m, one, v, one, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.9, -1.1], dtype=float32)
+
+    Attributes:
+        block_size: Elements that share a scale.
     """
 
 def adam_step(
@@ -278,6 +397,39 @@ def amsgrad_update(
     ... )
     >>> g.output({}, p)["p"].round(3)
     array([ 0.9, -1.1], dtype=float32)
+    """
+
+def centered_rmsprop_update(
+    param: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
+    m: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    rho: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
+    weight_decay: Tensor | ArrayLike,
+    eps_inside: bool = False,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Gradient over the root of its variance (Graves 2013, arXiv:1308.0850, eq. 38 to 41).
+
+    v ← ρ·v + (1 − ρ)·g²        m ← ρ·m + (1 − ρ)·g
+    p ← p − lr·g/(√(v − m²) + ε), with λ·p added to g
+
+    With ``eps_inside`` the root is √(v − m² + ε), as in the paper. States begin as zeros.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.centered_rmsprop_update(
+    ...     p, dp, zero, zero, 0.1, 0.9, 1e-8, 0.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.667, -1.333], dtype=float32)
+
+    Attributes:
+        eps_inside: Add ε below the root.
     """
 
 def clip_by_global_norm(
@@ -443,6 +595,97 @@ def momentum_update(
         nesterov: Look ahead along the velocity.
     """
 
+def muon_update(
+    param: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
+    m: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    momentum: Tensor | ArrayLike,
+    weight_decay: Tensor | ArrayLike,
+    nesterov: bool = True,
+    steps: int = 5,
+    scale: float = 1.0,
+    eps: float = 1e-07,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Muon: the momentum of a matrix, made orthogonal (Jordan et al. 2024).
+
+    m ← μ·m + (1 − μ)·g        n = μ·m + (1 − μ)·g with ``nesterov``, else m
+    p ← p·(1 − lr·λ) − lr·scale·newton_schulz(n)
+
+    The state begins as zeros.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp = g.constant([[1.0, 0.0], [0.0, 1.0]]), g.constant([[3.0, 0.0], [0.0, 3.0]])
+    >>> p, m = gw.training.muon_update(p, dp, dp * 0.0, 0.1, 0.95, 0.0, name="p")
+    >>> g.output({}, p)["p"].round(2)
+    array([[0.89, 0.  ],
+           [0.  , 0.89]], dtype=float32)
+
+    Attributes:
+        nesterov: Look ahead along the momentum.
+        steps: Iterations that make it orthogonal.
+        scale: Factor of the orthogonal step.
+        eps: Added to the norm.
+    """
+
+def nadam_momentum(
+    product: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
+    beta1: Tensor | ArrayLike,
+    momentum_decay: Tensor | ArrayLike,
+    *,
+    name: str | None = None,
+) -> tuple[Tensor, ...]:
+    """Shares of momentum and gradient in a step of Nadam, whose momentum warms up (Dozat 2016).
+
+    μₜ = β₁·(1 − ½·0.96^(t·ψ))        Π ← Π·μₜ, from 1
+    share of m = μₜ₊₁/(1 − Π·μₜ₊₁)        share of g = (1 − μₜ)/(1 − Π)
+
+    Outputs both shares and the new product Π.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> of_m, of_g, product = gw.training.nadam_momentum(g.constant(1.0), 1, 0.9, 0.004, name="y")
+    >>> [float(v.round(3)) for v in g.output({}, of_m, of_g, product).values()]
+    [0.565, 1.0, 0.45]
+    """
+
+def nadam_share_update(
+    param: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
+    m: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    beta1: Tensor | ArrayLike,
+    beta2: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
+    weight_decay: Tensor | ArrayLike,
+    share_of_m: Tensor | ArrayLike,
+    share_of_grad: Tensor | ArrayLike,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Nadam whose shares of momentum and gradient are given, as ``nadam_momentum`` gives them.
+
+    m ← β₁·m + (1 − β₁)·g        v ← β₂·v + (1 − β₂)·g²
+    p ← p·(1 − lr·λ) − lr·(sₘ·m + s_g·g)/(√(v/(1 − β₂ᵗ)) + ε)
+
+    ``step`` is t, the number of this update counted from 1; states begin as zeros.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> p, *states = gw.training.nadam_share_update(
+    ...     p, dp, zero, zero, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, 0.6, 1.0, name="p"
+    ... )
+    >>> g.output({}, p)["p"].round(3)
+    array([ 0.894, -1.106], dtype=float32)
+    """
+
 def nadam_update(
     param: Tensor | ArrayLike,
     grad: Tensor | ArrayLike,
@@ -502,6 +745,37 @@ def nesterov_update(
     array([ 0.905, -1.38 ], dtype=float32)
     """
 
+def newton_schulz(
+    x: Tensor | ArrayLike,
+    steps: int = 5,
+    a: float = 3.4445,
+    b: float = -4.775,
+    c: float = 2.0315,
+    eps: float = 1e-07,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """Nearly the nearest orthogonal matrix, by a quintic iteration (Jordan et al. 2024).
+
+    x ← x/(‖x‖ + ε), then ``steps`` times  x ← a·x + (b·s + c·s²)·x,  s = x·xᵀ
+
+    With the default coefficients singular values end between about 0.7 and 1.2 after 5 steps,
+    however small they were.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.training.newton_schulz(g.constant([[3.0, 0.0], [0.0, 1.0]]), steps=10, name="y")
+    >>> (abs(g.output({}, y)["y"].diagonal() - 1) < 0.35).tolist()
+    [True, True]
+
+    Attributes:
+        steps: Iterations.
+        a: Coefficient of x.
+        b: Coefficient of x·xᵀ·x.
+        c: Coefficient of (x·xᵀ)²·x.
+        eps: Added to the norm.
+    """
+
 def radam_update(
     param: Tensor | ArrayLike,
     grad: Tensor | ArrayLike,
@@ -543,6 +817,7 @@ def rmsprop_update(
     rho: Tensor | ArrayLike,
     eps: Tensor | ArrayLike,
     weight_decay: Tensor | ArrayLike,
+    eps_inside: bool = False,
     *,
     name: str | None = None,
 ) -> Tensor:
@@ -550,7 +825,8 @@ def rmsprop_update(
 
     v ← ρ·v + (1 − ρ)·g²        p ← p − lr·g/(√v + ε), with λ·p added to g
 
-    The state begins as zeros.
+    With ``eps_inside`` the root is √(v + ε), as TensorFlow 1 and optax have it. The state begins as
+    zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -558,6 +834,9 @@ def rmsprop_update(
     >>> p, *states = gw.training.rmsprop_update(p, dp, zero, 0.1, 0.9, 1e-8, 0.0, name="p")
     >>> g.output({}, p)["p"].round(3)
     array([ 0.684, -1.316], dtype=float32)
+
+    Attributes:
+        eps_inside: Add ε below the root.
     """
 
 def scale_loss(
@@ -571,6 +850,70 @@ def scale_loss(
     >>> g = gw.Graph()
     >>> float(g.output({}, gw.training.scale_loss(g.constant(0.5), 1024.0, name="y"))["y"])
     512.0
+    """
+
+def schedule_free_share(
+    weight_sum: Tensor | ArrayLike,
+    largest_rate: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    r: float = 0.0,
+    power: float = 2.0,
+    *,
+    name: str | None = None,
+) -> tuple[Tensor, ...]:
+    """Share of the newest point in a schedule-free average (Defazio et al. 2024, arXiv:2405.15682).
+
+    h ← max(h, lr)        w = tʳ·hᵏ        s ← s + w        c = w/s, or 0 where s is 0
+
+    Outputs c, the new sum s, and the new largest rate h; both begin as 0.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> c, total, largest = gw.training.schedule_free_share(g.constant(1.0), 0.5, 3, 1.0, name="y")
+    >>> [v.tolist() for v in g.output({}, c, total, largest).values()]
+    [0.5, 2.0, 1.0]
+
+    Attributes:
+        r: Power of the step in the weights.
+        power: Power k of the largest learning rate in the weights.
+    """
+
+def schedule_free_update(
+    param: Tensor | ArrayLike,
+    grad: Tensor | ArrayLike,
+    z: Tensor | ArrayLike,
+    v: Tensor | ArrayLike,
+    average: Tensor | ArrayLike,
+    step: Tensor | ArrayLike,
+    learning_rate: Tensor | ArrayLike,
+    beta1: Tensor | ArrayLike,
+    beta2: Tensor | ArrayLike,
+    eps: Tensor | ArrayLike,
+    weight_decay: Tensor | ArrayLike,
+    share: Tensor | ArrayLike,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """AdamW without a schedule: gradients at y, steps of z, and x, their average, for evaluation.
+
+    v ← β₂·v + (1 − β₂)·g²        d = g/(√(v/(1 − β₂ᵗ)) + ε) + λ·y
+    z ← z − lr·d        x ← (1 − c)·x + c·z        y ← (1 − β₁)·z + β₁·x
+
+    By Defazio et al. 2024 (arXiv:2405.15682). The parameter is y; z and x begin as the parameter, v
+    as zeros. The share c is that of ``schedule_free_share``.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> p, dp, zero = (g.constant(v) for v in ([1.0, -1.0], [0.5, 2.0], [0.0, 0.0]))
+    >>> y, z, v, x = gw.training.schedule_free_update(
+    ...     p, dp, p, zero, p, 1, 0.1, 0.9, 0.999, 1e-8, 0.0, 0.5, name="p"
+    ... )
+    >>> for a in g.output({}, y, z, x).values():
+    ...     print(a.round(3))
+    [ 0.945 -1.055]
+    [ 0.9 -1.1]
+    [ 0.95 -1.05]
     """
 
 def sgd_update(
@@ -611,6 +954,37 @@ def unscale_gradients(
     [True, [2.0]]
     """
 
+def update_fp8_scale(
+    tops: Sequence[float],
+    history: Tensor | ArrayLike,
+    scale: Tensor | ArrayLike,
+    *amax: Tensor | ArrayLike | Sequence[Tensor],
+    margin: int = 0,
+    algorithm: str = "max",
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Scales of the next step from the largest numbers of the last ones (delayed scaling).
+
+    h₀ ← amax,  m = max h, or h₀ with ``algorithm="most_recent"``
+    scale ← 2^−margin·tops/m, kept where m is 0, infinite or NaN;  h ← roll(h, −1), h₀ ← 0
+
+    history: f32[H, n], scale: f32[n], amax: n numbers, f32[] each -> history and scale. ``tops``
+    are the largest numbers of the n formats. Column by column, a maximum of 0 leaves the history as
+    it is: nothing has flowed there. Raises ShapeError where the sizes differ.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> h, s = g.constant([[0.0], [8.0]]), g.constant([1.0])
+    >>> found = gw.training.update_fp8_scale(h, s, g.constant(2.0), tops=(448.0,), name="y")
+    >>> [v.tolist() for v in g.output({}, *found).values()]
+    [[[0.0], [2.0]], [56.0]]
+
+    Attributes:
+        tops: Largest number of each column's format.
+        margin: Powers of two that are left as room.
+        algorithm: Which maximum counts. One of 'max', 'most_recent'.
+    """
+
 def update_loss_scale(
     scale: Tensor | ArrayLike,
     good: Tensor | ArrayLike,
@@ -644,4 +1018,29 @@ def update_loss_scale(
         interval: Good steps before the scale grows.
         smallest: Smallest scale.
         largest: Largest scale.
+    """
+
+def with_gradient(
+    value: Tensor | ArrayLike,
+    root: Tensor | ArrayLike,
+    cotangent: Tensor | ArrayLike,
+    *,
+    name: str | None = None,
+) -> Tensor:
+    """A scalar whose gradient with respect to ``root`` is said to be ``cotangent``.
+
+    y = value,  ∂y/∂root := cotangent
+
+    A loss can be measured in one way and trained in another: by what another program says of an
+    output, or by a formula that is cheaper at the logits than the derivative of the loss. ``value``
+    itself gets no gradient.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2,))
+    >>> y = x * 3.0
+    >>> loss = gw.training.with_gradient(gw.sum(gw.abs(y)), y, g.constant([10.0, -1.0]))
+    >>> dx, = gw.gradients(loss, [x])
+    >>> [v.tolist() for v in gw.Session(g).run([loss, dx], {"x": [1.0, 2.0]})]
+    [9.0, [30.0, -3.0]]
     """

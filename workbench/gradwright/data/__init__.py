@@ -1,0 +1,31 @@
+"""Data: what training reads, as batches in an order that a resume finds again."""
+
+from .batches import Batch, Batches, Feeds, batches
+from .buckets import buckets
+from .columns import order
+from .dataset import Dataset, Table
+from .files import memmap, windows
+from .padding import pad
+from .sources import dataset, stream
+from .split import class_weights, example_weights, split
+from .tables import parquet
+
+__all__ = [
+    "Batch",
+    "Batches",
+    "Dataset",
+    "Feeds",
+    "Table",
+    "batches",
+    "buckets",
+    "class_weights",
+    "dataset",
+    "example_weights",
+    "memmap",
+    "order",
+    "pad",
+    "parquet",
+    "split",
+    "stream",
+    "windows",
+]

@@ -1,0 +1,121 @@
+"""Completions: what is generated after a prompt, the text of it, and the rules by which it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from .tokenizers import TextCodec, TextStream
+
+
+@dataclass
+class Completion:
+    """A prompt and what was generated after it; given as a prompt, it goes on where it ended.
+
+    One that ended by ``"eos"`` or ``"stop"`` is over, and stays as it is.
+
+    ``reason`` says why it ended: ``"eos"``, ``"stop"`` (a stop string), ``"length"``, ``"time"``,
+    ``"until"``, ``"stopped"`` by ``Generation.stop``; None while it goes on. ``text`` leaves out
+    the stop string and what follows, ``tokens`` are all. Without a tokenizer ``text`` is empty.
+
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> generation = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)).generation()
+    >>> (row,) = generation.generate([[1, 2]], 3)
+    >>> (more,) = generation.generate(row, 2)
+    >>> more.tokens[:3] == row.tokens, len(more.tokens), more.reason
+    (True, 5, 'length')
+    """
+
+    prompt: list[int]
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    reason: str | None = None
+    seed: int = 0
+
+
+Prompts = str | Completion | Sequence[str | Sequence[int] | Completion]
+"""One text or completion, or several, or lists of tokens."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one step brought to one row: a token, and the text that is certain by now.
+
+    >>> from gradwright.models import Decoder, DecoderConfig
+    >>> generation = Decoder(DecoderConfig(vocabulary=9, width=8, layers=1, heads=2)).generation()
+    >>> [(piece.row, piece.reason) for piece in generation.stream([[1], [2]], 2)]
+    [(0, None), (1, None), (0, 'length'), (1, 'length')]
+    """
+
+    row: int
+    token: int
+    text: str
+    reason: str | None
+    """Why the row ends here; None if it goes on."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The rules by which a row ends."""
+
+    eos: frozenset[int]
+    stops: Sequence[str]
+    limit: int
+    seconds: float | None
+    until: Callable[[Completion], bool] | None
+
+    def deadline(self) -> float:
+        """Return when time is up."""
+        return float("inf") if self.seconds is None else time.monotonic() + self.seconds
+
+    def reason(self, row: Completion, n: int, found: bool, late: bool, stopped: bool) -> str | None:
+        """Return why a row ends after its n-th token; None if it goes on."""
+        told = self.until is not None and self.until(row)
+        for name, holds in (
+            ("eos", row.tokens[-1] in self.eos),
+            ("stop", found),
+            ("until", told),
+            ("length", n >= self.limit),
+            ("stopped", stopped),
+            ("time", late),
+        ):
+            if holds:
+                return name
+        return None
+
+
+class Text:
+    """The text of a row as it grows: whole characters, and nothing of a stop string."""
+
+    def __init__(self, codec: TextCodec | None, row: Completion, ends: Ends) -> None:
+        self._row, self._ends, self._held = row, ends, ""
+        self._stream = None if codec is None else TextStream(codec)
+        for token in row.tokens if row.reason is None else ():  # of one that goes on
+            self.push(token)
+
+    def push(self, token: int) -> tuple[str, bool]:
+        """Return the text that is certain now, and whether a stop string ends it."""
+        if self._stream is None or token in self._ends.eos:
+            return "", False
+        text = self._held + self._stream.push(token)
+        found = [at for at in map(text.find, self._ends.stops) if at >= 0]
+        sure = min(found) if found else len(text) - self._begun(text)
+        self._held = text[sure:]
+        self._row.text += text[:sure]
+        return text[:sure], bool(found)
+
+    def finish(self) -> str:
+        """Return what was held back."""
+        text = self._held + ("" if self._stream is None else self._stream.finish())
+        self._row.text += text
+        self._held = ""
+        return text
+
+    def _begun(self, text: str) -> int:
+        """Return how many of the last characters may be the beginning of a stop string."""
+        most = max(map(len, self._ends.stops), default=1) - 1
+        for n in range(min(most, len(text)), 0, -1):
+            if any(stop.startswith(text[-n:]) for stop in self._ends.stops):
+                return n
+        return 0

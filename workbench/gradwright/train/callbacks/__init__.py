@@ -1,0 +1,29 @@
+"""Callbacks: hooks into training, and those that come with gradwright."""
+
+from .bar import Progress, is_watched
+from .base import Callback, Change
+from .limits import Divergence, MaxSteps, ScoreReached, TimeLimit
+from .plain import on_epoch, on_step
+from .profiler import Profiler, compare_profiles
+from .ratio import UpdateRatio
+from .score import Score
+from .stopping import EarlyStopping, Stopping
+
+__all__ = [
+    "Callback",
+    "Change",
+    "Divergence",
+    "EarlyStopping",
+    "MaxSteps",
+    "Profiler",
+    "Progress",
+    "Score",
+    "ScoreReached",
+    "Stopping",
+    "TimeLimit",
+    "UpdateRatio",
+    "compare_profiles",
+    "is_watched",
+    "on_epoch",
+    "on_step",
+]

@@ -1,0 +1,89 @@
+"""Callback: hooks into training; each is called between steps, never during one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..history import Record
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a step did to a parameter; its arrays are not written any more and may be kept.
+
+    >>> import gradwright as gw
+    >>> class Moves(gw.Callback):
+    ...     def wants_changes(self, trainer): return trainer.steps_done % 100 == 0
+    ...     def on_changes(self, trainer, record, changes):
+    ...         print(record.step, changes["w"].gradient, changes["w"].after - changes["w"].before)
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=2.0)
+    >>> trainer = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(0.25), callbacks=[Moves()])
+    >>> record = trainer.step({})
+    1 4.0 -1.0
+    """
+
+    gradient: np.ndarray[Any, Any] | None
+    """Before clipping; None if the step did not train the parameter."""
+    before: np.ndarray[Any, Any]
+    after: np.ndarray[Any, Any]
+
+
+class Callback:
+    """Base of training hooks; override what you need.
+
+    A callback may read and set values, freeze, change the optimizer, and call ``trainer.stop()``.
+    Ctrl-C waits for the end of a hook; a second one does not.
+
+    >>> import gradwright as gw
+    >>> class Print(gw.Callback):
+    ...     def on_step_end(self, trainer, record): print(record.step, record.metrics["loss"])
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=2.0)
+    >>> trainer = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(0.25), callbacks=[Print()])
+    >>> history = trainer.fit([{}], epochs=2, progress=False)
+    1 4.0
+    2 1.0
+    """
+
+    needs_deterministic: ClassVar[bool] = False
+    """Whether a session that the trainer makes for itself shall be deterministic."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of it: numbers, strings and arrays by name."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned; nothing changes where it is refused."""
+
+    def on_fit_start(self, trainer: Trainer) -> None:
+        """Called before the first step of ``fit``."""
+
+    def wants_changes(self, trainer: Trainer) -> bool:
+        """Tell before a step whether ``on_changes`` shall get what it does to each parameter."""
+        return False
+
+    def on_changes(self, trainer: Trainer, record: Record, changes: Mapping[str, Change]) -> None:
+        """Called before ``on_step_end`` if ``wants_changes`` was true, with changes by name."""
+
+    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+        """Called when a step has been committed."""
+
+    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+        """Called after the validation of an epoch; ``record.metrics`` has means and ``val_...``."""
+
+    def on_pause(self, trainer: Trainer) -> None:
+        """Called when the training has been paused, between two steps."""
+
+    def on_resume(self, trainer: Trainer) -> None:
+        """Called before a paused training takes its next step, or ends."""
+
+    def on_fit_end(self, trainer: Trainer) -> None:
+        """Called when ``fit`` ends, however it ends; ``trainer.progress.outcome`` tells how."""

@@ -1,0 +1,149 @@
+"""Stopping: a training ends when a metric improves no more; what else ends one builds on this."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import TrainingError
+from ..history import Record
+from .base import Callback
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+
+VALUE = "value/"
+"""What the names of saved values begin with in the state of early stopping."""
+
+
+class Stopping(Callback):
+    """Base of callbacks that end a training; ``reason`` says why, and is empty if they did not.
+
+    >>> import gradwright as gw
+    >>> class Once(gw.train.Stopping):
+    ...     def on_step_end(self, trainer, record): self.end(trainer, "one step is enough")
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=2.0)
+    >>> once = Once()
+    >>> trainer = gw.Trainer(g, w * w, callbacks=[once])
+    >>> trainer.fit([{}], epochs=5, progress=False).steps.rows, once.reason
+    (1, 'one step is enough')
+    """
+
+    reason = ""
+
+    def on_fit_start(self, trainer: Trainer) -> None:
+        """Forget why an earlier fit ended."""
+        self.reason = ""
+
+    def end(self, trainer: Trainer, reason: str) -> None:
+        """Have ``fit`` return after the present step."""
+        self.reason = reason
+        trainer.stop()
+
+
+def falls(monitor: str, mode: str | None) -> bool:
+    """Tell whether less is better: by ``mode``, else for loss and error."""
+    return mode == "min" if mode else monitor.rpartition("_")[2] in ("loss", "error")
+
+
+def measured(record: Record, monitor: str, what: str) -> float:
+    """Return a number of a record; raises TrainingError, with what is measured, if it has none."""
+    value = record.metrics.get(monitor)
+    if value is None:
+        raise TrainingError(
+            f"{what} watches {monitor!r}, which is not measured",
+            facts=["measured: " + ", ".join(record.metrics)],
+            hint=_hint(monitor, record.metrics),
+        )
+    return value
+
+
+def _hint(monitor: str, measured: Collection[str]) -> str:
+    if monitor.startswith("val_") and not any(name.startswith("val_") for name in measured):
+        return "fit(validation=...)"
+    close = difflib.get_close_matches(monitor, measured, 1)
+    return f"monitor={close[0]!r}" if close else ""
+
+
+class EarlyStopping(Stopping):
+    """Stop when a metric has not improved for ``patience`` epochs, and go back to its best values.
+
+    The best values are those of the variables, running means included, not of the optimizer. They
+    are restored when this callback stops the training, not when it ends for another reason, so
+    that an interrupted run can go on.
+
+    Args:
+        monitor: a name in the records of epochs, such as ``"val_loss"`` or ``"accuracy"``.
+        patience: epochs in a row without improvement after which to stop.
+        min_delta: what counts as improvement.
+        mode: ``"min"`` or ``"max"``; by default loss falls and everything else rises.
+        restore_best: whether to set the variables to the best epoch's values.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=1.0)
+    >>> stopping = gw.EarlyStopping("loss", patience=1)
+    >>> trainer = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(1.0), callbacks=[stopping])
+    >>> history = trainer.fit([{}], epochs=100, progress=False)     # 1, then -1, then 1 ...
+    >>> history.epochs.rows, stopping.best_epoch
+    (2, 1)
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        *,
+        patience: int = 5,
+        min_delta: float = 0.0,
+        mode: str | None = None,
+        restore_best: bool = True,
+    ) -> None:
+        if mode not in (None, "min", "max") or patience < 1 or min_delta < 0:
+            raise TrainingError(
+                f"mode={mode!r}, patience={patience}, min_delta={min_delta} make no sense",
+                need="mode None, 'min' or 'max'; patience >= 1; min_delta >= 0",
+            )
+        self.monitor, self.patience, self.min_delta = monitor, patience, min_delta
+        self._sign = 1.0 if falls(monitor, mode) else -1.0
+        self.restore_best = restore_best
+        self.best, self.best_epoch, self.waited = math.inf * self._sign, 0, 0
+        self._values: dict[str, np.ndarray[Any, Any]] = {}
+
+    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+        """Compare with the best epoch so far."""
+        value = measured(record, self.monitor, "early stopping")
+        if self._sign * (self.best - value) > self.min_delta:
+            self.best, self.best_epoch, self.waited = value, record.epoch, 0
+            if self.restore_best:
+                self._values = {t.name: trainer.values[t.name] for t in trainer.graph.variables}
+            return
+        self.waited += 1
+        if self.waited >= self.patience:
+            self.waited = 0
+            self.end(
+                trainer,
+                f"{self.monitor} has not improved for {self.patience} epochs "
+                f"since {self.best:.4g} in epoch {self.best_epoch}",
+            )
+            if self.restore_best:
+                trainer.values.restore(self._values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the best epoch, with its values, and how long it has been."""
+        best = np.array([self.best, self.best_epoch, self.waited], np.float64)
+        return {"best": best} | {VALUE + name: a for name, a in self._values.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what ``state_dict`` returned."""
+        best, epoch, waited = np.asarray(state["best"], np.float64).tolist()
+        self.best, self.best_epoch, self.waited = best, int(epoch), int(waited)
+        self._values = {k.removeprefix(VALUE): a for k, a in state.items() if k != "best"}
+
+    def __repr__(self) -> str:
+        return f"<EarlyStopping on {self.monitor!r}: best {self.best:.4g}, epoch {self.best_epoch}>"

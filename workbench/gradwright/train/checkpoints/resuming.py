@@ -1,0 +1,279 @@
+"""Resuming: a trainer takes over what a checkpoint holds, all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import weakref
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import ArchiveError, TrainingError
+from ...io.archive import STATE, VALUES, opened
+from ...io.tensors import read_tensors
+from ...native.tuning import Tuning
+from ...session import Session
+from ...session.tuning import tuned
+from ...spec import TensorSpec
+from ..callbacks import Callback
+from .folder import Checkpoint, Listing, best, read_record, reason, scan
+from .settings import MOST, adopt, differences, libraries, refused, set_back, settings_of
+from .snapshot import TRAINER, Training
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+Array = np.ndarray[Any, Any]
+CHECKPOINTS = "checkpoints"
+"""The folder of checkpoints in the folder of a run."""
+
+TRAININGS: weakref.WeakKeyDictionary[Trainer, Training] = weakref.WeakKeyDictionary()
+"""Which training a trainer carries on: that of its checkpoints, or of the one it was resumed from.
+"""
+
+
+def resume(
+    trainer: Trainer,
+    folder: Any,
+    which: str | int | os.PathLike[str] = "last",
+    *,
+    allow: str | Collection[str] = (),
+    missing_ok: bool = False,
+) -> Checkpoint | None:
+    """Have a trainer go on from a checkpoint, and return which one that is.
+
+    The trainer is made as it was then, by the same code; all that training has changed is taken
+    over: variables, state of the optimizer and of callbacks, the place in schedules, random numbers
+    and data, the history. In a deterministic session on the same machine the next step is, to the
+    bit, that of a training that was never interrupted.
+
+    Args:
+        trainer: a trainer of the same graph; it must not be running.
+        folder: a folder of checkpoints, or a run or its folder.
+        which: ``"last"``, which is the newest that is whole: others are reported in a warning;
+            ``"best"`` by the metric that was monitored; a number of steps; or a path.
+        allow: what may differ from the settings that were saved: names of fields as the error
+            lists them, such as ``"config.optimizer"``, or ``"all"``. The trainer's own then hold.
+        missing_ok: return None where the folder holds nothing that is called like a checkpoint.
+
+    Raises TrainingError where there is no such checkpoint, where all are damaged, and where
+    settings, shapes, or the data of the next ``fit`` are others; then nothing has changed.
+
+    >>> import gradwright as gw, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> def trainer():
+    ...     g = gw.Graph()
+    ...     w = g.variable("w", (), init=2.0)
+    ...     checkpoints = gw.Checkpoints(folder)
+    ...     return gw.Trainer(g, w * w, optimizer=gw.optim.Adam(0.1), callbacks=[checkpoints])
+    >>> history = trainer().fit([{}, {}], epochs=3, progress=False)
+    >>> again = trainer()
+    >>> gw.resume(again, folder).epoch, again.steps_done
+    (3, 6)
+    """
+    place = folder_of(folder)
+    if not (found := scan(place)) and not found.damaged and (place / CHECKPOINTS).is_dir():
+        place = place / CHECKPOINTS  # it is the folder of a run
+        found = scan(place)
+    if trainer.status != "idle":
+        raise TrainingError(f"the trainer is {trainer.status}", hint="trainer.stop() first")
+    trainer._check_weights()
+    if isinstance(which, str) and which not in ("last", "best"):
+        which = Path(which)
+    if missing_ok and not found and not found.damaged:
+        return None
+    chosen, content = _read(place, which, found)
+    _apply(trainer, chosen, content, allow)
+    return chosen
+
+
+def folder_of(place: Any) -> Path:
+    """Return the folder of checkpoints: a path, or the one that a run has for them."""
+    if isinstance(place, str | os.PathLike):
+        return Path(place)
+    folder = getattr(place, "folder", None)
+    if isinstance(folder, str | os.PathLike):
+        return Path(folder) / CHECKPOINTS
+    raise TrainingError(f"{place!r} is no folder", need="a path, or a gw.Run")
+
+
+# -- reading --------------------------------------------------------------------------------------
+
+
+def _read(
+    place: Path, which: str | int | os.PathLike[str], found: Listing
+) -> tuple[Checkpoint, tuple[dict[str, Array], dict[str, Array]]]:
+    """Return the checkpoint that was asked for, with all its arrays; each byte is verified."""
+    bad = {p.name: why for p, why in found.damaged.items()}
+    for one in _candidates(place, which, found):
+        try:
+            with opened(one.path) as reader:
+                values = read_tensors(reader, VALUES, mapped=False)
+                state = read_tensors(reader, f"{STATE}/{TRAINER}", mapped=False)
+        except (ArchiveError, OSError) as error:
+            bad[one.path.name] = reason(error)
+            continue
+        if bad and which == "last":
+            listed = "".join(f"\n  {name}: {why}" for name, why in bad.items())
+            warnings.warn(
+                f"checkpoints of {str(place)!r} are damaged; {one.path.name} is whole and is "
+                f"taken{listed}",
+                stacklevel=4,
+            )
+        return one, (values, state)
+    what = {"last": "checkpoint", "best": "best checkpoint"}.get(str(which), f"checkpoint {which}")
+    raise TrainingError(
+        f"the folder {str(place)!r} holds no whole {what}",
+        facts=[f"{name}: {why}" for name, why in bad.items()][:MOST]
+        + ([f"it holds steps {', '.join(str(c.step) for c in found)}"] if found else []),
+        hint="" if bad else "missing_ok=True begins anew where there is none",
+    )
+
+
+def _candidates(
+    place: Path, which: str | int | os.PathLike[str], found: Listing
+) -> list[Checkpoint]:
+    """Return what to try, in turn."""
+    if isinstance(which, os.PathLike):
+        path = Path(which)
+        try:
+            return [read_record(path)]
+        except (ArchiveError, OSError) as error:
+            raise TrainingError(f"{path} is no checkpoint: {reason(error)}") from error
+    if which == "last":
+        return list(reversed(found))
+    if which == "best":
+        monitor, mode = (found[-1].monitor, found[-1].mode) if found else ("", "")
+        ranked = best(found, monitor, mode)
+        if found and not ranked:
+            measured = dict.fromkeys(n for c in found if c.is_epoch_end for n in c.metrics)
+            raise TrainingError(
+                f"no checkpoint of {str(place)!r} has measured {monitor!r}",
+                facts=["measured: " + (", ".join(measured) or "nothing")],
+                hint="Checkpoints(monitor=...)",
+            )
+        return ranked[:1]
+    if type(which) is not int:
+        raise TrainingError(
+            f"which={which!r} is no checkpoint", need='"last", "best", a number of steps or a path'
+        )
+    return [c for c in found if c.step == which]
+
+
+# -- taking over ----------------------------------------------------------------------------------
+
+
+def _apply(
+    trainer: Trainer,
+    one: Checkpoint,
+    content: tuple[dict[str, Array], dict[str, Array]],
+    allow: str | Collection[str],
+) -> None:
+    values, state = content
+    present = settings_of(trainer)
+    differing, since = differences(one.settings, present), differences(one.present, present)
+    edits = {name: text for name, text in since.items() if name.startswith("variables.")}
+    if since and (other := refused(differing or edits, allow)):
+        lines = [f"{name}: {text}" for name, text in other.items()]
+        raise TrainingError(
+            f"{one.path.name} is of a training with other settings, so nothing was taken over",
+            facts=lines[:MOST] + ([f"and {len(lines) - MOST} more"] if lines[MOST:] else []),
+            need="the settings that were saved (left)",
+            hint=f"allow={next(iter(other))!r} if that is meant, or allow='all'",
+        )
+    own = _fitting(trainer, one, values)
+    values_before, state_before = trainer.values.snapshot(), trainer.state_dict()
+    config, frozen = trainer.config, [t.name for t in trainer.graph.variables if not t.trainable]
+    try:
+        if not differing and since:
+            adopt(trainer, one.present)
+        trainer.values.restore(own)
+        trainer.load_state_dict(state)
+    except BaseException:
+        set_back(trainer, config, frozen)
+        trainer.values.restore({name: values_before[name] for name in own})
+        trainer.load_state_dict(state_before)
+        raise
+    _retune(trainer.session, one)
+    began = settings_of(trainer) if differing else one.settings
+    TRAININGS[trainer] = Training(one.training, began)
+    for callback in trainer.callbacks:
+        if isinstance(callback, _SameData):  # of a resume before this one
+            trainer.remove_callback(callback)
+    if trainer.batches_done and "data" not in allow and "all" not in allow:
+        trainer.add_callback(_SameData(trainer, state))
+
+
+def _fitting(trainer: Trainer, one: Checkpoint, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the saved values of the graph's variables; raises TrainingError for other shapes."""
+    own = {}
+    for t in trainer.graph.variables:
+        if t.name not in values:
+            continue
+        held = trainer.values[t.name]
+        spec, came = (TensorSpec(a.shape, a.dtype) for a in (held, values[t.name]))
+        if came != spec:
+            raise TrainingError(
+                f"variable {t.name!r} is {spec}, in {one.path.name} {came}",
+                need=f"{came}, or another checkpoint",
+            )
+        own[t.name] = values[t.name]
+    return own
+
+
+def _retune(session: Session, one: Checkpoint) -> None:
+    """Have a session use threads as the one that wrote the checkpoint did, before its first plan.
+
+    What cannot be had again, such as another version of numpy, is told: bits may then differ.
+    """
+    known = session.tuning
+    if not session.plans:
+        record = tuned(None, one.tuning, deterministic=session.deterministic)
+        tuning: Tuning = session.options.tuning
+        tuning.threads = record.threads
+        tuning.choices.update(record.choices)
+        known = session.tuning
+    saved = {**one.tuning, **one.libraries, "choices": {}}
+    if other := differences(saved, {**known, **libraries(), "choices": {}}):
+        hint = (
+            "\n  try:  gw.Trainer(..., deterministic=True), or gw.Checkpoints among its callbacks"
+        )
+        warnings.warn(
+            f"{one.path.name} was written under other conditions, so the last bits of numbers may "
+            f"differ: {', '.join(f'{name} {text}' for name, text in other.items())}"
+            + ("" if session.deterministic else hint),
+            stacklevel=5,
+        )
+
+
+class _SameData(Callback):
+    """Sees that the next ``fit`` finishes an epoch on the data that it had begun on, once."""
+
+    def __init__(self, trainer: Trainer, state: Mapping[str, Array]) -> None:
+        self._signature, self._batches = list(trainer._signature), trainer.batches_done
+        self._totals, self._gathered = dict(trainer._totals), trainer._gathered
+        self._window = dict(trainer._window)
+        own = state if self._gathered else {}
+        self._state = {n[6:]: a for n, a in own.items() if n.startswith("state/")}
+        """With the sums of a window that was begun, which other data would forget."""
+
+    def on_fit_start(self, trainer: Trainer) -> None:
+        """Compare; where the data is other, take the trainer back to where the epoch stood."""
+        if trainer._signature == self._signature:
+            trainer.remove_callback(self)
+            return
+        came, trainer._signature = trainer._signature, list(self._signature)
+        trainer.batches_done, trainer._totals = self._batches, dict(self._totals)
+        trainer._gathered, trainer._window = self._gathered, dict(self._window)
+        if self._gathered:
+            trainer._steps.load(self._state, trainer.session, trainer.config)
+        raise TrainingError(
+            f"epoch {trainer.epochs_done + 1} has begun on other data, and {self._batches} batches "
+            "of it are done",
+            facts=[f"its signature is {self._signature}, that of this data {came}"],
+            need="the same rows, batch size and order",
+            hint="gw.resume(..., allow='data') begins the epoch anew",
+        )

@@ -1,0 +1,294 @@
+"""TrainingConfig: all settings of a training in one plain value, checked, and kept as JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+from ..errors import TrainingError
+from ..graph import Tensor
+from ..plan.options import Kernels
+from ..spelling import meant
+from .accumulate import Accumulation
+from .average import EMA, SWA
+from .groups import Group, check_number, names_of
+from .jsonable import from_json, jsonable, to_json
+from .optim import Adam, Optimizer
+from .precision import FP8, LossScale, Precision, checked
+
+NONFINITE = ("raise", "skip")
+OF_SESSION = ("checkpoint", "kernels", "threads", "deterministic")
+"""Settings of the session that a trainer makes where none is given."""
+
+
+@jsonable
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Settings of a training; the keywords of ``Trainer`` are its fields.
+
+    Two trainings with equal configurations, data and values give the same numbers. In the order of
+    a step: the gradient of the losses is taken, accumulated, regularised with ``l1`` and ``l2``,
+    clipped by value, by each tensor's norm and by the norm of all; the optimizer moves the
+    parameter, and ``weight_decay`` shrinks it.
+
+    Raises TrainingError for what makes no sense, and TypeError for a field that does not exist.
+
+    >>> import gradwright as gw
+    >>> config = gw.TrainingConfig(gw.optim.SGD(0.1), clip_norm=1.0, groups=[gw.Group("*/bias")])
+    >>> gw.TrainingConfig.from_json(config.to_json()) == config
+    True
+    >>> config.but(l2=1e-4).differences(config)
+    ['l2: 0.0001, not 0.0']
+    """
+
+    optimizer: Optimizer = field(default_factory=Adam)
+    """How parameters move."""
+    losses: tuple[str, ...] = ()
+    """Scalars whose sum is trained; a trainer notes those that it is given."""
+    minimize: bool = True
+    """Whether the losses shall fall; else they rise."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Scalars to record, by name; a trainer notes those that it is given as tensors."""
+    parameters: tuple[str, ...] | None = None
+    """Names or patterns of what is trained; None: all floating variables."""
+    groups: tuple[Group, ...] = ()
+    """Variables that are trained otherwise than the rest."""
+    lr_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """Factors on the learning rate, by name or pattern; they multiply those of groups."""
+    l1: float = 0.0
+    """λ of the penalty λ·Σ|w|, whose gradient is added before clipping."""
+    l2: float = 0.0
+    """λ of the penalty λ/2·Σw², whose gradient is added before clipping."""
+    weight_decay: float | None = None
+    """λ of  w ← w − lr·λ·w,  beside the optimizer's step; None leaves decay to the optimizer."""
+    decay_scaled_by_rate: bool = True
+    """Whether that decay has the factor lr; without it is  w ← w − λ·w."""
+    clip_value: float | None = None
+    """Upper bound of the size of each element of a gradient."""
+    clip_tensor_norm: float | None = None
+    """Upper bound of the norm of each gradient."""
+    clip_norm: float | None = None
+    """Upper bound of the norm of all gradients together."""
+    nonfinite: str = "raise"
+    """What to do when loss or gradient is not finite: ``"raise"``, or ``"skip"`` the step."""
+    accumulation: Accumulation | None = None
+    """Several batches make one update."""
+    precision: Precision | None = None
+    """Mixed precision; a dtype such as ``"bfloat16"`` will do."""
+    fp8: FP8 | None = None
+    """Inputs of matrix products in 8 bits; True will do."""
+    loss_scale: LossScale | None = None
+    """How the loss is scaled; with float16 it is by default dynamic."""
+    ema: EMA | None = None
+    """Exponential average of the weights."""
+    swa: SWA | None = None
+    """Equal average of the weights."""
+    validate_with: str | None = None
+    """Average that ``fit(validation=...)`` evaluates: ``"ema"``, ``"swa"``, or None."""
+    features: tuple[str, ...] = ()
+    """Placeholders of the first arrays of data that comes as tuples."""
+    labels: tuple[str, ...] = ()
+    """Placeholders of the arrays after the features."""
+    masks: tuple[str, ...] = ()
+    """Placeholders of the arrays after the labels."""
+    seed: int = 0
+    """Decides the order of the data, and with the step all random ops."""
+    checkpoint: Any = None
+    """Activations to compute again, to save memory: None, ``"sqrt"``, every n-th, or patterns."""
+    kernels: Kernels = "background"
+    """As in ``gw.Session``."""
+    threads: int | None = None
+    """As in ``gw.Session``."""
+    deterministic: bool | None = None
+    """As in ``gw.Session``; None: where a callback needs it."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Refuse names that are none of its fields, and say which were meant."""
+        check_names(named, cls.__name__)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # frozen: what is given is brought into one form, once
+        for name in ("losses", "features", "labels", "masks"):
+            given = getattr(self, name)
+            put(self, name, names_of(given, name) if isinstance(given, Tensor) or given else ())
+        if self.parameters is not None:
+            put(self, "parameters", names_of(self.parameters, "parameters"))
+        put(
+            self, "groups", (self.groups,) if isinstance(self.groups, Group) else tuple(self.groups)
+        )
+        put(self, "lr_multipliers", {_name(k): v for k, v in self.lr_multipliers.items()})
+        put(self, "metrics", {k: _name(v) for k, v in self.metrics.items()})
+        put(self, "loss_scale", _scale(self.loss_scale))
+        precision, fp8 = checked(self.precision, self.fp8)
+        put(self, "precision", precision)
+        put(self, "fp8", fp8)
+        if isinstance(self.accumulation, int) and not isinstance(self.accumulation, bool):
+            put(self, "accumulation", Accumulation(self.accumulation))
+        if isinstance(self.checkpoint, list):
+            put(self, "checkpoint", tuple(self.checkpoint))
+        self._check()
+
+    def _check(self) -> None:
+        if not isinstance(self.optimizer, Optimizer):
+            raise TrainingError(
+                f"{self.optimizer!r} is no optimizer",
+                need="an instance",
+                hint="gw.optim.Adam(1e-3)",
+            )
+        for name in ("l1", "l2", "weight_decay"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name))
+        for pattern, factor in self.lr_multipliers.items():
+            check_number(f"lr_multipliers[{pattern!r}]", factor)
+        for name in ("clip_value", "clip_tensor_norm", "clip_norm"):
+            limit = getattr(self, name)
+            if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+                raise TrainingError(f"{name}={limit!r} is out of range", need=f"0 < {name} < inf")
+        if self.nonfinite not in NONFINITE:
+            need = " or ".join(map(repr, NONFINITE))
+            raise TrainingError(f"nonfinite={self.nonfinite!r} is not known", need=need)
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise TrainingError(f"{name}={value!r} is none", need=f"a gw.{kind.__name__}")
+        for group in self.groups:
+            if not isinstance(group, Group):
+                raise TrainingError(f"{group!r} is no group", hint='gw.Group("*/bias", l2=0.0)')
+        if self.validate_with not in (None, *self.averages):
+            raise TrainingError(
+                f"validate_with={self.validate_with!r} is no average that is kept",
+                hint="ema=gw.EMA(), or swa=gw.SWA()",
+            )
+        if type(self.seed) is not int:
+            raise TrainingError(f"seed={self.seed!r} is no seed", need="an int")
+
+    # -- what follows from it --------------------------------------------------------------------
+
+    @cached_property
+    def optimizers(self) -> tuple[Optimizer, ...]:
+        """The optimizer, and then those of groups."""
+        return self.optimizer, *(g.optimizer for g in self.groups if g.optimizer is not None)
+
+    @cached_property
+    def beside_optimizers(self) -> list[Any]:
+        """All but the optimizers: their learning rates may change in every step."""
+        groups = [(replace(g, optimizer=None), g.optimizer is None) for g in self.groups]
+        names = (f.name for f in fields(self) if f.name not in ("optimizer", "groups"))
+        return [groups, *(getattr(self, name) for name in names)]
+
+    @cached_property
+    def scaler(self) -> LossScale | None:
+        """How the loss is scaled, where it is: as stated, and dynamically with float16."""
+        if self.loss_scale is not None:
+            return None if self.loss_scale.mode == "none" else self.loss_scale
+        small = self.precision is not None and self.precision.dtype == "float16"
+        return LossScale() if small else None
+
+    @cached_property
+    def averages(self) -> dict[str, EMA | SWA]:
+        """The averages of weights that are kept, by name."""
+        return {a.name: a for a in (self.ema, self.swa) if a is not None}
+
+    @cached_property
+    def is_averaging(self) -> bool:
+        """Whether an optimizer keeps the weights to use beside those that it trains."""
+        return any(optimizer.average for optimizer in self.optimizers)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The placeholders of data that comes as tuples, in order."""
+        return self.features + self.labels + self.masks
+
+    def but(self, **changed: Any) -> TrainingConfig:
+        """Return the configuration with some fields changed.
+
+        >>> import gradwright as gw
+        >>> gw.TrainingConfig(l2=0.1).but(l2=0.2).l2
+        0.2
+        """
+        check_names(changed, "TrainingConfig")
+        return replace(self, **changed)
+
+    # -- as JSON ---------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``json.dumps`` takes; raises TrainingError for functions, naming the field.
+
+        >>> import gradwright as gw
+        >>> gw.TrainingConfig(ema=gw.EMA(0.99)).to_json()["ema"]
+        {'$class': 'EMA', 'decay': 0.99, 'start': 1, 'every': 1, 'buffers': False}
+        """
+        saved: dict[str, Any] = to_json(self)
+        return saved
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> TrainingConfig:
+        """Return what ``to_json`` was called on; raises TrainingError for anything else.
+
+        >>> import gradwright as gw
+        >>> gw.TrainingConfig.from_json({"$class": "TrainingConfig", "l1": 0.5}).l1
+        0.5
+        """
+        found = from_json(data)
+        if not isinstance(found, TrainingConfig):
+            raise TrainingError(f"this is no TrainingConfig, but {type(found).__name__}")
+        return found
+
+    def differences(self, other: TrainingConfig) -> list[str]:
+        """Return a line for each field that another configuration has otherwise.
+
+        >>> import gradwright as gw
+        >>> gw.TrainingConfig(seed=1).differences(gw.TrainingConfig())
+        ['seed: 1, not 0']
+        """
+        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
+        return [f"{name}: {a!r}, not {b!r}" for name, (a, b) in pairs.items() if a != b]
+
+
+_KINDS: dict[str, type[Any]] = {
+    "accumulation": Accumulation,
+    "loss_scale": LossScale,
+    "ema": EMA,
+    "swa": SWA,
+}
+
+
+def check_names(named: Mapping[str, Any], of: str) -> None:
+    """Raise TypeError for a name that is no setting, and say which was meant."""
+    known = [f.name for f in fields(TrainingConfig)]
+    for name in named:
+        if name not in known:
+            close = _THEIRS.get(name) or meant(name, known)
+            hint = f"; did you mean {close!r}?" if close else f"; it has {', '.join(known)}"
+            raise TypeError(f"{of} has no {name!r}{hint}")
+
+
+_THEIRS = {
+    **dict.fromkeys(("lr", "learning_rate"), "optimizer=gw.optim.Adam(learning_rate)"),
+    **dict.fromkeys(("max_grad_norm", "gradient_clip_val", "clipnorm"), "clip_norm"),
+    **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches"), "accumulation"),
+    **dict.fromkeys(("fp16", "bf16", "mixed_precision", "amp", "dtype"), "precision"),
+    **dict.fromkeys(("gradient_checkpointing", "remat"), "checkpoint"),
+    **dict.fromkeys(("param_groups", "parameter_groups"), "groups"),
+    **dict.fromkeys(("epochs", "batch_size", "validation", "shuffle"), "fit(...) with it"),
+}
+"""What other libraries, and hurried readers, call a setting."""
+
+
+def _name(given: Any) -> str:
+    return names_of(given, "a variable")[0]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _scale(given: Any) -> Any:
+    """Return the loss scale that a mode or a number stands for."""
+    if isinstance(given, str):
+        return LossScale(given)
+    return LossScale("static", float(given)) if _is_number(given) else given

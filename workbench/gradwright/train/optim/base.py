@@ -1,0 +1,166 @@
+"""What every optimizer is: a dataclass of numbers, an update op, and the state it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+from ...errors import TrainingError
+from ...graph import Tensor
+from ...op import find_op
+from ...spec import at_least_float32
+from ...spelling import meant
+from ..schedules import Schedule
+
+
+def sizes(param: Tensor) -> tuple[int, ...]:
+    """Return the shape of a variable, whose dims are all numbers."""
+    return tuple(int(d) for d in param.shape)
+
+
+BELOW_ONE = frozenset({"beta1", "beta2", "momentum", "rho"})
+"""Fields of running means, which forget nothing at 1."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A tensor of state that an optimizer keeps for a parameter.
+
+    >>> import gradwright as gw
+    >>> gw.optim.Slot((2, 3), "float32")
+    Slot(shape=(2, 3), dtype='float32', init=0.0)
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    init: float | str = 0.0
+    """What it begins as: one number everywhere, or ``"parameter"``, the parameter's value."""
+
+
+def zeros(param: Tensor, init: float | str = 0.0) -> Slot:
+    """Return a slot of a parameter's shape, in float32 at least."""
+    return Slot(sizes(param), at_least_float32(param.dtype), init)
+
+
+@dataclass
+class Optimizer:
+    """Base of optimizers: a dataclass of hyperparameters, and ``update``, which builds graph.
+
+    Numbers among the fields reach ``update`` as 0-d tensors; they may be changed while a trainer
+    runs and count from the next step. A parameter of 16 bits has float32 slots.
+
+    ``scalars["learning_rate"]`` is the rate of the step times the multiplier of the parameter's
+    group; of optimizers that find a rate of their own (AdaDelta, Adafactor, schedule-free AdamW) it
+    scales, bounds or weights what they find, as their formulas say.
+
+    >>> import gradwright as gw
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class SignSGD(gw.optim.Optimizer):
+    ...     '''p ← p − lr·sign(g) (Bernstein et al. 2018, arXiv:1802.04434).'''
+    ...     learning_rate: float = 1e-3
+    ...     def update(self, param, grad, slots, scalars):
+    ...         return (param - scalars["learning_rate"].astype(param.dtype) * gw.sign(grad),)
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (2,), init=[3.0, -5.0])
+    >>> trainer = gw.Trainer(g, (w * w).sum(), optimizer=SignSGD(0.5))
+    >>> record = trainer.step({})
+    >>> g.values["w"].tolist()
+    [2.5, -4.5]
+    """
+
+    learning_rate: float | Schedule
+    op: ClassVar[str] = ""
+    """Name of the update op, whose inputs are a parameter, its gradient, its slots, and scalars."""
+    slots: ClassVar[tuple[str, ...]] = ()
+    """Names of the state tensors of each parameter; they have its shape and begin as zeros."""
+    counts: ClassVar[bool] = False
+    """Whether ``update`` reads ``scalars["step"]``, the number of this update from 1."""
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    """Fields whose numbers are built into the graph of a step instead of being its scalars."""
+    average: ClassVar[str | None] = None
+    """The slot that holds the weights to evaluate and to use, where that is not the parameter."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        """Refuse names that are none of its fields, and say which were meant."""
+        known = [f.name for f in fields(cls)]
+        for name in named:
+            if name not in known:
+                close = meant(name, known)
+                hint = f"; did you mean {close!r}?" if close else ""
+                raise TypeError(f"{cls.__name__} has no {name!r}; it has {', '.join(known)}{hint}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def state(self, param: Tensor) -> dict[str, Slot]:
+        """Return the state of a parameter by name: by default zeros of its shape for ``slots``."""
+        return dict.fromkeys(self.slots, zeros(param))
+
+    def update(
+        self,
+        param: Tensor,
+        grad: Tensor,
+        slots: Sequence[Tensor],
+        scalars: Mapping[str, Tensor],
+    ) -> Sequence[Tensor]:
+        """Return the new parameter and its new slots, in the order of ``state``.
+
+        By default those of ``op``: its scalars are found by name, and 0 where there is none.
+        """
+        if not self.op:
+            raise NotImplementedError(f"{type(self).__name__} has no update")
+        return applied(self.op, self.attributes(param), param, grad, slots, scalars)
+
+    def attributes(self, param: Tensor) -> dict[str, Any]:
+        """Return the attributes of ``op`` for a parameter."""
+        return {}
+
+    def rate(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        rate = self.learning_rate
+        value = float(rate(step) if callable(rate) else rate)
+        if not 0 <= value < float("inf"):
+            raise TrainingError(f"step {step + 1}: the learning rate is {value}", need=">= 0")
+        return value
+
+    def scalars(self) -> dict[str, float]:
+        """Return the hyperparameters beside the learning rate that are numbers."""
+        left_out = {"learning_rate", *self.fixed}
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        return {k: v for k, v in found.items() if not isinstance(v, bool | str | None)}
+
+    def check(self) -> None:
+        """Raise TrainingError for hyperparameters that make no sense."""
+        named = self.scalars() | {name: getattr(self, name) for name in self.fixed}
+        if not callable(self.learning_rate):
+            named["learning_rate"] = self.learning_rate
+        for name, value in named.items():
+            if isinstance(value, Tensor | Sequence):
+                raise TrainingError(
+                    f"{type(self).__name__}: {name} is a {type(value).__name__}, not a number",
+                    hint="gw.Trainer(..., parameters=[...]) says what is trained; default: all",
+                )
+            below_one = name in BELOW_ONE
+            if not (0 <= value < 1 if below_one else 0 <= value < float("inf")):
+                raise TrainingError(
+                    f"{type(self).__name__}: {name}={value!r} is out of range",
+                    need=f"0 <= {name} < {'1' if below_one else 'inf'}",
+                )
+
+
+def applied(
+    name: str,
+    attributes: Mapping[str, Any],
+    param: Tensor,
+    grad: Tensor,
+    slots: Sequence[Tensor],
+    scalars: Mapping[str, Tensor],
+) -> tuple[Tensor, ...]:
+    """Return what an update op makes of a parameter and its slots."""
+    op = find_op(name)(**attributes)
+    numbers = [scalars.get(p.name, 0.0) for p in op.inputs[2 + len(slots) :]]
+    moved = op(param, grad, *slots, *numbers)
+    return moved if isinstance(moved, tuple) else (moved,)
