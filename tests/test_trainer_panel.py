@@ -60,9 +60,9 @@ def press(panel, kind, **facts):
 
 
 def test_started_from_the_panel_is_as_fitted():
-    plain = net()
+    plain = net(deterministic=True)
     plain.fit(data(), epochs=3, batch_size=8, validation=data(), progress=False)
-    panel = panel_of(net(), validation=data(), epochs=3)
+    panel = panel_of(net(deterministic=True), validation=data(), epochs=3)
     states = []
     panel.observe(lambda change: states.append(change["new"]), "state")
     press(panel, "train.start")
@@ -76,9 +76,9 @@ def test_started_from_the_panel_is_as_fitted():
 
 
 def test_paused_stepped_and_resumed_is_as_fitted():
-    plain = net()
+    plain = net(deterministic=True)
     plain.fit(data(), epochs=3, batch_size=8, progress=False)
-    trainer = net()
+    trainer = net(deterministic=True)
     panel = panel_of(trainer, epochs=3)
     for step in range(2):  # from idle
         press(panel, "train.step")
