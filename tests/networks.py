@@ -21,6 +21,16 @@ def regression(dtype="float64", seed=0):
     return gw.mean((gw.tanh(x @ w) @ v - t) ** 2.0, name="loss")
 
 
+def squares():
+    """Return the graph of a line's squared error, a sum over rows, and its tensors."""
+    g = gw.Graph("line")
+    x = g.placeholder("x", ("B", 3))
+    t = g.placeholder("t", ("B",))
+    w = g.variable("w", (3,), init=[1.0, 2.0, 3.0])
+    loss = ((x @ w - t) ** 2.0).sum(name="loss")
+    return g, x, t, w, loss
+
+
 def digits():
     """Return scikit-learn's digits and their labels in a fixed order."""
     from sklearn.datasets import load_digits

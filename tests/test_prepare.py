@@ -11,18 +11,9 @@ import pytest
 import gradwright as gw
 from gradwright.errors import DTypeError, FeedError, GraphError, ShapeError, TrainingError
 from gradwright.session import Prepared
+from tests.networks import squares
 
-
-@pytest.fixture
-def line():
-    g = gw.Graph("line")
-    x = g.placeholder("x", ("B", 3))
-    t = g.placeholder("t", ("B",))
-    w = g.variable("w", (3,), init=[1.0, 2.0, 3.0])
-    loss = ((x @ w - t) ** 2.0).sum(name="loss")
-    return g, x, t, w, loss
-
-
+line = pytest.fixture(squares)
 ONES = np.ones((4, 3), np.float32), np.zeros(4, np.float32)
 
 
