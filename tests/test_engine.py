@@ -1,10 +1,9 @@
-"""The engine: plans with kernels against plans on numpy, updates in place, and who may see them."""
+"""The engine: plans with kernels against plans on numpy, products, feeds and results."""
 
 from __future__ import annotations
 
 import gc
 import sys
-import threading
 import tracemalloc
 import weakref
 
@@ -12,95 +11,17 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.fuse.fused import Fused
-from gradwright.graph.values import atomically
 from gradwright.lowering import Native, find_launch
 from gradwright.native.blas import blas
 from gradwright.native.compiler import available
 from gradwright.native.gemm import bind_matmul
-from gradwright.plan import Plan, part
-from gradwright.plan.bound import Bound
-from gradwright.plan.options import PlanOptions
-from gradwright.plan.segment import Segment
-from gradwright.spec import TensorSpec, spec_of
+from gradwright.spec import TensorSpec
+from tests.kernel_plans import Step, array, both, close
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
-RNG = np.random.default_rng(0)
 
 
-def array(*shape, dtype="float32"):
-    return RNG.standard_normal(shape).astype(dtype)
-
-
-def mlp(optimizer=None, **how):
-    """Return a trainer of a small classifier and a batch."""
-    rng = np.random.default_rng(1)
-    g = gw.Graph("mlp")
-    h, labels = g.placeholder("x", (None, 12)), g.placeholder("t", (None,), "int64")
-    for i, (n, m) in enumerate([(12, 24), (24, 5)]):
-        w = g.variable(f"w{i}", init=rng.standard_normal((n, m)).astype("float32") / 4)
-        h = h @ w + g.variable(f"b{i}", (m,))
-        h = gw.nn.relu(h) if not i else h
-    loss = gw.loss.sparse_softmax_cross_entropy(labels, h, name="loss")
-    trainer = gw.Trainer(g, loss, optimizer=optimizer, **how)
-    x = rng.standard_normal((16, 12)).astype("float32")
-    return trainer, {"x": x, "t": rng.integers(0, 5, 16)}
-
-
-class Step:
-    """A training step as one plan, run by hand."""
-
-    def __init__(self, kernels="wait", optimizer=None, **how):
-        self.trainer, batch = mlp(optimizer, **how)
-        self.graph, self.step = self.trainer.graph, self.trainer._current()
-        self.values = self.trainer.values
-        self.feeds = {self.graph[k]: v for k, v in batch.items()}
-        self.feeds[self.step.rate] = np.array(0.1)
-        self.plan = Plan(
-            self.step.fetches,
-            {t: spec_of(a) for t, a in self.feeds.items()},
-            self.trainer.session.device,
-            training=True,
-            options=PlanOptions(kernels=kernels),
-            updates=self.step.updates,
-            commit_if=self.step.finite,
-        )
-
-    def run(self, feeds=None):
-        env = {**self.feeds, **(feeds or {})}
-        with np.errstate(all="ignore"):
-            self.plan.run(env, self.values)
-            self.committed = self.plan.commit(env, self.values)
-        return env
-
-    @property
-    def bound(self):
-        assert isinstance(self.plan.head.segment, Bound)
-        return self.plan.head.segment
-
-    def state(self):
-        return {v.name: self.values[v.name].copy() for v in self.step.updates}
-
-
-def both(graph, fetches, feeds, **how):
-    """Return what a session computes with kernels and without, twice each."""
-    found = []
-    for kernels in ("wait", "off"):
-        with gw.Session(graph, kernels=kernels) as session:
-            session.run(fetches, feeds, **how)
-            found.append(session.run(fetches, feeds, **how))
-            kinds = {type(p.segment) for plan in session.plan_cache.values() for p in plan.parts}
-            assert kinds == ({Bound} if kernels == "wait" else {Segment})
-    return found
-
-
-def close(a, b, tolerance=2e-6):
-    for x, y in zip(a, b, strict=True):
-        assert x.dtype == y.dtype and x.shape == y.shape
-        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
-
-
-# -- the same numbers -----------------------------------------------------------------------------
+# -- the same numbers ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("clip_norm", [None, 0.5])
@@ -183,7 +104,7 @@ def test_text_and_sequences_pass_through():
     assert a.tolist() == [0, 2, 4] and b.tolist() == [1, 2, 3]
 
 
-# -- products -------------------------------------------------------------------------------------
+# -- products --------------------------------------------------------------------------------------
 
 
 def turned(x):
@@ -249,7 +170,7 @@ def test_a_matmul_is_machine_code_that_numpy_can_stand_in_for():
     assert isinstance(found, Native) and found.launch is not None
 
 
-# -- feeds and results ----------------------------------------------------------------------------
+# -- feeds and results -----------------------------------------------------------------------------
 
 
 def awkward(x):
@@ -348,338 +269,3 @@ def test_a_steady_step_allocates_no_array():
         finally:
             tracemalloc.stop()
     assert peaks["wait"] < 3_000 < peaks["off"], peaks
-
-
-# -- updates in place -----------------------------------------------------------------------------
-
-
-def test_updates_are_written_over_their_variables():
-    step = Step()
-    step.run()  # the arrays of the start may be the user's own
-    arrays = {v.name: step.values.array(v.name) for v in step.step.updates}
-    places = {name: a.ctypes.data for name, a in arrays.items()}
-    before = {name: a.copy() for name, a in arrays.items()}
-    counts = {name: step.values.version(name) for name in arrays}
-    del arrays
-    step.run()
-    assert step.committed and {v.name for v in step.step.updates} == step.bound.overwritten
-    for name, value in before.items():
-        assert step.values.array(name).ctypes.data == places[name]
-        assert step.values.version(name) == counts[name] + 1
-        assert not np.array_equal(step.values[name], value)
-
-
-@pytest.mark.parametrize("hold", ["array", "view", "slice", "snapshot", "memoryview"])
-def test_what_somebody_holds_is_not_written(hold):
-    step, other = Step(), Step()
-    for s in (step, other):
-        s.run()
-    name = "w0"
-    held = {
-        "array": lambda: step.values.array(name),
-        "view": lambda: step.values[name],
-        "slice": lambda: step.values[name][1:, ::2],
-        "snapshot": lambda: step.values.snapshot(),
-        "memoryview": lambda: memoryview(step.values[name]),
-    }[hold]()
-    copy = np.array(held[name] if hold == "snapshot" else held)
-    for s in (step, other):
-        s.run()
-        s.run()
-    np.testing.assert_array_equal(np.array(held[name] if hold == "snapshot" else held), copy)
-    for key, value in step.state().items():  # and what is trained is trained
-        np.testing.assert_array_equal(value, other.state()[key])
-    del held
-    step.run()
-    place = step.values.array(name).ctypes.data
-    step.run()
-    assert step.values.array(name).ctypes.data == place
-
-
-def test_a_restored_snapshot_is_not_written():
-    step = Step()
-    step.run()
-    snapshot = step.values.snapshot()
-    copies = {name: snapshot[name].copy() for name in snapshot}
-    step.run()
-    step.values.restore(snapshot)
-    for _ in range(3):
-        step.run()
-    for name, value in copies.items():
-        np.testing.assert_array_equal(snapshot[name], value)
-
-
-def test_values_set_between_steps_are_what_the_next_step_reads():
-    step, other = Step(), Step("off")
-    for s in (step, other):
-        s.run()
-        s.run()
-        s.values["w0"] = np.full((12, 24), 0.25, "float32")
-        with s.values.edit("b1") as b:
-            b += 1.0
-        s.run()
-        s.run()
-    for name, value in step.state().items():
-        np.testing.assert_allclose(value, other.state()[name], rtol=1e-4, atol=2e-6)
-
-
-def test_a_step_that_is_not_committed_changes_no_byte():
-    step = Step()
-    step.run()
-    before, counts = step.state(), {name: step.values.version(name) for name in step.values}
-    places = {v.name: step.values.array(v.name).ctypes.data for v in step.step.updates}
-    bad = array(16, 12)
-    bad[3, 3] = np.nan
-    env = step.run({step.graph["x"]: bad})
-    assert not step.committed and not env[step.step.finite]
-    for name, value in before.items():
-        assert step.values[name].tobytes() == value.tobytes()
-        assert step.values.array(name).ctypes.data == places[name]
-    assert counts == {name: step.values.version(name) for name in step.values}
-    step.run()
-    assert step.committed
-
-
-def test_updates_read_the_values_of_the_start():
-    g = gw.Graph()
-    a, b = g.variable("a", init=array(300)), g.variable("b", init=array(300))
-    x, y = g.values["a"].copy(), g.values["b"].copy()
-    with gw.Session(g, kernels="wait") as session:
-        for _ in range(3):
-            got = session.run([a * 1.0], {}, updates={a: b + a, b: a - b})
-            np.testing.assert_allclose(got[0], x, rtol=1e-5)
-            x, y = y + x, x - y
-        close([g.values["a"], g.values["b"]], [x, y], 1e-5)
-        session.run([], {}, updates={a: b, b: a})  # a swap
-        close([g.values["a"], g.values["b"]], [y, x], 1e-5)
-        fetched = session.run([a, b], {}, updates={a: b * 2.0, b: b * 2.0})
-        close(fetched, [y, x], 1e-5)
-        g.values["a"], g.values["b"] = np.zeros(300, "f"), np.ones(300, "f")
-        session.run([], {}, updates={a: b * 2.0, b: b * 2.0})
-        assert not np.may_share_memory(g.values["a"], g.values["b"])
-        session.run([], {}, updates={a: a + 1.0})
-        assert g.values["a"][0] == 3 and g.values["b"][0] == 2
-
-
-def test_an_update_that_is_fetched_is_an_array_of_its_own():
-    g = gw.Graph()
-    w = g.variable("w", init=np.zeros(5000, "f"))
-    more = w + 1.0
-    with gw.Session(g, kernels="wait") as session:
-        found = [session.run(more, {}, updates={w: more}) for _ in range(3)]
-        assert [f[0] for f in found] == [1, 2, 3] and g.values["w"][0] == 3
-        found[2][:] = 9
-        assert g.values["w"][0] == 3
-
-
-def test_ctrl_c_in_a_step_commits_all_or_nothing(monkeypatch):
-    for kernels in ("wait", "off"):
-        step = Step(kernels)
-        step.run()
-        before = step.state()
-
-        def interrupted(*args):
-            raise KeyboardInterrupt
-
-        env = dict(step.feeds)
-        step.plan.run(env, step.values)
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(type(step.plan.head.segment), "finish", interrupted)
-            step.plan.commit(env, step.values)
-        for name, value in before.items():
-            np.testing.assert_array_equal(step.values[name], value)
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(part.Segment if kernels == "off" else Bound, "run", interrupted)
-            step.plan.run(env, step.values)
-        step.run()
-        assert step.committed and step.values.version("w0") == 2
-
-
-def test_ctrl_c_at_any_instruction_of_a_commit_leaves_whole_steps():
-    step, other = Step(), Step()
-    step.run(), other.run()
-    states = [step.state()]
-    for _ in range(40):
-        other.run()
-        states.append(other.state())
-    names = list(states[0])
-    done = 0
-    for at in range(5, 1500, 37):
-        env, seen = dict(step.feeds), 0
-        step.plan.run(env, step.values)
-
-        def tracer(frame, event, arg, at=at):
-            nonlocal seen
-            frame.f_trace_opcodes = True
-            seen += event == "opcode"
-            if seen == at:
-                raise KeyboardInterrupt
-            return tracer
-
-        sys.settrace(tracer)
-        try:
-            step.plan.commit(env, step.values)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(None)
-        now = step.state()
-        done = next(n for n in (done, done + 1) if np.array_equal(now["w0"], states[n]["w0"]))
-        for name in names:
-            np.testing.assert_array_equal(now[name], states[done][name])
-    assert done > 1
-
-
-def test_calls_that_belong_together_are_not_parted():
-    seen = []
-    atomically([lambda: seen.append(1), lambda: seen.append(2)])
-    assert seen == [1, 2]
-
-
-# -- threads --------------------------------------------------------------------------------------
-
-
-def test_readers_in_other_threads_see_whole_steps():
-    g = gw.Graph()
-    names = [f"w{i}" for i in range(4)]
-    ws = [g.variable(n, init=np.zeros(20_000, "f")) for n in names]
-    updates = {w: w + 1.0 for w in ws}
-    stop, wrong = threading.Event(), []
-
-    def read():
-        while not stop.is_set():
-            snapshot = g.values.snapshot()
-            found = {float(v) for n in names for v in (snapshot[n].min(), snapshot[n].max())}
-            one = g.values["w2"]
-            found_one = {float(one.min()), float(one.max())}
-            if len(found) != 1 or len(found_one) != 1:
-                wrong.append((found, found_one))
-
-    threads = [threading.Thread(target=read) for _ in range(2)]
-    with gw.Session(g, kernels="wait") as session:
-        for t in threads:
-            t.start()
-        for _ in range(150):
-            session.run([], {}, updates=updates)
-        stop.set()
-        for t in threads:
-            t.join()
-    assert not wrong and g.values["w3"][7] == 150
-
-
-def test_two_sessions_in_two_threads_share_values():
-    g = gw.Graph()
-    a, b = g.variable("a", init=np.zeros(3000, "f")), g.variable("b", init=np.zeros(3000, "f"))
-    errors = []
-
-    def work(variable, other):
-        try:
-            with gw.Session(g, kernels="wait") as session:
-                for _ in range(100):
-                    seen = session.run(other * 1.0, {}, updates={variable: variable + 1.0})
-                    assert seen.min() == seen.max()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=pair) for pair in ((a, b), (b, a))]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
-    assert g.values["a"].tolist() == g.values["b"].tolist() == [100.0] * 3000
-
-
-# -- when kernels come ----------------------------------------------------------------------------
-
-
-def test_kernels_are_swapped_in_between_two_steps(monkeypatch):
-    queued = []
-    monkeypatch.setattr(part.BACKGROUND, "add", queued.append)
-    step, other = Step("background"), Step("off")
-    losses = []
-    for n in range(part.RUNS + 4):
-        losses.append([float(s.run()[s.step.loss]) for s in (step, other)])
-        if n + 1 < part.RUNS:
-            assert not queued
-        if n == part.RUNS:
-            assert isinstance(step.plan.head.segment, Segment) and len(queued) == 1
-            queued[0]()
-    assert isinstance(step.plan.head.segment, Bound)
-    assert not step.plan.head.plain.registers  # its arrays are let go
-    # The last unit of a first gradient, of losses of 1, goes on into losses of 0.01.
-    np.testing.assert_allclose(*np.array(losses).T, rtol=2e-6, atol=1e-7)
-
-
-def test_the_background_thread_binds_and_ends():
-    step = Step("background")
-    for _ in range(part.RUNS):
-        step.run()
-    part.BACKGROUND.wait(60)
-    step.run()
-    assert isinstance(step.plan.head.segment, Bound) and not part.BACKGROUND.is_busy
-
-
-def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
-    from gradwright.native import compiler
-
-    monkeypatch.setattr(compiler.KERNELS, "compile", lambda key: None)
-    step, other = Step(), Step("off")
-    for s in (step, other):
-        s.run()
-        s.run()
-    assert isinstance(step.plan.head.segment, Segment)
-    for name, value in step.state().items():
-        np.testing.assert_array_equal(value, other.state()[name])
-
-
-@pytest.mark.parametrize("op", ["sqrt", "exp", "maximum", "pow"])
-def test_a_kernel_that_cannot_be_compiled_leaves_its_own_ops_to_numpy(monkeypatch, op):
-    from gradwright.native import compiler
-
-    refused, compiled = [], compiler.KERNELS.compile
-
-    def compile_others(key):
-        if any(value.op == op for value in key[0].values):
-            refused.append(key[0])
-            return None
-        return compiled(key)
-
-    monkeypatch.setattr(compiler.KERNELS, "compile", compile_others)
-    step, other = Step(), Step("off")
-    for s in (step, other):
-        for _ in range(4):
-            s.run()
-    bound = step.plan.head.segment
-    assert refused and isinstance(bound, Bound)
-    kernels = [instr.op.kernel for instr in bound.program.instrs if isinstance(instr.op, Fused)]
-    assert kernels and not any(value.op == op for k in kernels for value in k.values)
-    for name, value in step.state().items():
-        np.testing.assert_allclose(value, other.state()[name], rtol=1e-4, atol=1e-6)
-
-
-def test_released_plans_run_again():
-    step, other = Step(), Step()
-    for s in (step, other):
-        s.run()
-    step.plan.release()
-    step.trainer.session.device.release()
-    for s in (step, other):
-        s.run()
-        s.run()
-    for name, value in step.state().items():
-        np.testing.assert_array_equal(value, other.state()[name])
-
-
-def test_replay_and_guard_run_beside_kernels():
-    trainer, batch = mlp(session=None)
-    g, step = trainer.graph, trainer._current()
-    feeds = {**batch, step.rate: 0.1}
-    for how in ({"check": "replay"}, {"device": "guard"}):
-        with gw.Session(g, kernels="wait", **how) as session:
-            before = g.values["w0"].copy()
-            for n in range(3):
-                session.run(
-                    step.fetches, feeds, step.updates, training=True, commit_if=step.finite, step=n
-                )
-            assert not np.array_equal(before, g.values["w0"])
