@@ -252,7 +252,8 @@ def test_features_and_labels_say_what_arrays_are_for():
     x, t = rows().values()
     results = []
     for data in ((x, t), ((x,), t), {"x": x, "t": t}, None):
-        trainer = line(features=("x",), labels=("t",), optimizer=gw.optim.SGD(0.1))
+        options = {"optimizer": gw.optim.SGD(0.1), "deterministic": True}
+        trainer = line(features=("x",), labels=("t",), **options)
         given = (x, t) if data is None else (data,)
         trainer.fit(*given, epochs=2, batch_size=4, progress=False)
         assert trainer.evaluate((x, t))["loss"] == trainer.evaluate({"x": x, "t": t})["loss"]

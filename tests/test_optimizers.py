@@ -321,8 +321,8 @@ def test_an_average_that_no_optimizer_keeps_is_refused() -> None:
 def test_the_configured_decay_is_schedule_free_s_own() -> None:
     """It acts at y, on z and x: taken from y alone it would be gone with the next step."""
     given = list(gradients(5))
-    own = linear(optim.ScheduleFreeAdamW(0.1, weight_decay=0.3))
-    configured = linear(optim.ScheduleFreeAdamW(0.1), weight_decay=0.3)
+    own = linear(optim.ScheduleFreeAdamW(0.1, weight_decay=0.3), deterministic=True)
+    configured = linear(optim.ScheduleFreeAdamW(0.1), weight_decay=0.3, deterministic=True)
     agreed = zip(trajectory(own, iter(given)), trajectory(configured, iter(given)), strict=True)
     for mine, other in agreed:
         for n in mine:

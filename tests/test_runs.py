@@ -258,9 +258,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 
 def test_a_full_disk_is_told_at_the_end_and_takes_nothing_with_it(tmp_path, monkeypatch):
-    plain = fit(line())
+    plain = fit(line(deterministic=True))
     run = gw.Run(tmp_path / "a", store=None)
-    trainer = line([run])
+    trainer = line([run], deterministic=True)
 
     def full(trainer, record):
         if record.step == 1:
