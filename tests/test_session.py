@@ -209,19 +209,19 @@ def test_deterministic_sessions_agree_to_the_bit_and_record_why(line):
 def test_one_session_per_thread_gives_the_same_numbers(line):
     g, _, _, w, loss = line
     (dw,) = gw.gradients(loss, [w])
-    data = np.random.default_rng(0).standard_normal((8, 3))
-    expected = gw.Session(g).run([loss, dw], {"x": data, "t": np.zeros(8)})
+    feeds = {"x": np.random.default_rng(0).standard_normal((8, 3)), "t": np.zeros(8)}
+    expected = gw.Session(g, deterministic=True).run([loss, dw], feeds)
     wrong: list[str] = []
 
     def work(session):
         for _ in range(100):
-            out = session.run([loss, dw], {"x": data, "t": np.zeros(8)})
+            out = session.run([loss, dw], feeds)
             if not all(np.array_equal(a, b) for a, b in zip(out, expected, strict=True)):
                 wrong.append("differs")
 
-    shared = gw.Session(g)
-    threads = [threading.Thread(target=work, args=(gw.Session(g),)) for _ in range(3)]
-    threads += [threading.Thread(target=work, args=(shared,)) for _ in range(2)]
+    sessions = [gw.Session(g, deterministic=True) for _ in range(4)]
+    sessions.append(sessions[0])  # that two threads share
+    threads = [threading.Thread(target=work, args=(session,)) for session in sessions]
     for t in threads:
         t.start()
     for t in threads:
