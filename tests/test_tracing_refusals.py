@@ -12,12 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import FeedError, GradientError, TraceError
-from tests.numpy_functions import softmax, standardise
-
-rng = np.random.default_rng(11)
-X = rng.standard_normal((8, 5))
-W = rng.standard_normal((5, 3))
-
+from tests.numpy_functions import W, X, softmax, standardise
 
 # -- what cannot be traced -------------------------------------------------------------------------
 
