@@ -1,4 +1,4 @@
-"""What tests of widgets share: hearing what a widget sends, waiting for another thread."""
+"""What tests of widgets share: a hostile name, what a widget sends, waiting for a thread."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+EVIL = '<img src=x onerror="alert(1)">'
+"""A name that would run if a page took it for HTML."""
 PATIENCE = 30.0
 """Seconds; nothing that is waited for takes one on a machine that is not busy."""
 
