@@ -15,9 +15,7 @@ from gradwright.debug.report import VERDICTS
 from gradwright.errors import FeedError, GradientError, GradwrightError, GraphError
 from gradwright_widgets._check_rows import worst_elements
 from gradwright_widgets.gradcheck_panel import SAVED_CURVES, CheckPanel, GradCheckPanel
-from tests.panels import sent, wait_for
-
-EVIL = '<img src=x onerror="alert(1)">'
+from tests.panels import EVIL, sent, wait_for
 
 
 @pytest.fixture(scope="module", autouse=True)

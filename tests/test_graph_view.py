@@ -14,8 +14,8 @@ import pytest
 import gradwright as gw
 from gradwright_widgets import GraphView, Workbench
 from gradwright_widgets._still import MOST_BOXES
+from tests.panels import EVIL
 
-EVIL = '<img src=x onerror="alert(1)">'
 AWKWARD = ["node", "ünïcödé", "tail\\", 'quo"te', "<b>", "{x|y}", EVIL]
 
 

@@ -19,9 +19,7 @@ from gradwright.errors import GraphError
 from gradwright.train.statistics import COLUMNS
 from gradwright_widgets import ParameterTable, Workbench, _measuring
 from gradwright_widgets.parameter_table import _closed_at_first, fits
-from tests.panels import sent, wait_for
-
-EVIL = '<img src=x onerror="alert(1)">'
+from tests.panels import EVIL, sent, wait_for
 
 
 @pytest.fixture

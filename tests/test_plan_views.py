@@ -16,8 +16,8 @@ from gradwright.native.compiler import available
 from gradwright.plan import part
 from gradwright.plan.bound import Bound
 from gradwright.plan.segment import Segment
+from tests.panels import EVIL
 
-EVIL = '<img src=x onerror="alert(1)">'
 compiled = pytest.mark.skipif(not available(), reason="no llvmlite: pip install -e '.[fast]'")
 
 

@@ -16,9 +16,7 @@ import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright_widgets import RunComparison
 from gradwright_widgets._run_reader import RunReader
-from tests.panels import PATIENCE, sent
-
-EVIL = '<img src=x onerror="alert(1)">'
+from tests.panels import EVIL, PATIENCE, sent
 
 
 def record(store, name, rate=0.1, epochs=3, tags=(), folder=None):

@@ -31,9 +31,8 @@ from gradwright_widgets._reduction import (
 from gradwright_widgets._sheet import Sheet, literal, number_text
 from gradwright_widgets._slicing import SliceError, default_index, read_index
 from gradwright_widgets.tensor_view import TensorPanel, TensorView
-from tests.panels import sent
+from tests.panels import EVIL, sent
 
-EVIL = '<img src=x onerror="alert(1)">'
 F8 = real_part(np.dtype("f8"), "real")
 shapes = hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4)
 entry = st.one_of(

@@ -13,9 +13,7 @@ from gradwright.errors import TrainingError
 from gradwright_widgets import TrainerPanel
 from gradwright_widgets._training_facts import LastSkip, methods
 from gradwright_widgets.rate_panel import MOST, sampled
-from tests.panels import PATIENCE, sent, wait_for
-
-EVIL = '<img src=x onerror="alert(1)">'
+from tests.panels import EVIL, PATIENCE, sent, wait_for
 
 
 def data(n=32):

@@ -23,8 +23,8 @@ from gradwright_widgets import (
 )
 from gradwright_widgets._base import _storable
 from gradwright_widgets._work import Work
+from tests.panels import EVIL
 
-EVIL = '<img src=x onerror="alert(1)">'
 HOSTILE = [
     None, True, -1, 3, 10**30, 1.5, float("nan"), float("-inf"), "", EVIL, "</script>", "loss",
     "a\nb", "nan", "[1", "[[1, 2], [3]]", "'s'", "\ud800", "9**9**9**9", "9" * 5000, "(" * 500,

@@ -24,9 +24,8 @@ from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
 from gradwright_widgets._base import STATIC
 from gradwright_widgets._pace import CommandQueue, Pace
 from gradwright_widgets.graph_spec import category, graph_spec
-from tests.panels import sent, wait_for
+from tests.panels import EVIL, sent, wait_for
 
-EVIL = '<img src=x onerror="alert(1)">'
 FRONTEND = Path(__file__).parents[1] / "widgets/frontend"
 
 
