@@ -1,0 +1,140 @@
+"""Watching: breakpoints and watches, which look at values where a stepper stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import GraphError
+from ..graph import Graph, Node, Tensor, read_only
+from ..op import OPS
+from .breakpoints import Breakpoint, fits_within, make_breakpoint
+from .expression import Expression
+from .frame import Frame
+from .levels import Levels
+from .turns import changes
+
+
+class Watching(Levels):
+    """Levels with breakpoints, which say where a run stops, and with watches."""
+
+    def __init__(self, graph: Graph, fetches: list[Tensor], frame: Frame) -> None:
+        super().__init__(graph, fetches, frame)
+        self.breakpoints: list[Breakpoint] = []
+        self._watches: dict[str, Expression] = {}
+        self._numbers = 0
+
+    # -- breakpoints -----------------------------------------------------------------------------
+
+    @changes
+    def break_at(
+        self,
+        name: str | None = None,
+        *,
+        op: str | None = None,
+        scope: str | None = None,
+        regex: str | None = None,
+        nan: bool = False,
+        inf: bool = False,
+        above: float | None = None,
+        when: str | Expression | None = None,
+    ) -> Breakpoint:
+        """Stop where all given places fit and, if conditions are given, one of them holds.
+
+        ``name`` is a pattern such as ``"hidden/*"``; ``above`` bounds |max|; ``when`` is an
+        expression such as ``"abs(value).mean() > 3"`` (see :class:`Expression`).
+        """
+        made = make_breakpoint(
+            self._numbers + 1,
+            {n.op.name for n in self.frame.steps} | set(OPS),
+            [n.name for n in self._frames[0].steps],
+            name=name,
+            op=op,
+            scope=scope,
+            regex=regex,
+            nan=nan,
+            inf=inf,
+            above=above,
+            when=when,
+        )
+        self._numbers += 1
+        self.breakpoints.append(made)
+        return made
+
+    @changes
+    def clear(self, breakpoint: Breakpoint | int | None = None) -> None:
+        """Remove one breakpoint, or all."""
+        number = breakpoint.number if isinstance(breakpoint, Breakpoint) else breakpoint
+        self.breakpoints = [b for b in self.breakpoints if number not in (None, b.number)]
+
+    def _here(self, node: Node) -> list[Breakpoint]:
+        path = self._path(node)
+        return [b for b in self.breakpoints if b.fits_place(node, path)]
+
+    def _is_to_enter(self, node: Node) -> bool:
+        path = self._path(node)
+        inward = [b for b in self.breakpoints if b.points_into(node, path)]
+        try:
+            found = self._inside(node) if inward else None
+        except GraphError:  # a loop of too many steps to walk through
+            return False
+        return found is not None and fits_within(inward, found[0], path)
+
+    def _fits(self, b: Breakpoint, node: Node) -> bool:
+        tensors = _Lookup(self)
+        return any(b.fits_value(read_only(self.frame.value(t)), tensors) for t in node.public)
+
+    # -- watches ---------------------------------------------------------------------------------
+
+    @changes
+    def watch(self, expression: str) -> Expression:
+        """Add an expression to ``watches()``."""
+        parsed = Expression(expression)
+        for name in parsed.tensors:
+            self._find(name)
+        self._watches[expression] = parsed
+        return parsed
+
+    @changes
+    def unwatch(self, expression: str) -> None:
+        """Remove a watch."""
+        self._watches.pop(expression, None)
+
+    @property
+    def watched(self) -> list[str]:
+        """The expressions that are watched."""
+        return list(self._watches)
+
+    def watches(self) -> dict[str, Any]:
+        """Return the value of every watch here; None where something is not computed yet."""
+        return {text: self.evaluate(parsed) for text, parsed in self._watches.items()}
+
+    def evaluate(self, expression: str | Expression) -> Any:
+        """Return an expression's value here, or None while a tensor in it is not computed yet."""
+        parsed = Expression(expression) if isinstance(expression, str) else expression
+        for name in parsed.tensors:
+            frame, t = self._find(name)
+            if not frame.is_known(t):
+                return None
+        return parsed.evaluate(_Lookup(self))
+
+    def adopt(self, other: Watching) -> None:
+        """Take over the breakpoints and watches of another stepper of this graph."""
+        self.breakpoints, self._numbers = list(other.breakpoints), other._numbers
+        self._watches = dict(other._watches)
+
+
+class _Lookup(Mapping[str, Any]):
+    """Tensors by name, computed when asked."""
+
+    def __init__(self, levels: Levels) -> None:
+        self._levels = levels
+
+    def __getitem__(self, name: str) -> Any:
+        return self._levels.value(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (n.name for n in self._levels.nodes())
+
+    def __len__(self) -> int:
+        return len(self._levels.nodes())
