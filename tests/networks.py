@@ -31,6 +31,17 @@ def squares():
     return g, x, t, w, loss
 
 
+def small():
+    """Return the graph of one product, with a variable that nothing reads."""
+    g = gw.Graph("small")
+    x = g.placeholder("x", (None, 3))
+    with g.scope("hidden"):
+        w = g.variable("w", (3, 2), init=np.arange(6.0).reshape(3, 2))
+        g.variable("b", (2,))
+        x @ w
+    return g
+
+
 def digits():
     """Return scikit-learn's digits and their labels in a fixed order."""
     from sklearn.datasets import load_digits
