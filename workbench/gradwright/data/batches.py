@@ -88,13 +88,15 @@ def batches(
             )
         return Fed(graph, source, needed)
     size = _size(batch_size, source.n, exact)
+    fitted = False
     if isinstance(source, Arrays):
         source = _fitted(graph, source, needed, size, drop_last)
+        fitted = all(type(a) is np.ndarray for a in source.arrays.values())
     source, ahead = _behind(source)
     if shuffle and isinstance(source, Table) and not _is_shuffled(source):
         source = source.shuffle(seed)
     batched = source.batch(size, drop_last=drop_last)
-    return Fed(graph, batched.prefetch(ahead) if ahead else batched, needed)
+    return Fed(graph, batched.prefetch(ahead) if ahead else batched, needed, fitted=fitted)
 
 
 def _behind(data: Dataset) -> tuple[Dataset, int]:
@@ -197,9 +199,14 @@ def _no_number(t: Tensor, array: Array) -> list[str]:
 
 
 class Fed:
-    """Batches of a data set as feeds, with the time that was spent waiting for them."""
+    """Batches of a data set as feeds, with the time that was spent waiting for them.
 
-    def __init__(self, graph: Graph, data: Dataset, needed: Sequence[Tensor]) -> None:
+    With ``fitted`` they come as feeds: by placeholder, and of its spec.
+    """
+
+    def __init__(
+        self, graph: Graph, data: Dataset, needed: Sequence[Tensor], *, fitted: bool = False
+    ) -> None:
         self._graph, self._data, self._needed = graph, data, needed
         self._keys: dict[Any, Tensor] = {}
         self._fits: dict[Tensor, tuple[Any, int, tuple[int, ...]]] = {}
@@ -207,7 +214,7 @@ class Fed:
         self.seconds = 0.0
         """Time spent waiting for data so far."""
         inner, ahead = _behind(data)
-        made = Made(inner, self._feeds)
+        made = Made(inner, _counted if fitted else self._feeds)
         self._items: Any = Prefetched(made, ahead) if ahead else made
 
     @property
@@ -242,8 +249,7 @@ class Fed:
     def _feeds(self, item: Columns) -> Batch:
         if item.keys() != self._keys.keys():
             self._keys = named(self._graph, item, self._needed)
-        feeds = {t: self._fit(t, item[key]) for key, t in self._keys.items()}
-        return feeds, rows_of(feeds)
+        return _counted({t: self._fit(t, item[key]) for key, t in self._keys.items()})
 
     def _fit(self, t: Tensor, value: Any) -> Any:
         if type(value) is np.ndarray and (held := self._fits.get(t)) is not None:
@@ -266,6 +272,10 @@ class Fed:
     def origin(self, epoch: int, batch: int, row: int) -> str:
         """Say where a row of a batch comes from."""
         return self._data.where(epoch, batch, row)
+
+
+def _counted(feeds: Feeds) -> Batch:
+    return feeds, rows_of(feeds)
 
 
 def grouped(taken: Iterator[Batch], room: Callable[[], int]) -> Iterator[list[Batch]]:

@@ -219,6 +219,9 @@ class Configured(Controlled):
 
         So nobody who looks clears a graph that is about to be run.
         """
+        ready = self._steps.ready(self.session, self._config)
+        if ready is not None:
+            return ready
         elsewhere = self.status == "running" and not self._control.is_here
         return self._steps.current(self.session, self._config, as_it_is=elsewhere)
 

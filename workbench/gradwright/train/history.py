@@ -58,15 +58,19 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add a row; a new name becomes a column, empty so far."""
-        names = tuple(row)
+        self.add(tuple(row), list(row.values()))
+
+    def add(self, names: tuple[str, ...], numbers: list[float]) -> None:
+        """Add a row, as ``append`` does, whose names come apart from its numbers."""
         with self._lock:
             if names != self._names:
                 if new := tuple(name for name in names if name not in self._names):
                     empty = np.full((self.rows, len(new)), math.nan)
                     data = np.hstack([self._table(), empty]).tobytes()
                     self._names, self._data = (*self._names, *new), array("d", data)
-                row = {name: row.get(name, math.nan) for name in self._names}
-            self._data.fromlist(list(row.values()))
+                row = dict(zip(names, numbers, strict=True))
+                numbers = [row.get(name, math.nan) for name in self._names]
+            self._data.fromlist(numbers)
 
     def _table(self) -> np.ndarray[Any, Any]:
         """Return a copy of all rows as a matrix."""
@@ -121,11 +125,11 @@ class History:
 
     def add_step(self, record: Record) -> None:
         """Note a step."""
-        self.steps.append(_row(record))
+        _note(self.steps, record)
 
     def add_epoch(self, record: Record) -> None:
         """Note an epoch."""
-        self.epochs.append(_row(record))
+        _note(self.epochs, record)
 
     @property
     def seconds(self) -> float:
@@ -248,9 +252,9 @@ class History:
         return figure
 
 
-def _row(record: Record) -> dict[str, float]:
+def _note(table: Table, record: Record) -> None:
     step, epoch, metrics, seconds = record
-    return {"step": step, "epoch": epoch, **metrics, "seconds": seconds}
+    table.add(("step", "epoch", *metrics, "seconds"), [step, epoch, *metrics.values(), seconds])
 
 
 def _plain(value: float) -> Any:

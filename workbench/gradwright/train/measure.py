@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,8 +60,6 @@ class Measures:
             stop = start + len(metric.fetches)
             self._slices.append((name, metric, slice(start, stop)))
             start = stop
-        self.n_fetched = start
-        self._are_means = all(type(metric) is Mean for metric in self._metrics.values())
         for t in self.fetches():
             graph.check_member(t)
 
@@ -70,21 +68,19 @@ class Measures:
         return [now(self._graph, t) for m in self._metrics.values() for t in m.fetches]
 
     def add(self, totals: Totals, arrays: Sequence[Any], rows: int) -> Totals:
-        """Return the totals with one more batch."""
+        """Return the totals with one more batch; arrays beyond those of ``fetches`` are ignored."""
         return {
-            name: metric.add(totals[name] if name in totals else metric.start(), part, rows)
-            for name, metric, part in self._parts(arrays)
+            name: metric.add(totals[name] if name in totals else metric.start(), arrays[own], rows)
+            for name, metric, own in self._slices
         }
 
     def of_batch(self, arrays: Sequence[Any]) -> dict[str, float]:
-        """Return the numbers of one batch alone."""
-        if self._are_means:
-            return dict(zip(self._metrics, map(float, arrays), strict=True))
+        """Return the numbers of one batch alone; what is beyond those of ``fetches`` is ignored."""
         return {
-            name: float(part[0])
+            name: float(arrays[own.start])
             if type(metric) is Mean
-            else _number(name, metric, metric.add(metric.start(), part, 1))
-            for name, metric, part in self._parts(arrays)
+            else _number(name, metric, metric.add(metric.start(), arrays[own], 1))
+            for name, metric, own in self._slices
         }
 
     def results(self, totals: Totals) -> dict[str, float]:
@@ -99,9 +95,6 @@ class Measures:
                 need=", ".join(self._metrics),
             )
         return {name: np.array(total) for name, total in saved.items()}
-
-    def _parts(self, arrays: Sequence[Any]) -> Iterable[tuple[str, Metric, Sequence[Any]]]:
-        return [(name, metric, arrays[part]) for name, metric, part in self._slices]
 
 
 def now(graph: Graph, t: Tensor) -> Tensor:

@@ -153,8 +153,8 @@ class Stepping(Configured):
     def _numbers(self, step: StepGraph) -> tuple[float, ...]:
         """Return what is fed beside data: learning rates, and the scale of the loss."""
         number = self.steps_done
-        rates = [o.rate(number) for o in step.config.optimizers]
-        return (*rates, self.scaler.scale) if self.scaler is not None else tuple(rates)
+        rates = tuple([o.rate(number) for o in step.config.optimizers])
+        return rates if self.scaler is None else (*rates, self.scaler.scale)
 
     def _run(
         self, step: StepGraph, run: Run, numbers: tuple[float, ...], watching: bool = False
@@ -191,8 +191,6 @@ class Stepping(Configured):
         if not outcome.finite:
             return
         measured, rule, share = outcome.measured, self._config.accumulation, run.rows
-        if run.phase.extras:
-            measured = measured[: self._measures.n_fetched]
         if rule is not None:
             weight: Any = (
                 run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
@@ -219,7 +217,7 @@ class Stepping(Configured):
             if phase is not step.flush:  # that is of batches which have been counted
                 self._count(run, outcome)
             if config.accumulation is None or (phase.needed and not outcome.finite):
-                metrics = self._measures.of_batch(outcome.measured[: self._measures.n_fetched])
+                metrics = self._measures.of_batch(outcome.measured)
             else:
                 metrics = self._measures.results(self._window)
             metrics["grad_norm"], metrics["learning_rate"] = outcome.norm, numbers[0]

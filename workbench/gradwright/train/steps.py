@@ -83,13 +83,10 @@ class Steps:
 
         With ``as_it_is`` return that of the last step, where there is one.
         """
-        step = self._ready(session, config)
-        if step is not None:
-            return step
         with self._building:
             if as_it_is and self._step is not None:
                 return self._step[0]
-            step = self._ready(session, config)  # another thread may have been faster
+            step = self.ready(session, config)  # another thread may have been faster
             if step is None:
                 self._step = None
                 self._unrolled.clear()
@@ -99,8 +96,8 @@ class Steps:
                 self._step = step, self._seen(session, config)
         return step
 
-    def _ready(self, session: Session, config: TrainingConfig) -> StepGraph | None:
-        """Return the graph of a step that is there, if the next one is no other."""
+    def ready(self, session: Session, config: TrainingConfig) -> StepGraph | None:
+        """Return the graph of the last step, without a lock, if it is that of the next one, too."""
         held = self._step
         if held is None or self._seen(session, config) != held[1]:
             return None
@@ -112,11 +109,10 @@ class Steps:
         graph = self._graph
         seen = [session, graph.revision, config.beside_optimizers]
         seen += [t.node.trainable for t in self.watched]
-        seen += map(id, graph.updates.values())
-        for optimizer in config.optimizers:
-            settings = vars(optimizer).copy()
-            settings.pop("learning_rate", None)  # fed, so it may change in every step
-            seen += [type(optimizer), settings]
+        if graph.updates:
+            seen += map(id, graph.updates.values())
+        for optimizer in config.optimizers:  # the rate is fed, so it may change in every step
+            seen += type(optimizer), vars(optimizer) | {"learning_rate": None}
         return seen
 
     def _build(self, session: Session, config: TrainingConfig) -> StepGraph:
@@ -161,7 +157,8 @@ class Steps:
         run = phase.prepared(self._session, watching)
         if numbers != self._fed[0]:
             self._fed = numbers, [np.array(n) for n in numbers]
-        finite, norm, *measured = run(*[feeds[t] for t in phase.needed], *self._fed[1], step=number)
+        arrays = [feeds[t] for t in phase.needed]
+        finite, norm, *measured = run(*arrays, *self._fed[1], step=number)
         if not watching:
             return Outcome(bool(finite), float(norm), measured, {})
         count = len(measured) - len(phase.grads)

@@ -287,7 +287,7 @@ class Trainer(Stepping):
         control = self._control
         taken = source.epoch(self.epochs_done, self.batches_done)
         groups = (
-            ([batch] for batch in taken)
+            zip(taken)  # in groups of one
             if unroll == 1 or self._goes_singly
             else grouped(taken, lambda: self._room(last_step, unroll))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
@@ -122,7 +123,7 @@ class Optimizer:
         """Return the learning rate of a step, counted from 0."""
         rate = self.learning_rate
         value = float(rate(step) if callable(rate) else rate)
-        if not 0 <= value < float("inf"):
+        if not 0 <= value < math.inf:
             raise TrainingError(f"step {step + 1}: the learning rate is {value}", need=">= 0")
         return value
 
@@ -144,7 +145,7 @@ class Optimizer:
                     hint="gw.Trainer(..., parameters=[...]) says what is trained; default: all",
                 )
             below_one = name in BELOW_ONE
-            if not (0 <= value < 1 if below_one else 0 <= value < float("inf")):
+            if not (0 <= value < 1 if below_one else 0 <= value < math.inf):
                 raise TrainingError(
                     f"{type(self).__name__}: {name}={value!r} is out of range",
                     need=f"0 <= {name} < {'1' if below_one else 'inf'}",
