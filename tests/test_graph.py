@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import (
-    DTypeError,
-    GraphError,
-    ShapeError,
-)
+from gradwright.errors import DTypeError, GraphError, ShapeError
 from tests.networks import small
 
 # -- names and lookups -----------------------------------------------------------------------------

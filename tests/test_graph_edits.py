@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import (
-    CycleError,
-    GraphBusyError,
-    GraphError,
-    ShapeError,
-)
+from gradwright.errors import CycleError, GraphBusyError, GraphError, ShapeError
 from tests.networks import small
 
 # -- edits -----------------------------------------------------------------------------------------
