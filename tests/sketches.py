@@ -127,3 +127,12 @@ def check(kernel: Kernel, inputs: Sequence[Array], rtol: float = 2e-6, atol: flo
         exact = output.dtype.kind in "bi"
         np.testing.assert_allclose(output, y, rtol=0 if exact else rtol, atol=0 if exact else atol)
     return loops
+
+
+def ulps(y: Array, exact: Array) -> Array:
+    """Return how far y is from a more exact result, in units of y's last place."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(y.dtype)
+        unit = np.spacing(np.maximum(np.abs(rounded), np.finfo(y.dtype).tiny))
+        away = np.abs(y.astype(exact.dtype) - exact) / unit.astype(exact.dtype)
+    return np.where((y == rounded) | (np.isnan(y) & np.isnan(rounded)), 0, away)
