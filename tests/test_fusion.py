@@ -1,219 +1,17 @@
-"""Rules of ops, groups and the fused op: kernels in numpy compute what the ops compute."""
+"""Groups and the fused op: what becomes one kernel, and what stays apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue import load
-from gradwright.errors import GraphError
 from gradwright.fuse import Fused, fuse
-from gradwright.fuse.rules import RULES
-from gradwright.fuse.rules_elements import FORMULAS, SAME
 from gradwright.lowering import _table
-from gradwright.op import OPS, Op, infer_specs, run_forward
-from gradwright.rewrite import Program
-from gradwright.spec import known_spec
-
-load()
-
-
-def program_of(*steps: tuple[Op, Sequence[Any]], given: dict[str, np.ndarray]) -> Program:
-    """Return a program of named values: ``(op, [inputs..., "->", outputs...])``; all leave."""
-    program = Program(lambda op, ins, outs: True)
-    names: Any = program.numbers
-    for name, array in given.items():
-        names[name] = program.new_value(known_spec(array).with_shape(array.shape))
-        program.sources[names[name]] = name  # type: ignore[assignment]
-    for op, wiring in steps:
-        cut = list(wiring).index("->")
-        ins = [None if i is None else names[i] for i in wiring[:cut]]
-        specs = [None if i is None else program.specs[i] for i in ins]
-        made = program.emit(op, ins, infer_specs(op, specs), None, op.name)  # type: ignore[arg-type]
-        names.update(zip(wiring[cut + 1 :], made, strict=False))
-    return program
-
-
-def leave(program: Program, *names: str) -> Program:
-    """Say which values leave."""
-    program.outputs = list(names)  # type: ignore[arg-type]
-    return program
-
-
-def run(program: Program, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Run a program instruction by instruction."""
-    names: Any = program.numbers
-    values = {names[k]: a for k, a in given.items()} | dict(program.constants)
-    for instr in program.instrs:
-        xs = [None if i is None else values[i] for i in instr.ins]
-        values.update(zip(instr.outs, run_forward(instr.op, xs), strict=True))
-    return {str(t): values[names[t]] for t in program.outputs}
-
-
-def kernels(program: Program) -> list[Fused]:
-    """Return the kernels of a program."""
-    return [i.op for i in program.instrs if isinstance(i.op, Fused)]
-
-
-def check(program: Program, given: dict[str, np.ndarray], tolerance: float = 1e-12) -> Program:
-    """Assert that a fused program computes the same; returns it."""
-    with np.errstate(all="ignore"):
-        before, fused = run(program, given), fuse(program)
-    after = run(fused, given)
-    for name, want in before.items():
-        got = after[name]
-        assert got.dtype == want.dtype and got.shape == want.shape, name
-        got, want = (a + 0.0 for a in (got, want))  # bools and ints as floats
-        np.testing.assert_allclose(got, want, tolerance, tolerance, err_msg=name)
-    made: set[int] = set(fused.sources) | set(fused.constants)
-    for instr in fused.instrs:  # every value is made before it is read
-        assert made.issuperset(i for i in instr.ins if i is not None)
-        made.update(instr.outs)
-    return fused
-
-
-# -- rules ----------------------------------------------------------------------------------------
-
-SPLIT = ("all_finite", "dropout", "global_norm", "rotate_pairs")
-SAMPLED = [
-    (name, number)
-    for name in sorted({*RULES, *SPLIT} - {"pullback"})
-    for number, _ in enumerate(OPS[name].samples(np.random.default_rng(0)))
-]
-
-
-def sampled(name: str, number: int, dtype: str) -> tuple[Program, dict[str, np.ndarray]]:
-    """Return a program of one op on a sample whose float64 arrays have been cast."""
-    sample = list(OPS[name].samples(np.random.default_rng(0)))[number]
-    given = {f"x{i}": np.asarray(x) for i, x in enumerate(sample.inputs) if x is not None}
-    with np.errstate(over="ignore"):
-        given = {
-            k: a.astype(gw.spec.dtype(dtype)) if a.dtype == np.float64 and a.ndim else a
-            for k, a in given.items()
-        }
-    made = OPS[name](**sample.attrs).for_mode(True)
-    ins = [None if x is None else f"x{i}" for i, x in enumerate(sample.inputs)]
-    n = len(infer_specs(made, [None if i is None else known_spec(given[i]) for i in ins]))
-    outs = [f"y{i}" for i in range(n)]
-    return leave(program_of((made, [*ins, "->", *outs]), given=given), *outs), given
-
-
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [("float64", 1e-12), ("float32", 2e-6), ("bfloat16", 0.03), ("float16", 4e-3)],
-)
-@pytest.mark.parametrize(("name", "number"), SAMPLED)
-def test_a_rule_computes_what_the_op_computes(
-    name: str, number: int, dtype: str, tolerance: float
-) -> None:
-    check(*sampled(name, number, dtype), tolerance)
-
-
-@pytest.mark.parametrize("name", sorted({n for n, _ in SAMPLED}))
-def test_each_rule_is_used_by_a_sample(name: str) -> None:
-    numbers = [number for n, number in SAMPLED if n == name]
-    assert any(kernels(fuse(sampled(name, number, "float32")[0])) for number in numbers)
-
-
-SPECIAL = np.array(
-    [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, -2.5, 3e38, -3e38, 1e-42, np.inf, -np.inf, np.nan]
-)
-ELEMENTS = sorted(
-    name
-    for name in (*SAME, *FORMULAS, "pow", "clip", "nan_to_num", "heaviside", "logaddexp")
-    if OPS[name].namespace in ("math", "nn") and not name.startswith("logical")
-)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", ELEMENTS)
-def test_special_numbers_go_through_as_in_numpy(name: str, dtype: str) -> None:
-    n = len([p for p in OPS[name].inputs if p.default is p.empty])
-    x = SPECIAL.astype(dtype)
-    arrays = [x, x[:, None], x[:, None, None]][:n]
-    op = OPS[name]()
-    given = {f"x{i}": a for i, a in enumerate(arrays)}
-    program = leave(program_of((op, [*given, "->", "y"]), given=given), "y")
-    with np.errstate(all="ignore"):
-        want, got = run(program, given)["y"], run(fuse(program), given)["y"]
-    assert kernels(fuse(program))
-    np.testing.assert_allclose(got, want, 1e-6 if dtype == "float32" else 1e-13)
-    if want.dtype.kind == "f" and name not in ("maximum", "minimum", "relu", "clip"):
-        is_zero = want == 0
-        assert (np.signbit(got) == np.signbit(want))[is_zero].all(), "the sign of a zero"
-
-
-INTS = np.array([0, 1, -1, 2, -7, 7, 2**31 - 1, -(2**31)])
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize(
-    "name", ["add", "sub", "mul", "neg", "abs", "square", "sign", "floor_div", "mod", "maximum"]
-)
-def test_ints_wrap_around_as_in_numpy(name: str, dtype: str) -> None:
-    x = INTS.astype(dtype)
-    given = {"x": x, "y": x[:, None]}
-    ins = ["x", "y"][: len(OPS[name].inputs)]
-    program = leave(program_of((OPS[name](), [*ins, "->", "z"]), given=given), "z")
-    with np.errstate(all="ignore"):
-        want, fused = run(program, given)["z"], fuse(program)
-    assert kernels(fused)
-    got = run(fused, given)["z"]
-    assert got.dtype == want.dtype and (got == want).all()
-
-
-def test_labels_outside_are_refused_and_ignored_ones_count_nothing() -> None:
-    loss = OPS["label_cross_entropy"](ignore_index=-100)
-    grad = OPS["label_cross_entropy_grad"](ignore_index=-100)
-    rng = np.random.default_rng(0)
-    given = {"t": np.array([1, -100, 3]), "x": rng.standard_normal((3, 4)), "g": np.ones(3)}
-    program = program_of(
-        (loss, ["t", "x", "->", "loss"]), (grad, ["g", "t", "x", "->", "dx"]), given=given
-    )
-    fused = check(leave(program, "loss", "dx"), given)
-    assert len(kernels(fused)) == 1
-    with pytest.raises(GraphError, match=r"4 at \[2\] is no class"):
-        run(fused, {**given, "t": np.array([0, 1, 4])})
-
-
-def test_layer_norm_backwards_is_one_kernel() -> None:
-    g = gw.Graph()
-    rng = np.random.default_rng(0)
-    x = g.placeholder("x", (5, 7), "float64")
-    w, b = (g.variable(n, init=rng.standard_normal(7)) for n in "wb")
-    loss = (gw.nn.layer_norm(x, w, b) * gw.sin(x)).sum()
-    grads = gw.gradients(loss, [x, w, b])
-    plan = gw.Session(g).plan(grads, {"x": (5, 7)})
-    program, values = plan.program, {"x": rng.standard_normal((5, 7))}
-    env = {t: values.get(t.name) for t in program.sources.values()}
-    env = {t: g.values.array(t.name) if a is None else a for t, a in env.items()}
-    fused = fuse(program)
-    assert len(kernels(fused)) == 1
-    names: Any = program.numbers
-    for one, other in zip(*(_run_plan(p, env) for p in (program, fused)), strict=True):
-        np.testing.assert_allclose(one, other, 1e-10, 1e-12)
-    assert names
-
-
-def _run_plan(program: Program, env: dict[Any, np.ndarray]) -> list[np.ndarray]:
-    values = {v: env[t] for v, t in program.sources.items()} | dict(program.constants)
-    for instr in program.instrs:
-        xs = [None if i is None else values[i] for i in instr.ins]
-        values.update(zip(instr.outs, run_forward(instr.op, xs), strict=True))
-    return [values[program.numbers[t]] for t in program.outputs]
-
-
-# -- groups ---------------------------------------------------------------------------------------
-
-
-def op(name: str, **attrs: Any) -> Op:
-    """Return an op by name."""
-    return OPS[name](**attrs)
-
+from gradwright.op import Op, infer_specs
+from tests.fused_programs import check, kernels, leave, op, program_of, run_plan
 
 RNG = np.random.default_rng(1)
 X = {"x": RNG.standard_normal((4, 6)), "b": RNG.standard_normal(6)}
@@ -328,7 +126,7 @@ def test_a_step_of_training_is_few_kernels() -> None:
     sources = program.sources.values()
     feeds["optimizer/learning_rate"] = np.array(1e-3)
     env = {s: feeds[s.name] if s.name in feeds else g.values.array(s.name) for s in sources}
-    for one, other in zip(_run_plan(program, env), _run_plan(fused, env), strict=True):
+    for one, other in zip(run_plan(program, env), run_plan(fused, env), strict=True):
         np.testing.assert_allclose(one, other, 1e-5, 1e-6)
 
 
