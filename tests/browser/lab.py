@@ -58,6 +58,39 @@ def wait_for(question: Any, what: str, patience: float = PATIENCE) -> Any:
         time.sleep(0.05)
 
 
+def expect(what: Any) -> Any:
+    """Return Playwright's assertions about a page or what is on it: they ask until they hold."""
+    from playwright.sync_api import expect as assertions
+
+    assertions.set_options(timeout=PATIENCE * 1000)
+    return assertions(what)
+
+
+def redraw(page: Any) -> None:
+    """Let a page draw what it has heard, so that what shall not change could have changed."""
+    page.evaluate("() => new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)))")
+
+
+def points(plot: Any) -> int:
+    """Return how many points are drawn."""
+    return int(plot.get_attribute("data-points") or 0)
+
+
+STILL = """async (stage, what) => {
+  const before = stage.locate(what);
+  await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
+  const now = stage.locate(what);
+  const still = before && now && before.x === now.x && before.y === now.y;
+  return still && !stage.closest("[data-busy]") ? [now.x, now.y] : null;
+}"""
+
+
+def place(stage: Any, what: Any) -> tuple[float, float]:
+    """Return where a picture shows something, once it stands still and no layout is under way."""
+    x, y = wait_for(lambda: stage.evaluate(STILL, what), f"{what!r} to be drawn and stand still")
+    return x, y
+
+
 class Lab:
     """A JupyterLab whose settings, runtime files and notebooks live under one folder."""
 
@@ -195,7 +228,8 @@ class Watched:
 
     def assert_clean(self) -> None:
         """Assert that nothing went wrong, nothing was asked for, and no name was executed."""
-        assert (self.errors, self.outside) == ([], [])
+        wrong = [*self.errors, *self.outside]
+        assert not wrong, wrong  # a helper's assertion says no more than it is told
         assert self.page.evaluate("window.executed") is None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, expect
 
 pytestmark = pytest.mark.browser
 
@@ -47,7 +49,7 @@ import threading
 gate, forward = threading.Event(), BadCap.forward
 def late(self, x):
     if threading.current_thread() is not threading.main_thread():
-        gate.wait(0.02)
+        gate.wait(0.1)
     return forward(self, x)
 BadCap.forward = late
 """
@@ -68,58 +70,56 @@ def test_a_check_runs_and_is_looked_at(page, lab, screens):
     panel = view.locator(".gw-check")
     panel.wait_for()
     panel.scroll_into_view_if_needed()
-    assert "compares every gradient" in panel.inner_text()
+    expect(panel).to_contain_text("compares every gradient", use_inner_text=True)
 
     # The button starts it; the broken op is named, and a click selects it.
     panel.get_by_role("button", name="Check", exact=True).click()
     lab.event("state", value="done")
     lab.event("blamed", names=["cap"])
     finding = panel.locator('.gw-finding[data-verdict="fail"]').first
-    finding.wait_for()
-    assert "test/bad_cap 'cap'" in finding.inner_text()
-    assert "0.5 times what it should be" in finding.inner_text()
+    expect(panel).to_have_attribute("data-state", "done")
+    expect(finding).to_contain_text("test/bad_cap 'cap'")
+    expect(finding).to_contain_text("0.5 times what it should be")
     finding.get_by_role("button", name="show").click()
     lab.event("selected", name="cap")
     page.set_theme("JupyterLab Light")
     panel.screenshot(path=screens / "gradcheck_light.png")
 
     # Names are text.
-    assert panel.locator("tr", has_text=EVIL).count() == 1
+    expect(panel.locator("tr", has_text=EVIL)).to_have_count(1)
     assert view.evaluate("window.executed") is None
 
     # Ops have their own table; only what is wrong, if asked for.
     panel.get_by_role("button", name="Ops 5").click()
-    assert panel.locator("tbody tr:visible").count() == 5
+    listed = panel.locator("tbody tr:visible")
+    expect(listed).to_have_count(5)
     panel.get_by_label("Only trouble").check()
-    assert panel.locator("tbody tr:visible").count() == 1
+    expect(listed).to_have_count(1)
     panel.get_by_label("Only trouble").uncheck()
     panel.get_by_role("button", name="Parameters 2").click()
 
     # A parameter opens as a map; the keyboard walks over it and opens an element.
     panel.locator("tr", has_text="24").first.get_by_role("button", name="w", exact=True).click()
     info = panel.locator(".gw-check-info")
-    wait_for(lambda: "20 of 384 elements checked" in info.inner_text(), "the map")
+    expect(info).to_contain_text("20 of 384 elements checked")
     element_map = panel.locator(".gw-map")
     element_map.focus()
     view.keyboard.press("ArrowRight")
     view.keyboard.press("ArrowRight")
-    wait_for(lambda: "error 0.5, wrong" in info.inner_text(), "an element under the cursor")
+    expect(info).to_contain_text("error 0.5, wrong")
     view.keyboard.press("Enter")
     looked_at = lab.event("focus", name="w", part="real")
     words = panel.locator(".gw-check-words")
-    wait_for(lambda: "Wrong: the gradient is" in words.inner_text(), "the curve")
+    expect(words).to_contain_text("Wrong: the gradient is")
     page.set_theme("JupyterLab Dark")
     panel.screenshot(path=screens / "gradcheck_dark.png")
 
     # A reload brings back what was looked at.
     page.reload_notebook("check.ipynb")
     panel.wait_for()
-    wait_for(lambda: "Wrong: the gradient is" in words.inner_text(), "the curve after a reload")
-    assert (
-        panel.locator(".gw-check-picks option:checked")
-        .inner_text()
-        .startswith(str(looked_at["index"]))
-    )
+    expect(words).to_contain_text("Wrong: the gradient is")
+    picked = panel.locator(".gw-check-picks option:checked")
+    expect(picked).to_have_text(re.compile("^" + re.escape(str(looked_at["index"]))))
     panel.get_by_role("button", name="Back to all parameters").click()
     finding.wait_for()
 
@@ -128,13 +128,13 @@ def test_a_check_runs_and_is_looked_at(page, lab, screens):
     panel.get_by_label("Elements of each parameter").select_option("all")
     panel.get_by_role("button", name="Check again").click()
     lab.event("state", value="running")
-    wait_for(lambda: " left · w" in panel.inner_text(), "progress")
+    expect(panel).to_contain_text(" left · w", use_inner_text=True)
     panel.get_by_role("button", name="Stop").click()
     lab.event("state", value="stopped")
-    wait_for(lambda: "Stopped early, after" in panel.inner_text(), "what was done")
+    expect(panel).to_contain_text("Stopped early, after", use_inner_text=True)
 
     # What code does shows in the panel.
     page.run_cell(3)
-    wait_for(lambda: "4 of 384 elements" in info.inner_text(), "the new map")
-    assert "[0, 0]" in panel.locator(".gw-check-picks option:checked").inner_text()
+    expect(info).to_contain_text("4 of 384 elements")
+    expect(picked).to_contain_text("[0, 0]")
     page.assert_clean()

@@ -9,7 +9,7 @@ import traitlets
 
 import gradwright as gw
 from gradwright_widgets import GraphView
-from tests.browser.lab import EVIL, NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, expect, place, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -43,25 +43,26 @@ class View:
         self.status = self.page.locator(".gw-status")
 
     def place(self, name):
-        found = self.stage.evaluate("(stage, name) => stage.locate(name)", name)
-        assert found, f"{name!r} is not drawn"
-        return found["x"], found["y"]
+        return place(self.stage, name)
 
     def drawn(self, name):
         return self.stage.evaluate("(stage, name) => Boolean(stage.locate(name))", name)
 
-    def selected(self):
-        strong = self.status.locator("strong")
-        return strong.inner_text() if strong.count() else ""
+    def assert_selected(self, *names):
+        expect(self.status.locator("strong")).to_have_text(list(names))
 
     def color(self, x, y):
-        """Return red, green and blue at a point of the page."""
+        """Return red, green, blue and opacity at a point of the page, once something is there."""
+        return wait_for(lambda: self._pixel(x, y), f"something to be painted at {x}, {y}")
+
+    def _pixel(self, x, y):
         return self.stage.evaluate(
             """(stage, [x, y]) => {
               const canvas = stage.querySelector(".gw-canvas");
               const box = canvas.getBoundingClientRect();
               const [px, py] = [x - box.x, y - box.y].map((v) => v * canvas.width / box.width);
-              return [...canvas.getContext("2d").getImageData(px, py, 1, 1).data.slice(0, 3)];
+              const pixel = [...canvas.getContext("2d").getImageData(px, py, 1, 1).data];
+              return pixel[3] ? pixel : null;
             }""",
             [x, y],
         )
@@ -80,37 +81,38 @@ def test_search_finds_reveals_and_leaves(show, screens):
     field = view.page.get_by_role("combobox", name="Find nodes and scopes")
     field.fill("relu")
     rows = view.page.get_by_role("option")
-    assert [row.get_attribute("title") for row in rows.all()] == [
-        f"layer{k}/relu" for k in (0, 1, 2)
-    ]
+    expect(rows).to_have_count(3)
+    for k in range(3):
+        expect(rows.nth(k)).to_have_attribute("title", f"layer{k}/relu")
     count = view.page.locator(".gw-search-count")
-    assert count.inner_text() == "1 of 3"
+    expect(count).to_have_text("1 of 3")
     keys.press("ArrowUp")
-    assert count.inner_text() == "3 of 3"
-    assert rows.nth(2).get_attribute("aria-selected") == "true"
+    expect(count).to_have_text("3 of 3")
+    expect(rows.nth(2)).to_have_attribute("aria-selected", "true")
     keys.press("ArrowUp")
+    expect(count).to_have_text("2 of 3")
     assert not view.drawn("layer1/relu")
     keys.press("Enter")
     wait_for(lambda: view.drawn("layer1/relu"), "the scope around the hit to open")
-    wait_for(lambda: view.selected() == "layer1/relu", "the hit to be selected")
+    view.assert_selected("layer1/relu")
     assert not view.drawn("layer2/relu"), "other scopes stay as they were"
     box = view.stage.bounding_box()
     x, y = view.place("layer1/relu")
     assert abs(x - box["x"] - box["width"] / 2) < 2
     assert abs(y - box["y"] - box["height"] / 2) < 2
     field.fill("/[/")
-    assert count.inner_text() == "not a regular expression"
-    assert field.get_attribute("aria-invalid") == "true"
+    expect(count).to_have_text("not a regular expression")
+    expect(field).to_have_attribute("aria-invalid", "true")
     field.fill("op:matmul")
-    assert rows.count() == 3
+    expect(rows).to_have_count(3)
     view.page.locator(".gw").screenshot(path=screens / "graph_search.png")
     keys.press("Escape")
-    assert not field.is_visible()
-    assert view.stage.evaluate("stage => stage === document.activeElement")
+    expect(field).to_be_hidden()
+    expect(view.stage).to_be_focused()
     keys.press("Control+f")
-    assert field.is_visible()
+    expect(field).to_be_visible()
     field.fill("<img")
-    assert rows.count() == 1
+    expect(rows).to_have_count(1)
 
 
 def test_edges_lead_to_their_ends_by_pointer_and_keys(show):
@@ -118,23 +120,26 @@ def test_edges_lead_to_their_ends_by_pointer_and_keys(show):
     view = show(GraphView(g, expanded=["layer0"]), 900, 700)
     x, y = view.place("x")
     view.page.mouse.click(x, y + 22)  # right below the box
-    assert view.selected() == "f32[B, 64]"
+    view.assert_selected("f32[B, 64]")
     view.page.get_by_role("button", name="Consumer layer0/matmul").click()
-    assert view.selected() == "layer0/matmul"
+    view.assert_selected("layer0/matmul")
     view.page.get_by_role("button", name="Input layer0/w").click()
-    assert view.selected() == "layer0/w"
+    view.assert_selected("layer0/w")
     view.stage.focus()
-    walked = []
-    for key in ("]", "]", "Alt+ArrowDown", "[", "Alt+ArrowUp", "Alt+ArrowUp", "Alt+ArrowRight"):
+    for key, name in (
+        ("]", "layer0/matmul"),
+        ("]", "layer0/relu"),
+        ("Alt+ArrowDown", "layer1/matmul"),
+        ("[", "layer0/relu"),
+        ("Alt+ArrowUp", "layer0/matmul"),
+        ("Alt+ArrowUp", "x"),
+        ("Alt+ArrowRight", "layer0/w"),
+    ):
         view.page.keyboard.press(key)
-        walked.append(view.selected())
-    assert walked == [
-        *("layer0/matmul", "layer0/relu", "layer1/matmul"),
-        *("layer0/relu", "layer0/matmul", "x", "layer0/w"),
-    ]
-    assert view.drawn("layer1/matmul"), "the scope of a node that was gone to is open"
+        view.assert_selected(name)
+    wait_for(lambda: view.drawn("layer1/matmul"), "the scope of a node that was gone to to open")
     view.page.keyboard.press("Escape")
-    assert view.selected() == ""
+    view.assert_selected()
 
 
 def test_paths_dim_all_else(show, screens):
@@ -156,8 +161,8 @@ def test_paths_dim_all_else(show, screens):
     wait_for(lambda: corner("layer1/relu") != clear, "what comes after to be dimmed")
     view.page.get_by_role("button", name="Paths").press("ArrowDown")
     chosen = view.page.get_by_role("menuitemradio", checked=True)
-    assert chosen.inner_text() == "All that leads into it"
-    assert chosen.evaluate("item => item === document.activeElement")
+    expect(chosen).to_have_text("All that leads into it")
+    expect(chosen).to_be_focused()
     view.page.keyboard.press("ArrowDown")
     view.page.keyboard.press("Enter")
     wait_for(lambda: corner("layer1/relu") == clear, "what comes after to stand out")
@@ -166,11 +171,12 @@ def test_paths_dim_all_else(show, screens):
     view.page.keyboard.up("Shift")
     wait_for(lambda: corner("layer1/relu") != clear, "only the path to stand out")
     assert corner("layer1/matmul") == below
-    assert "paths to layer1/matmul: 2 nodes" in view.status.inner_text()
-    assert view.selected() == "layer1/w"
+    expect(view.status).to_contain_text("paths to layer1/matmul: 2 nodes")
+    view.assert_selected("layer1/w")
     box.screenshot(path=screens / "graph_path.png")
     view.page.mouse.click(*view.place("layer0/"))
-    assert "paths" not in view.status.inner_text(), "a click ends the path"
+    view.assert_selected("layer0")
+    expect(view.status).not_to_contain_text("paths")  # a click ends the path
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -187,30 +193,30 @@ def test_colours_marks_map_and_files(show, screens, scheme):
     widget.set_overlay("gradient norm", {f"layer{k}/w": 10.0**k for k in range(3)}, scale="log")
     view = show(widget, 520, 520, theme=scheme)
     scale = view.page.get_by_role("img", name="gradient norm: 1 to 100, log scale")
-    assert scale.inner_text().split() == ["gradient", "norm", "1", "100", "10"]
+    words = ["gradient", "norm", "1", "100", "10"]
+    wait_for(lambda: scale.inner_text().split() == words, "the scale")
     w0, w1 = (view.color(*(lambda p: (p[0], p[1] - 9))(view.place(f"layer{k}/w"))) for k in (0, 1))
     assert w0 != w1
     view.page.mouse.click(*view.place("layer0/w"))
-    text = view.status.inner_text()
-    assert "gradient norm 1" in text
-    assert "breakpoint" in text
-    assert "inherits a wrong gradient" in text
+    for text in ("gradient norm 1", "breakpoint", "inherits a wrong gradient"):
+        expect(view.status).to_contain_text(text)
     view.page.mouse.click(*view.place("layer0/relu"))
-    assert "runs next" in view.status.inner_text()
+    expect(view.status).to_contain_text("runs next")
     view.page.locator(".gw").screenshot(path=screens / f"graph_marks_{scheme}.png")
 
     # The map shows where the window is, and moves it.
     chart = view.page.locator(".gw-minimap")
+    expect(chart).to_be_visible()
     box = chart.bounding_box()
     before = view.place("loss")
     view.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 4)
     wait_for(lambda: view.place("loss") != before, "the window to move")
     view.page.get_by_role("button", name="Fit the drawing").click()
-    wait_for(lambda: not chart.is_visible(), "the map to go when all is in sight")
+    expect(chart).to_be_hidden()  # all is in sight
 
     view.page.get_by_role("button", name="Colour by").click()
     view.page.get_by_role("menuitemradio", name="Kind of op").click()
-    wait_for(lambda: not scale.count(), "the scale to go")
+    expect(scale).to_have_count(0)
 
     def file(kind):
         view.page.get_by_role("button", name="More").click()
@@ -259,14 +265,12 @@ def test_kernel_and_drawing_follow_each_other(page, lab):
     page.run_cell(0)
     stage = view.locator(".gw-stage")
     view.locator(".gw-graph[data-ready]").wait_for()
-    locate = "(stage, name) => stage.locate(name)"
 
     # What runs next comes into sight, out of its scope.
     page.run_cell(1)
     lab.event("expanded", value=["layer29"])
-    wait_for(lambda: stage.evaluate(locate, "layer29/exp"), "the scope to open")
-    spot, box = stage.evaluate(locate, "layer29/exp"), stage.bounding_box()
-    assert box["y"] < spot["y"] < box["y"] + box["height"]
+    (_, y), box = place(stage, "layer29/exp"), stage.bounding_box()
+    assert box["y"] < y < box["y"] + box["height"]
 
     # Colours from the kernel, and back to it.
     page.run_cell(2)

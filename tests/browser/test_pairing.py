@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import NOTE, place, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -34,29 +34,27 @@ def test_gradients_are_switched_on_and_walked_through(page, lab):
     stage = view.locator(".gw-stage")
     view.locator(".gw-graph[data-ready]").wait_for()
 
-    def place(name):
-        return stage.evaluate("(stage, name) => stage.locate(name)", name)
+    def drawn(name):
+        return stage.evaluate("(stage, name) => Boolean(stage.locate(name))", name)
 
     twin = "grad/loss/layer0/relu/"
-    assert place("layer0/relu") and not place(twin)
+    assert drawn("layer0/relu") and not drawn(twin)
     view.get_by_role("button", name="Gradients beside their nodes").click()
     lab.event("gradients", value=True)
-    wait_for(lambda: place(twin), "the gradients")
-    node, gradient = place("layer0/relu"), place(twin)
-    assert gradient["x"] > node["x"] and abs(gradient["y"] - node["y"]) < 0.5
+    gradient, node = place(stage, twin), place(stage, "layer0/relu")
+    assert gradient[0] > node[0] and abs(gradient[1] - node[1]) < 0.5
 
-    view.mouse.click(node["x"], node["y"])
+    view.mouse.click(*node)
     lab.event("selected", value="layer0/relu")
     view.keyboard.press("g")
     lab.event("selected", value=twin)
     view.locator(".gw-status").get_by_text("gradient of layer0/relu").wait_for()
 
-    wait_for(lambda: place(twin) and view.locator(".gw-graph[data-ready]").count(), "the drawing")
-    view.mouse.dblclick(place(twin)["x"], place(twin)["y"])
+    view.mouse.dblclick(*place(stage, twin))
     lab.event("expanded", value=["grad/loss/layer0/relu", "layer0"])
-    wait_for(lambda: place("grad/loss/layer0/relu/where"), "the nodes of the gradient")
+    wait_for(lambda: drawn("grad/loss/layer0/relu/where"), "the nodes of the gradient")
 
     view.get_by_role("button", name="Gradients beside their nodes").click()
     lab.event("gradients", value=False)
-    wait_for(lambda: place("layer0/relu") and not place(twin), "the forward nodes alone")
+    wait_for(lambda: drawn("layer0/relu") and not drawn(twin), "the forward nodes alone")
     page.assert_clean()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import gradwright as gw
 from gradwright_widgets import ParameterTable
-from tests.browser.lab import EVIL, NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, expect, redraw, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -63,10 +65,10 @@ def test_the_table_follows_a_training_and_freezes_a_scope(page, lab, screens):
     view = page.page
     page.run_cell(0)
     rows = view.locator(".gw-parameters tr[data-name]")
-    rows.nth(2).wait_for()
-    assert rows.count() == 3 and view.locator("tr[data-scope]").count() == 2
+    expect(rows).to_have_count(3)
+    expect(view.locator("tr[data-scope]")).to_have_count(2)
     line = view.locator("tr[data-name='hidden/b'] .gw-spark-line").last
-    assert not line.get_attribute("d"), "nothing was trained yet"
+    expect(line).not_to_have_attribute("d", re.compile("."))  # nothing was trained yet
 
     page.run_cell(1)
     wait_for(lambda: (line.get_attribute("d") or "").count("L") >= 4, "a line that grows")
@@ -80,13 +82,12 @@ def test_the_table_follows_a_training_and_freezes_a_scope(page, lab, screens):
     later = wait_for(lambda: [e for e in lab.events("epoch") if e["step"] >= last], "50 steps more")
     assert later[0]["w"] == event["w"]
     view.locator("tr[data-name='hidden/w']", has_text="frozen").wait_for()
-    wait_for(
-        lambda: "–" in view.locator("tr[data-name='hidden/w'] td").nth(4).inner_text(),
-        "no gradient of what is frozen",
-    )
+    expect(view.locator("tr[data-name='hidden/w'] td").nth(4)).to_contain_text("–")  # no gradient
     view.get_by_label("Train hidden/b", exact=True).check()
     lab.event("frozen", names=["hidden/w"])
-    assert view.get_by_label("Train all of hidden/", exact=True).evaluate("b => b.indeterminate")
+    view.locator("tr[data-scope='hidden/']:not([data-waiting])").wait_for()
+    some = view.get_by_label("Train all of hidden/", exact=True)
+    expect(some).to_be_checked(indeterminate=True)
 
     view.locator("tr[data-name='hidden/w'] .gw-link").click()
     lab.event("selected", name="hidden/w")
@@ -99,8 +100,8 @@ def test_the_table_follows_a_training_and_freezes_a_scope(page, lab, screens):
 
     page.reload_notebook("table.ipynb")
     step.wait_for()
-    wait_for(lambda: line.get_attribute("d") == drawn, "the past after a reload")
-    assert not view.get_by_label("Train hidden/w", exact=True).is_checked()
+    expect(line).to_have_attribute("d", drawn)
+    expect(view.get_by_label("Train hidden/w", exact=True)).not_to_be_checked()
     view.locator("tr.gw-selected[data-name='hidden/w']").wait_for()
     page.assert_clean()
 
@@ -112,8 +113,8 @@ def test_five_thousand_parameters_from_a_file(saved):
     table = ParameterTable(g, table_closed=[], selected="model/block30/layer7/w")
     view = saved(table)
     rows = view.locator(".gw-rows tr")
-    view.locator("tr.gw-selected").wait_for()
-    assert view.locator("tr.gw-selected").get_attribute("data-name") == "model/block30/layer7/w"
+    name = "model/block30/layer7/w"
+    expect(view.locator("tr.gw-selected")).to_have_attribute("data-name", name)
     assert rows.count() < 80, "only what is in sight is built"
 
     scroll = view.locator(".gw-parameters .gw-table-scroll")
@@ -127,28 +128,29 @@ def test_five_thousand_parameters_from_a_file(saved):
     view.get_by_label("Columns", exact=True).first.click()
     view.get_by_label("Group by scope").uncheck()
     view.locator(".gw-parameters .gw-title").click()
-    assert view.locator(".gw-columns .gw-popup").is_hidden()
+    expect(view.locator(".gw-columns .gw-popup")).to_be_hidden()
     for order, first in (("descending", 4999), ("ascending", 0), ("none", 0)):
         norm.locator("button").click()
-        wait_for(lambda order=order: norm.get_attribute("aria-sort") == order, order)
+        expect(norm).to_have_attribute("aria-sort", order)
         name = f"model/block{first // 100}/layer{first % 100}/w"
-        wait_for(lambda name=name: rows.first.get_attribute("data-name") == name, name)
+        expect(rows.first).to_have_attribute("data-name", name)
 
     field = view.get_by_label("Filter parameters")
     field.fill("*/block7/layer1?/w")
     view.locator(".gw-filtered", has_text="10 of 5,000 shown").wait_for()
-    assert rows.count() == 10
+    expect(rows).to_have_count(10)
     field.fill("/layer(1|2)[/")
-    wait_for(lambda: field.get_attribute("aria-invalid") == "true", "a word about the regex")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    redraw(view)
     assert rows.count() == 10, "what was shown stays"
     field.fill("/block7.layer(1|2).w/")
-    wait_for(lambda: rows.count() == 2, "two rows")
+    expect(rows).to_have_count(2)
     field.fill("nothing")
     view.locator(".gw-empty", has_text="No name fits").wait_for()
     field.fill("block7/layer1/")
     view.get_by_role("button", name="Freeze shown").click()
     view.locator(".gw-message", has_text="saved view").wait_for()
-    assert view.get_by_label("Train model/block7/layer1/w", exact=True).is_checked()
+    expect(view.get_by_label("Train model/block7/layer1/w", exact=True)).to_be_checked()
 
 
 def test_the_keyboard_alone_and_names_that_are_text(saved):
@@ -158,20 +160,26 @@ def test_the_keyboard_alone_and_names_that_are_text(saved):
             g.variable("w", (2, 3), init=1.0)
             g.variable(EVIL, (3,))
     view = saved(ParameterTable(g), 440, theme="dark")
-    active = "document.activeElement.getAttribute('aria-label')"
+    active, inner = view.locator(":focus"), f"{EVIL}/"
     view.locator(".gw-rows .gw-link").first.focus()
-    seen = [view.evaluate(active)]
-    for key in ("ArrowDown", "End", "ArrowLeft", "ArrowLeft", "ArrowUp", "Home", "ArrowLeft"):
+    expect(active).to_have_attribute("aria-label", "a/")
+    for key, name in (
+        ("ArrowDown", "a/w"),
+        ("End", f"{inner}{EVIL}"),
+        ("ArrowLeft", inner),
+        ("ArrowLeft", inner),
+        ("ArrowUp", f"a/{EVIL}"),
+        ("Home", "a/"),
+        ("ArrowLeft", "a/"),
+    ):
         view.keyboard.press(key)
-        view.wait_for_timeout(50)
-        seen.append(view.evaluate(active))
-    inner = f"{EVIL}/"
-    assert seen == ["a/", "a/w", f"{inner}{EVIL}", inner, inner, f"a/{EVIL}", "a/", "a/"]
-    assert view.locator(".gw-rows tr").count() == 2, "both groups are closed"
+        redraw(view)
+        expect(active).to_have_attribute("aria-label", name)
+    expect(view.locator(".gw-rows tr")).to_have_count(2)  # both groups are closed
     view.keyboard.press("Enter")
     view.locator("tr.gw-selected[data-scope='a/']").wait_for()
     view.keyboard.press("Shift+Tab")
-    assert view.evaluate(active) == "Train all of a/"
+    expect(active).to_have_attribute("aria-label", "Train all of a/")
     assert view.locator(".gw-rows").inner_text().count(EVIL) == 1
 
 
@@ -188,6 +196,7 @@ def test_a_damaged_past_is_drawn_as_far_as_it_goes(saved):
     view = saved(table)
     view.locator("tr[data-name='d'] .gw-flag", has_text="dead").wait_for()
     view.locator("tr[data-name='w'] .gw-flag", has_text="not finite").wait_for()
-    line = view.locator("tr[data-name='w'] .gw-spark-line").first.get_attribute("d")
-    assert line.count("L") == 7 and "NaN" not in line
-    assert "1 dead · 1 not finite" in view.locator(".gw-status").inner_text()
+    line = view.locator("tr[data-name='w'] .gw-spark-line").first
+    expect(line).to_have_attribute("d", re.compile("^([^L]*L){7}[^L]*$"))
+    expect(line).not_to_have_attribute("d", re.compile("NaN"))
+    expect(view.locator(".gw-status")).to_contain_text("1 dead · 1 not finite")

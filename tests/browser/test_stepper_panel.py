@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, expect, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -53,15 +53,17 @@ def test_stepping_in_a_notebook(page, lab, screens):
     current = panel.locator('.gw-step[data-stage="current"] .gw-step-name')
 
     def stands_at(name: str) -> None:
-        wait_for(lambda: current.count() and current.inner_text() == name, f"{name} to be next")
+        expect(current).to_have_text(name)
+        expect(panel).to_have_attribute("data-mode", "ready")  # a run that goes on drops keys
 
     stands_at("hidden/matmul")
 
     # Forwards and back, with buttons and with keys.
     panel.get_by_role("button", name="One step (").click()
     stands_at("hidden/add")
-    value = rows.first.locator(".gw-step-value").inner_text()
-    assert "…" in value
+    first = rows.first.locator(".gw-step-value")
+    expect(first).to_contain_text("…")
+    value = first.inner_text()
     panel.locator(".gw-step-list").focus()
     view.keyboard.press("s")
     stands_at("hidden/relu")
@@ -70,7 +72,7 @@ def test_stepping_in_a_notebook(page, lab, screens):
     stands_at("hidden/matmul")
     view.keyboard.press("ArrowRight")
     stands_at("hidden/add")
-    assert rows.first.locator(".gw-step-value").inner_text() == value
+    expect(first).to_have_text(value)
 
     # What code does shows: a run to a node, a watch.
     page.run_cell(2)
@@ -95,7 +97,7 @@ def test_stepping_in_a_notebook(page, lab, screens):
     view.keyboard.press("r")
     panel.locator(".gw-status", has_text="Everything has run").wait_for()
     position = int(panel.get_attribute("data-position"))
-    assert panel.locator(".gw-step-count").inner_text() == f"{position} of {position}"
+    expect(panel.locator(".gw-step-count")).to_have_text(f"{position} of {position}")
 
     # A button that is off once it was pressed leaves the keyboard in the panel.
     panel.get_by_role("button", name="Back to the start").press("Enter")
@@ -103,6 +105,7 @@ def test_stepping_in_a_notebook(page, lab, screens):
     view.keyboard.press("s")
     stands_at("hidden/add")
     view.keyboard.press("r")
+    stands_at("loss")
     view.keyboard.press("r")
     panel.locator(".gw-status", has_text="Everything has run").wait_for()
 
@@ -112,11 +115,12 @@ def test_stepping_in_a_notebook(page, lab, screens):
     form.get_by_label("Pattern").fill("nowhere")
     form.get_by_role("button", name="Add").click()
     view.locator(".gw-message", has_text="nowhere").wait_for()
-    assert form.get_by_label("Pattern").input_value() == "nowhere"
+    expect(form.get_by_label("Pattern")).to_have_value("nowhere")
 
     # Edit a value and rerun what depends on it.
     panel.get_by_role("tab", name="Values").click()
     panel.locator(".gw-step-list").evaluate("list => (list.scrollTop = 0)")
+    expect(rows.first).to_have_attribute("data-index", "0")
     rows.filter(has_text="hidden/relu").first.click()
     panel.locator('.gw-step-tensor[data-tensor="hidden/relu"]').get_by_role(
         "button", name="Edit hidden/relu"
@@ -135,7 +139,7 @@ def test_stepping_in_a_notebook(page, lab, screens):
     # A reload of the page brings everything back.
     page.reload_notebook("stepper.ipynb")
     panel.locator('.gw-step[data-changed="true"]').first.wait_for()
-    assert panel.get_by_role("tab", name="Breakpoints 1").is_visible()
+    expect(panel.get_by_role("tab", name="Breakpoints 1")).to_be_visible()
     panel.get_by_role("button", name="Back to the start").click()
     stands_at("hidden/matmul")
     page.assert_clean()
@@ -160,14 +164,14 @@ def test_a_recording_walks_without_a_kernel(saved, screens):
 
     view = saved(panel, 560, 600, "dark")
     shown = view.locator(".gw-stepper")
-    at = lambda n: wait_for(lambda: shown.get_attribute("data-position") == str(n), f"step {n}")  # noqa: E731
+    at = lambda n: expect(shown).to_have_attribute("data-position", str(n))  # noqa: E731
     at(0)
     values = shown.locator(".gw-step-value")
     for n in range(1, 4):
         shown.get_by_role("button", name="One step (").click()
         at(n)
-    forward = values.all_inner_texts()
-    assert all(forward[:3]) and not any(forward[3:])
+    wanted = [n < 3 for n in range(total)]
+    wait_for(lambda: [bool(t) for t in values.all_inner_texts()] == wanted, "three nodes' values")
     shown.locator(".gw-step-list").focus()
     view.keyboard.press("r")
     at(total)
@@ -175,10 +179,10 @@ def test_a_recording_walks_without_a_kernel(saved, screens):
     view.keyboard.press("b")
     at(total - 1)
     view.keyboard.press("g")
-    wait_for(lambda: "grad/" in shown.locator(".gw-step-node").inner_text(), "the gradient")
+    expect(shown.locator(".gw-step-node")).to_contain_text("grad/")
     shown.locator(".gw-step", has_text=EVIL).first.click()
-    wait_for(lambda: EVIL in shown.locator(".gw-step-node").inner_text(), "the node")
-    assert shown.get_by_role("button", name="Edit").count() == 0
+    expect(shown.locator(".gw-step-node")).to_contain_text(EVIL)
+    expect(shown.get_by_role("button", name="Edit")).to_have_count(0)
     for name in ("Breakpoints 1", "Watches 1"):
         shown.get_by_role("tab", name=name).click()
     view.screenshot(path=screens / "stepper_recording_dark.png")

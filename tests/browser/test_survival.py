@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import NOTE, expect, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -57,7 +57,7 @@ def come_and_go(page, lab):
     for cell in range(3):
         page.run_cell(cell)
     graphs = view.locator(".gw-graph[data-ready]")
-    wait_for(lambda: graphs.count() == 2, "two views of one widget")
+    expect(graphs).to_have_count(2)
 
     def boxes(which: int) -> str:
         return str(graphs.nth(which).get_attribute("data-boxes"))
@@ -87,13 +87,13 @@ def come_and_go(page, lab):
 
     def painted() -> bool:
         return bool(
-            graphs.first.locator("canvas").first.evaluate(
-                "c => c.width > 0 && c.getContext('2d').getImageData(0, 0, c.width, c.height)"
-                ".data.some(v => v !== 0)"
+            graphs.first.locator(".gw-stage canvas").evaluate_all(
+                "([c]) => c?.width > 0 && c.height > 0 &&"
+                " c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v !== 0)"
             )
         )
 
-    wait_for(painted, "the drawing to be painted again")
+    wait_for(lambda: in_sight(1, True) and painted(), "the drawing to be painted again")
 
     # A cell that runs again replaces its widget: the old one is closed in the kernel.
     page.run_cell(1)
@@ -107,9 +107,8 @@ def come_and_go(page, lab):
         "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
     )
     notice = view.locator(".gw-notice:visible").first
-    notice.wait_for()
-    assert "run the cell again" in notice.inner_text()
-    assert graphs.first.is_visible()
+    expect(notice).to_contain_text("run the cell again")
+    expect(graphs.first).to_be_visible()
 
     for cell in range(2):
         page.run_cell(cell)

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, expect, wait_for
+from tests.browser.lab import place as place_on
 
 pytestmark = pytest.mark.browser
 
@@ -66,30 +67,29 @@ def test_a_tensor_is_explored(page, lab, screens):
     readout = panel.locator(".gw-tensor-readout")
 
     def drawn(what: str) -> None:
-        wait_for(lambda: panel.get_attribute("data-drawn") == what, f"the picture of {what}")
+        expect(panel).to_have_attribute("data-drawn", what)
 
     def place(*index: int) -> tuple[float, float]:
         stage.scroll_into_view_if_needed()
-        found = stage.evaluate("(stage, index) => stage.locate(index)", list(index))
-        assert found, f"{index} is not in the picture"
-        return found["x"], found["y"]
+        return place_on(stage, list(index))
 
     def says(text: str) -> None:
-        wait_for(lambda: re.search(text, readout.inner_text()), f"the readout to say {text!r}")
+        expect(readout).to_contain_text(re.compile(text), use_inner_text=True)
 
     # A name is text; a slice is shown, or refused with the place of the mistake.
     drawn(f"{EVIL}[0, 0, :, :]")
-    assert panel.locator(".gw-title").inner_text() == EVIL
+    expect(panel.locator(".gw-title")).to_have_text(EVIL)
     assert view.evaluate("window.executed") is None
     field.fill("[0, 9, :]")
     field.press("Enter")
     panel.get_by_text("9 is outside of axis 1").wait_for()
-    assert field.evaluate("f => f.value.slice(f.selectionStart, f.selectionEnd)") == "9"
+    marked = "f => f.value.slice(f.selectionStart, f.selectionEnd)"
+    wait_for(lambda: field.evaluate(marked) == "9", "the mistake to be marked")
     field.fill("[1, 2, ::2, -1:0:-2]")
     field.press("Enter")
     lab.event("index", text="[1, 2, ::2, -1:0:-2]")
     drawn(f"{EVIL}[1, 2, ::2, -1:0:-2]")
-    assert panel.locator(".gw-tensor-problem").is_hidden()
+    expect(panel.locator(".gw-tensor-problem")).to_be_hidden()
     view.mouse.move(*place(1, 2, 2, 2))
     says(r"\[1, 2, 2, 2\]\s+112")
 
@@ -104,14 +104,14 @@ def test_a_tensor_is_explored(page, lab, screens):
     lab.event("cursor", at=[1, 1, 3, 3])
     says(r"\[1, 1, 3, 3\]\s+98")
     panel.get_by_label("Numbers instead of colours").click()
-    assert "98" in panel.locator(".gw-tensor-here").inner_text()
+    expect(panel.locator(".gw-tensor-here")).to_contain_text("98")
     panel.get_by_label("Numbers instead of colours").click()
 
     # One NaN among a million is marked; a click goes there; zooming brings the exact values.
     page.run_cell(2)
     drawn("large[:, :]")
     chip = panel.locator(".gw-tensor-chip")
-    assert "1 NaN first at [421, 777]" in chip.inner_text()
+    expect(chip).to_contain_text("1 NaN first at [421, 777]", use_inner_text=True)
     chip.click()
     lab.event("cursor", at=[421, 777])
     says(r"1 NaN, first at \[421, 777\]")
@@ -128,10 +128,10 @@ def test_a_tensor_is_explored(page, lab, screens):
     live = view.locator(".gw-tensor").nth(1)
     live.scroll_into_view_if_needed()
     label = live.locator(".gw-tensor-stage")
-    wait_for(lambda: "norm" in (label.get_attribute("aria-label") or ""), "the first picture")
+    expect(label).to_have_attribute("aria-label", re.compile("norm"))
     first = label.get_attribute("aria-label")
     page.run_cell(4)
-    wait_for(lambda: label.get_attribute("aria-label") != first, "a picture of the training")
+    expect(label).not_to_have_attribute("aria-label", first)  # a picture of the training
     page.set_theme("JupyterLab Dark")
     live.screenshot(path=screens / "tensor-dark.png")
     page.run_cell(5)
@@ -146,4 +146,4 @@ def test_a_tensor_is_explored(page, lab, screens):
     drawn("exact[0, 2, :, :]")
     view.mouse.move(*place(0, 2, 3, 4))
     says(r"\[0, 2, 3, 4\]\s+59")
-    assert field.is_disabled()
+    expect(field).to_be_disabled()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import NOTE, expect, place, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -80,19 +80,14 @@ def test_the_tour(page, lab, screens):
         name: bench.locator(f".gw-tab[data-tab={name}]") for name in ("train", "step", "parameters")
     }
 
-    def place(name: str) -> tuple[float, float]:
-        stage = bench.locator(".gw-stage")
-        found = stage.evaluate("(stage, name) => stage.locate(name)", name)
-        assert found, f"{name!r} is not drawn"
-        return found["x"], found["y"]
-
     # A scope closes and opens; a click selects.
-    boxes = bench.locator(".gw-graph").get_attribute("data-boxes")
-    view.mouse.dblclick(*place("hidden/"))
-    wait_for(lambda: bench.locator(".gw-graph").get_attribute("data-boxes") != boxes, "the scope")
-    view.mouse.dblclick(*place("hidden/"))
-    wait_for(lambda: bench.locator(".gw-graph").get_attribute("data-boxes") == boxes, "it again")
-    view.mouse.click(*place("hidden/relu"))
+    graph, stage = bench.locator(".gw-graph"), bench.locator(".gw-stage")
+    boxes = graph.get_attribute("data-boxes")
+    view.mouse.dblclick(*place(stage, "hidden/"))
+    expect(graph).not_to_have_attribute("data-boxes", boxes)
+    view.mouse.dblclick(*place(stage, "hidden/"))
+    expect(graph).to_have_attribute("data-boxes", boxes)
+    view.mouse.click(*place(stage, "hidden/relu"))
     bench.locator(".gw-status strong", has_text="hidden/relu").first.wait_for()
 
     # Forwards, back, and a value edited.
@@ -105,8 +100,7 @@ def test_the_tour(page, lab, screens):
     names = [current.get_attribute("title")]
     for verb in ("step", "step", "back"):
         stepper.locator(f'[data-verb="{verb}"]').click()
-        last = names[-1]
-        wait_for(lambda last=last: current.get_attribute("title") != last, f"a {verb}")
+        expect(current).not_to_have_attribute("title", names[-1])
         names.append(current.get_attribute("title"))
     assert names[3] == names[1] and len(set(names)) == 3
     values = stepper.get_by_role("tabpanel", name="Values")
@@ -115,7 +109,7 @@ def test_the_tour(page, lab, screens):
     form.get_by_label("Index").fill("0")
     form.get_by_label("New value").fill("7.5")
     form.get_by_role("button", name="Set and rerun").click()
-    wait_for(lambda: "7.5" in values.inner_text(), "the new value")
+    expect(values).to_contain_text("7.5", use_inner_text=True)
     view.wait_for_timeout(300)
     bench.screenshot(path=screens / "tour_step_light.png")
 
@@ -136,7 +130,7 @@ def test_the_tour(page, lab, screens):
     show(bench)
     tab["train"].click()
     train = bench.locator(".gw-train")
-    train.get_by_label("Epochs to train").fill("2000")
+    train.get_by_label("Epochs to train").fill("100000")
     train.get_by_label("Epochs to train").press("Enter")
     train.get_by_role("button", name="Start", exact=True).click()
     bench.locator('.gw-train[data-state="running"]').wait_for()
@@ -152,7 +146,7 @@ def test_the_tour(page, lab, screens):
     page.reload_notebook("tour.ipynb")
     view.locator(".gw-graph[data-ready]").first.wait_for()
     bench.locator('.gw-train[data-state="running"]').wait_for()
-    assert tab["train"].get_attribute("aria-selected") == "true"
+    expect(tab["train"]).to_have_attribute("aria-selected", "true")
     train.get_by_role("button", name="Stop", exact=True).click()
     bench.locator('.gw-train[data-state="stopped"]').wait_for()
 
@@ -162,7 +156,7 @@ def test_the_tour(page, lab, screens):
     suspect.get_by_role("button", name="Check again").click()
     suspect.locator(".gw-check", has_text="energy").wait_for()
     row = suspect.locator(".gw-outline .gw-row", has_text="energy")
-    wait_for(lambda: "at fault" in row.inner_text(), "the blamed op in the drawing")
+    expect(row).to_contain_text("at fault", use_inner_text=True)
     suspect.screenshot(path=screens / "tour_blame_light.png")
 
     for theme in ("Light", "Dark"):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import NOTE, wait_for
+from tests.browser.lab import NOTE, expect, points, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -98,7 +98,7 @@ def test_training_from_the_panel_without_subshells(page, lab, screens):
         page.open_notebook("panel.ipynb")
         view, panel = page.page, Panel(page)
         kernel = "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel"
-        assert view.evaluate(f"{kernel}.commsOverSubshells") == "disabled"
+        view.wait_for_function(f"{kernel}.commsOverSubshells === 'disabled'")
         page.run_cell(0)
         page.run_cell(1)
         panel.state("idle")
@@ -106,7 +106,7 @@ def test_training_from_the_panel_without_subshells(page, lab, screens):
         # Start, and pause while it runs. The kernel is free meanwhile.
         panel.button("Start").click()
         lab.event("state", state="running")
-        wait_for(lambda: int(panel.plot.get_attribute("data-points")) > 300, "300 points")
+        wait_for(lambda: points(panel.plot) > 300, "300 points")
         page.run_cell(2)
         began = lab.event("look")
         panel.button("Pause").click()
@@ -120,6 +120,8 @@ def test_training_from_the_panel_without_subshells(page, lab, screens):
         panel.root.focus()
         view.keyboard.press(".")
         lab.event("state", state="paused", step=paused["step"] + 1)
+        wait_for(lambda: panel.step() == paused["step"] + 1, "one step")
+        panel.state("paused")
         value = panel.root.get_by_label("Learning rate as a number")
         value.fill("0.03")
         value.press("Enter")
@@ -138,9 +140,9 @@ def test_training_from_the_panel_without_subshells(page, lab, screens):
         page.reload_notebook("panel.ipynb")
         panel.state("running")
         wait_for(lambda: panel.step() > later["step"], "the running training after a reload")
-        points = int(panel.plot.get_attribute("data-points"))
-        wait_for(lambda: int(panel.plot.get_attribute("data-points")) > points, "more points")
-        assert value.input_value() == "0.03"
+        drawn = points(panel.plot)
+        wait_for(lambda: points(panel.plot) > drawn, "more points")
+        expect(value).to_have_value("0.03")
         view.locator(".gw").scroll_into_view_if_needed()
         view.locator(".gw").screenshot(path=screens / "trainer_running_light.png")
         panel.button("Stop").click()
@@ -200,11 +202,12 @@ def test_a_blocking_fit_is_paused_over_subshells(page, lab):
 
     # The crosshair moves by key and says what it shows; a drag zooms, a double click goes back.
     stage = panel.plot.locator(".gw-plot-stage")
+    wait_for(lambda: points(panel.plot) > 50, "curves to move on")
     stage.focus()
     panel.view.keyboard.press("Home")
     panel.view.keyboard.press("ArrowRight")
     spoken = panel.plot.locator(".gw-plot-spoken")
-    assert re.match(r"step \d+: loss step [\d.]+", spoken.inner_text())
+    expect(spoken).to_have_text(re.compile(r"^step \d+: loss step [\d.]+"))
     box = stage.bounding_box()
     mouse = panel.view.mouse
     mouse.move(box["x"] + 100, box["y"] + 60)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, expect
 
 pytestmark = pytest.mark.browser
 
@@ -68,18 +68,19 @@ def test_schedules_checkpoints_and_runs(page, lab, screens):
 
     # What is on is shown, and the average is chosen for validation.
     for name, text in (("window", "0 / 2"), ("scale", "2¹⁶"), ("clipping", "norm ≤ 1")):
-        assert text in root.locator(f'[data-method="{name}"]').inner_text()
+        expect(root.locator(f'[data-method="{name}"]')).to_contain_text(text)
     root.get_by_label("Evaluate with").last.select_option("ema")
 
     # The schedule opens, and is read off with the keyboard.
     button("Learning-rate schedule").click()
     stage = root.locator(".gw-schedule-stage")
+    expect(stage).to_be_visible()
     stage.focus()
     view.keyboard.press("End")
     reading = root.locator(".gw-schedule-reading")
-    wait_for(lambda: reading.inner_text().startswith("step 439: 0"), "the end of the schedule")
+    expect(reading).to_have_text(re.compile("^step 439: 0"))
     view.keyboard.press("Home")
-    assert re.fullmatch(r"step 0: 0\.00476", reading.inner_text())
+    expect(reading).to_have_text("step 0: 0.00476")
     button("Logarithmic scale of the schedule").click()
 
     # Checkpoints appear while it trains; going back asks first.
@@ -87,14 +88,14 @@ def test_schedules_checkpoints_and_runs(page, lab, screens):
     button("Start").click()
     root.locator('.gw-train[data-state="finished"]').wait_for()
     rows = root.locator(".gw-checkpoints tbody tr")
-    wait_for(lambda: rows.count() == 3, "three checkpoints")
+    expect(rows).to_have_count(3)
     button("Restore step 8").click()
-    assert root.locator(".gw-confirm").is_visible()
-    assert view.evaluate("document.activeElement.textContent") == "Cancel"
+    expect(root.locator(".gw-confirm")).to_be_visible()
+    expect(button("Cancel")).to_be_focused()
     root.screenshot(path=screens / "training_panel_confirm.png")
     view.keyboard.press("Escape")
     root.locator(".gw-confirm").wait_for(state="detached")
-    assert view.evaluate("document.activeElement.ariaLabel") == "Restore step 8"
+    expect(button("Restore step 8")).to_be_focused()
     button("Restore step 8").click()
     button("Go back").click()
     root.get_by_text("At step 8", exact=True).wait_for()
@@ -107,16 +108,16 @@ def test_schedules_checkpoints_and_runs(page, lab, screens):
     runs.get_by_text("No training is recorded yet").wait_for()
     page.run_cell(2)
     runs.get_by_role("checkbox", name="Compare plain").wait_for()
-    wait_for(lambda: runs.locator(".gw-run-status").count() == 0, "the end of the other process")
+    expect(runs.locator(".gw-run-status")).to_have_count(0)  # the other process has ended
     for name in (EVIL, "plain"):
         runs.get_by_role("checkbox", name=f"Compare {name}").check()
     plot = runs.locator(".gw-plot")
-    wait_for(lambda: plot.get_attribute("data-points") == "10", "two curves of five epochs")
+    expect(plot).to_have_attribute("data-points", "10")  # two curves of five epochs
     runs.get_by_role("tab", name="Settings").click()
     runs.get_by_role("row", name=re.compile("learning_rate.*0.1.*0.3")).wait_for()
     runs.screenshot(path=screens / "run_comparison.png")
     runs.get_by_label("Filter runs").fill("plain")
-    wait_for(lambda: runs.locator("[data-run]").count() == 1, "one run")
+    expect(runs.locator("[data-run]")).to_have_count(1)
     page.run_cell(3)
     look = lab.event("look")
     assert look == look | {"step": 8, "seen": "ema", "runs": [EVIL, "plain"]}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.lab import EVIL, NOTE, wait_for
+from tests.browser.lab import EVIL, NOTE, expect, place, points, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -56,7 +56,7 @@ class Report(gw.Callback):
 trainer.add_callback(Report())
 data = {"x": X, "t": y}
 thread = threading.Thread(
-    target=lambda: trainer.fit(data, epochs=2000, batch_size=32, validation=data, progress=False)
+    target=lambda: trainer.fit(data, epochs=10**6, batch_size=32, validation=data, progress=False)
 )
 thread.start()
 note("started")
@@ -77,38 +77,32 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     page.open_notebook("workbench.ipynb")
     view = page.page
 
-    def place(name: str) -> tuple[float, float]:
-        found = view.locator(".gw-stage").evaluate("(stage, name) => stage.locate(name)", name)
-        assert found, f"{name!r} is not drawn"
-        return found["x"], found["y"]
-
-    def boxes() -> int:
-        return int(view.locator(".gw-graph").get_attribute("data-boxes"))
-
     page.run_cell(0)
     page.run_cell(1)
     graph = view.locator(".gw-graph[data-ready]")
     graph.wait_for()
     view.locator(".gw").scroll_into_view_if_needed()
-    assert view.locator(".gw-parameters tr[data-name]").count() == 3
-    closed = boxes()
+    expect(view.locator(".gw-parameters tr[data-name]")).to_have_count(3)
+    stage, status = view.locator(".gw-stage"), view.locator(".gw-graph .gw-status")
+    closed = graph.get_attribute("data-boxes")
+    opened = str(int(closed) + 5)  # the scope has five nodes
 
     # A click on a node reaches the kernel.
-    view.mouse.click(*place("loss"))
+    view.mouse.click(*place(stage, "loss"))
     lab.event("selected", name="loss")
-    assert "sparse_softmax_cross_entropy" in view.locator(".gw-graph .gw-status").inner_text()
+    expect(status).to_contain_text("sparse_softmax_cross_entropy")
 
     # A name is text, wherever it is shown.
-    view.mouse.click(*place(EVIL))
+    view.mouse.click(*place(stage, EVIL))
     lab.event("selected", name=EVIL)
-    assert EVIL in view.locator(".gw-graph .gw-status").inner_text()
+    expect(status).to_contain_text(EVIL)
     assert view.evaluate("window.executed") is None
 
     # A scope opens, and what is selected inside is selected in the table.
-    view.mouse.dblclick(*place("hidden/"))
+    view.mouse.dblclick(*place(stage, "hidden/"))
     lab.event("expanded", scopes=["hidden"])
-    wait_for(lambda: boxes() == closed + 5, "the scope's five nodes")
-    view.mouse.click(*place("hidden/w"))
+    expect(graph).to_have_attribute("data-boxes", opened)
+    view.mouse.click(*place(stage, "hidden/w"))
     lab.event("selected", name="hidden/w")
     view.get_by_role("tab", name="Parameters").click()
     view.locator("tr.gw-selected[data-name='hidden/w']").wait_for()
@@ -119,7 +113,7 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     lab.event("started")
     first = wait_for(lambda: lab.events("epoch"), "the first epoch")[0]
     plot = view.locator(".gw-training .gw-plot")
-    wait_for(lambda: int(plot.get_attribute("data-points")) > 100, "a hundred points")
+    wait_for(lambda: points(plot) > 100, "a hundred points")
 
     def shown_step() -> int:
         text = view.locator('.gw-train [data-fact="step"] b').inner_text()
@@ -131,8 +125,8 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
         return float(found[1]) if found else float("inf")
 
     wait_for(lambda: shown_loss() < 0.8 * first["loss"], "a falling curve")
-    points = int(plot.get_attribute("data-points"))
-    wait_for(lambda: int(plot.get_attribute("data-points")) > points, "more points")
+    drawn = points(plot)
+    wait_for(lambda: points(plot) > drawn, "more points")
 
     # The box freezes between two steps of the running training.
     view.get_by_role("tab", name="Parameters").click()
@@ -157,11 +151,11 @@ def test_the_workbench_drives_the_graph(page, lab, screens):
     view.locator(".gw-outline").focus()
     for key in ("Home", "ArrowDown", "ArrowDown", "ArrowLeft"):
         view.keyboard.press(key)
-    wait_for(lambda: boxes() == closed, "the scope to close")
+    expect(graph).to_have_attribute("data-boxes", closed)
     view.keyboard.press("Space")
     lab.event("selected", name="hidden/")
     view.keyboard.press("Enter")
-    wait_for(lambda: boxes() == closed + 5, "the scope again")
+    expect(graph).to_have_attribute("data-boxes", opened)
     bench = view.locator(".gw")
     for theme in ("Light", "Dark"):
         page.set_theme(f"JupyterLab {theme}")
@@ -201,7 +195,7 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     page.start_cell(2)
     lab.event("blocking")
     plot = view.locator(".gw-training .gw-plot")
-    wait_for(lambda: int(plot.get_attribute("data-points")) > 20, "curves while the cell runs")
+    wait_for(lambda: points(plot) > 20, "curves while the cell runs")
     view.get_by_role("tab", name="Parameters").click()
     view.get_by_label("Train hidden/w", exact=True).uncheck()
     done = lab.event("free")
@@ -209,14 +203,12 @@ def test_a_blocking_fit_is_heard_and_a_reload_restores(page, lab):
     view.get_by_role("tab", name="Train").click()
 
     # What the kernel has, not what the page happens to have: the last points may be on the way.
-    def all_points() -> bool:
-        return int(plot.get_attribute("data-points")) == done["points"]
-
-    wait_for(all_points, "all points")
+    every = str(done["points"])
+    expect(plot).to_have_attribute("data-points", every)
     page.reload_notebook("blocking.ipynb")
     view.locator(".gw-graph[data-ready]").wait_for()
-    wait_for(all_points, "all points after the reload")
-    assert not view.get_by_label("Train hidden/w", exact=True).is_checked()
+    expect(plot).to_have_attribute("data-points", every)
+    expect(view.get_by_label("Train hidden/w", exact=True)).not_to_be_checked()
     page.assert_clean()
 
 
@@ -233,12 +225,11 @@ def test_a_saved_page_works_without_a_kernel(saved, screens):
         bench.append(step, {"loss": 1 / (step + 1)})
     view = saved(bench, 1200, theme="dark")
     view.locator(".gw-graph[data-ready]").wait_for()
-    spot = view.locator(".gw-stage").evaluate("stage => stage.locate('hidden/')")
-    view.mouse.dblclick(spot["x"], spot["y"])
-    wait_for(lambda: view.locator(".gw-graph").get_attribute("data-boxes") == "5", "the scope")
-    assert view.locator(".gw-training .gw-plot").get_attribute("data-points") == "50"
+    view.mouse.dblclick(*place(view.locator(".gw-stage"), "hidden/"))
+    expect(view.locator(".gw-graph")).to_have_attribute("data-boxes", "5")
+    expect(view.locator(".gw-training .gw-plot")).to_have_attribute("data-points", "50")
     view.get_by_role("tab", name="Parameters").click()
     view.get_by_label("Train hidden/w", exact=True).click()
     view.locator(".gw-message", has_text="saved view").wait_for()
-    assert view.get_by_label("Train hidden/w", exact=True).is_checked()
+    expect(view.get_by_label("Train hidden/w", exact=True)).to_be_checked()
     view.screenshot(path=screens / "saved_page_dark.png")
