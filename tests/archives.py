@@ -15,6 +15,13 @@ import gradwright as gw
 from gradwright.graph.expand import run_nodes
 from gradwright.io.container import Writer
 from gradwright.op import Op
+from gradwright.spec import FLOATS
+
+DTYPES = [
+    *FLOATS,
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *("int4", "uint4", "int2", "uint2", "complex64", "complex128", "bool"),
+]
 
 
 class Mode(enum.Enum):
@@ -159,3 +166,8 @@ def safetensors(header: Mapping[str, Any] | bytes, data: bytes = b"") -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     text += b" " * (-(8 + len(text)) % 64)
     return len(text).to_bytes(8, "little") + text + data
+
+
+def path(tmp_path: Path) -> Path:
+    """A fixture: where an archive may be written."""
+    return tmp_path / "graph.gw"
