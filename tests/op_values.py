@@ -26,3 +26,8 @@ def slope(function: Any, *arrays: Any, wrt: int = 0, **attrs: Any) -> Array:
     xs = [g.constant(np.asarray(a)) for a in arrays]
     (dx,) = gw.gradients(function(*xs, **attrs), [xs[wrt]])
     return g.output({}, dx)[dx.name]
+
+
+def value(y: gw.Tensor, feeds: dict[str, Any] | None = None) -> np.ndarray[Any, Any]:
+    with gw.Session(y.graph) as session:
+        return session.run(y, feeds or {})
