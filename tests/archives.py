@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import gradwright as gw
+from gradwright.errors import ArchiveError
 from gradwright.graph.expand import run_nodes
 from gradwright.io.container import Writer
 from gradwright.op import Op
@@ -171,3 +173,26 @@ def safetensors(header: Mapping[str, Any] | bytes, data: bytes = b"") -> bytes:
 def path(tmp_path: Path) -> Path:
     """A fixture: where an archive may be written."""
     return tmp_path / "graph.gw"
+
+
+def small(tmp_path: Path) -> Path:
+    """A fixture: the archive of x -> halves -> two outputs, with a variable and a constant."""
+    path = tmp_path / "graph.gw"
+    g = gw.Graph("small")
+    x = g.placeholder("x", ("B", 3))
+    w = g.variable("w", init=np.arange(3.0, dtype="float32"))
+    a, b = Halves()(x, name="halves")
+    y = (a * w).rename("y")
+    gw.exp(b, name="z")
+    g.constant(np.arange(4), name="c")
+    g.update(w, w * 2.0)
+    assert y.name == "y"
+    gw.save(g, path, state={"optimizer": {"m": np.ones(3)}})
+    return path
+
+
+def refused(path: Path, match: str, **options: bool) -> None:
+    """Check that the archive is refused with a message that names the file."""
+    with pytest.raises(ArchiveError, match=match) as caught:
+        gw.load(path, **options)
+    assert str(caught.value).startswith(str(path))
