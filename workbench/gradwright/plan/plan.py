@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..device import Device
-from ..errors import DTypeError, FeedError, GradwrightError, ShapeError
+from ..errors import FeedError, GradwrightError, ShapeError
 from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
 from ..graph.build import located
 from ..graph.collecting import without_collecting
 from ..graph.expand import bind_dims
 from ..lowering import find_launch, lowering_revision
-from ..op import Op, infer_specs
+from ..op import Op
 from ..rewrite import Program, RewriteLog, Verifier, rewrite
 from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
-from ..spec import Dim, TensorSpec
+from ..spec import TensorSpec
 from .bound import Bound
+from .inference import lacks_value, specs_of
 from .kernels import Kernels
 from .options import DEFAULTS, PlanOptions, using
 from .overwrite import split_tail
@@ -328,12 +329,12 @@ class Plan:
             unknown = [
                 t
                 for i in op.needs_values
-                if i < len(specs) and _lacks_value(specs[i]) and (t := node.inputs[i]) is not None
+                if i < len(specs) and lacks_value(specs[i]) and (t := node.inputs[i]) is not None
             ]
             if unknown:
                 end, dynamic, by_value = position, unknown, True
                 break
-            outs = _stated(node, op, specs) or self._infer(node, op, specs, sizes)
+            outs = specs_of(node, op, specs, sizes)
             ins = [None if t is None else number(t) for t in node.inputs]
             try:
                 made = program.emit(op, ins, outs, node, node.name)
@@ -389,38 +390,6 @@ class Plan:
             found.update(dict.fromkeys(t for t in node.inputs if t is not None))
         return [t for t in found if start <= self._position.get(t.node, -1) < end]
 
-    def _infer(
-        self, node: Node, op: Op, specs: Sequence[TensorSpec | None], sizes: dict[str, int]
-    ) -> tuple[TensorSpec, ...]:
-        try:
-            outs = infer_specs(op, specs)
-        except GradwrightError as error:
-            raise located(error, node) from None
-        for t, spec in zip(node.outputs, outs, strict=True):
-            if spec.dtype != t.dtype or spec.rank != t.rank:
-                raise DTypeError(
-                    f"{t.name!r} is {spec}, not {t.spec}",
-                    where=f"{node.op.name} {node.name!r} ({node.where or 'no line'})",
-                    need="what the graph was built for",
-                    hint=f"{op.name} is defined otherwise now: build the graph again",
-                )
-            for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
-                expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
-                if isinstance(size, int) and isinstance(expected, int) and size != expected:
-                    raise ShapeError(
-                        f"{t.name!r} has size {size} on axis {axis}, not {stated} = {expected}",
-                        where=f"{node.op.name} {node.name!r} ({node.where or 'no line'})",
-                        facts=[
-                            f"{i.name!r} : {s}"
-                            for i, s in zip(node.inputs, specs, strict=True)
-                            if i is not None
-                        ],
-                        need="the sizes that the graph was built for",
-                    )
-                if isinstance(size, int) and isinstance(expected, Dim):
-                    sizes.update(expected.solve(size))
-        return outs
-
 
 def _fed(feeds: Mapping[Tensor, TensorSpec]) -> dict[Tensor, TensorSpec]:
     """Return the specs of feeds, those that the graph states by its own objects."""
@@ -428,24 +397,6 @@ def _fed(feeds: Mapping[Tensor, TensorSpec]) -> dict[Tensor, TensorSpec]:
         t: t.spec if s == t.spec and s.value is None and t.spec.value is None else s
         for t, s in feeds.items()
     }
-
-
-def _stated(
-    node: Node, op: Op, specs: Sequence[TensorSpec | None]
-) -> tuple[TensorSpec, ...] | None:
-    """Return the specs that the graph has already inferred from these very inputs."""
-    if op is not node.op or any(
-        t is not None and s is not t.spec for t, s in zip(node.inputs, specs, strict=True)
-    ):
-        return None
-    outs = tuple([t.spec for t in node.outputs])
-    return outs if all(s.is_concrete for s in outs) else None
-
-
-def _lacks_value(spec: TensorSpec | None) -> bool:
-    return spec is not None and (
-        spec.value is None or any(isinstance(d, Dim) for d in np.ravel(spec.value))
-    )
 
 
 def _made(t: Tensor, program: Program) -> bool:
