@@ -11,6 +11,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
+from tests.lines import rows
 
 
 def line(callbacks, **options):
@@ -22,12 +23,6 @@ def line(callbacks, **options):
     options.setdefault("optimizer", gw.optim.SGD(0.1))
     loss = gw.mean(error * error, name="loss")
     return gw.Trainer(g, loss, callbacks=callbacks, **options)
-
-
-def rows(n=20, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((n, 3)).astype("float32")
-    return {"x": x, "t": (x @ [2.0, 1.0, -1.0] + 0.5).astype("float32")}
 
 
 def fit(trainer, epochs=5, **options):

@@ -10,6 +10,7 @@ import pytest
 import gradwright as gw
 from gradwright.data import batches, order
 from gradwright.errors import FeedError
+from tests.data_sets import plain
 
 N = 37
 A = np.arange(N) * 1.5
@@ -31,10 +32,6 @@ def pa():
 @pytest.fixture(scope="module")
 def hf():
     return pytest.importorskip("datasets", reason="no datasets: pip install -e '.[data]'")
-
-
-def plain(items):
-    return [{k: np.asarray(v).tolist() for k, v in item.items()} for item in items]
 
 
 def resumes(make, epochs=(0, 2)):

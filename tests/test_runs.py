@@ -16,6 +16,7 @@ from gradwright.errors import TrainingError
 from gradwright.train.runs import events
 from gradwright.train.runs.about import git_commit
 from gradwright.train.runs.store import default_root
+from tests.lines import rows
 
 SOURCES = str(Path(gw.__file__).parent.parent)
 
@@ -28,11 +29,6 @@ def line(callbacks=(), rate=0.1, name="line", **options):
     loss = gw.mean(error * error, name="loss")
     options.setdefault("optimizer", gw.optim.SGD(rate))
     return gw.Trainer(g, loss, callbacks=callbacks, **options)
-
-
-def rows(n=20):
-    x = np.random.default_rng(0).standard_normal((n, 3)).astype("float32")
-    return {"x": x, "t": (x @ [2.0, 1.0, -1.0] + 0.5).astype("float32")}
 
 
 def fit(trainer, epochs=2, **options):
