@@ -233,10 +233,18 @@ class Watched:
         assert self.page.evaluate("window.executed") is None
 
 
+UNHURRIED = f"""{{
+  const timeout = AbortSignal.timeout.bind(AbortSignal);
+  AbortSignal.timeout = (ms) => timeout(Math.max(ms, {PATIENCE * 1000:.0f}));
+}}"""
+"""anywidget 0.11 drops all messages to a widget whose module is not there after two seconds."""
+
+
 class Page(Watched):
     """A page on which JupyterLab runs."""
 
     def __init__(self, context: Any, lab: Lab) -> None:
+        context.add_init_script(UNHURRIED)
         super().__init__(context, lab.base, lab.base.replace("http", "ws"))
         self.lab = lab
 
