@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-PATIENCE = 90.0
-"""Seconds; a loaded machine took 20 to start the server alone."""
+PATIENCE = 150.0
+"""Seconds; beside ten busy processes on two cores a throttled page took over 90 to open."""
 
 FLAGS = [
     "--no-sandbox",
