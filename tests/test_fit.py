@@ -83,10 +83,10 @@ def test_batches_may_come_from_a_list_a_generator_or_a_torch_loader(torch):
     loader = torch.utils.data.DataLoader(tensors, batch_size=4)
     results = []
     for source in (parts, (p for p in parts), loader):
-        trainer = line()
+        trainer = line(deterministic=True)
         history = trainer.fit(source, progress=False)
         results.append((trainer.values["w"].tolist(), history.epochs["loss"][0]))
-    plain = line()
+    plain = line(deterministic=True)
     history = plain.fit(data, batch_size=4, shuffle=False, progress=False)
     results.append((plain.values["w"].tolist(), history.epochs["loss"][0]))
     assert all(r == results[0] for r in results)

@@ -228,7 +228,7 @@ def test_random_ops_draw_anew_in_each_step_and_again_the_same():
     with g:
         _, rows = gw.scan(lambda c, _: (c, gw.random.uniform((4,))), 0.0, length=6)
         _, drawn = gw.loop(lambda i, c: (True, c, gw.random.normal(())), g.constant(0.0), trip=5)
-    with gw.Session(g) as session:
+    with gw.Session(g, deterministic=True) as session:  # else kernels come in the midst of a loop
         a, b = session.run([rows, drawn], step=3)
         again = session.run([rows, drawn], step=3)
         other = session.run([rows, drawn], step=4)
