@@ -207,8 +207,9 @@ def test_a_wait_that_ctrl_c_ends_does_not_pass_for_done():
     gate, found, background = threading.Event(), [], Background()
     background.start(lambda: (gate.wait(10), found.append(1)), "waiting")
     main = threading.get_ident()
-    threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    ctrl_c = threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
+        ctrl_c.start()
         background.wait()
     assert background.is_busy
     gate.set()
