@@ -14,6 +14,7 @@ import gradwright as gw
 from gradwright.errors import ArchiveError, GraphError, TrainingError
 from gradwright.io import container
 from gradwright.train.checkpoints import callback, folder, snapshot
+from tests.panels import wait_for
 
 X = {"x": np.linspace(-1, 1, 12, dtype="float32")}
 
@@ -138,6 +139,8 @@ def test_steps_do_not_wait_for_a_slow_disk_and_are_made_up_for(tmp_path, gate):
 
     class Opens(gw.Callback):
         def on_step_end(self, trainer, record):
+            if record.step == 2:
+                wait_for(lambda: begun)
             if record.step == 5:
                 assert begun == [1]
                 opened.set()
@@ -200,6 +203,7 @@ def test_by_hand_while_another_is_being_written(tmp_path, gate):
     class Saves(gw.Callback):
         def on_step_end(self, trainer, record):
             if record.step == 2:
+                wait_for(lambda: begun)
                 threading.Timer(0.05, opened.set).start()
                 assert begun == [1] and checkpoints.save(trainer).step == 2
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -199,9 +198,12 @@ def test_pauses_and_notes_are_recorded(tmp_path):
         with pytest.raises(TrainingError, match="cannot be recorded"):
             run.note("bad", value=math.nan)
         trainer.pause()
-        threading.Timer(0.05, trainer.resume).start()
 
-    fit(line([run, gw.train.on_step(at, every=3)]), epochs=1)
+    class Resumes(gw.Callback):
+        def on_pause(self, trainer):
+            trainer.resume()
+
+    fit(line([run, gw.train.on_step(at, every=3), Resumes()]), epochs=1)
     names = [e["event"] for e in run.read().events()]
     assert names == [
         "fit_started",
