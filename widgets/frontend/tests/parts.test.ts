@@ -10,6 +10,8 @@ import { escapeXml } from "../src/ui/files";
 import { Viewport } from "../src/graph/viewport";
 import { nearest, PlotStore, type PlotMessage } from "../src/plot/series";
 import { compact } from "../src/ui/format";
+import { Heatmap } from "../src/tensor/heatmap";
+import { Part, type TensorFacts } from "../src/tensor/picture";
 import { ticks } from "../src/ui/ticks";
 import { classifier, specOf } from "./support/graphs";
 
@@ -117,4 +119,18 @@ test("zooming keeps the point under the pointer", () => {
   assert(Math.hypot(after[0] - before[0], after[1] - before[1]) < 1e-9);
   view.fit({ width: 400, height: 90_000 }, 800, 600, true);
   assert(view.scale >= 0.7 && Math.abs(view.toPlane(0, 0)[1]) < 100, "a tall drawing starts readable at its top");
+});
+
+test("a finer picture that comes after the zoom was left is not shown", () => {
+  const part = (rows: number, fields: string[]): Part =>
+    new Part({ window: [0, 1, 0, 1, 0, 8, 0, 8], cells: [rows, rows], fields, type: "f4", every: 1 }, 1, 1, new DataView(new ArrayBuffer(4 * rows * rows * fields.length)));
+  const heatmap = new Heatmap();
+  heatmap.show({ height: 8, width: 8, slice: [8, 8], shown: 1, grid: [1, 1] } as unknown as TensorFacts, part(2, ["min", "max", "mean"]));
+  const fine = part(8, ["value"]);
+  heatmap.zoom(2, 0, 0);
+  heatmap.refine(fine);
+  assert.equal(heatmap.detail, fine);
+  heatmap.reset();
+  heatmap.refine(fine);
+  assert.equal(heatmap.detail, undefined);
 });

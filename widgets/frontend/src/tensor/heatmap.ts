@@ -49,8 +49,9 @@ export class Heatmap {
     this.reset();
   }
 
-  /** Takes a finer picture of what is in view. */
+  /** Takes a finer picture of what is in view; one that comes after the zoom was left would lie over the whole. */
   refine(part: Part): void {
+    if (!this.zoomed) return;
     if (this.fine) this.images.delete(this.fine);
     this.fine = part;
   }
