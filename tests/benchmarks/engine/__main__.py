@@ -96,7 +96,8 @@ def costs(rows: Sequence[str]) -> dict[str, Any]:
         [r for r in rows if r == "a"],
         lambda r: (
             f"{r['extra']:.1f} µs: {r['fit']:.1f} in fit, {r['bare']:.1f} bare; "
-            f"{r['unrolled']:.1f} with unroll=8"
+            f"{r['unrolled']:.1f} with unroll=8; "
+            f"of it {r['data']:.1f} for batches ({r['gathered']:.1f} where rows are shuffled)"
         ),
     )
     print("\narrays above 1 kB that a steady step allocates (aim 0)")

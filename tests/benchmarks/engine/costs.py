@@ -88,9 +88,13 @@ def plan(row: str) -> dict[str, float]:
 def fit(row: str, rounds: int = 15) -> dict[str, float]:
     """Return microseconds of this thread for a step in ``Trainer.fit``, unrolled, and bare.
 
-    ``extra`` is what fit adds to the fastest bare step: the median of the rounds' differences.
+    ``extra`` is what fit adds to the fastest bare step: the median of the rounds' differences. It
+    includes ``data``, what making the batches takes, which the bare step is given; ``gathered`` is
+    that of shuffled rows.
     """
     import numpy as np
+
+    from gradwright.data import batches
 
     from .peers import PEERS, fastest, settle
 
@@ -112,10 +116,17 @@ def fit(row: str, rounds: int = 15) -> dict[str, float]:
         for _ in range(steps):
             bare()
 
+    def run_data(shuffle: bool) -> None:
+        source = batches(trainer.graph, data, trainer.placeholders, size, shuffle=shuffle)
+        for _ in source.epoch(0):
+            pass
+
     sides: dict[str, Callable[[], Any]] = {
         "fit": loop,
         "unrolled": functools.partial(loop, unroll=8),
         "bare": run_bare,
+        "data": functools.partial(run_data, False),
+        "gathered": functools.partial(run_data, True),
     }
     for side in sides.values():
         side()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from .step import Phase, StepGraph
 from .steps import Outcome
 
 
-class Run(NamedTuple):
+@dataclass(slots=True)
+class Run:
     """One run of a phase."""
 
     phase: Phase

@@ -111,8 +111,10 @@ class Steps:
         seen += [t.node.trainable for t in self.watched]
         if graph.updates:
             seen += map(id, graph.updates.values())
-        for optimizer in config.optimizers:  # the rate is fed, so it may change in every step
-            seen += type(optimizer), vars(optimizer) | {"learning_rate": None}
+        for optimizer in config.optimizers:
+            settings = vars(optimizer).copy()
+            settings["learning_rate"] = None  # fed, so it may change in every step
+            seen += type(optimizer), settings
         return seen
 
     def _build(self, session: Session, config: TrainingConfig) -> StepGraph:
@@ -157,7 +159,7 @@ class Steps:
         run = phase.prepared(self._session, watching)
         if numbers != self._fed[0]:
             self._fed = numbers, [np.array(n) for n in numbers]
-        arrays = [feeds[t] for t in phase.needed]
+        arrays = map(feeds.__getitem__, phase.needed)
         finite, norm, *measured = run(*arrays, *self._fed[1], step=number)
         if not watching:
             return Outcome(bool(finite), float(norm), measured, {})
