@@ -49,7 +49,7 @@ import threading
 gate, forward = threading.Event(), BadCap.forward
 def late(self, x):
     if threading.current_thread() is not threading.main_thread():
-        gate.wait(0.1)
+        gate.wait(0.01)
     return forward(self, x)
 BadCap.forward = late
 """
@@ -128,7 +128,18 @@ def test_a_check_runs_and_is_looked_at(page, lab, screens):
     panel.get_by_label("Elements of each parameter").select_option("all")
     panel.get_by_role("button", name="Check again").click()
     lab.event("state", value="running")
-    expect(panel).to_contain_text(" left · w", use_inner_text=True)
+    now = panel.locator(".gw-check-now")
+    expect(now).to_contain_text(" left · w")
+
+    # Its rows are built anew all the while, but not under a pointer that is down.
+    name = panel.locator("tbody tr:visible").get_by_role("button", name="w", exact=True)
+    name.hover()
+    view.mouse.down()
+    pressed = name.element_handle()
+    view.wait_for_timeout(1000)
+    assert pressed.evaluate("(node) => node.isConnected")
+    view.mouse.up()
+    expect(info).to_contain_text("of 384 elements checked")
     panel.get_by_role("button", name="Stop").click()
     lab.event("state", value="stopped")
     expect(panel).to_contain_text("Stopped early, after", use_inner_text=True)

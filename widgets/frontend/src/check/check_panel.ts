@@ -154,7 +154,7 @@ export function mountCheckPanel(host: HTMLElement, model: Model, store: CheckSto
     findings.hidden = !made.length;
   }
 
-  const frame = everyFrame(draw);
+  const frame = everyFrame(draw, findings, parameters.root, nodes.root);
   for (const key of ["check_limit", "check_which", "check_training", "check_overlay"]) cleanup.model(model, `change:${key}`, onOptions);
   for (const key of ["check_state", "check_focus", "check_hint", "selected"]) cleanup.model(model, `change:${key}`, frame.request);
   cleanup.add(store.listen(frame.request));

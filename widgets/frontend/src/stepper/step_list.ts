@@ -21,7 +21,7 @@ export interface ListCalls {
 export class StepList {
   readonly root = element("div", { class: "gw-step-list", role: "listbox", tabindex: 0, "aria-label": "Nodes in order of execution" });
   private readonly inner = element("div", { class: "gw-step-rows" });
-  private readonly frame = everyFrame(() => this.draw());
+  private readonly frame = everyFrame(() => this.draw(), this.root);
   private state: Stepping | undefined;
   private before = new Map<number, Row>();
   private wanted = "";

@@ -69,21 +69,36 @@ export function select(label: string, options: readonly (readonly [string, strin
   return node;
 }
 
-/** Runs `draw` once in the next frame, however often it is asked for. */
-export function everyFrame(draw: () => void): { request: () => void; cancel: () => void } {
+/**
+ * Runs `draw` once in the next frame, however often it is asked for. While a pointer is down on something in one of `lists`
+ * it waits: a row that is built anew between press and release would lose its click.
+ */
+export function everyFrame(draw: () => void, ...lists: HTMLElement[]): { request: () => void; cancel: () => void } {
   let handle = 0;
-  return {
-    request: () => {
-      handle ||= requestAnimationFrame(() => {
-        handle = 0;
-        draw();
-      });
-    },
-    cancel: () => {
-      cancelAnimationFrame(handle);
+  let pressed = false;
+  let waits = false;
+  const request = (): void => {
+    waits = pressed;
+    if (pressed) return;
+    handle ||= requestAnimationFrame(() => {
       handle = 0;
-    },
+      if (pressed) waits = true;
+      else draw();
+    });
   };
+  const release = (): void => {
+    pressed = false;
+    if (waits) request(); // the click comes before the next frame
+  };
+  for (const list of lists) {
+    list.addEventListener("pointerdown", ({ target }) => (pressed = target !== list)); // on itself it scrolls
+    for (const end of ["pointerup", "pointercancel", "pointerleave"] as const) list.addEventListener(end, release);
+  }
+  const cancel = (): void => {
+    cancelAnimationFrame(handle);
+    handle = 0;
+  };
+  return { request, cancel };
 }
 
 /** A canvas that fills its parent at the resolution of the screen. */
