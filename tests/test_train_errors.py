@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.data import order
-from gradwright.errors import FeedError, GraphError, ShapeError, TrainingError
+from gradwright.errors import FeedError, GraphError, IdError, ShapeError, TrainingError
 from tests.lines import line, rows, values_of
 
 # -- numbers that are not finite -------------------------------------------------------------------
@@ -61,6 +61,22 @@ def test_bad_data_is_told_from_a_bad_step(bad):
     assert "1 of 24 elements" in text or "1 of 12 elements" in text
     assert "row 13 of the data" in text
     assert trainer.steps_done == batch - 1
+
+
+@pytest.mark.parametrize("later", [0, 1])
+@pytest.mark.parametrize("unroll", [1, 2])
+def test_a_label_that_is_no_class_is_traced_to_its_row(later, unroll):
+    g = gw.Graph()
+    x, t = g.placeholder("x", (None, 3)), g.placeholder("t", (None, 4), "int64")
+    scores = x[:, None] * g.variable("w", (4 - later, 3), init=1.0)
+    loss = gw.loss.sparse_softmax_cross_entropy(t[:, later:], scores, name="loss")
+    trainer = gw.Trainer(g, loss, seed=3)
+    labels = np.arange(80).reshape(20, 4) % 3
+    labels[13, 2] = 7
+    with pytest.raises(IdError, match="7 in 't' is of row 13 of the data") as caught:
+        trainer.fit({"x": rows()["x"], "t": labels}, batch_size=4, unroll=unroll, progress=False)
+    assert caught.value.id == 7 and caught.value.at[1] == 2 - later
+    assert trainer.steps_done == int(np.flatnonzero(order(3, 0, 20) == 13)[0]) // 4
 
 
 def test_parameters_that_were_not_finite_before_are_named():

@@ -115,6 +115,14 @@ class FeedError(GraphError):
     """A placeholder is missing, unknown, or fed with a wrong dtype or shape."""
 
 
+class IdError(GraphError):
+    """An id, such as the number of a class or a token, is none: ``id``, at ``at`` of its array."""
+
+    def __init__(self, what: str, id: int, at: tuple[int, ...], *, need: str, hint: str) -> None:
+        super().__init__(f"{id} at {list(at)} is no {what}", need=need, hint=hint)
+        self.id, self.at = id, at
+
+
 class GradientError(GraphError):
     """A gradient was asked for that does not exist: unreachable, integer, or not differentiable."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, GraphError, ShapeError
+from ..errors import DTypeError, GraphError, IdError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ..spec import TensorSpec, differ, kind, normalize_axis, promote
 from . import philox
@@ -162,10 +162,10 @@ class LogSoftmaxGrad(SoftmaxGrad):
 
 
 def refuse_outside(ids: Any, fits: Any, what: str, n: int, hint: str = "") -> None:
-    """Raise GraphError that names the first of the integers that does not fit."""
+    """Raise IdError that names the first of the integers that does not fit."""
     if not fits.all():
         at = tuple(int(i) for i in np.argwhere(~fits)[0])
-        raise GraphError(f"{ids[at]} at {list(at)} is no {what}", need=f"0 <= id < {n}", hint=hint)
+        raise IdError(what, int(ids[at]), at, need=f"0 <= id < {n}", hint=hint)
 
 
 class Embedding(Op):

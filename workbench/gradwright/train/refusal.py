@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..data import Feeds
-from ..errors import TrainingError
+from ..errors import IdError, TrainingError
 from ..graph import Graph, Values
 from ..session import Session
 from ..session.feeds import example
@@ -55,6 +55,18 @@ def refusal(
         hint="a smaller learning rate, clip_norm=1.0, or "
         "gw.Stepper(g, [loss], trainer.last_feeds) to see where it begins",
     )
+
+
+def found_in(error: IdError, feeds: Feeds, origin: Callable[[int], str]) -> list[str]:
+    """Return where an id comes from that was fed as it stands, or shifted within its row."""
+    if not error.at:
+        return []
+    row = error.at[0]
+    for t, value in feeds.items():
+        array = np.asarray(value)
+        if array.ndim and row < len(array) and (array[row] == error.id).any():
+            return [f"{error.id} in {t.name!r} is of {origin(row)}"]
+    return []
 
 
 def misplaced(graph: Graph, unnamed: Sequence[object]) -> TrainingError:

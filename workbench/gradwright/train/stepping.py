@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..data.batches import Batch, Batches, Feeds
+from ..errors import IdError
 from .callbacks import Callback, Change
 from .configured import Configured
 from .history import Record
-from .refusal import refusal
+from .refusal import found_in, refusal
 from .step import Phase, StepGraph
 from .steps import Outcome
 
@@ -165,7 +166,11 @@ class Stepping(Configured):
         phase, fed = run.phase, numbers
         if self._config.accumulation is not None:
             fed = (*numbers, *run.weight)[: len(phase.numbers)]
-        outcome = self._steps.take(phase, run.feeds, fed, self._batches, watching=watching)
+        try:
+            outcome = self._steps.take(phase, run.feeds, fed, self._batches, watching=watching)
+        except IdError as error:
+            error.facts += found_in(error, run.feeds, self._origin(run.source))
+            raise
         if not outcome.finite and phase is not step.flush and not self._skips():
             given = {**run.feeds, **dict(zip(phase.numbers, fed, strict=True))}
             number, origin = self.steps_done, self._origin(run.source)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..data.batches import Feeds
-from ..errors import TrainingError
+from ..errors import IdError, TrainingError
 from ..graph import Tensor, Values
 from ..session import Prepared, Session
 from ..spec import TensorSpec, at_least_float32
@@ -179,7 +179,7 @@ class Steps:
         """Run steps ``number``, ``number + 1`` ... in one plan and commit what they lead to.
 
         Those that are not finite are skipped; without ``skip``, nothing is committed if one is, and
-        the answer is None.
+        the answer is None, as it is where an id among the data is none.
         """
         key = len(batches), skip
         held = self._unrolled.get(key)
@@ -195,7 +195,10 @@ class Steps:
             held = self._unrolled[key] = unrolled, run
         unrolled, run = held
         seed = self._session.seed
-        found = run(*unrolled.arrays(batches, rates, seed, number), step=number)
+        try:
+            found = run(*unrolled.arrays(batches, rates, seed, number), step=number)
+        except IdError:  # a single step knows which batch it is of
+            return None
         outcomes = [Outcome(bool(f), float(n), m, {}) for f, n, *m in found]
         return outcomes if skip or all(o.finite for o in outcomes) else None
 
