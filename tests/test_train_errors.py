@@ -77,6 +77,8 @@ def test_a_label_that_is_no_class_is_traced_to_its_row(later, unroll):
         trainer.fit({"x": rows()["x"], "t": labels}, batch_size=4, unroll=unroll, progress=False)
     assert caught.value.id == 7 and caught.value.at[1] == 2 - later
     assert trainer.steps_done == int(np.flatnonzero(order(3, 0, 20) == 13)[0]) // 4
+    with pytest.raises(IdError, match=r"in an evaluation\n  7 in 't' is of row 13 of the data"):
+        trainer.evaluate({"x": rows()["x"], "t": labels}, batch_size=4)
 
 
 def test_parameters_that_were_not_finite_before_are_named():

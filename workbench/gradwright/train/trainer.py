@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,7 +13,7 @@ import numpy as np
 from ..data import Batches, batches, split
 from ..data.batches import Feeds, grouped, named
 from ..data.columns import named_parts
-from ..errors import TrainingError
+from ..errors import IdError, TrainingError
 from ..graph import Graph, Tensor
 from ..session import Session
 from ..session.settings import is_count
@@ -25,7 +26,7 @@ from .measure import Totals
 from .metrics import Metric
 from .optim import Optimizer
 from .progress import Fit
-from .refusal import misplaced
+from .refusal import found_in, misplaced
 from .saved import restore, saved
 from .stepping import Stepping
 
@@ -356,8 +357,13 @@ class Trainer(Stepping):
         fetches: Sequence[Tensor] = self._measures.fetches()
         if self.config.precision is not None or self.config.fp8 is not None:
             fetches = self._current().measured
-        for feeds, rows in source.epoch(0):
-            measured = self.session.run(fetches, feeds, step=self.steps_done)
+        for batch, (feeds, rows) in enumerate(source.epoch(0)):
+            try:
+                measured = self.session.run(fetches, feeds, step=self.steps_done)
+            except IdError as error:
+                origin = functools.partial(source.origin, 0, batch)
+                error.facts += ["in an evaluation", *found_in(error, feeds, origin)]
+                raise
             totals = self._measures.add(totals, measured, rows)
         return self._measures.results(totals)
 
