@@ -11,11 +11,12 @@ from ..graph import Graph, Tensor, Values
 from ..session import Session
 from ..spec import kind
 from ..tables import Table
+from .begun import Begun
 from .callbacks import Callback
 from .config import OF_SESSION, TrainingConfig
 from .controlled import Controlled
 from .history import History
-from .measure import Measures, Totals, now
+from .measure import Measures, now
 from .metrics import Metric
 from .optim import Optimizer
 from .precision.forward import table
@@ -66,13 +67,7 @@ class Configured(Controlled):
         self.last_feeds: Feeds = {}
         """What the latest step was fed with; a failing step can be replayed from it."""
         self._measures = Measures(graph, losses, metrics)
-        self._signature: list[int] = []
-        self._totals: Totals = {}
-        """What the epoch has measured so far."""
-        self._window: Totals = {}
-        """What the window has."""
-        self._gathered = 0
-        """Batches whose gradients wait in the window for their update."""
+        self._begun = Begun()
         self._batches = 0
         """Batches taken in all; the next one has this number in random keys."""
         self._steps = Steps(list(losses.values()), self._measures, parameters)
@@ -184,6 +179,11 @@ class Configured(Controlled):
         return self._current().needed
 
     @property
+    def batches_done(self) -> int:
+        """How many batches of the present epoch are done."""
+        return self._begun.batches
+
+    @property
     def batches_taken(self) -> int:
         """How many batches were taken in all; the next one has this number in random keys."""
         return self._batches
@@ -192,7 +192,7 @@ class Configured(Controlled):
     def window(self) -> tuple[int, int]:
         """How many batches wait for their update, and how many an update takes."""
         rule = self._config.accumulation
-        return self._gathered, 1 if rule is None else rule.steps
+        return self._begun.gathered, 1 if rule is None else rule.steps
 
     def precision_table(self) -> Table:
         """Return which node of a step computes in which dtype, and why.
@@ -227,9 +227,9 @@ class Configured(Controlled):
 
     def _forget_window(self) -> None:
         """Drop what waits for an update."""
-        if self._gathered:
+        if self._begun.gathered:
             self._steps.empty()
-            self._gathered, self._window = 0, {}
+            self._begun.gathered, self._begun.window = 0, {}
 
 
 def losses_of(graph: Graph, given: Any) -> dict[str, Tensor]:

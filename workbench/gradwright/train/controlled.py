@@ -29,8 +29,6 @@ class Controlled:
         self.steps_done = 0
         """Steps taken; the next one has this number in schedules and random keys."""
         self.epochs_done = 0
-        self.batches_done = 0
-        """Batches of the present epoch that are done."""
         self._swapped = ""
         """The average that stands in for the weights, if one does."""
         self._control = Control()

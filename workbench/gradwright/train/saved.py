@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import TrainingError
+from .begun import Begun
 from .callbacks import Callback
 from .history import History
 from .precision import LossScaler
@@ -22,9 +23,10 @@ NEEDED = ("optimizer", "counters", "seeds", "data")
 
 def saved(trainer: Configured) -> dict[str, Any]:
     """Return the state of a training between two batches."""
+    begun = trainer._begun
     counters = (
-        *(trainer.steps_done, trainer.epochs_done, trainer.batches_done),
-        *(trainer.skipped, trainer._gathered, trainer._batches),
+        *(trainer.steps_done, trainer.epochs_done, begun.batches),
+        *(trainer.skipped, begun.gathered, trainer._batches),
     )
     slots = trainer._steps.arrays(trainer.config)
     scaler = {} if trainer.scaler is None else trainer.scaler.state_dict()
@@ -32,9 +34,9 @@ def saved(trainer: Configured) -> dict[str, Any]:
         "optimizer": np.frombuffer(_kinds(trainer).encode(), np.uint8),
         "counters": np.array(counters),
         "seeds": np.array((trainer.seed, trainer.session.seed)),
-        "data": np.array(trainer._signature, np.int64),
-        **{f"totals/{k}": np.array(v) for k, v in trainer._totals.items()},
-        **{f"window/{k}": np.array(v) for k, v in trainer._window.items()},
+        "data": np.array(begun.signature, np.int64),
+        **{f"totals/{k}": np.array(v) for k, v in begun.totals.items()},
+        **{f"window/{k}": np.array(v) for k, v in begun.window.items()},
         **{f"scaler/{k}": np.array(v) for k, v in scaler.items()},
         **{f"history/{k}": v for k, v in trainer.history.arrays().items()},
         **{f"state/{k}": v for k, v in slots.items()},
@@ -85,12 +87,12 @@ def restore(trainer: Configured, state: Mapping[str, Any]) -> None:
         raise
     trainer.scaler = scaler
     trainer._fit = None
-    trainer.steps_done, trainer.epochs_done, trainer.batches_done = steps, epochs, batches
-    trainer.skipped, trainer._gathered, trainer._batches = skipped, gathered, taken
+    trainer.steps_done, trainer.epochs_done = steps, epochs
+    trainer.skipped, trainer._batches = skipped, taken
+    trainer._begun = Begun(signature, batches, totals, gathered, window)
     trainer.config = trainer.config.but(seed=seeds[0])
     trainer.session.seed = seeds[1]
-    trainer.history, trainer._totals, trainer._window = history, totals, window
-    trainer._signature = signature
+    trainer.history = history
     trainer._control.seconds = history.seconds
 
 

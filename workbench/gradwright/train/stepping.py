@@ -42,14 +42,14 @@ class Stepping(Configured):
             return self._update(step, Run(step.update, feeds, rows, (), source))
         size = rows or next((len(a) for a in feeds.values() if np.ndim(a)), 1)
         weight = () if rule.by == "token" else (float(size if rule.by == "example" else 1),)
-        if step.gather is not None and self._gathered + 1 < rule.steps:
+        if step.gather is not None and self._begun.gathered + 1 < rule.steps:
             return self._gather(step, Run(step.gather, feeds, rows, weight, source))
         return self._update(step, Run(step.update, feeds, rows, weight, source))
 
     def _flush(self) -> None:
         """Update with the batches that wait: the epoch has no more for the window."""
         step = self._current()
-        if self._gathered and step.flush is not None:
+        if self._begun.gathered and step.flush is not None:
             self._update(step, Run(step.flush, {}, 0, (), None))
 
     def _update(self, step: StepGraph, run: Run) -> Record:
@@ -79,7 +79,7 @@ class Stepping(Configured):
         try:
             outcome = self._run(step, run, numbers)
             if outcome.finite:
-                self._gathered += 1
+                self._begun.gathered += 1
                 self._count(run, outcome)
                 return None
             record = self._note(step, run, outcome, numbers, control.seconds)
@@ -193,8 +193,9 @@ class Stepping(Configured):
 
     def _count(self, run: Run, outcome: Outcome) -> None:
         """Count a batch, and then add what it measured to the window and to the epoch."""
+        begun = self._begun
         self._batches += 1
-        self.batches_done += run.rows > 0
+        begun.batches += run.rows > 0
         if not outcome.finite:
             return
         measured, rule, share = outcome.measured, self._config.accumulation, run.rows
@@ -202,10 +203,10 @@ class Stepping(Configured):
             weight: Any = (
                 run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
             )
-            self._window = self._measures.add(self._window, measured, weight)
+            begun.window = self._measures.add(begun.window, measured, weight)
             share = weight if rule.by == "token" else run.rows
         if run.rows:
-            self._totals = self._measures.add(self._totals, measured, share)
+            begun.totals = self._measures.add(begun.totals, measured, share)
 
     def _note(
         self,
@@ -226,7 +227,7 @@ class Stepping(Configured):
             if config.accumulation is None or (phase.needed and not outcome.finite):
                 metrics = self._measures.of_batch(outcome.measured)
             else:
-                metrics = self._measures.results(self._window)
+                metrics = self._measures.results(self._begun.window)
             metrics["grad_norm"], metrics["learning_rate"] = outcome.norm, numbers[0]
             if config.groups or phase.extras or self.scaler is not None:
                 self._add_extras(metrics, phase, outcome, numbers)
@@ -234,7 +235,7 @@ class Stepping(Configured):
             if config.accumulation is not None:
                 if not outcome.finite:
                     self._forget_window()
-                self._gathered, self._window = 0, {}
+                self._begun.gathered, self._begun.window = 0, {}
             if self.scaler is not None:
                 self.scaler.update(outcome.finite)
             self.skipped += not outcome.finite

@@ -18,6 +18,7 @@ from ..graph import Graph, Tensor
 from ..session import Session
 from ..session.settings import is_count
 from .backward import placeholders
+from .begun import Begun
 from .callbacks import Callback, Progress, is_watched
 from .chosen import listed
 from .config import OF_SESSION, TrainingConfig, check_names
@@ -171,10 +172,9 @@ class Trainer(Stepping):
                 names=names,
             )
             held_out = None if validation is None else self._held_out(validation, batch_size)
-            if self._signature != source.signature():  # other data: the epoch begins anew
-                self.batches_done, self._totals = 0, {}
+            if self._begun.signature != source.signature():  # other data: the epoch begins anew
                 self._forget_window()
-                self._signature = source.signature()
+                self._begun = Begun(source.signature())
             last_epoch = self.epochs_done + epochs
             last_step = math.inf if steps is None else self.steps_done + steps
             length = self._length(source, epochs, steps)
@@ -303,7 +303,7 @@ class Trainer(Stepping):
                     return True
         finally:
             taken.close()  # a thread that prefetches ends here, whoever keeps the traceback
-        if self._gathered:
+        if self._begun.gathered:
             self._flush()
         return False
 
@@ -316,7 +316,7 @@ class Trainer(Stepping):
     def _end_epoch(self, held_out: Batches | None) -> bool:
         """Validate and close the epoch; return whether to stop. Interrupted, it is done again."""
         control = self._control
-        measured = self._measures.results(self._totals)
+        measured = self._measures.results(self._begun.totals)
         if held_out is not None:
             began = control.seconds
             with self._with_weights(self._config.validate_with):
@@ -325,7 +325,7 @@ class Trainer(Stepping):
                 self._fit.validated(control.seconds - began)
         control.in_step = True
         self.epochs_done += 1
-        self.batches_done, self._totals = 0, {}
+        self._begun.batches, self._begun.totals = 0, {}
         record = Record(self.steps_done, self.epochs_done, measured, control.seconds)
         self.history.add_epoch(record)
         control.in_step = False
@@ -371,7 +371,7 @@ class Trainer(Stepping):
         """Return how many steps a fit will take, where known."""
         known = [] if steps is None else [steps]
         if source.n_batches is not None and epochs:
-            left = self._updates_of(source.n_batches - self.batches_done + self._gathered)
+            left = self._updates_of(source.n_batches - self.batches_done + self._begun.gathered)
             known.append((epochs - 1) * self._updates_of(source.n_batches) + left)
         return min(known, default=None)
 

@@ -6,6 +6,7 @@ import os
 import warnings
 import weakref
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -253,27 +254,24 @@ class _SameData(Callback):
     """Sees that the next ``fit`` finishes an epoch on the data that it had begun on, once."""
 
     def __init__(self, trainer: Trainer, state: Mapping[str, Array]) -> None:
-        self._signature, self._batches = list(trainer._signature), trainer.batches_done
-        self._totals, self._gathered = dict(trainer._totals), trainer._gathered
-        self._window = dict(trainer._window)
-        own = state if self._gathered else {}
+        self._begun = replace(trainer._begun)
+        own = state if self._begun.gathered else {}
         self._state = {n[6:]: a for n, a in own.items() if n.startswith("state/")}
         """With the sums of a window that was begun, which other data would forget."""
 
     def on_fit_start(self, trainer: Trainer) -> None:
         """Compare; where the data is other, take the trainer back to where the epoch stood."""
-        if trainer._signature == self._signature:
+        came, begun = trainer._begun.signature, self._begun
+        if came == begun.signature:
             trainer.remove_callback(self)
             return
-        came, trainer._signature = trainer._signature, list(self._signature)
-        trainer.batches_done, trainer._totals = self._batches, dict(self._totals)
-        trainer._gathered, trainer._window = self._gathered, dict(self._window)
-        if self._gathered:
+        trainer._begun = replace(begun)
+        if begun.gathered:
             trainer._steps.load(self._state, trainer.session, trainer.config)
         raise TrainingError(
-            f"epoch {trainer.epochs_done + 1} has begun on other data, and {self._batches} batches "
+            f"epoch {trainer.epochs_done + 1} has begun on other data, and {begun.batches} batches "
             "of it are done",
-            facts=[f"its signature is {self._signature}, that of this data {came}"],
+            facts=[f"its signature is {begun.signature}, that of this data {came}"],
             need="the same rows, batch size and order",
             hint="gw.resume(..., allow='data') begins the epoch anew",
         )
