@@ -7,6 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
+from gradwright.models import Decoder, DecoderConfig
 from tests.networks import regression
 
 
@@ -268,3 +269,28 @@ def test_gradients_that_do_not_fit_are_refused_and_leave_the_sums():
         window.add({"w": np.ones(2), "v": np.ones(3)}, weight=0)
     means = window.take()
     assert (means["w"].tolist(), means["v"].dtype) == ([1.0, 1.0], np.float32)
+
+
+def test_tokens_that_count_less_than_nothing_are_refused():
+    model = Decoder(DecoderConfig(vocabulary=10, width=16, layers=1, heads=2))
+    rows = model.examples([[1, 2, 3, 4], [5, 6]])
+    wrong = gw.Accumulation(2, by="token", tokens="labels")
+    trainer = gw.Trainer(model.graph, model.loss, accumulation=wrong)
+    before = {n: a.tobytes() for n, a in model.graph.values.snapshot().items()}
+    with pytest.raises(TrainingError, match="step 1: 'labels' counts -179 tokens"):
+        trainer.fit([rows, rows], progress=False)
+    assert before == {n: model.graph.values[n].tobytes() for n in before}
+
+
+def test_a_decoder_counts_its_tokens():
+    config = DecoderConfig(vocabulary=10, width=16, layers=1, heads=2)
+    one, two = Decoder(config), Decoder(config)
+    rows = one.examples([[1, 2, 3, 4], [5, 6], [7, 8, 9]])
+    parts = [{k: a[:1] for k, a in rows.items()}, {k: a[1:] for k, a in rows.items()}]
+    gw.Trainer(one.graph, one.loss, gw.optim.SGD(0.5)).fit([rows], progress=False)
+    window = gw.Accumulation(2, by="token", tokens=two.tokens)
+    trainer = gw.Trainer(two.graph, two.loss, gw.optim.SGD(0.5), accumulation=window)
+    trainer.fit(parts, progress=False)
+    assert trainer.steps_done == 1
+    for name, array in one.graph.values.snapshot().items():
+        np.testing.assert_allclose(two.graph.values[name], array, rtol=2e-5, atol=1e-6)

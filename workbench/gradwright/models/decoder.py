@@ -27,6 +27,8 @@ from ..ops.choice import Where
 from ..ops.creation import Arange
 from ..ops.elementwise import Identity
 from ..ops.joining import Concat, Stack
+from ..ops.movement import Cast
+from ..ops.reduce import Sum
 from ..session import Session
 from ..train.jsonable import jsonable
 from .generation import Generation
@@ -137,8 +139,8 @@ class Decoder:
 
     ``ids`` and ``labels`` are placeholders i64[B, T]; the logits f32[B, T, V] at a position are of
     the token that follows it. ``loss`` is the mean of −ln p(labelsₜ₊₁ | idsₛ, s ≤ t) over all
-    t < T − 1 where labelsₜ₊₁ is not −100: labels are the ids, with −100 where they are padding or
-    a prompt. Padding stands on the right, where no token looks.
+    t < T − 1 where labelsₜ₊₁ is not −100, of which there are ``tokens``, f32[]: labels are the ids,
+    with −100 where they are padding or a prompt. Padding stands on the right, where no token looks.
 
     What ``model.graph.save(path)`` has kept, another model of the config takes over with
     ``model.graph.values.restore(gw.load(path).values)``.
@@ -169,6 +171,8 @@ class Decoder:
             }
             places = Arange(start=self.ids.shape[1])()
             h = _layers(config, weights, self.ids, places, self._causal)
+            counts = Cast(dtype="float32")(self.labels[:, 1:] != IGNORED)
+            self.tokens = Sum()(counts, name="tokens")
             self.logits = Identity()(_head(config, weights, h), name="logits")
             self.loss = loss.sparse_softmax_cross_entropy(
                 self.labels[:, 1:], self.logits[:, :-1], ignore_index=IGNORED, name="loss"

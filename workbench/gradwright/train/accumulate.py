@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..errors import TrainingError
 from ..graph import Tensor
-from ..ops.choice import Maximum
+from ..ops.choice import Maximum, Where
 from ..ops.movement import cast_to
 from ..ops.reduce import Sum
 from ..spec import TensorSpec, at_least_float32
@@ -41,7 +42,8 @@ class Accumulation:
             one big batch for a loss that is a mean over examples. ``"batch"``: all the same.
             ``"token"``: the sum of ``tokens``, for a loss that is a mean over tokens.
         tokens: for ``by="token"``, the name of a tensor whose sum counts the tokens of a batch,
-            such as a mask.
+            such as a mask, or ``tokens`` of a ``Decoder``. A batch that counts less than 0 is
+            refused: labels are no count.
 
     Raises TrainingError for anything else.
 
@@ -111,9 +113,11 @@ def wide(param: Tensor) -> Any:
 
 
 def counted(tokens: Tensor) -> Tensor:
-    """Return how many tokens a batch holds: the sum of a mask, or a count itself."""
+    """Return how many tokens a batch holds: the sum of a mask, or a count itself; NaN below 0."""
     total: Tensor = cast_to(np.dtype("float64"), tokens)
-    return Sum()(total) if tokens.rank else total
+    total = Sum()(total) if tokens.rank else total
+    found: Tensor = Where()(total < 0, math.nan, total)
+    return found
 
 
 class GradientAccumulator:

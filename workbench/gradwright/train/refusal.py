@@ -34,6 +34,9 @@ def refusal(
     bad_data = _bad_data(what, feeds, origin)
     if bad_data is not None:
         return bad_data
+    bad_count = _bad_count(what, session, step, given)
+    if bad_count is not None:
+        return bad_count
     with np.errstate(all="ignore"):
         loss, *grads = session.run(
             [step.value, *step.grads.values()], given, training=True, step=batch
@@ -93,6 +96,20 @@ def _bad_data(what: str, feeds: Feeds, origin: Callable[[int], str]) -> Training
                 hint="np.isfinite(data) finds the rows",
             )
     return None
+
+
+def _bad_count(what: str, session: Session, step: StepGraph, given: Feeds) -> TrainingError | None:
+    rule = step.config.accumulation
+    if rule is None or rule.tokens is None:
+        return None
+    count = float(np.sum(session.run(session.graph[rule.tokens], given, training=True)))
+    if count >= 0:
+        return None
+    return TrainingError(
+        f"{what}: {rule.tokens!r} counts {count:g} tokens",
+        need="a mask or a number, which add up to 0 or more",
+        hint="gw.Accumulation(..., tokens=...) with a tensor such as labels != -100",
+    )
 
 
 def _ruined(values: Values, step: StepGraph) -> list[str]:

@@ -139,7 +139,8 @@ class StepGraph:
         self, norm: Tensor, updates: dict[Tensor, Tensor], extras: Mapping[str, Tensor]
     ) -> Phase:
         with self._state.graph.deriving(self.scope):
-            finite: Tensor = AllFinite()(self._back.value, norm)
+            counts = [t for name, t in extras.items() if name == "tokens"]
+            finite: Tensor = AllFinite()(self._back.value, norm, *counts)
         fetches = [finite, norm, *self._back.measured, *extras.values()]
         return Phase(self.needed, self.numbers, fetches, updates, finite, self.grads, tuple(extras))
 
