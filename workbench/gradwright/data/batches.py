@@ -49,6 +49,9 @@ class Batches(Protocol):
     def origin(self, epoch: int, batch: int, row: int) -> str:
         """Say where a row of a batch comes from."""
 
+    def row_numbers(self, epoch: int) -> list[Array] | None:
+        """Return which rows of the data each batch holds; None where that is unknown."""
+
 
 def batches(
     graph: Graph,
@@ -272,6 +275,11 @@ class Fed:
     def origin(self, epoch: int, batch: int, row: int) -> str:
         """Say where a row of a batch comes from."""
         return self._data.where(epoch, batch, row)
+
+    def row_numbers(self, epoch: int) -> list[Array] | None:
+        """Return which rows of the data each batch holds; None where that is unknown."""
+        known = self._data.row_numbers(epoch)
+        return None if known is None else list(known)
 
 
 def _counted(feeds: Feeds) -> Batch:

@@ -148,6 +148,11 @@ class Buckets(Dataset):
         """Say which row of the data a row of a batch is."""
         return self._table.where(0, int(self.batches(epoch)[at][1][row]))
 
+    def row_numbers(self, epoch: int) -> list[Array]:
+        """Return which rows of the data each batch holds."""
+        known = self._table.row_numbers(0)
+        return [known[rows] for _, rows in self.batches(epoch)]
+
     def signature(self) -> list[int]:
         """Return order, boundaries, sizes and rows."""
         shape = [len(self.boundaries), *self.boundaries, *self.sizes]

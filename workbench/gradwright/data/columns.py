@@ -12,6 +12,8 @@ from ..errors import FeedError
 Array = np.ndarray[Any, Any]
 Columns = dict[Any, Any]
 """Arrays by name; of a batch they have one row per example, of an example none."""
+RowNumbers = Array | list[Array]
+"""Row numbers of examples, or of each batch."""
 
 
 def order(seed: int, epoch: int, n: int) -> Array:

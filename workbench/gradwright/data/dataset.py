@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FeedError, TrainingError
-from .columns import Array, Columns, listed
+from .columns import Array, Columns, RowNumbers, listed
 
 At = slice | Array
 """Which rows of a table: a range, or row numbers."""
@@ -57,6 +57,18 @@ class Dataset(ABC):
     def where(self, epoch: int, at: int, row: int = 0) -> str:
         """Say where item ``at`` comes from, or row ``row`` of it if it is a batch."""
         return f"row {row} of batch {at}" if self.batched else f"example {at} of the data"
+
+    def row_numbers(self, epoch: int) -> RowNumbers | None:
+        """Return which rows an epoch's items are before all shuffling; None where that is unknown.
+
+        Batches have an array each. A function that changes a batch must leave its rows in place.
+
+        >>> import gradwright as gw
+        >>> data = gw.data.dataset({"x": [0, 10, 20, 30]}).shuffle(seed=5)
+        >>> data.row_numbers(0).tolist(), [n.tolist() for n in data.batch(3).row_numbers(0)]
+        ([3, 2, 1, 0], [[3, 2, 1], [0]])
+        """
+        return None
 
     def __iter__(self) -> Iterator[Columns]:
         return self.epoch()
@@ -230,6 +242,10 @@ class Table(Dataset):
     @abstractmethod
     def rows(self, epoch: int, at: At) -> Columns:
         """Return columns of the rows ``at`` of an epoch."""
+
+    def row_numbers(self, epoch: int) -> Array:
+        """Return which rows an epoch's examples are."""
+        return np.arange(self.n)
 
     def blocks(self) -> Array:
         """Return the sizes of the runs of rows that are cheap to read together."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from .columns import Array, Columns, collate, examples, join, order, words
 from .dataset import At, Table, picked, places
-from .stages import Mapped, Picked, Stage
+from .stages import Mapped, Picked, Stage, following
 
 MIXED = 4
 """Blocks of rows, such as row groups of a file, that are shuffled together."""
@@ -27,6 +27,10 @@ class RowStage(Stage, Table):
     def blocks(self) -> Array:
         """Return the blocks of the source."""
         return self.source.blocks()
+
+    def row_numbers(self, epoch: int) -> Array:
+        """Return those of the source."""
+        return self.source.row_numbers(epoch)
 
     def epoch(self, number: int = 0, skip: int = 0) -> Iterator[Columns]:
         """Give the examples of an epoch, without the first ``skip``."""
@@ -54,6 +58,10 @@ class Shuffled(RowStage):
     def where(self, epoch: int, at: int, row: int = 0) -> str:
         """Say which row it is without the shuffling."""
         return self.source.where(epoch, int(self.order(epoch)[at]))
+
+    def row_numbers(self, epoch: int) -> Array:
+        """Return the row numbers of the source in this order."""
+        return self.source.row_numbers(epoch)[self.order(epoch)]
 
     def signature(self) -> list[int]:
         """Return seed and source."""
@@ -129,6 +137,10 @@ class Chosen(RowStage):
         """Say which row of the source it is."""
         return self.source.where(epoch, int(self.chosen[at]))
 
+    def row_numbers(self, epoch: int) -> Array:
+        """Return those of the chosen rows."""
+        return self.source.row_numbers(epoch)[self.chosen]
+
     def signature(self) -> list[int]:
         """Return how many, a sum that tells which, and the source."""
         digest = int((self.chosen * (np.arange(self.n) + 1)).sum()) % 2**63
@@ -179,6 +191,11 @@ class Joined(RowStage):
             self.source.where(epoch, at) if first else self.second.where(epoch, at - self.source.n)
         )
         return f"{place}, of the {'first' if first else 'second'} of two data sets"
+
+    def row_numbers(self, epoch: int) -> Array:
+        """Return those of both; the second's follow the first's."""
+        both = following([self.source.row_numbers(epoch)], [self.second.row_numbers(epoch)])
+        return np.concatenate(both)
 
     def signature(self) -> list[int]:
         """Return both."""

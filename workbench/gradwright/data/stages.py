@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import FeedError
-from .columns import Columns, article, collate, order
+from .columns import Array, Columns, RowNumbers, article, collate, order
 from .dataset import Dataset, Table, picked
 from .padding import pad_columns
+
+T = TypeVar("T")
 
 
 class Stage(Dataset):
@@ -35,6 +37,10 @@ class Stage(Dataset):
         """Say where an item comes from."""
         return self.source.where(epoch, at, row)
 
+    def row_numbers(self, epoch: int) -> RowNumbers | None:
+        """Return which rows the items are."""
+        return self.source.row_numbers(epoch)
+
 
 class Stirred(Stage):
     """A stream of which each item is drawn from a buffer; a resume draws again from the start."""
@@ -45,12 +51,12 @@ class Stirred(Stage):
 
     def epoch(self, number: int = 0, skip: int = 0) -> Iterator[Columns]:
         """Give the items of an epoch, without the first ``skip``."""
-        return self._rest(self._drawn(number), skip)
+        return self._rest(self._drawn(number, self.source.epoch(number)), skip)
 
-    def _drawn(self, number: int) -> Iterator[Columns]:
-        held: list[Columns] = []
+    def _drawn(self, number: int, items: Iterable[T]) -> Iterator[T]:
+        held: list[T] = []
         draws = _draws(self._seed, number)
-        for item in self.source.epoch(number):
+        for item in items:
             if len(held) < self._size:
                 held.append(item)
             else:
@@ -63,6 +69,14 @@ class Stirred(Stage):
     def where(self, epoch: int, at: int, row: int = 0) -> str:
         """Say which item it is after shuffling."""
         return Dataset.where(self, epoch, at, row)
+
+    def row_numbers(self, epoch: int) -> RowNumbers | None:
+        """Draw the numbers as the items are drawn."""
+        known = self.source.row_numbers(epoch)
+        if known is None:
+            return None
+        drawn = list(self._drawn(epoch, known))
+        return drawn if self.batched else np.array(drawn)
 
     def signature(self) -> list[int]:
         """Return seed, buffer and source."""
@@ -122,6 +136,15 @@ class Batched(Stage):
     def where(self, epoch: int, at: int, row: int = 0) -> str:
         """Say which example a row of a batch is."""
         return self.source.where(epoch, at * self.size + row)
+
+    def row_numbers(self, epoch: int) -> RowNumbers | None:
+        """Return which rows each batch holds."""
+        known = self.source.row_numbers(epoch)
+        if known is None:
+            return None
+        cuts = range(0, len(known), self.size)
+        batches = [np.asarray(known[at : at + self.size]) for at in cuts]
+        return batches[: self.n] if self.drop_last else batches
 
     def signature(self) -> list[int]:
         """Return size, whether short batches are left out, and source."""
@@ -214,6 +237,10 @@ class Filtered(Stage):
         """Say which of the items that stay it is."""
         return Dataset.where(self, epoch, at, row)
 
+    def row_numbers(self, epoch: int) -> None:
+        """Which stay is not known."""
+        return None
+
     def signature(self) -> list[int]:
         """Return the source; the function must be the same."""
         return [5, *self.source.signature()]
@@ -237,6 +264,11 @@ class First(Stage):
     def epoch(self, number: int = 0, skip: int = 0) -> Iterator[Columns]:
         """Give the items of an epoch, without the first ``skip``."""
         return itertools.islice(self.source.epoch(number, skip), max(0, self._count - skip))
+
+    def row_numbers(self, epoch: int) -> RowNumbers | None:
+        """Return which rows the first items are."""
+        known = self.source.row_numbers(epoch)
+        return None if known is None else known[: self._count]
 
     def signature(self) -> list[int]:
         """Return the number and the source."""
@@ -274,9 +306,24 @@ class Chained(Stage):
         """Say which item of both it is."""
         return Dataset.where(self, epoch, at, row)
 
+    def row_numbers(self, epoch: int) -> RowNumbers | None:
+        """Return which rows the items are, where those of the second follow those of the first."""
+        first, second = self.source.row_numbers(epoch), self.second.row_numbers(epoch)
+        if first is None or second is None:
+            return None
+        if isinstance(first, list) and isinstance(second, list):
+            return following(first, second)
+        return np.concatenate(following([np.asarray(first)], [np.asarray(second)]))
+
     def signature(self) -> list[int]:
         """Return both."""
         return [9, *self.source.signature(), *self.second.signature()]
 
     def __repr__(self) -> str:
         return f"({self.source!r} + {self.second!r})"
+
+
+def following(first: list[Array], second: list[Array]) -> list[Array]:
+    """Return row numbers of two data sets, those of the second beyond those of the first."""
+    beyond = 1 + max(int(numbers.max()) for numbers in first)
+    return first + [numbers + beyond for numbers in second]

@@ -32,12 +32,16 @@ def predict(
 ) -> dict[str, Array]:
     """Return each output for all examples of ``data``, by name, batch after batch in eval mode.
 
-    Outputs have one row per example, f32[examples, ...]. With a ``folder`` they are written to
+    Outputs have one row per example, f32[examples, ...], in the order of the data before shuffling:
+    rows of ``.shuffle()`` and of ``gw.data.buckets`` go back to where they stand there. What the
+    data cannot tell comes as it is given: a stream stirred by a buffer, a loader that shuffles,
+    what ``.filter`` leaves of shuffled rows. With a ``folder`` outputs are written to
     ``<name>.npy`` there and come back as read-only memory maps, so they may be larger than memory.
     What ``data`` holds beyond what the outputs need is left alone. ``model`` is a graph, a session,
     or a trainer.
 
-    Raises ShapeError for outputs that have no row per example, and FeedError as ``fit`` does.
+    Raises ShapeError for outputs that have no row per example and for shuffled batches in which a
+    function has left other rows, and FeedError as ``fit`` does.
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph()
@@ -54,6 +58,7 @@ def predict(
         names = {t.name for t in needed}
         data = {k: v for k, v in data.items() if (k if isinstance(k, str) else k.name) in names}
     source = batches(graph, data, needed, batch_size, exact=False)
+    places = _places(source.row_numbers(0))
     kept: dict[str, Any] = {}
     with ExitStack() as files:
         for name in tensors:
@@ -64,7 +69,14 @@ def predict(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 kept[name] = _Written(path, files.enter_context(replacing(path)))
         bar = files.enter_context(_bar(source.n_batches, progress))
-        for feeds, rows in source.epoch(0):
+        for number, (feeds, rows) in enumerate(source.epoch(0)):
+            at = None if places is None else places[number]
+            if at is not None and len(at) != rows:
+                raise ShapeError(
+                    f"batch {number} is fed {rows} rows, and was made of {len(at)} of the data",
+                    need="the same rows, so that they can be put into the order of the data",
+                    hint="predict without shuffling",
+                )
             found = session.run(list(tensors.values()), feeds)
             for (name, t), array in zip(tensors.items(), found, strict=True):
                 if not array.ndim or len(array) != rows:
@@ -72,7 +84,7 @@ def predict(
                         f"{t.name!r} is {array.dtype}{list(array.shape)} for {rows} examples",
                         need="one row per example",
                     )
-                kept[name].add(array)
+                kept[name].add(array, at)
             bar.update()
         for held in kept.values():
             held.end()
@@ -89,6 +101,18 @@ def session_of(model: Any) -> Session:
     return found
 
 
+def _places(numbers: list[Array] | None) -> list[Array] | None:
+    """Return where the rows of each batch belong; None where they come in order."""
+    if numbers is None:
+        return None
+    flat = np.concatenate(numbers)
+    if (np.diff(flat) > 0).all():
+        return None
+    places = np.empty(len(flat), np.int64)
+    places[np.argsort(flat, kind="stable")] = np.arange(len(flat))
+    return np.split(places, np.cumsum([len(batch) for batch in numbers])[:-1])
+
+
 def _bar(total: int | None, progress: bool | str) -> Any:
     from tqdm.auto import tqdm
 
@@ -101,15 +125,23 @@ class _Kept:
 
     def __init__(self) -> None:
         self._parts: list[Array] = []
+        self._places: list[Array] = []
 
-    def add(self, rows: Array) -> None:
+    def add(self, rows: Array, places: Array | None) -> None:
         self._parts.append(rows)
+        if places is not None:
+            self._places.append(places)
 
     def end(self) -> None:
         pass
 
     def whole(self) -> Array:
-        return np.concatenate(self._parts)
+        joined = np.concatenate(self._parts)
+        if not self._places:
+            return joined
+        ordered = np.empty_like(joined)
+        ordered[np.concatenate(self._places)] = joined
+        return ordered
 
 
 class _Written:
@@ -119,17 +151,25 @@ class _Written:
     """
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._path, self._file, self._n = path, file, 0
+        self._path, self._file, self._n, self._start = path, file, 0, 0
         self._row: tuple[np.dtype[Any], tuple[int, ...]] | None = None
 
-    def add(self, rows: Array) -> None:
+    def add(self, rows: Array, places: Array | None) -> None:
         row = rows.dtype, rows.shape[1:]
         if self._row is None:
             self._row = row
             self._write_header()
+            self._start = self._file.tell()
         elif row != self._row:
             raise ShapeError(f"rows {row[0]}{list(row[1])} follow {self._row[0]}{self._row[1]}")
-        self._file.write(np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data)
+        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
+        if places is None:
+            self._file.write(data)
+        else:
+            width = rows.nbytes // len(rows)
+            for i, place in enumerate(places.tolist()):
+                self._file.seek(self._start + place * width)
+                self._file.write(data[i * width : (i + 1) * width])
         self._n += len(rows)
 
     def _write_header(self) -> None:
