@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import ShapeError
+from gradwright.errors import ShapeError, TrainingError
 from tests.data_sets import X, plain, rows, stream
 
 TOKENS = [[i] * (1 + i * 7 % 5) for i in range(23)]
@@ -95,3 +95,25 @@ def test_batches_in_which_a_function_leaves_other_rows():
     assert first_numbers(in_order) == list(range(0, 23, 2))
     with pytest.raises(ShapeError, match="batch 0 is fed 2 rows, and was made of 4 of the data"):
         first_numbers(shuffled().batch(4).map(halved))
+
+
+def test_outputs_that_are_no_dict_come_by_their_names():
+    g = gw.Graph()
+    x = g.placeholder("x", (None, 2))
+    double, total = gw.mul(x, 2.0, name="double"), gw.sum(x, 1, name="total")
+    data = {"x": np.arange(6.0).reshape(3, 2)}
+    both = gw.predict(g, ["double", total], data)
+    assert list(both) == ["double", "total"]
+    assert both["total"].tolist() == [1, 5, 9]
+    for one in ("double", double):
+        found = gw.predict(g, one, data)
+        assert list(found) == ["double"]
+        assert found["double"].tolist() == both["double"].tolist()
+
+
+@pytest.mark.parametrize("outputs", [{"x": np.zeros((1, 2))}, [1.0], None])
+def test_outputs_that_are_no_tensors_are_refused(outputs):
+    g = gw.Graph()
+    g.placeholder("x", (None, 2))
+    with pytest.raises(TrainingError, match=r"an output is of type(.|\n)*in a list, or a dict"):
+        gw.predict(g, outputs, {"x": np.zeros((1, 2))})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 def predict(
     model: Any,
-    outputs: Mapping[str, Tensor | str],
+    outputs: Mapping[str, Tensor | str] | Sequence[Tensor | str] | Tensor | str,
     data: Any,
     *,
     batch_size: int = 256,
@@ -38,10 +38,11 @@ def predict(
     what ``.filter`` leaves of shuffled rows. With a ``folder`` outputs are written to
     ``<name>.npy`` there and come back as read-only memory maps, so they may be larger than memory.
     What ``data`` holds beyond what the outputs need is left alone. ``model`` is a graph, a session,
-    or a trainer.
+    or a trainer; outputs that are no dict come back by the names they have in the graph.
 
-    Raises ShapeError for outputs that have no row per example and for shuffled batches in which a
-    function has left other rows, and FeedError as ``fit`` does.
+    Raises TrainingError for outputs that are neither tensors nor names, ShapeError for those that
+    have no row per example and for shuffled batches in which a function has left other rows, and
+    FeedError as ``fit`` does.
 
     >>> import gradwright as gw, numpy as np
     >>> g = gw.Graph()
@@ -52,7 +53,7 @@ def predict(
     """
     session = session_of(model)
     graph = session.graph
-    tensors = {n: graph[t] if isinstance(t, str) else t for n, t in outputs.items()}
+    tensors = {n: graph[t] if isinstance(t, str) else t for n, t in _named(outputs).items()}
     needed = placeholders(list(tensors.values()))
     if isinstance(data, Mapping):
         names = {t.name for t in needed}
@@ -98,6 +99,23 @@ def session_of(model: Any) -> Session:
         raise TrainingError(
             f"a {type(model).__name__} cannot be evaluated", need="a graph, session or trainer"
         )
+    return found
+
+
+def _named(outputs: Any) -> dict[str, Tensor | str]:
+    """Return outputs by the name each comes back by."""
+    if isinstance(outputs, Mapping):
+        found = dict(outputs)
+    else:
+        several = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+        found = {t.name if isinstance(t, Tensor) else str(t): t for t in several}
+    for t in found.values():
+        if not isinstance(t, Tensor | str):
+            raise TrainingError(
+                f"an output is of type {type(t).__name__}",
+                need="a tensor of the graph or its name, several in a list, or a dict of them",
+                hint='gw.predict(model, {"probs": probs}, data)',
+            )
     return found
 
 
