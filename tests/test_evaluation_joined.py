@@ -212,6 +212,9 @@ def test_evaluate_fills_evaluations_from_a_graph_a_session_and_a_trainer(rng):
         trainer, several, {tensor: ev.Classification()}, {tensor: "t"}, mask={tensor: "m"}
     )
     assert found["probs"].to_json() == expected.to_json()
+    assert list(found) == ["probs"] and found[tensor] is found["probs"]
+    with pytest.raises(KeyError, match="'t' was not evaluated; there are 'probs'"):
+        found[trainer.graph["t"]]
 
 
 @pytest.mark.parametrize(
@@ -221,6 +224,15 @@ def test_evaluate_fills_evaluations_from_a_graph_a_session_and_a_trainer(rng):
         (lambda t, d: gw.evaluate(t, d, {"probs": 3}, "t"), "evaluated by a int"),
         (lambda t, d: gw.evaluate(t, d, {"probs": [3]}, "t"), "evaluated by a int"),
         (lambda t, d: gw.evaluate(t, d, {"probs": ev.ROC()}, {"y": "t"}), "no labels for 'probs'"),
+        (lambda t, d: gw.evaluate(t, d, ev.ROC(), "t"), r"(?s)are of type ROC.*a dict of them by"),
+        (
+            lambda t, d: gw.evaluate(t, {"x": d["x"]}, {"probs": ev.ROC()}, d["t"]),
+            r"(?s)for the labels is of type ndarray.*belong to the data.*labels=\"t\"",
+        ),
+        (
+            lambda t, d: gw.evaluate(t, d, {"probs": ev.ROC()}, "t", mask=d["m"]),
+            "for the mask is of type ndarray",
+        ),
         (lambda t, d: gw.evaluate(t, d, {"nope": ev.ROC()}, "t"), "nope"),
         (lambda t, d: gw.evaluate(t, {"x": d["x"]}, {"probs": ev.ROC()}, "t"), "'t' is not fed"),
         (

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...data import batches
+from ...data.columns import label, listed
 from ...errors import ShapeError, TrainingError
 from ...graph import Graph, Tensor
 from ..backward import placeholders
@@ -68,6 +69,21 @@ class EvaluationMetric(Metric):
         return self.evaluation.restored(json.loads(bytes(np.asarray(total, np.uint8))))
 
 
+class Evaluated(dict[str, Evaluation | Sequence[Evaluation]]):
+    """Evaluations by the name of what they are of; ``[...]`` takes the tensor as well.
+
+    >>> import gradwright as gw
+    >>> p = gw.Graph().placeholder("p", (None, 2))
+    >>> Evaluated({"p": gw.evaluation.Regression()})[p].count
+    0
+    """
+
+    def __missing__(self, key: Any) -> Evaluation | Sequence[Evaluation]:
+        if isinstance(key, Tensor) and key.name in self:
+            return self[key.name]
+        raise KeyError(f"{label(key)} was not evaluated; there are {listed(self)}")
+
+
 def evaluate(
     model: Any,
     data: Any,
@@ -76,8 +92,10 @@ def evaluate(
     *,
     mask: Any = None,
     batch_size: int | None = None,
-) -> dict[str, Evaluation | Sequence[Evaluation]]:
+) -> Evaluated:
     """Run a graph over data in eval mode, and return evaluations that have seen all of it.
+
+    They come by the names of the tensors, and ``found[probs]`` takes the tensor as well.
 
     Args:
         model: a graph, a session, or a trainer.
@@ -89,7 +107,8 @@ def evaluate(
         mask: likewise; 0 where nothing counts.
         batch_size: examples per run, for arrays.
 
-    Raises FeedError or GraphError for data or names that do not fit.
+    Raises FeedError or GraphError for data or names that do not fit, and TrainingError for arrays
+    where tensors belong, and for evaluations that do not say of which tensor.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -102,6 +121,12 @@ def evaluate(
     """
     session = session_of(model)
     graph = session.graph
+    if not isinstance(evaluations, Mapping):
+        raise TrainingError(
+            f"the evaluations are of type {type(evaluations).__name__}",
+            need="a dict of them by the tensor of predictions, or by its name",
+            hint='gw.evaluate(model, data, {probs: gw.evaluation.Classification()}, labels="t")',
+        )
     jobs = []
     for key, asked in evaluations.items():
         several = list(asked) if isinstance(asked, Sequence) else [asked]
@@ -115,7 +140,9 @@ def evaluate(
         own += [mask.get(key) if isinstance(mask, Mapping) else mask] if mask is not None else []
         if own[0] is None:
             raise TrainingError(f"there are no labels for {key!r}", need="labels={...: 't'}")
-        fetches = [_tensor(graph, t) for t in (own[0], key, *own[1:]) if t is not None]
+        whats = ("labels", "predictions", "mask")
+        given = zip(whats, (own[0], key, *own[1:]), strict=False)
+        fetches = [_tensor(graph, t, what) for what, t in given if t is not None]
         jobs.append((several, fetches))
     wanted = list(dict.fromkeys(t for _, fetches in jobs for t in fetches))
     source = batches(graph, data, placeholders(wanted), batch_size, exact=False)
@@ -124,8 +151,17 @@ def evaluate(
         for several, fetches in jobs:
             for one in several:
                 one.add(*(found[t] for t in fetches))
-    return {k.name if isinstance(k, Tensor) else str(k): e for k, e in evaluations.items()}
+    return Evaluated({k.name if isinstance(k, Tensor) else k: e for k, e in evaluations.items()})
 
 
-def _tensor(graph: Graph, key: Any) -> Tensor:
-    return graph.check_member(key) if isinstance(key, Tensor) else graph[key]
+def _tensor(graph: Graph, key: Any, what: str) -> Tensor:
+    """Return a tensor of the graph by itself or its name."""
+    if isinstance(key, Tensor):
+        return graph.check_member(key)
+    if isinstance(key, str):
+        return graph[key]
+    raise TrainingError(
+        f"what stands for the {what} is of type {type(key).__name__}",
+        need="a tensor of the graph, or its name; its numbers belong to the data",
+        hint='gw.evaluate(model, {"x": X, "t": T}, ..., labels="t")',
+    )
