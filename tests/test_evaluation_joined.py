@@ -259,3 +259,12 @@ def test_custom_metrics_report_the_number_that_is_asked(rng):
     found = again.evaluate(data, batch_size=7)
     expected = ev.Classification().add(data["t"], trainer.session.run(p, data))
     assert found["share"] == pytest.approx(expected.accuracy())
+
+
+def test_calibration_of_logits_says_that_they_are_no_probabilities():
+    seen = ev.Calibration().add([0, 1], [[3.0, -1.0], [-2.0, 4.0]])
+    assert seen.count == 0
+    assert set(seen.reasons()) == {"ece", "mce", "brier"}
+    for why in seen.reasons().values():
+        assert why.startswith("2 predictions are not probabilities, in [0, 1]")
+        assert "gw.nn.softmax" in why

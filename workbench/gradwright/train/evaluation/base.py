@@ -121,7 +121,7 @@ class Evaluation:
 
     def _reason(self, name: str) -> str:
         """Say why a number is NaN."""
-        if not self._state or not self.count:
+        if not self.count and not self.unusable:
             return "nothing has been seen"
         return f"{self.unusable} predictions are not {self._need()}"
 

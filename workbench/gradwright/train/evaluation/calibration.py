@@ -83,7 +83,7 @@ class Calibration(Evaluation):
         }
 
     def _need(self) -> str:
-        return "probabilities, in [0, 1]"
+        return "probabilities, in [0, 1], as gw.nn.softmax or gw.nn.sigmoid makes of logits"
 
     def _reliability(self, scores: Array, truth: Array) -> Array:
         """Return count, sum of labels and sum of scores of each column's bins, f64[K, 3, bins]."""
