@@ -66,6 +66,33 @@ def test_a_head_that_does_not_fit_changes_nothing(model):
         gw.transfer.replace_head(g["loss"], lambda: features.sum())
 
 
+def test_a_name_is_no_tensor_of_a_graph(model):
+    g, features, logits, _, _ = model
+    with pytest.raises(GraphError, match=r'(?s)freeze_up_to .*name \'features\'.*g\["features"\]'):
+        gw.transfer.freeze_up_to("features")
+    with pytest.raises(GraphError, match=r'(?s)replace_head .*name \'logits\'.*g\["logits"\]'):
+        gw.transfer.replace_head("logits", lambda: features)
+    count = len(g.nodes)
+    with pytest.raises(GraphError, match=r"(?s)replace_head returned a NoneType.*a tensor"):
+        gw.transfer.replace_head(logits, lambda: None)
+    assert len(g.nodes) == count
+
+
+def test_a_second_new_head_needs_a_scope_of_its_own(model):
+    g, features, logits, loss, _ = model
+
+    def head():
+        return features @ g.variable("w", (8, 3))
+
+    first = gw.transfer.replace_head(logits, head)
+    with pytest.raises(GraphError, match=r"(?s)'new_head/w' is taken.*scope=\"another\""):
+        gw.transfer.replace_head(first, head)
+    assert any(t is first for t in loss.node.inputs)  # nothing has changed
+    second = gw.transfer.replace_head(first, head, scope="second")
+    assert [t.name for t in g.variables if t.shape == (8, 3)] == ["second/w"]
+    assert second.uses and "new_head/w" not in g
+
+
 def test_training_on_cached_features_is_training_the_head(model):
     g, features, logits, loss, data = model
     with pytest.raises(TrainingError, match="depend on trainable 'body/w', 'body/g'"):

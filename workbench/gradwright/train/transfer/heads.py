@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 from ...errors import GraphError
 from ...graph import Placeholder, Tensor, Variable, ancestors
@@ -15,6 +16,8 @@ def freeze_up_to(features: Tensor, *, but: Collection[str] = ()) -> list[str]:
         features: the output of the part to keep.
         but: name patterns of variables to leave trainable, such as ``"*/norm/*"``.
 
+    Raises GraphError for what is no tensor, such as a name, which does not know its graph.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.placeholder("x", (None, 4))
@@ -25,7 +28,7 @@ def freeze_up_to(features: Tensor, *, but: Collection[str] = ()) -> list[str]:
     >>> [t.name for t in g.variables if t.trainable]
     ['head']
     """
-    graph = features.graph
+    graph = _tensor(features, "freeze_up_to was given").graph
     left = {t for pattern in but for t in graph.find(pattern)}
     found = [
         node.outputs[0]
@@ -43,7 +46,8 @@ def replace_head(old: Tensor, build: Callable[[], Tensor], *, scope: str = "new_
 
     Loss and metrics built on the old output go on with the new one, which is built in ``scope``.
     If it does not fit them, ShapeError or DTypeError is raised and the graph is as it was. The
-    variables of the old head go with it.
+    variables of the old head go with it, but they are there while the new one is built: a head that
+    takes the place of another new one needs a ``scope`` of its own.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -57,7 +61,7 @@ def replace_head(old: Tensor, build: Callable[[], Tensor], *, scope: str = "new_
     >>> logits.shape[1], [v.name for v in g.variables]
     (10, ['body', 'new_head/w'])
     """
-    graph = old.graph
+    graph = _tensor(old, "replace_head was given").graph
     needed = [node for node in ancestors([old]) if not isinstance(node.op, Placeholder)]
     with graph.edit() as edit:
         users = list(old.uses)
@@ -66,10 +70,26 @@ def replace_head(old: Tensor, build: Callable[[], Tensor], *, scope: str = "new_
                 f"nothing uses {old.name!r}, so there is nothing to replace it in",
                 hint="build a loss on the new head",
             )
-        with graph.scope(scope):
-            new = build()
+        try:
+            with graph.scope(scope):
+                new = _tensor(build(), "build() of replace_head returned")
+        except GraphError as error:
+            if "is taken" in error.problem:
+                error.hint = f'replace_head(..., scope="another"), which is {scope!r} now'
+            raise
         edit.replace_use(old, new, of=users)
         for node in reversed(needed):
             if not any(t.uses for t in node.outputs) and node is not new.node:
                 edit.remove(node.outputs[0])
     return new
+
+
+def _tensor(given: Any, what: str) -> Tensor:
+    if not isinstance(given, Tensor):
+        named = isinstance(given, str)
+        raise GraphError(
+            f"{what} {f'the name {given!r}' if named else f'a {type(given).__name__}'}",
+            need="a tensor" + ", as a name does not know its graph" * named,
+            hint=f'g["{given}"]' if named else "",
+        )
+    return given
