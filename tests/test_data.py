@@ -15,7 +15,7 @@ import gradwright as gw
 from gradwright.data import order
 from gradwright.errors import FeedError, TrainingError
 from tests import data_sets
-from tests.data_sets import T, X, flat, line, plain, rows, seen, stream, threads
+from tests.data_sets import T, X, fed, flat, line, plain, rows, seen, stream, threads
 
 no_thread_is_left = pytest.fixture(autouse=True)(data_sets.no_thread_is_left)
 
@@ -66,6 +66,59 @@ def test_an_epoch_is_a_function_of_its_number_and_goes_on_anywhere(name):
             assert plain(again.epoch(epoch, skip)) == whole[skip:]
     changes = any(word in name for word in ("shuffled", "augmented", "filtered", "joined"))
     assert not changes or plain(first.epoch(0)) != plain(first.epoch(1))
+
+
+class Opaque:
+    """Something of which no more is known than its type."""
+
+
+def test_a_signature_tells_other_values_of_the_same_shape():
+    def signed(**columns):
+        return gw.data.dataset(columns).signature()
+
+    texts = np.array(["graph", "of", "ops"])
+    boxed = np.empty(3, object)
+    boxed[:] = [np.array([1]), np.array([2.0, 3.0]), ["some", "text"]]
+    mixed = np.empty(3, object)
+    mixed[:] = [2**100, "text", None]
+    for column, other in (
+        (X, -X),
+        (X[:, 0], X[::-1, 0]),
+        (np.zeros((200, 3, 64, 64)), np.ones((200, 3, 64, 64))),
+        (np.array([1j, 2]), np.array([-1j, 2])),
+        (texts, texts[::-1]),
+        (texts.astype(bytes), texts[::-1].astype(bytes)),
+        (np.array(["2024-01-01", "2025-01-01"], "M8[D]"), np.array(["2024-01-01"] * 2, "M8[D]")),
+        (np.array([(1, 2.0)], "i4, f4"), np.array([(1, 3.0)], "i4, f4")),
+        (boxed, boxed[::-1]),
+        (mixed, mixed[::-1]),
+    ):
+        assert signed(x=column) == signed(x=column.copy()) != signed(x=other)
+    assert signed(x=X, t=T) == signed(t=T, x=X) != signed(x=T, t=X)
+    assert signed(x=np.array([Opaque()])) == signed(x=np.array([Opaque()]))
+    assert signed(x=X, rate=0.1) == signed(x=X, rate=0.2)
+
+
+def test_a_signature_is_that_of_values_whatever_their_dtype(tmp_path):
+    whole = np.random.default_rng(0).normal(size=(40, 3)) * [1, 1e-3, 1e300]
+    np.save(tmp_path / "x.npy", whole)
+    with np.errstate(over="ignore"):
+        single = whole.astype("float32")
+    ways = [whole, single, gw.data.memmap(tmp_path / "x.npy"), whole.T.copy().T]
+    trainer = line()
+    for options in ({}, {"shuffle": True}):
+        found = [
+            fed(trainer, {"x": way, "t": np.arange(40)}, 8, **options).signature() for way in ways
+        ]
+        assert found == found[:1] * 4
+    assert len({tuple(gw.data.dataset({"x": way}).signature()) for way in ways}) == 1
+
+
+def test_windows_and_stages_tell_other_values():
+    tokens = np.arange(500) % 7
+    for stage in (lambda d: d, lambda d: d.shuffle(1).batch(4), lambda d: d.take(9) + d):
+        first, other = (stage(gw.data.windows(t, 9)).signature() for t in (tokens, tokens[::-1]))
+        assert first == stage(gw.data.windows(tokens.copy(), 9)).signature() != other
 
 
 def test_shuffling_a_table_is_a_permutation_by_seed_and_epoch():

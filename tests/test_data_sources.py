@@ -239,6 +239,18 @@ def test_parquet_files_give_rows_in_order_and_shuffled(parquet_files):
     np.testing.assert_array_equal(renamed["x"], np.stack([A, B], -1)[15:18])
 
 
+def test_parquet_files_of_other_values_have_another_signature(pa, parquet_files, tmp_path):
+    again = tmp_path / "again.parquet"
+    table = pa.table({"a": A, "b": B, "t": T}).slice(0, 16)
+    pa.parquet.write_table(table, again, row_group_size=4, compression="gzip")
+    first = gw.data.parquet(parquet_files[0], ["a", "b"]).signature()
+    assert gw.data.parquet(again, ["b", "a"]).signature() == first
+    pa.parquet.write_table(table.set_column(0, "a", [A[:16] + 1]), again, row_group_size=4)
+    assert gw.data.parquet(again, ["a", "b"]).signature() != first
+    only = [gw.data.parquet(path, ["b"]).signature() for path in (again, parquet_files[0])]
+    assert only[0] == only[1]
+
+
 def test_parquet_row_groups_are_read_once_and_not_at_all_when_skipped(parquet_files, monkeypatch):
     pq = pytest.importorskip("pyarrow.parquet")
     read, original = [], pq.ParquetFile.read_row_group
@@ -356,6 +368,8 @@ def test_hugging_face_datasets_give_rows(hf):
     assert resumes(lambda: gw.data.dataset(data).batch(8)) == reference()
     assert resumes(lambda: gw.data.dataset(data).shuffle(6).batch(8)) == reference(6)
     assert gw.data.dataset(data).rows(0, slice(0, 2))["a"].dtype == "float64"
+    other = hf.Dataset.from_dict({"a": A + 1, "b": B, "t": T})
+    assert gw.data.dataset(data).signature() != gw.data.dataset(other).signature()
     changed = data.with_transform(lambda batch: {"twice": [2 * b for b in batch["b"]]})
     assert gw.data.dataset(changed).rows(0, np.array([3, 1]))["twice"].tolist() == [6, 2]
     images = hf.Dataset.from_dict(

@@ -114,6 +114,22 @@ def test_an_order_of_the_user_s_own_is_kept():
     assert source.origin(0, 1, 2) == f"row {expected[1][2]} of the data"
 
 
+def test_an_epoch_that_was_begun_is_finished_on_the_same_values_alone(tmp_path):
+    same = {"x": X.astype("float64"), "t": T.tolist()}
+    first = line(callbacks=[gw.Checkpoints(tmp_path)])
+    first.fit(rows(), batch_size=4, steps=2, progress=False)
+    for change, refused in (({"x": X + 1}, True), ({"t": T[::-1]}, True), ({}, False)):
+        again = line()
+        gw.resume(again, tmp_path)
+        if refused:
+            with pytest.raises(TrainingError, match="epoch 1 has begun on other data"):
+                again.fit({**same, **change}, batch_size=4, progress=False)
+            assert again.steps_done == 2
+        else:
+            again.fit(same, batch_size=4, progress=False)
+            assert (again.steps_done, again.epochs_done) == (6, 1)
+
+
 def test_a_row_that_is_not_finite_is_named_through_all_stages():
     x = X.astype("float32").copy()
     x[13, 1] = np.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from ..errors import FeedError
 from .columns import Array, Columns
 from .dataset import At, Table, places, positive
+from .digest import digest, spread
 
 
 def memmap(
@@ -83,8 +85,12 @@ class Windows(Table):
         return f"the window from {at * self._stride}"
 
     def signature(self) -> list[int]:
-        """Return the number of tokens, length and stride."""
-        return [15, len(self._tokens), self._length, self._stride]
+        """Return the number of tokens, length, stride, and a digest of some windows."""
+        return [15, len(self._tokens), self._length, self._stride, self._digest]
+
+    @functools.cached_property
+    def _digest(self) -> int:
+        return digest(self.rows(0, spread(self.n)))
 
     def __repr__(self) -> str:
         return f"<{self.n} windows of {self._length} tokens>"

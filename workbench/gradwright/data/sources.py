@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from ..errors import FeedError
 from .columns import Columns, article, as_array, collate, label, listed, named_parts, words
 from .dataset import At, Dataset, Table, places
+from .digest import digest, spread
 
 
 def dataset(data: Any, names: Sequence[str] | None = None, *, seed: int = 0) -> Dataset:
@@ -137,8 +139,16 @@ class Arrays(Table):
         return {k: a.take(at, 0) if a.ndim else a for k, a in self.arrays.items()}
 
     def signature(self) -> list[int]:
-        """Return the number of rows."""
-        return [10, self._n]
+        """Return the number of rows, and a digest of some."""
+        return [10, self._n, self._digest]
+
+    @functools.cached_property
+    def _digest(self) -> int:
+        """Of the columns; single values are settings, and may change within an epoch."""
+        at, tables = spread(self._n), {k: a for k, a in self.arrays.items() if a.ndim}
+        return digest(
+            {k: [a[at]] if a.ndim == 1 else map(a.__getitem__, at) for k, a in tables.items()}
+        )
 
     def __repr__(self) -> str:
         return f"<{self._n} examples of {listed(self.arrays)}>"
@@ -165,7 +175,7 @@ class Items(Table):
         return collate([named_parts(item, self._names, "example") for item in items])
 
     def signature(self) -> list[int]:
-        """Return the number of rows."""
+        """Return the number of rows; to read some may take long, or draw random numbers."""
         return [11, self.n]
 
     def __repr__(self) -> str:

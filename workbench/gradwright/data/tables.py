@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from ..errors import FeedError
 from .columns import Array, Columns, as_array, boxes, collate, join, listed
 from .dataset import At, Dataset, Table, places
+from .digest import digest, spread
 from .row_stages import MIXED
 
 
@@ -141,8 +143,12 @@ class Hugging(Table):
         return collate([dict(example) for example in found])
 
     def signature(self) -> list[int]:
-        """Return the number of rows."""
-        return [13, self.n]
+        """Return the number of rows, and of what is read from Arrow a digest of some."""
+        return [13, self.n, self._digest]
+
+    @functools.cached_property
+    def _digest(self) -> int:
+        return digest(self.rows(0, spread(self.n))) if self._is_arrow else 0
 
     def __repr__(self) -> str:
         return f"<{self.n} examples of {listed(self._data.column_names)}>"
@@ -266,8 +272,21 @@ class Parquet(Table):
         return f"row {at - int(self._ends[first] - self._sizes[first])} of {self._paths[file].name}"
 
     def signature(self) -> list[int]:
-        """Return the rows and the row groups."""
-        return [14, self.n, len(self._groups)]
+        """Return the rows, the row groups, and a digest of what the files say of some of them."""
+        return [14, self.n, len(self._groups), self._digest]
+
+    @functools.cached_property
+    def _digest(self) -> int:
+        """Of the least and largest values of columns: no row is read."""
+        said: dict[str, list[str]] = {}
+        for at in spread(len(self._groups)):
+            file, group = self._groups[at]
+            stated = self._files[file].metadata.row_group(group)
+            for column in map(stated.column, range(stated.num_columns)):
+                name, held = column.path_in_schema, column.statistics
+                if name.split(".")[0] in self._columns and held is not None and held.has_min_max:
+                    said.setdefault(name, []).append(f"{held.min} {held.max}")
+        return digest(said)
 
     def __repr__(self) -> str:
         files = self._paths[0].name if len(self._paths) == 1 else f"{len(self._paths)} files"
