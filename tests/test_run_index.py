@@ -44,6 +44,19 @@ def test_runs_are_listed_filtered_and_sorted(store):
     assert table[table[1].id] is table[1]
     with pytest.raises(KeyError, match="did you mean 'run 1'"):
         table["run1"]
+    named = "3 runs, 'run 2', 'run 1', 'run 0'"
+    for place in (3, -4):
+        with pytest.raises(IndexError, match=f"there is no run {place}: {named}"):
+            table[place]
+    with pytest.raises(KeyError, match=f"0 runs are called 'nope': {named}"):
+        table.compare("nope", "run 0")
+    with pytest.raises(IndexError, match=r"there is no run 0: 0 runs$"):
+        table[:0][0]
+    twice = gw.train.runs.Runs([*table, table[0]])
+    with pytest.raises(
+        KeyError, match=f"2 runs are called 'run 2': ask by place, or '{table[0].id}"
+    ):
+        twice["run 2"]
     with pytest.raises(TrainingError, match="no run has measured 'val_lss'") as caught:
         table.sort("val_lss")
     assert caught.value.hint == "did you mean 'val_loss'?"

@@ -26,6 +26,8 @@ SHOWN = 30
 """How many runs a table shows."""
 METRICS = 6
 """And how many of their metrics."""
+NAMED = 8
+"""How many of them an error names."""
 
 
 class Runs(Sequence[RunSummary]):
@@ -56,18 +58,31 @@ class Runs(Sequence[RunSummary]):
     def __getitem__(self, key: slice) -> Runs: ...
 
     def __getitem__(self, key: int | str | slice) -> RunSummary | Runs:
-        """Return a run by its place, name or id; raises KeyError where none or several fit."""
+        """Return a run by its place, name or id.
+
+        Raises IndexError for a place that there is not, KeyError where no run or several fit.
+        """
         if isinstance(key, slice):
             return Runs(self._rows[key])
         if isinstance(key, int):
+            if not -len(self) <= key < len(self):
+                raise IndexError(f"there is no run {key}: {self._there()}")
             return self._rows[key]
         found = [r for r in self._rows if key in (r.id, r.name)]
         if len(found) != 1:
-            names = list(dict.fromkeys(r.name for r in self._rows))
-            close = meant(key, names)
-            hint = f"; did you mean {close!r}?" if close and not found else ""
-            raise KeyError(f"{len(found)} runs are called {key!r}{hint}")
+            if found:
+                ids = " or ".join(repr(r.id) for r in found[:NAMED])
+                raise KeyError(f"{len(found)} runs are called {key!r}: ask by place, or {ids}")
+            close = meant(str(key), [r.name for r in self._rows])
+            hint = f"; did you mean {close!r}?" if close else ""
+            raise KeyError(f"0 runs are called {key!r}: {self._there()}{hint}")
         return found[0]
+
+    def _there(self) -> str:
+        """Say which runs there are: how many, and the names of the first."""
+        names = list(dict.fromkeys(r.name for r in self._rows))
+        shown = ", ".join(map(repr, names[:NAMED])) + ", ..." * (len(names) > NAMED)
+        return f"{len(self)} run{'s' * (len(self) != 1)}{f', {shown}' if names else ''}"
 
     def __len__(self) -> int:
         return len(self._rows)
