@@ -81,6 +81,9 @@ def test_labels_that_are_no_classes_are_named():
     for labels in ([0.5], [-1], [], [[0]]):
         with pytest.raises(FeedError, match="class numbers from 0"):
             gw.data.class_weights(labels)
+    for text in (["u", "v"], np.array(["u", "v"], object)):
+        with pytest.raises(FeedError, match=r"np.unique\(labels, return_inverse=True\)\[1\]"):
+            gw.data.class_weights(text)
     with pytest.raises(FeedError, match="label 3 is beyond n_classes=3"):
         gw.data.class_weights([0, 3], n_classes=3)
     for weights in ({0: 1.0}, [1.0]):
@@ -172,6 +175,7 @@ def test_sequences_of_two_columns_share_a_bucket():
         ({"t": [1, 2]}, {}, FeedError, "no column holds sequences"),
         ({"ids": [[1]], "t": [1]}, {"by": "t"}, FeedError, "'t' does not hold sequences"),
         ([{"ids": [[1]]}], {}, FeedError, "cannot be sorted into buckets"),
+        ({"ids": [[1]]}, {"masks": "m"}, TrainingError, 'masks={"ids": "m"}'),
     ],
 )
 def test_buckets_that_make_no_sense_are_named(data, options, error, message):

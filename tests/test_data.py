@@ -216,8 +216,40 @@ def test_columns_are_chosen_renamed_and_put_together():
     assert plain([data.rows(0, slice(0, 2))]) == [{"c": [5, 6], "x": [[3, 1], [4, 2]]}]
     made = gw.data.stream([{"a": 1, "b": 2}]).columns(x="b")
     assert plain(made) == [{"x": 2}]
+    for chosen in ({"x": ["b", "a"], "c": "c"}, {"c": "c", "x": ("b", "a")}):
+        np.testing.assert_equal(
+            gw.data.dataset(table).columns(chosen).rows(0, slice(0, 2)), data.rows(0, slice(0, 2))
+        )
+    with pytest.raises(TrainingError, match=r"columns\(x=\['a', 'b'\]\)"):
+        gw.data.dataset(table).columns(["a", "b"])
     with pytest.raises(FeedError, match=r"no column 'd'(.|\n)*columns: 'a', 'b', 'c'"):
         gw.data.dataset(table).columns("d").rows(0, slice(0, 1))
+
+
+def test_text_beside_numbers_makes_no_matrix():
+    number, text = np.array([1.5, 2.5]), np.array(["u", "v"])
+    for other in (text, text.astype(object), text.astype(bytes)):
+        data = gw.data.dataset({"a": number, "cat": other}).columns(x=["a", "cat"])
+        with pytest.raises(FeedError, match="'a', 'cat' do not make a matrix") as caught:
+            data.rows(0, slice(0, 2))
+        assert "'a': float64[2]" in str(caught.value) and "return_inverse" in str(caught.value)
+    items = gw.data.stream([{"a": 1.5, "cat": "u"}]).columns(x=["a", "cat"])
+    with pytest.raises(FeedError, match="'a', 'cat' do not make a matrix"):
+        next(items.epoch())
+    wide = gw.data.dataset({"a": number, "b": np.ones((2, 3))}).columns(x=["a", "b"])
+    with pytest.raises(FeedError, match=r"'b': float64\[2, 3\]"):
+        wide.rows(0, slice(0, 2))
+    words = gw.data.dataset({"a": text}).columns(x=["a", "a"])
+    assert words.rows(0, slice(0, 1))["x"].tolist() == [["u", "u"]]
+
+
+def test_padding_that_names_no_column():
+    data = gw.data.dataset({"x": [[1, 2], [3]]})
+    for options, hint in (({"pad": 0}, 'pad={"x": 0}'), ({"masks": "m"}, 'masks={"x": "m"}')):
+        with pytest.raises(TrainingError, match=hint):
+            data.batch(2, **options)
+    with pytest.raises(FeedError, match="column 'x' cannot be padded or masked"):
+        next(data.batch(2, masks={"x": "m"}).epoch())
 
 
 def test_padding_fills_up_and_masks_what_is_there():

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import FeedError, TrainingError
 from .columns import Array, Columns, as_array, boxes, order
 from .dataset import Dataset, Table, positive
-from .padding import pad_columns
+from .padding import by_column, pad_columns
 from .sources import Arrays, dataset
 
 
@@ -86,7 +86,8 @@ def buckets(
     sizes = [(batch_size or 32) if batch_tokens is None else batch_tokens // end for end in ends]
     bucket = np.searchsorted(ends, longest)
     members = [np.flatnonzero(bucket == i) for i in range(len(ends))]
-    return Buckets(table, ends, sizes, members, values, dict(masks or {}), shuffle, seed)
+    named = by_column("masks", masks, next(iter(lengths)))
+    return Buckets(table, ends, sizes, members, values, named, shuffle, seed)
 
 
 class Buckets(Dataset):

@@ -124,6 +124,7 @@ class Dataset(ABC):
         >>> batch["ids"].tolist(), batch["mask"].sum(1).tolist()
         ([[7, 8, 9], [5, 0, 0]], [3, 1])
         """
+        from .padding import by_column
         from .stages import Batched
 
         if self.batched:
@@ -131,7 +132,8 @@ class Dataset(ABC):
                 f"{self!r} gives batches already", hint="set the size where they are made"
             )
         positive("batch size", size)
-        return Batched(self, int(size), drop_last, dict(pad or {}), dict(masks or {}))
+        filled, named = by_column("pad", pad), by_column("masks", masks)
+        return Batched(self, int(size), drop_last, filled, named)
 
     def map(self, change: Callable[..., Mapping[Any, Any]], seed: int | None = None) -> Dataset:
         """Change each item: ``change(item)`` returns another dict.
@@ -180,8 +182,12 @@ class Dataset(ABC):
             Chosen(self, np.arange(min(n, self.n))) if isinstance(self, Table) else First(self, n)
         )
 
-    def columns(self, *same: str, **renamed: str | Sequence[str]) -> Dataset:
+    def columns(
+        self, *same: str | Mapping[str, str | Sequence[str]], **renamed: str | Sequence[str]
+    ) -> Dataset:
         """Keep some columns, under these names; several become the columns of a matrix.
+
+        A dict says what keywords do.
 
         >>> import gradwright as gw
         >>> table = gw.data.dataset({"age": [30, 40], "size": [1.7, 1.8], "label": [0, 1]})
@@ -192,7 +198,15 @@ class Dataset(ABC):
         from .row_stages import PickedRows
         from .stages import Picked
 
-        chosen = {name: name for name in same} | renamed
+        chosen: dict[str, str | Sequence[str]] = {}
+        for one in same:
+            if isinstance(one, list | tuple):
+                raise TrainingError(
+                    f"columns({one!r}) does not say what the matrix is called",
+                    hint=f"columns(x={one!r}), or columns(*{one!r}) to keep each",
+                )
+            chosen |= one if isinstance(one, Mapping) else {one: one}
+        chosen |= renamed
         return (PickedRows if isinstance(self, Table) else Picked)(self, chosen)
 
     def prefetch(self, n: int = 2) -> Dataset:
@@ -289,6 +303,28 @@ def picked(columns: Columns, chosen: Mapping[str, str | Sequence[str]]) -> Colum
         return columns[name]
 
     return {
-        name: one(of) if isinstance(of, str) else np.stack([one(o) for o in of], -1)
+        name: one(of) if isinstance(of, str) else _matrix(of, [np.asarray(one(o)) for o in of])
         for name, of in chosen.items()
     }
+
+
+def _matrix(names: Sequence[str], arrays: Sequence[Array]) -> Array:
+    """Return columns as those of a matrix; numpy would make text of numbers beside text."""
+    if len({a.shape for a in arrays}) > 1 or len({_holds_text(a) for a in arrays}) > 1:
+        raise FeedError(
+            f"columns {listed(names)} do not make a matrix",
+            facts=[
+                f"{name!r}: {a.dtype}{list(a.shape)}" for name, a in zip(names, arrays, strict=True)
+            ],
+            need="the same shape, and numbers alone or text alone",
+            hint="number the text first: np.unique(column, return_inverse=True)[1]"
+            if any(map(_holds_text, arrays))
+            else "",
+        )
+    return np.stack(arrays, -1)
+
+
+def _holds_text(array: Array) -> bool:
+    return array.dtype.kind in "SUT" or (
+        array.dtype == object and bool(array.size) and isinstance(array.flat[0], str | bytes)
+    )

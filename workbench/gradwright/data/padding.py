@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FeedError
+from ..errors import FeedError, TrainingError
 from .columns import Array, Columns, listed
 
 
@@ -45,6 +45,18 @@ def pad(sequences: Sequence[Any], length: int | None = None, value: Any = 0) -> 
         if size:
             padded[row, :size] = array
     return padded, np.arange(length) < lengths[:, None]
+
+
+def by_column(option: str, given: Any, column: Any = "x") -> dict[Any, Any]:
+    """Return an option as a dict by column; raises TrainingError for what is none."""
+    if given is None or isinstance(given, Mapping):
+        return dict(given or {})
+    shown = f'"{given}"' if isinstance(given, str) else repr(given)
+    raise TrainingError(
+        f"{option}={shown} does not say for which column",
+        need="a dict by column",
+        hint=f'{option}={{"{column}": {shown}}}',
+    )
 
 
 def pad_columns(

@@ -82,7 +82,11 @@ def class_weights(labels: Any, n_classes: int | None = None) -> Array:
     array = np.asarray(labels)
     if array.ndim != 1 or not array.size or array.dtype.kind not in "biu" or array.min() < 0:
         raise FeedError(
-            f"labels are {array.dtype}{list(array.shape)}", need="class numbers from 0, one a row"
+            f"labels are {array.dtype}{list(array.shape)}",
+            need="class numbers from 0, one a row",
+            hint="np.unique(labels, return_inverse=True)[1], or pd.factorize(labels)[0]"
+            if array.ndim == 1 and array.dtype.kind in "OSUT"
+            else "",
         )
     counts = np.bincount(array, minlength=n_classes or 0)
     if n_classes is not None and len(counts) > n_classes:

@@ -131,7 +131,8 @@ class Batched(Stage):
                 yield self._padded(collate(chunk))
 
     def _padded(self, columns: Columns) -> Columns:
-        return pad_columns(columns, self._pad, self._masks) if self._pad else columns
+        padded = self._pad or self._masks
+        return pad_columns(columns, self._pad, self._masks) if padded else columns
 
     def where(self, epoch: int, at: int, row: int = 0) -> str:
         """Say which example a row of a batch is."""

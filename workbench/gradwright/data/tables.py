@@ -193,7 +193,7 @@ def parquet(
     elif columns is not None:
         wanted = list(columns)
     table = Parquet([Path(p) for p in paths], wanted)
-    return table.columns(**columns) if isinstance(columns, Mapping) else table
+    return table.columns(columns) if isinstance(columns, Mapping) else table
 
 
 class Parquet(Table):
