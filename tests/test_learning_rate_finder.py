@@ -78,11 +78,10 @@ def test_rates_grow_by_a_constant_factor_and_losses_are_of_the_steps():
     plain = net(gw.optim.SGD(lambda step: float(np.geomspace(1e-4, 1e-1, 31)[step])))
     history = plain.fit(data(), epochs=8, steps=31, progress=False)
     np.testing.assert_allclose(found.losses, history.steps["loss"], rtol=1e-5)
-    smooth, total = [], 0.0
-    for k, loss in enumerate(found.losses, 1):
-        total = 0.9 * total + 0.1 * loss
-        smooth.append(total / (1 - 0.9**k))
-    np.testing.assert_allclose(found.smooth, smooth)
+    decades = np.log10(found.rates)
+    for at, mean in zip(decades, found.smooth, strict=True):
+        near = np.exp(-(((decades - at) / 0.5) ** 2) / 2)
+        np.testing.assert_allclose(mean, np.average(found.losses, weights=near))
 
 
 def test_the_suggestion_lies_where_a_quadratic_loss_falls():
@@ -90,7 +89,7 @@ def test_the_suggestion_lies_where_a_quadratic_loss_falls():
     g = gw.Graph()
     w = g.variable("w", (), init=1.0)
     trainer = gw.Trainer(g, w * w, gw.optim.SGD(0.1))
-    found = gw.train.find_learning_rate(trainer, [{}], 1e-5, 100.0, 200, smoothing=0.0)
+    found = gw.train.find_learning_rate(trainer, [{}], 1e-5, 100.0, 200, smoothing=0.05)
     assert 1e-3 < found.suggestion < 0.5
     assert 1.0 < found.rates[-1] < 100.0  # it ended when the loss exploded
     assert trainer.values["w"] == 1.0
@@ -112,7 +111,7 @@ def test_a_figure_and_a_text():
 
 def test_what_makes_no_sense_is_refused_and_changes_nothing():
     trainer = net()
-    for options in ({"low": 0.0}, {"low": 2.0, "high": 1.0}, {"steps": 2}, {"smoothing": 1.0}):
+    for options in ({"low": 0.0}, {"low": 2.0, "high": 1.0}, {"steps": 2}, {"smoothing": 0.0}):
         with pytest.raises(TrainingError, match="make no sense"):
             gw.train.find_learning_rate(trainer, data(), **options)
     was = everything(trainer)
@@ -134,6 +133,53 @@ def test_a_hard_first_batch_is_no_steep_fall():
     found = gw.train.find_learning_rate(net(), batches, low=1e-6, high=1.0, steps=60)
     assert found.losses[0] > 2 * found.losses[1:10].max()
     assert found.suggestion > 1e-3
+
+
+def digits(optimizer, seed):
+    """Return a trainer of a small network on 16-dimensional clusters, with dropout."""
+    g = gw.Graph()
+    x, t = g.placeholder("x", (None, 16)), g.placeholder("t", (None,), "int64")
+    w = g.variable("w", (16, 32), init=gw.init.he_normal(seed=1))
+    v = g.variable("v", (32, 10), init=gw.init.xavier_uniform(seed=2))
+    h = gw.nn.dropout(gw.nn.relu(x @ w), p=0.1)
+    loss = gw.loss.sparse_softmax_cross_entropy(t, h @ v, name="loss")
+    return gw.Trainer(g, loss, optimizer, seed=seed)
+
+
+@pytest.mark.parametrize("optimizer", [gw.optim.Adam(1e-3), gw.optim.SGD(0.1)])
+def test_the_suggestion_is_the_same_for_any_number_of_steps_and_order_of_the_data(optimizer):
+    rng = np.random.default_rng(0)
+    centres, labels = rng.random((10, 16)), rng.integers(0, 10, 1000)
+    rows = (centres[labels] + 0.15 * rng.standard_normal((1000, 16))).astype("float32")
+    found = [
+        gw.train.find_learning_rate(
+            digits(optimizer, seed), {"x": rows, "t": labels}, steps=steps, batch_size=16
+        ).suggestion
+        for steps in (50, 100, 300, 1000)
+        for seed in range(4)
+    ]
+    middle = np.exp(np.mean(np.log(found)))
+    assert max(found) < 3 * middle and min(found) > middle / 3
+    trainer = digits(type(optimizer)(float(middle)), 0)
+    trainer.fit({"x": rows, "t": labels}, epochs=3, batch_size=16, progress=False)
+    assert trainer.evaluate({"x": rows, "t": labels})["loss"] < 0.8
+
+
+@pytest.mark.parametrize("steps", [50, 300])
+def test_a_loss_that_is_noise_gives_no_suggestion(steps):
+    """Losses that are noise fall nowhere; that is said, and no rate is."""
+    g = gw.Graph()
+    x, w = g.placeholder("x", (None,)), g.variable("w", (), init=1.0)
+    trainer = gw.Trainer(g, gw.mean(x) + 0.0 * w, gw.optim.SGD(0.1))
+    noise = np.random.default_rng(3).standard_normal(steps * 8) + 5.0
+    found = gw.train.find_learning_rate(trainer, {"x": noise}, steps=steps, batch_size=8)
+    assert np.isnan(found.suggestion) and "noise" in found.reason
+    assert "none, the loss falls by" in repr(found) and len(found.plot().layout.shapes) == 0
+
+
+def test_a_loss_that_still_falls_at_the_highest_rate_is_said():
+    found = gw.train.find_learning_rate(net(gw.optim.SGD(0.1)), data(), high=0.3)
+    assert 0.01 < found.suggestion < 0.3 and "higher high=" in found.reason
 
 
 def test_another_rate_is_no_other_plan():
