@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import weakref
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,8 @@ class EarlyStopping(Stopping):
 
     The best values are those of the variables, running means included, not of the optimizer. They
     are restored when this callback stops the training, not when it ends for another reason, so
-    that an interrupted run can go on.
+    that an interrupted run can go on. A further ``fit`` of the same trainer goes on with what was
+    best so far; another trainer begins afresh.
 
     Args:
         monitor: a name in the records of epochs, such as ``"val_loss"`` or ``"accuracy"``.
@@ -112,8 +114,20 @@ class EarlyStopping(Stopping):
         self.monitor, self.patience, self.min_delta = monitor, patience, min_delta
         self._sign = 1.0 if falls(monitor, mode) else -1.0
         self.restore_best = restore_best
+        self._trainer: weakref.ref[Trainer] | None = None
+        """Whose state this is; None for that of whichever trainer comes next."""
+        self._forget()
+
+    def _forget(self) -> None:
         self.best, self.best_epoch, self.waited = math.inf * self._sign, 0, 0
         self._values: dict[str, np.ndarray[Any, Any]] = {}
+
+    def on_fit_start(self, trainer: Trainer) -> None:
+        """Begin afresh with a trainer that is not the one of the last fit."""
+        super().on_fit_start(trainer)
+        if self._trainer is not None and self._trainer() is not trainer:
+            self._forget()
+        self._trainer = weakref.ref(trainer)
 
     def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
         """Compare with the best epoch so far."""
@@ -144,6 +158,7 @@ class EarlyStopping(Stopping):
         best, epoch, waited = np.asarray(state["best"], np.float64).tolist()
         self.best, self.best_epoch, self.waited = best, int(epoch), int(waited)
         self._values = {k.removeprefix(VALUE): a for k, a in state.items() if k != "best"}
+        self._trainer = None
 
     def __repr__(self) -> str:
         return f"<EarlyStopping on {self.monitor!r}: best {self.best:.4g}, epoch {self.best_epoch}>"
