@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -139,6 +141,14 @@ def test_groups_that_overlap_or_fit_nothing_are_named():
         gw.Group([])
     with pytest.raises(TrainingError, match="'adam' is no optimizer"):
         gw.Group("w", optimizer="adam")
+
+
+def test_settings_that_a_group_has_not_are_named():
+    with pytest.raises(TypeError, match=r"Group has no 'lr'; .*gw.optim.Adam.*lr_multiplier=0.1"):
+        gw.Group("w", lr=1e-4)
+    with pytest.raises(TypeError, match="did you mean 'weight_decay'"):
+        gw.Group("w", weight_decy=0.1)
+    assert list(inspect.signature(gw.Group).parameters)[:2] == ["variables", "optimizer"]
 
 
 @pytest.mark.parametrize(

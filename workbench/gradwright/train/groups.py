@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import TrainingError
 from ..graph import Graph, Tensor
+from ..spelling import meant
 from .jsonable import jsonable
 from .optim import Optimizer
 
@@ -16,9 +17,27 @@ if TYPE_CHECKING:
     from .config import TrainingConfig
 
 
+class _Named:
+    """Refuses names that are no fields of a class; a base, so that ``help`` shows the fields."""
+
+    def __new__(cls, *given: Any, **named: Any) -> Self:
+        known = [f.name for f in fields(cls)]  # type: ignore[arg-type]  # a dataclass is made of it
+        for name in named:
+            if name not in known:
+                close = meant(name, known)
+                hint = f"; did you mean {close!r}?" if close else ""
+                if name in ("lr", "learning_rate"):
+                    hint = (
+                        "; optimizer=gw.optim.Adam(1e-4) has a rate of its own, "
+                        "and lr_multiplier=0.1 scales that of the trainer"
+                    )
+                raise TypeError(f"{cls.__name__} has no {name!r}; it has {', '.join(known)}{hint}")
+        return super().__new__(cls)
+
+
 @jsonable
 @dataclass(frozen=True)
-class Group:
+class Group(_Named):
     """Variables that are trained otherwise than the rest; what is None is as for all others.
 
     Args:
@@ -27,7 +46,8 @@ class Group:
         lr_multiplier: factor on the learning rate; 0 leaves them where they are.
         l1, l2, weight_decay: as in ``TrainingConfig``, for these alone.
 
-    Raises TrainingError for numbers out of range; the trainer, for a variable of two groups.
+    Raises TrainingError for numbers out of range, TypeError for a setting that it does not have;
+    the trainer, TrainingError for a variable of two groups.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
