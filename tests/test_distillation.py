@@ -123,6 +123,8 @@ def test_terms_are_weighed_and_measured():
     for terms in ({}, {"a": (-1.0, a * 1.0)}, {"a": 3.0}, {"v": g.constant([1.0])}):
         with pytest.raises((TrainingError, ShapeError)):
             gw.distillation.Distillation(terms)
+    with pytest.raises(TrainingError, match=r'(?s)of type list.*by name.*Distillation\({"labels"'):
+        gw.distillation.Distillation([a * 1.0])
 
 
 def test_a_student_learns_from_soft_targets_what_labels_alone_do_not_tell():

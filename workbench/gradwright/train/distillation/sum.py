@@ -40,6 +40,12 @@ class Distillation:
     """
 
     def __init__(self, terms: Mapping[str, Tensor | tuple[float, Tensor]]) -> None:
+        if not isinstance(terms, Mapping):
+            raise TrainingError(
+                f"the terms are of type {type(terms).__name__}",
+                need="a dict of them by name: each is recorded as a metric",
+                hint='Distillation({"labels": (0.1, loss), "teacher": soft_targets(...)})',
+            )
         if not terms:
             raise TrainingError("a distillation needs at least one term")
         self.weights: dict[str, float] = {}
