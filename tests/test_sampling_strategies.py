@@ -158,6 +158,8 @@ def test_errors_name_the_strategy() -> None:
         (lambda: RepetitionPenalty(0.0), r"RepetitionPenalty\(penalty=0.0\)"),
         (lambda: in_order([TopK(2), TopK(3)]), "has a strategy twice"),
         (lambda: in_order(["greedy"]), "'greedy' is no sampling strategy"),
+        (lambda: in_order("top_p"), "'top_p' is no sampling strategy"),
+        (lambda: in_order(0.9), r"0.9 is no sampling strategy(.|\n)*gw.models.TopP\(0.9\)"),
         (lambda: choose([0.0, np.nan]), "the largest logit of a row is nan"),
         (lambda: choose([-np.inf] * 3), "the largest logit of a row is -inf"),
         (lambda: choose([1.0, 2.0], NoRepeatNgram(1), [0, 1]), "forbid every token"),

@@ -263,11 +263,13 @@ def in_order(sampling: Sampling) -> tuple[Strategy, ...]:
     >>> in_order([TopK(5), Temperature(0.8)])
     (Temperature(temperature=0.8), TopK(k=5))
     """
-    listed = [sampling] if isinstance(sampling, Strategy) else list(sampling)
+    listed: list[Any] = list(sampling) if isinstance(sampling, list | tuple) else [sampling]
     for item in listed:
         if not isinstance(item, Strategy):
             raise GraphError(
-                f"{item!r} is no sampling strategy", hint="[gw.models.Temperature(0.8)]"
+                f"{item!r} is no sampling strategy",
+                need="one of gw.models, or several in a list",
+                hint="sampling=[gw.models.Temperature(0.8), gw.models.TopP(0.9)]",
             )
     if len({type(s) for s in listed}) < len(listed):
         raise GraphError(f"{listed} has a strategy twice", need="one of each")
