@@ -40,6 +40,54 @@ def test_accuracies_agree_with_numpy():
     assert binary == pytest.approx(((p[:, 0] > 0.1) == (t % 2 > 0.5)).mean(), rel=1e-6)
 
 
+def padded():
+    """Return labels of sequences of different lengths, the rest −100, and scores."""
+    rng = np.random.default_rng(4)
+    lengths = np.array([7, 1, 0, 3, 7, 2, 0, 0, 5, 1])
+    shown = np.arange(7) < lengths[:, None]
+    t = np.where(shown, rng.integers(0, 4, (10, 7)), -100)
+    return t, rng.standard_normal((10, 7, 4)).astype("float32"), shown
+
+
+def test_padding_is_no_label():
+    t, p, shown = padded()
+    expected = (p.argmax(-1) == t)[shown].mean()
+    accuracy, whole = gw.metrics.accuracy, gw.metrics.Accuracy
+    assert measured(lambda t, p: accuracy(t, p, ignore_index=-100), t, p, 10) == pytest.approx(
+        expected
+    )
+    for size in (1, 3, 10):
+        assert measured(lambda t, p: whole(t, p, ignore_index=-100), t, p, size) == pytest.approx(
+            expected
+        )
+    assert measured(whole, t[:1], p[:1]) == pytest.approx((p.argmax(-1) == t)[0].mean())
+    assert np.isnan(measured(lambda t, p: whole(t, p, ignore_index=-100), t[2:3], p[2:3]))
+    assert measured(lambda t, p: accuracy(t, p, ignore_index=-100), t[2:3], p[2:3]) == 0.0
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float32", "int64"])
+@pytest.mark.parametrize("ignored", [None, 2])
+def test_a_mask_says_what_counts_beside_the_label_that_does_not(dtype, ignored):
+    t, p, shown = padded()
+    t = np.abs(t) % 4
+    counts = shown & (t != ignored) if ignored is not None else shown
+    g = gw.Graph()
+    labels, scores = g.placeholder("t", (None, 7), "int64"), g.placeholder("p", (None, 7, 4))
+    mask = g.placeholder("m", (None, 7), dtype)
+    given = {"ignore_index": ignored, "mask": mask}
+    metrics = {
+        "whole": gw.metrics.Accuracy(labels, scores, **given),
+        "share": gw.metrics.accuracy(labels, scores, **given),
+    }
+    trainer = gw.Trainer(g, gw.mean(scores) * g.variable("w", ()), metrics=metrics)
+    data = {"t": t, "p": p, "m": shown.astype(dtype)}
+    expected = (p.argmax(-1) == t)[counts].mean()
+    assert trainer.evaluate(data, batch_size=4)["whole"] == pytest.approx(expected)
+    assert trainer.evaluate(data, batch_size=10)["share"] == pytest.approx(expected)
+    with pytest.raises(ShapeError, match="the mask does not fit the labels"):
+        gw.metrics.accuracy(labels, scores, mask=g.placeholder("n", (None,), "bool"))
+
+
 def test_macro_f1_is_that_of_the_whole_and_not_the_mean_of_batches():
     metrics = pytest.importorskip(
         "sklearn.metrics", reason="no scikit-learn: pip install -e '.[lab]'"

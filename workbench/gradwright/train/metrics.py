@@ -134,30 +134,94 @@ class MacroF1(Metric):
         return float(np.mean(2 * np.diag(counts)[met] / ends[met])) if met.any() else float("nan")
 
 
-def accuracy(labels: Tensor, predictions: Tensor, name: str = "accuracy") -> Tensor:
-    """Return the share of examples whose highest score is the labelled class, f32[].
+class Accuracy(Metric):
+    """The share of all labels of an epoch that are met, whatever their number in each batch.
 
-    y = mean(argmax p = t)
+    m = Σ hits / Σ labels that count; NaN where none does
 
     Args:
-        labels: class numbers, i64[B], or one-hot rows, [B, classes].
-        predictions: scores, logits or probabilities, f32[B, classes].
-        name: name of the scope that holds the nodes.
+        labels: class numbers, i64[B] or i64[B, T], or one-hot rows.
+        predictions: scores, logits or probabilities, f32[B, classes] or f32[B, T, classes].
+        ignore_index: label of what does not count, such as the padding of sequences.
+        mask: what counts, of the labels' shape: bool, or numbers that are not 0.
 
-    Raises ShapeError if labels are neither.
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> t, p = g.placeholder("t", (None, 2), "int64"), g.placeholder("p", (None, 2, 3))
+    >>> loss = gw.mean(p * g.variable("w", ()))
+    >>> accuracy = gw.metrics.Accuracy(t, p, ignore_index=-100)
+    >>> trainer = gw.Trainer(g, loss, metrics={"accuracy": accuracy})
+    >>> data = {"t": [[0, 0], [1, -100]], "p": [[[3, 1, 2], [3, 1, 2]], [[3, 1, 2], [3, 1, 2]]]}
+    >>> round(trainer.evaluate(data, batch_size=1)["accuracy"], 4)
+    0.6667
+    """
+
+    def __init__(
+        self,
+        labels: Tensor,
+        predictions: Tensor,
+        *,
+        ignore_index: int | None = None,
+        mask: Tensor | None = None,
+    ) -> None:
+        with _scope(predictions, "accuracy"):
+            self.fetches = _counts(*_hits(labels, predictions, ignore_index, mask))
+
+    def start(self) -> Any:
+        """Return the numbers of hits and of labels."""
+        return 0.0, 0.0
+
+    def add(self, total: Any, arrays: Sequence[Array], rows: int) -> Any:
+        """Count a batch."""
+        return float(total[0]) + float(arrays[0]), float(total[1]) + float(arrays[1])
+
+    def result(self, total: Any) -> float:
+        """Return the share of hits."""
+        return float(total[0]) / float(total[1]) if total[1] else float("nan")
+
+
+def accuracy(
+    labels: Tensor,
+    predictions: Tensor,
+    name: str = "accuracy",
+    *,
+    ignore_index: int | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Return the share of labels that have the highest score, f32[].
+
+    y = mean(argmax p = t) over what counts; 0 where nothing does
+
+    A trainer averages it over batches by their examples. Where examples have different numbers of
+    labels that count, ``gw.metrics.Accuracy`` is the share of the whole epoch.
+
+    Args:
+        labels: class numbers, i64[B] or i64[B, T], or one-hot rows, [B, classes].
+        predictions: scores, logits or probabilities, f32[B, classes] or f32[B, T, classes].
+        name: name of the scope that holds the nodes.
+        ignore_index: label of what does not count, such as the padding of sequences.
+        mask: what counts, of the labels' shape: bool, or numbers that are not 0.
+
+    Raises ShapeError if labels are neither, or the mask does not fit them.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> t, p = g.placeholder("t", (None,), "int64"), g.placeholder("p", (None, 3))
-    >>> a = gw.metrics.accuracy(t, p)
-    >>> g.output({"t": [0, 1], "p": [[3, 1, 2], [3, 1, 2]]}, a)[a.name].item()
+    >>> a = gw.metrics.accuracy(t, p, ignore_index=-100)
+    >>> g.output({"t": [0, 1, -100], "p": [[3, 1, 2], [3, 1, 2], [3, 1, 2]]}, a)[a.name].item()
     0.5
     """
     with _scope(predictions, name):
-        if labels.rank == predictions.rank and labels.rank:
-            labels = _op("argmax", labels, axis=-1)
-        _check_classes(labels, predictions)
-        return _share(_op("equal", _op("argmax", predictions, axis=-1), labels))
+        hits, counted = _hits(labels, predictions, ignore_index, mask)
+        if counted is None:
+            return _share(hits)
+        met, all_of_them = _counts(hits, counted)
+        share: Tensor = _op(
+            "div",
+            _op("cast", met, dtype="float32"),
+            _op("cast", _op("maximum", all_of_them, 1), dtype="float32"),
+        )
+        return share
 
 
 def binary_accuracy(
@@ -207,8 +271,37 @@ def _check_classes(labels: Tensor, predictions: Tensor) -> None:
         raise ShapeError(
             "labels do not fit the predictions",
             facts=[f"labels : {labels.spec}", f"predictions : {predictions.spec}"],
-            need="class numbers i64[B], or one-hot rows, for scores f32[B, classes]",
+            need="class numbers i64[B] or i64[B, T], or one-hot rows; scores f32[..., classes]",
         )
+
+
+def _hits(
+    labels: Tensor, predictions: Tensor, ignore_index: int | None, mask: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return where the highest score is the labelled one, and what counts; None: all."""
+    if labels.rank == predictions.rank and labels.rank:
+        labels = _op("argmax", labels, axis=-1)
+    _check_classes(labels, predictions)
+    hits: Tensor = _op("equal", _op("argmax", predictions, axis=-1), labels)
+    counted = None if ignore_index is None else _op("not_equal", labels, ignore_index)
+    if mask is None:
+        return hits, counted
+    if mask.rank != labels.rank or any(map(differ, mask.shape, labels.shape)):
+        raise ShapeError(
+            "the mask does not fit the labels",
+            facts=[f"labels : {labels.spec}", f"mask : {mask.spec}"],
+            need="one element per label",
+        )
+    shown = mask if kind(mask.dtype) == "b" else _op("not_equal", mask, 0)
+    return hits, shown if counted is None else _op("logical_and", counted, shown)
+
+
+def _counts(hits: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the numbers of hits and of labels among what counts, exactly."""
+    counted = _op("equal", hits, hits) if counted is None else counted
+    both = _op("logical_and", hits, counted), counted
+    met, all_of_them = (_op("sum", _op("cast", of, dtype="int64")) for of in both)
+    return met, all_of_them
 
 
 def _scope(tensor: Any, name: str) -> Any:
