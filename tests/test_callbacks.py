@@ -69,12 +69,12 @@ def test_a_score_that_is_reached_ends_the_epoch(mode, target, epochs):
 
 
 def test_a_score_that_is_not_measured_says_what_is():
-    trainer = line([gw.train.ScoreReached("val_los", 0.1)])
+    trainer = line([gw.train.ScoreReached("val_los", 0.1, mode="min")])
     with pytest.raises(TrainingError, match=r"'val_los', which is not measured") as caught:
         fit(trainer)
     assert caught.value.hint == "fit(validation=...)"
     with pytest.raises(TrainingError) as caught:
-        fit(line([gw.train.ScoreReached("lss", 0.1)]))
+        fit(line([gw.train.ScoreReached("lss", 0.1, mode="min")]))
     assert caught.value.hint == "monitor='loss'"
 
 

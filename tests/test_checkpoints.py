@@ -369,7 +369,7 @@ def test_the_list_is_a_table(tmp_path):
     assert lines[1].split()[:2] == ["3", "1"] and "step-000000003.gw" in lines[1]
     assert lines[2].split()[:5] == ["4", "1", "+", "1", "batches"]
     assert lines[3].startswith("damaged: step-000000099.gw: not a graph archive")
-    assert repr(checkpoints).endswith(": 2>")
+    assert repr(checkpoints).endswith(": 2, best by 'val_loss', min>")
 
 
 def test_a_monitor_that_is_not_measured_is_named(tmp_path):

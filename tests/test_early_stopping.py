@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import gradwright as gw
+from gradwright.errors import TrainingError
+from gradwright.train.callbacks.direction import falls
 
 
 def scripted(stopping, losses, start=0.0, **options):
@@ -52,3 +55,42 @@ def test_a_loaded_state_is_kept_by_the_trainer_that_comes_next():
     second.load_state_dict(state)
     assert played(second, batches) == 1  # the second epoch in a row without improvement
     assert (stopping.best, second.values["w"]) == (1.0, 1.0)
+
+
+# -- which way a metric gets better ----------------------------------------------------------------
+
+FALLING = """val_loss error val_mse mae rmse msle mape val_perplexity nll kl student_kl
+kl_divergence val_wer cer brier_score ece calibration_error deviance cross_entropy dice_loss
+edit_distance VAL_MSE loss2 val/loss"""
+RISING = """val_accuracy acc roc_auc f1 f1_macro precision recall@5 r2 score bleu rouge_2 mean_iou
+dice map map50 mcc kappa top_k top5 val_top_5"""
+
+
+@pytest.mark.parametrize(("names", "mode"), [(FALLING, "min"), (RISING, "max")])
+def test_names_tell_which_way_is_better(names, mode):
+    for name in names.split():
+        assert gw.EarlyStopping(name).mode == mode, name
+        assert falls(name, "min") and not falls(name, "max")
+
+
+@pytest.mark.parametrize("name", ["val_lossy", "fidelity", "neg_log_loss", "grad_norm", "mapped"])
+def test_a_name_that_does_not_tell_needs_a_mode(name, tmp_path):
+    makes = [
+        gw.EarlyStopping,
+        lambda name, **how: gw.train.ScoreReached(name, 1.0, **how),
+        lambda name, **how: gw.Checkpoints(tmp_path, monitor=name, **how),
+    ]
+    for make in makes:
+        with pytest.raises(TrainingError, match=name) as caught:
+            make(name)
+        assert caught.value.need == 'mode="min" or mode="max"'
+        made = make(name, mode="min")
+        assert made.mode == "min" and "min" in repr(made)
+
+
+def test_the_best_of_a_metric_that_falls_is_the_least():
+    stopping = gw.EarlyStopping("val_mse", patience=1)
+    for epoch, mse in enumerate([3.0, 1.0], 1):
+        trainer, _ = scripted(stopping, [])
+        stopping.on_epoch_end(trainer, gw.train.Record(epoch, epoch, {"val_mse": mse}, 0.0))
+    assert (stopping.best, stopping.best_epoch, stopping.reason) == (1.0, 2, "")

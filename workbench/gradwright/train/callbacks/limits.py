@@ -10,7 +10,8 @@ import numpy as np
 
 from ...errors import TrainingError
 from ..history import Record
-from .stopping import Stopping, falls, measured
+from .direction import falls
+from .stopping import Stopping, measured
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
@@ -74,8 +75,9 @@ class TimeLimit(Stopping):
 class ScoreReached(Stopping):
     """Stop after the first epoch in which a metric is as good as ``target``.
 
-    ``mode`` is ``"min"`` or ``"max"``; by default loss falls and everything else rises. Raises
-    TrainingError at the end of an epoch that does not measure ``monitor``.
+    ``mode`` is ``"min"`` or ``"max"``; it is needed where the name does not tell which is better,
+    as ``"val_mse"`` does. Raises TrainingError at the end of an epoch that does not measure
+    ``monitor``.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -93,14 +95,17 @@ class ScoreReached(Stopping):
                 f"target={target}, mode={mode!r} make no sense",
                 need="a finite target; mode None, 'min' or 'max'",
             )
-        self.monitor, self.target, self.mode = monitor, target, mode
+        self.monitor, self.target = monitor, target
+        self.mode = "min" if falls(monitor, mode) else "max"
 
     def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
         """Compare with the target."""
         value = measured(record, self.monitor, "ScoreReached")
-        less = falls(self.monitor, self.mode)
-        if (value <= self.target) if less else (value >= self.target):
+        if (value <= self.target) if self.mode == "min" else (value >= self.target):
             self.end(trainer, f"{self.monitor} = {value:.4g} has reached {self.target:.4g}")
+
+    def __repr__(self) -> str:
+        return f"<ScoreReached on {self.monitor!r}, {self.mode}: target {self.target:.4g}>"
 
 
 class Divergence(Stopping):

@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import TrainingError
 from ..history import Record
 from .base import Callback
+from .direction import falls
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
@@ -48,11 +49,6 @@ class Stopping(Callback):
         trainer.stop()
 
 
-def falls(monitor: str, mode: str | None) -> bool:
-    """Tell whether less is better: by ``mode``, else for loss and error."""
-    return mode == "min" if mode else monitor.rpartition("_")[2] in ("loss", "error")
-
-
 def measured(record: Record, monitor: str, what: str) -> float:
     """Return a number of a record; raises TrainingError, with what is measured, if it has none."""
     value = record.metrics.get(monitor)
@@ -84,7 +80,7 @@ class EarlyStopping(Stopping):
         monitor: a name in the records of epochs, such as ``"val_loss"`` or ``"accuracy"``.
         patience: epochs in a row without improvement after which to stop.
         min_delta: what counts as improvement.
-        mode: ``"min"`` or ``"max"``; by default loss falls and everything else rises.
+        mode: ``"min"`` or ``"max"``; needed where the name does not tell, as ``"val_mse"`` does.
         restore_best: whether to set the variables to the best epoch's values.
 
     >>> import gradwright as gw
@@ -112,7 +108,8 @@ class EarlyStopping(Stopping):
                 need="mode None, 'min' or 'max'; patience >= 1; min_delta >= 0",
             )
         self.monitor, self.patience, self.min_delta = monitor, patience, min_delta
-        self._sign = 1.0 if falls(monitor, mode) else -1.0
+        self.mode = "min" if falls(monitor, mode) else "max"
+        self._sign = 1.0 if self.mode == "min" else -1.0
         self.restore_best = restore_best
         self._trainer: weakref.ref[Trainer] | None = None
         """Whose state this is; None for that of whichever trainer comes next."""
@@ -161,4 +158,5 @@ class EarlyStopping(Stopping):
         self._trainer = None
 
     def __repr__(self) -> str:
-        return f"<EarlyStopping on {self.monitor!r}: best {self.best:.4g}, epoch {self.best_epoch}>"
+        best = f"best {self.best:.4g}, epoch {self.best_epoch}"
+        return f"<EarlyStopping on {self.monitor!r}, {self.mode}: {best}>"

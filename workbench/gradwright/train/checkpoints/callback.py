@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import GradwrightError, TrainingError
 from ..callbacks import Callback
+from ..callbacks.direction import falls
 from ..history import Record
 from ..locked import Lock
 from .folder import Checkpoint, Listing, expendable, leftovers, scan
@@ -47,7 +48,7 @@ class Checkpoints(Callback):
         keep_last: how many of the newest stay.
         keep_best: how many of the best ends of epochs stay, too.
         monitor: the metric that tells the best, such as ``"val_loss"``.
-        mode: ``"min"`` or ``"max"``; by default loss and error fall and everything else rises.
+        mode: ``"min"`` or ``"max"``; needed where the name does not tell, as ``"val_mse"`` does.
         keep_every: those at least so many steps apart stay for good.
         asynchronous: write beside the training; otherwise it waits for each write.
         overwrite: accept a folder with checkpoints of another training, which then grow old and
@@ -91,12 +92,11 @@ class Checkpoints(Callback):
             raise TrainingError(f"every_seconds={every_seconds!r} makes no sense", need="> 0")
         if mode not in (None, "min", "max"):
             raise TrainingError(f"mode={mode!r} is not known", need="None, 'min' or 'max'")
-        falls = monitor.rpartition("_")[2] in ("loss", "error")
         self.folder = folder_of(folder)
         self.every_epochs, self.every_steps = every_epochs, every_steps
         self.every_seconds, self.asynchronous = every_seconds, asynchronous
         self.keep_last, self.keep_best, self.keep_every = keep_last, keep_best, keep_every
-        self.monitor, self.mode = monitor, mode or ("min" if falls else "max")
+        self.monitor, self.mode = monitor, "min" if falls(monitor, mode) else "max"
         self.overwrite = overwrite
         self._lock = Lock(self.folder / ".lock", f"the folder {str(self.folder)!r}")
         self._background, self._documents = Background(), Documents()
@@ -144,7 +144,8 @@ class Checkpoints(Callback):
         return max(self.list(), key=lambda c: c.serial)
 
     def __repr__(self) -> str:
-        return f"<Checkpoints in {str(self.folder)!r}: {len(self.list())}>"
+        best = f"best by {self.monitor!r}, {self.mode}"
+        return f"<Checkpoints in {str(self.folder)!r}: {len(self.list())}, {best}>"
 
     # -- hooks -----------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ...errors import TrainingError
 from ...spelling import meant
 from ...tables import Table
-from ..callbacks.stopping import falls
+from ..callbacks.direction import falls
 from .folder import RunFolder, RunSummary, is_alive, when
 from .store import Store
 
@@ -117,13 +117,16 @@ class Runs(Sequence[RunSummary]):
     def sort(self, by: str, *, descending: bool | None = None) -> Runs:
         """Return the runs by a metric, the best first; by ``"created"`` and others, the latest.
 
-        Loss and error are better when they are less, by default. Runs without it come last.
+        ``descending`` is needed for a metric whose name does not tell whether less is better, as
+        ``"val_loss"`` does. Runs without it come last.
         """
         if by in ("created", "updated", "steps", "epochs", "seconds"):
             least, found = False, {id(r): float(getattr(r, by)) for r in self._rows}
         else:
             self._check(by)
-            least, found = falls(by, None), {id(r): r.metrics[by] for r in self._with(by)}
+            mode = None if descending is None else "max" if descending else "min"
+            least = falls(by, mode, "descending=True or descending=False")
+            found = {id(r): r.metrics[by] for r in self._with(by)}
         sign = -1.0 if (not least if descending is None else descending) else 1.0
         have = sorted((r for r in self._rows if id(r) in found), key=lambda r: sign * found[id(r)])
         return Runs([*have, *(r for r in self._rows if id(r) not in found)])
