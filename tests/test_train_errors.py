@@ -109,7 +109,10 @@ def test_steps_that_are_not_finite_can_be_skipped():
     ("change", "message"),
     [
         ({"X": rows()["x"]}, "has no placeholder 'X'(.|\n)*placeholders: 'x', 't'"),
-        ({"w": rows()["x"]}, "has no placeholder 'w'"),
+        (
+            {"w": rows()["x"]},
+            r"has no placeholder 'w'(.|\n)*columns\({\"x\": \[\"w\", ...\], \"t\": ...}\)",
+        ),
         ({"t": None}, r"placeholder 't' is not fed(.|\n)*data holds 'x'(.|\n)*t: f32\[t_0\]"),
         ({"t": np.zeros(19)}, "different lengths(.|\n)*'x': 20 rows(.|\n)*'t': 19 rows"),
         ({"x": np.zeros((20, 4))}, "'x' is fed with size 4 on axis 1"),
@@ -163,6 +166,12 @@ def test_sizes_that_make_no_sense_are_named(data, options, message):
 def test_iterables_that_do_not_fit_are_named(data, message):
     with pytest.raises(FeedError, match=message):
         line().fit(data, progress=False)
+
+
+def test_several_arrays_lead_to_features_and_labels():
+    x, t = rows().values()
+    with pytest.raises(TrainingError, match=r"not 2(.|\n)*features='x', labels='t'"):
+        line().fit(x, t, progress=False)
 
 
 def test_a_generator_cannot_serve_two_epochs():

@@ -340,7 +340,7 @@ def named(graph: Graph, keys: Iterable[Any], needed: Sequence[Tensor]) -> dict[A
             raise FeedError(
                 f"graph {graph.name!r} has no placeholder {str(key)!r}",
                 facts=["placeholders: " + (", ".join(map(repr, names)) or "none")],
-                hint=" or ".join(map(repr, close)) if close else "the names given when building",
+                hint=" or ".join([*map(repr, close), _columns(str(key), names)]),
             )
         found[key] = t
     given = set(found.values())
@@ -352,3 +352,14 @@ def named(graph: Graph, keys: Iterable[Any], needed: Sequence[Tensor]) -> dict[A
             need=", ".join(f"{t.name}: {t.spec}" for t in missing),
         )
     return found
+
+
+def _columns(key: str, names: Sequence[str]) -> str:
+    """Return how columns of a table become placeholders: several of them the first of these.
+
+    >>> _columns("age", ["x", "t"])
+    'gw.data.dataset(data).columns({"x": ["age", ...], "t": ...})'
+    """
+    first, *rest = names or ["x", "t"]
+    placed = [f'"{first}": ["{key}", ...]', *(f'"{name}": ...' for name in rest[:3])]
+    return f"gw.data.dataset(data).columns({{{', '.join(placed)}}})"

@@ -73,11 +73,15 @@ def found_in(error: IdError, feeds: Feeds, origin: Callable[[int], str]) -> list
 
 
 def misplaced(graph: Graph, unnamed: Sequence[object]) -> TrainingError:
-    """Return the error of data that is given as several arguments."""
+    """Return the error of data that is given as several arguments, to a trainer without names."""
+    names = [t.name for t in graph.placeholders]
+    *features, labels = names if len(names) > 1 else ["x", "t"]
+    first = features[0] if len(features) == 1 else tuple(features)
+    told = f"features={first!r}, labels={labels!r}"
     return TrainingError(
         f"fit takes one argument of data, not {1 + len(unnamed)}",
         need="a dict of arrays by placeholder, or an iterable of such dicts",
-        hint=f"trainer.fit({example(graph)})",
+        hint=f"trainer.fit({example(graph)}), or gw.Trainer(..., {told}), which names them once",
     )
 
 
