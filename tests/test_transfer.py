@@ -72,6 +72,8 @@ def test_a_name_is_no_tensor_of_a_graph(model):
         gw.transfer.freeze_up_to("features")
     with pytest.raises(GraphError, match=r'(?s)replace_head .*name \'logits\'.*g\["logits"\]'):
         gw.transfer.replace_head("logits", lambda: features)
+    with pytest.raises(GraphError, match=r"CachedFeatures was given the name 'features'"):
+        gw.transfer.CachedFeatures(["features"], [logits])
     count = len(g.nodes)
     with pytest.raises(GraphError, match=r"(?s)replace_head returned a NoneType.*a tensor"):
         gw.transfer.replace_head(logits, lambda: None)

@@ -14,6 +14,7 @@ from ...graph import Tensor, Variable, ancestors, clone
 from ...session import Session
 from ..backward import placeholders
 from ..predict import predict
+from .heads import tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +50,8 @@ class CachedFeatures:
     """
 
     def __init__(self, features: Tensor | Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
-        self.features = [features] if isinstance(features, Tensor) else list(features)
+        several = list(features) if isinstance(features, list | tuple) else [features]
+        self.features = [tensor(t, "CachedFeatures was given") for t in several]
         graph = self.features[0].graph
         self._graph = graph
         before = [n for n in ancestors(self.features) if isinstance(n.op, Variable)]

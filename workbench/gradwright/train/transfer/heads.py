@@ -28,7 +28,7 @@ def freeze_up_to(features: Tensor, *, but: Collection[str] = ()) -> list[str]:
     >>> [t.name for t in g.variables if t.trainable]
     ['head']
     """
-    graph = _tensor(features, "freeze_up_to was given").graph
+    graph = tensor(features, "freeze_up_to was given").graph
     left = {t for pattern in but for t in graph.find(pattern)}
     found = [
         node.outputs[0]
@@ -61,7 +61,7 @@ def replace_head(old: Tensor, build: Callable[[], Tensor], *, scope: str = "new_
     >>> logits.shape[1], [v.name for v in g.variables]
     (10, ['body', 'new_head/w'])
     """
-    graph = _tensor(old, "replace_head was given").graph
+    graph = tensor(old, "replace_head was given").graph
     needed = [node for node in ancestors([old]) if not isinstance(node.op, Placeholder)]
     with graph.edit() as edit:
         users = list(old.uses)
@@ -72,7 +72,7 @@ def replace_head(old: Tensor, build: Callable[[], Tensor], *, scope: str = "new_
             )
         try:
             with graph.scope(scope):
-                new = _tensor(build(), "build() of replace_head returned")
+                new = tensor(build(), "build() of replace_head returned")
         except GraphError as error:
             if "is taken" in error.problem:
                 error.hint = f'replace_head(..., scope="another"), which is {scope!r} now'
@@ -84,7 +84,8 @@ def replace_head(old: Tensor, build: Callable[[], Tensor], *, scope: str = "new_
     return new
 
 
-def _tensor(given: Any, what: str) -> Tensor:
+def tensor(given: Any, what: str) -> Tensor:
+    """Return what was given; raises GraphError, which begins with ``what``, for no tensor."""
     if not isinstance(given, Tensor):
         named = isinstance(given, str)
         raise GraphError(
