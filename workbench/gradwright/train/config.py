@@ -34,6 +34,44 @@ class TrainingConfig:
     clipped by value, by each tensor's norm and by the norm of all; the optimizer moves the
     parameter, and ``weight_decay`` shrinks it.
 
+    Args:
+        optimizer: how parameters move.
+        losses: scalars whose sum is trained; a trainer notes those that it is given.
+        minimize: whether the losses shall fall; else they rise.
+        metrics: scalars to record, by name; a trainer notes those that it is given as tensors.
+        parameters: names or patterns of what is trained; None: all floating variables.
+        groups: variables that are trained otherwise than the rest.
+        lr_multipliers: factors on the learning rate, by name or pattern; they multiply those of
+            groups.
+        l1: λ of the penalty λ·Σ|w|, whose gradient is added before clipping.
+        l2: λ of the penalty λ/2·Σw², whose gradient is added before clipping.
+        weight_decay: λ of w ← w − lr·λ·w, beside the optimizer's step; None leaves decay to the
+            optimizer.
+        decay_scaled_by_rate: whether that decay has the factor lr; without it is w ← w − λ·w.
+        clip_value: upper bound of the size of each element of a gradient.
+        clip_tensor_norm: upper bound of the norm of each gradient.
+        clip_norm: upper bound of the norm of all gradients together.
+        nonfinite: what to do when loss or gradient is not finite: ``"raise"``, or ``"skip"`` the
+            step.
+        accumulation: several batches make one update.
+        precision: mixed precision; a dtype such as ``"bfloat16"`` will do.
+        fp8: inputs of matrix products in 8 bits; True will do.
+        loss_scale: how the loss is scaled; with float16 it is by default dynamic.
+        ema: exponential average of the weights.
+        swa: equal average of the weights.
+        validate_with: average that ``fit(validation=...)`` evaluates: ``"ema"``, ``"swa"``, or
+            None.
+        features: placeholders of the first arrays of data that comes as tuples.
+        labels: placeholders of the arrays after the features.
+        masks: placeholders of the arrays after the labels.
+        seed: decides the order of the data, and with the step all random ops.
+        checkpoint: activations to compute again, to save memory: None, ``"sqrt"``, every n-th, or
+            patterns.
+        kernels: when fused kernels are compiled, as in ``gw.Session``.
+        threads: how many threads a step runs on, as in ``gw.Session``.
+        deterministic: whether steps repeat to the bit, as in ``gw.Session``; None: where a callback
+            needs it.
+
     Raises TrainingError for what makes no sense, and TypeError for a field that does not exist.
 
     >>> import gradwright as gw
@@ -45,65 +83,35 @@ class TrainingConfig:
     """
 
     optimizer: Optimizer = field(default_factory=Adam)
-    """How parameters move."""
     losses: tuple[str, ...] = ()
-    """Scalars whose sum is trained; a trainer notes those that it is given."""
     minimize: bool = True
-    """Whether the losses shall fall; else they rise."""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """Scalars to record, by name; a trainer notes those that it is given as tensors."""
     parameters: tuple[str, ...] | None = None
-    """Names or patterns of what is trained; None: all floating variables."""
     groups: tuple[Group, ...] = ()
-    """Variables that are trained otherwise than the rest."""
     lr_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """Factors on the learning rate, by name or pattern; they multiply those of groups."""
     l1: float = 0.0
-    """λ of the penalty λ·Σ|w|, whose gradient is added before clipping."""
     l2: float = 0.0
-    """λ of the penalty λ/2·Σw², whose gradient is added before clipping."""
     weight_decay: float | None = None
-    """λ of  w ← w − lr·λ·w,  beside the optimizer's step; None leaves decay to the optimizer."""
     decay_scaled_by_rate: bool = True
-    """Whether that decay has the factor lr; without it is  w ← w − λ·w."""
     clip_value: float | None = None
-    """Upper bound of the size of each element of a gradient."""
     clip_tensor_norm: float | None = None
-    """Upper bound of the norm of each gradient."""
     clip_norm: float | None = None
-    """Upper bound of the norm of all gradients together."""
     nonfinite: str = "raise"
-    """What to do when loss or gradient is not finite: ``"raise"``, or ``"skip"`` the step."""
     accumulation: Accumulation | None = None
-    """Several batches make one update."""
     precision: Precision | None = None
-    """Mixed precision; a dtype such as ``"bfloat16"`` will do."""
     fp8: FP8 | None = None
-    """Inputs of matrix products in 8 bits; True will do."""
     loss_scale: LossScale | None = None
-    """How the loss is scaled; with float16 it is by default dynamic."""
     ema: EMA | None = None
-    """Exponential average of the weights."""
     swa: SWA | None = None
-    """Equal average of the weights."""
     validate_with: str | None = None
-    """Average that ``fit(validation=...)`` evaluates: ``"ema"``, ``"swa"``, or None."""
     features: tuple[str, ...] = ()
-    """Placeholders of the first arrays of data that comes as tuples."""
     labels: tuple[str, ...] = ()
-    """Placeholders of the arrays after the features."""
     masks: tuple[str, ...] = ()
-    """Placeholders of the arrays after the labels."""
     seed: int = 0
-    """Decides the order of the data, and with the step all random ops."""
     checkpoint: Any = None
-    """Activations to compute again, to save memory: None, ``"sqrt"``, every n-th, or patterns."""
     kernels: Kernels = "background"
-    """As in ``gw.Session``."""
     threads: int | None = None
-    """As in ``gw.Session``."""
     deterministic: bool | None = None
-    """As in ``gw.Session``; None: where a callback needs it."""
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         """Refuse names that are none of its fields, and say which were meant."""

@@ -50,8 +50,8 @@ class Trainer(Stepping):
         callbacks: hooks that are called between steps.
         session: runs the steps; by default one on ``device``, made as the configuration says.
         config: a ``TrainingConfig``; all that is given beside it counts instead.
-        **settings: fields of a ``TrainingConfig``: ``clip_norm=1.0``, ``accumulation=4``,
-            ``ema=gw.EMA()``, ``groups=[...]``, ``seed=1`` ...
+        **settings: fields of a ``TrainingConfig`` such as ``clip_norm=1.0``, ``ema=gw.EMA()`` and
+            ``groups=[...]``; ``help(gw.TrainingConfig)`` describes all.
 
     Raises TrainingError for a loss that is no scalar, settings that make no sense, and when
     training starts without a parameter; TypeError for a setting that does not exist.
