@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
+import re
 
 import numpy as np
 import pytest
@@ -368,3 +370,10 @@ def test_a_loss_that_no_scale_mends_is_refused_in_the_end():
     for _ in range(60):
         skipping.step({"x": np.full(1, np.nan)})
     assert skipping.skipped == 60
+
+
+def test_help_describes_every_field():
+    said = inspect.getdoc(gw.TrainingConfig).partition("Args:\n")[2].partition("\n\n")[0]
+    described = re.findall(r"^    (\w+): \S", said, re.MULTILINE)
+    assert described == [f.name for f in dataclasses.fields(gw.TrainingConfig)]
+    assert "help(gw.TrainingConfig)" in inspect.getdoc(gw.Trainer)
