@@ -61,7 +61,8 @@ def resume(
         missing_ok: return None where the folder holds nothing that is called like a checkpoint.
 
     Raises TrainingError where there is no such checkpoint, where all are damaged, and where
-    settings, shapes, or the data of the next ``fit`` are others; then nothing has changed.
+    settings, shapes, or the data of the next ``fit`` are others, as sizes, order and some 16 rows
+    tell; then nothing has changed.
 
     >>> import gradwright as gw, tempfile
     >>> folder = tempfile.mkdtemp()
