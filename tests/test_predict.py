@@ -117,3 +117,28 @@ def test_outputs_that_are_no_tensors_are_refused(outputs):
     g.placeholder("x", (None, 2))
     with pytest.raises(TrainingError, match=r"an output is of type(.|\n)*in a list, or a dict"):
         gw.predict(g, outputs, {"x": np.zeros((1, 2))})
+
+
+@pytest.mark.parametrize("settings", [{"precision": "bfloat16"}, {"fp8": True}, {}])
+def test_a_trainer_predicts_in_the_precision_that_it_evaluates_in(settings):
+    g = gw.Graph()
+    x, t = g.placeholder("x", (None, 6)), g.placeholder("t", (None,), "int64")
+    w = g.variable("w", (6, 12), init=gw.init.he_normal(seed=1))
+    logits = gw.nn.relu(x @ w) @ g.variable("v", (12, 3), init=gw.init.he_normal(seed=2))
+    loss = gw.loss.sparse_softmax_cross_entropy(t, logits)
+    trainer = gw.Trainer(g, loss, **settings)
+    values = np.random.default_rng(0).standard_normal((64, 6)).astype("float32")
+    data = {"x": values, "t": values[:, :3].argmax(1)}
+    trainer.fit(data, progress=False)
+
+    def cross_entropy(model):
+        p = gw.predict(model, {"p": gw.nn.softmax(logits)}, data, progress=False)["p"]
+        return -np.log(np.take_along_axis(p, data["t"][:, None], 1)).mean()
+
+    evaluated = trainer.evaluate(data)["loss"]
+    assert cross_entropy(trainer) == pytest.approx(evaluated, rel=1e-6)
+    exact = cross_entropy(trainer.session)
+    assert (exact == pytest.approx(evaluated, rel=1e-5)) == (not settings)
+    before = trainer._current()
+    trainer.fit(data, progress=False)
+    assert trainer._current() is before

@@ -225,6 +225,13 @@ class Configured(Controlled):
         elsewhere = self.status == "running" and not self._control.is_here
         return self._steps.current(self.session, self._config, as_it_is=elsewhere)
 
+    def in_its_precision(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return what stands for tensors where the steps compute in fewer bits; else themselves."""
+        if self._config.precision is None and self._config.fp8 is None:
+            return list(tensors)
+        copy = self._current().lowered
+        return list(tensors) if copy is None else [copy.of(t) for t in tensors]
+
     def _forget_window(self) -> None:
         """Drop what waits for an update."""
         if self._begun.gathered:

@@ -17,6 +17,7 @@ from ..io.container import replacing
 from ..session import Session
 from .backward import placeholders
 from .callbacks import is_watched
+from .configured import Configured
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +39,9 @@ def predict(
     what ``.filter`` leaves of shuffled rows. With a ``folder`` outputs are written to
     ``<name>.npy`` there and come back as read-only memory maps, so they may be larger than memory.
     What ``data`` holds beyond what the outputs need is left alone. ``model`` is a graph, a session,
-    or a trainer; outputs that are no dict come back by the names they have in the graph.
+    or a trainer, whose precision then counts as in ``trainer.evaluate``; a graph or a session, such
+    as ``trainer.session``, computes in the dtypes of the graph. Outputs that are no dict come back
+    by the names they have in the graph.
 
     Raises TrainingError for outputs that are neither tensors nor names, ShapeError for those that
     have no row per example and for shuffled batches in which a function has left other rows, and
@@ -54,7 +57,10 @@ def predict(
     session = session_of(model)
     graph = session.graph
     tensors = {n: graph[t] if isinstance(t, str) else t for n, t in _named(outputs).items()}
-    needed = placeholders(list(tensors.values()))
+    fetches = list(tensors.values())
+    needed = placeholders(fetches)
+    if isinstance(model, Configured):
+        fetches = model.in_its_precision(fetches)
     if isinstance(data, Mapping):
         names = {t.name for t in needed}
         data = {k: v for k, v in data.items() if (k if isinstance(k, str) else k.name) in names}
@@ -78,7 +84,7 @@ def predict(
                     need="the same rows, so that they can be put into the order of the data",
                     hint="predict without shuffling",
                 )
-            found = session.run(list(tensors.values()), feeds)
+            found = session.run(fetches, feeds)
             for (name, t), array in zip(tensors.items(), found, strict=True):
                 if not array.ndim or len(array) != rows:
                     raise ShapeError(
