@@ -135,7 +135,8 @@ def named_parts(item: Any, names: Sequence[str] | None, what: str = "batch") -> 
         raise FeedError(
             f"{article(what)} is {article(type(item).__name__)}, not a dict",
             need="dicts keyed by placeholder name",
-            hint='({"x": x, "t": t} for x, t in loader), or names for the parts of a tuple',
+            hint='({"x": x, "t": t} for x, t in loader); for tuples, '
+            'gw.Trainer(..., features="x", labels="t") or gw.data.dataset(..., names=("x", "t"))',
         )
     parts = _opened(item) if isinstance(item, tuple | list) else [item]
     if len(parts) != len(names):
