@@ -32,7 +32,7 @@ DONE = 0.9
 """The suggestion is the rate where so much of the fall of the smoothed loss is done: beyond, it may
 be flat for long, and divergence is near. The steepest descent, the rule in common use, is noise
 where there are many steps: for a digits network, 50 to 1000 steps and six orders of the data it
-differed 10⁵-fold."""
+differed 10⁶-fold, and this rule 5-fold."""
 SURE = 2.0
 """A fall counts that is so many times the standard error of the smoothed loss."""
 
