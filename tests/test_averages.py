@@ -86,8 +86,9 @@ def test_evaluation_and_validation_can_see_the_average():
     history = trainer.fit(
         data(), epochs=2, batch_size=8, validation=batch(99), progress=False, shuffle=False
     )
-    now, averaged = trainer.evaluate(batch(99)), trainer.evaluate(batch(99), weights="ema")
+    now, averaged = (trainer.evaluate(batch(99), weights=name) for name in ("trained", "ema"))
     assert now["loss"] != averaged["loss"]
+    assert trainer.evaluate(batch(99)) == averaged
     assert history.epochs["val_loss"][-1] == averaged["loss"]
     before = everything(trainer)
     with trainer.averaged("ema"):

@@ -94,3 +94,49 @@ def test_the_best_of_a_metric_that_falls_is_the_least():
         trainer, _ = scripted(stopping, [])
         stopping.on_epoch_end(trainer, gw.train.Record(epoch, epoch, {"val_mse": mse}, 0.0))
     assert (stopping.best, stopping.best_epoch, stopping.reason) == (1.0, 2, "")
+
+
+# -- averages --------------------------------------------------------------------------------------
+
+
+def averaging(**options):
+    """Return a trainer that overshoots, so that what it validates gets worse, and its stopping."""
+    g = gw.Graph()
+    w, c = g.variable("w", (), init=4.0), g.placeholder("c", ())
+    stopping = gw.EarlyStopping("val_loss", patience=2)
+    options.setdefault("optimizer", gw.optim.SGD(0.3, momentum=0.8))
+    loss = (w - 1.0) ** 2.0 + 0.0 * c
+    return gw.Trainer(g, loss, callbacks=[stopping], deterministic=True, **options), stopping
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ema": gw.EMA(0.5), "validate_with": "ema"},
+        {"swa": gw.SWA(start=3), "validate_with": "swa"},
+        {"ema": gw.EMA(0.5)},
+        {},
+    ],
+)
+def test_the_best_score_is_that_of_what_evaluate_sees(options):
+    trainer, stopping = averaging(**options)
+    data = [{"c": 0.0}]
+    history = trainer.fit(data, epochs=50, validation=data, progress=False)
+    assert stopping.reason and stopping.best == min(history.epochs["val_loss"])
+    assert history.epochs["val_loss"][-1] > stopping.best
+    assert trainer.evaluate(data)["loss"] == stopping.best
+
+
+def test_the_average_of_the_best_epoch_is_saved():
+    how = {"ema": gw.EMA(0.5), "validate_with": "ema"}
+    data = [{"c": 0.0}]
+    whole, stopping = averaging(**how)
+    epochs = whole.fit(data, epochs=50, validation=data, progress=False).epochs.rows
+    first, _ = averaging(**how)
+    first.fit(data, epochs=epochs - 1, validation=data, progress=False)
+    second, again = averaging(**how)
+    second.values["w"] = first.values["w"]
+    second.load_state_dict({k: np.array(v) for k, v in first.state_dict().items()})
+    second.fit(data, epochs=50, validation=data, progress=False)
+    assert (again.best, again.reason) == (stopping.best, stopping.reason)
+    assert second.evaluate(data) == whole.evaluate(data) == {"loss": stopping.best}

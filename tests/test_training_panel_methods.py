@@ -121,7 +121,7 @@ def test_validation_sees_the_average_that_is_chosen():
     panel.wait(PATIENCE)
     averaged = made.evaluate(data(), weights="ema")["loss"]
     assert made.history.epochs["val_loss"][-1] == pytest.approx(averaged, rel=1e-6)
-    assert abs(averaged - made.evaluate(data())["loss"]) > 1e-3
+    assert abs(averaged - made.evaluate(data(), weights="trained")["loss"]) > 1e-3
     press(panel, "train.evaluate", weights="")
     assert made.config.validate_with is None
     for wrong in ("swa", EVIL, ["ema"], 3):

@@ -207,6 +207,11 @@ class TrainingConfig:
         return any(optimizer.average for optimizer in self.optimizers)
 
     @cached_property
+    def evaluated(self) -> str:
+        """What is evaluated unless something else is named: an average, or ``"trained"``."""
+        return self.validate_with or ("optimizer" if self.is_averaging else "trained")
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The placeholders of data that comes as tuples, in order."""
         return self.features + self.labels + self.masks

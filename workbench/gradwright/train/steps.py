@@ -227,17 +227,33 @@ class Steps:
         """
         self.current(session, config)
         scope = self._held_state(session.values).scope
-        held = {v: f"{scope}/averaged/{name}/{v.name}" for v in self._graph.variables}
-        if name == "optimizer":
-            moved = self._movers(config)
-            held = {v: f"{scope}/{v.name}/{o.average}" for v, o in moved.items() if o.average}
-        elif not session.values.array(f"{scope}/averaging/{name}/counted"):
+        held = self._averaged(config, name)
+        if name != "optimizer" and not session.values.array(f"{scope}/averaging/{name}/counted"):
             held = {}
         return {
             v.name: session.values[full].astype(v.dtype, copy=False)
-            for v, full in held.items()
-            if full in session.values
+            for v, own in held.items()
+            if (full := f"{scope}/{own}") in session.values
         }
+
+    def averaging(self, values: Values, config: TrainingConfig, name: str) -> dict[str, Array]:
+        """Return the state that an average is made of; ``restore_averaging`` goes back to it."""
+        scope = self._held_state(values).scope
+        counters = [f"averaging/{name}/{counter}" for counter in ("seen", "counted")]
+        names = [*counters, *self._averaged(config, name).values()]
+        return {n: values[f"{scope}/{n}"] for n in names if f"{scope}/{n}" in values}
+
+    def restore_averaging(self, values: Values, held: Mapping[str, Array]) -> None:
+        """Go back to what ``averaging`` returned."""
+        scope = self._held_state(values).scope
+        values.restore({f"{scope}/{name}": array for name, array in held.items()})
+
+    def _averaged(self, config: TrainingConfig, name: str) -> dict[Tensor, str]:
+        """Return how the state calls the average of each variable that may have one."""
+        if name == "optimizer":
+            moved = self._movers(config)
+            return {v: f"{v.name}/{o.average}" for v, o in moved.items() if o.average}
+        return {v: f"averaged/{name}/{v.name}" for v in self._graph.variables}
 
     def averaged(self, values: Values, name: str) -> int:
         """Return how many updates have counted in an average."""

@@ -226,8 +226,9 @@ class Trainer(Stepping):
     ) -> dict[str, float]:
         """Return loss and metrics over data in eval mode; batches may be of any size.
 
-        ``weights`` names an average to evaluate, ``"ema"`` or ``"swa"``, in place of the weights;
-        by default those of an optimizer that keeps them itself, such as schedule-free AdamW.
+        ``weights`` says which: an average, ``"ema"`` or ``"swa"``; ``"optimizer"``, which
+        schedule-free AdamW keeps itself; or ``"trained"``, the variables as they are. By default
+        it is what ``fit`` validates: that of ``validate_with``, else the optimizer's, if there are.
         """
         source = self._held_out(data, batch_size)
         with self._with_weights(weights):
@@ -319,7 +320,7 @@ class Trainer(Stepping):
         measured = self._measures.results(self._begun.totals)
         if held_out is not None:
             began = control.seconds
-            with self._with_weights(self._config.validate_with):
+            with self._with_weights(None):
                 measured.update((f"val_{k}", v) for k, v in self._evaluate(held_out).items())
             if self._fit is not None:
                 self._fit.validated(control.seconds - began)
@@ -341,10 +342,10 @@ class Trainer(Stepping):
         return self._control.stops()
 
     def _with_weights(self, name: str | None) -> AbstractContextManager[None]:
-        """Return what makes an evaluation see an average, by default what the optimizer says."""
-        if name is None and self._config.is_averaging and not self._swapped:
-            name = "optimizer"
-        return nullcontext() if name is None else self.averaged(name)
+        """Return what makes an evaluation see an average, by default what validation sees."""
+        if name is None and not self._swapped:
+            name = self._config.evaluated
+        return nullcontext() if name in (None, "trained") else self.averaged(name)
 
     # -- measuring -------------------------------------------------------------------------------
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 VALUE = "value/"
 """What the names of saved values begin with in the state of early stopping."""
+AVERAGE = "average/"
+"""What those of the state of the average that is validated begin with."""
 
 
 class Stopping(Callback):
@@ -71,10 +73,11 @@ def _hint(monitor: str, measured: Collection[str]) -> str:
 class EarlyStopping(Stopping):
     """Stop when a metric has not improved for ``patience`` epochs, and go back to its best values.
 
-    The best values are those of the variables, running means included, not of the optimizer. They
-    are restored when this callback stops the training, not when it ends for another reason, so
-    that an interrupted run can go on. A further ``fit`` of the same trainer goes on with what was
-    best so far; another trainer begins afresh.
+    The best values are those of the variables, running means included, and of the average that
+    ``fit`` validates, if there is one, so that ``trainer.evaluate`` gives the best score again; not
+    those of the optimizer. They are restored when this callback stops the training, not when it
+    ends for another reason, so that an interrupted run can go on. A further ``fit`` of the same
+    trainer goes on with what was best so far; another trainer begins afresh.
 
     Args:
         monitor: a name in the records of epochs, such as ``"val_loss"`` or ``"accuracy"``.
@@ -118,6 +121,7 @@ class EarlyStopping(Stopping):
     def _forget(self) -> None:
         self.best, self.best_epoch, self.waited = math.inf * self._sign, 0, 0
         self._values: dict[str, np.ndarray[Any, Any]] = {}
+        self._average: dict[str, np.ndarray[Any, Any]] = {}
 
     def on_fit_start(self, trainer: Trainer) -> None:
         """Begin afresh with a trainer that is not the one of the last fit."""
@@ -132,7 +136,9 @@ class EarlyStopping(Stopping):
         if self._sign * (self.best - value) > self.min_delta:
             self.best, self.best_epoch, self.waited = value, record.epoch, 0
             if self.restore_best:
-                self._values = {t.name: trainer.values[t.name] for t in trainer.graph.variables}
+                values, config = trainer.values, trainer.config
+                self._values = {t.name: values[t.name] for t in trainer.graph.variables}
+                self._average = trainer._steps.averaging(values, config, config.evaluated)
             return
         self.waited += 1
         if self.waited >= self.patience:
@@ -144,17 +150,22 @@ class EarlyStopping(Stopping):
             )
             if self.restore_best:
                 trainer.values.restore(self._values)
+                trainer._steps.restore_averaging(trainer.values, self._average)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best epoch, with its values, and how long it has been."""
         best = np.array([self.best, self.best_epoch, self.waited], np.float64)
-        return {"best": best} | {VALUE + name: a for name, a in self._values.items()}
+        values = {VALUE + name: a for name, a in self._values.items()}
+        return {"best": best} | values | {AVERAGE + n: a for n, a in self._average.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` returned."""
         best, epoch, waited = np.asarray(state["best"], np.float64).tolist()
         self.best, self.best_epoch, self.waited = best, int(epoch), int(waited)
-        self._values = {k.removeprefix(VALUE): a for k, a in state.items() if k != "best"}
+        self._values, self._average = (
+            {k.removeprefix(kind): a for k, a in state.items() if k.startswith(kind)}
+            for kind in (VALUE, AVERAGE)
+        )
         self._trainer = None
 
     def __repr__(self) -> str:
