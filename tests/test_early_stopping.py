@@ -140,3 +140,20 @@ def test_the_average_of_the_best_epoch_is_saved():
     second.fit(data, epochs=50, validation=data, progress=False)
     assert (again.best, again.reason) == (stopping.best, stopping.reason)
     assert second.evaluate(data) == whole.evaluate(data) == {"loss": stopping.best}
+
+
+def test_a_stop_that_was_saved_stays_one_for_the_first_fit(tmp_path):
+    data, how = [{"c": 0.0}], {"ema": gw.EMA(0.5), "validate_with": "ema"}
+    first, stopping = averaging(**how)
+    first.add_callback(gw.Checkpoints(tmp_path))
+    first.fit(data, epochs=50, validation=data, progress=False)
+    second, again = averaging(**how)
+    gw.resume(second, tmp_path)
+    second.fit(data, epochs=50, validation=data, progress=False)
+    assert second.epochs_done == first.epochs_done and second.progress.outcome == "stopped"
+    assert again.reason == stopping.reason
+    assert second.evaluate(data) == {"loss": stopping.best}
+    for trainer in (first, second):  # a further fit trains on
+        epochs = trainer.epochs_done
+        trainer.fit(data, validation=data, progress=False)
+        assert trainer.epochs_done == epochs + 1

@@ -77,7 +77,8 @@ class EarlyStopping(Stopping):
     ``fit`` validates, if there is one, so that ``trainer.evaluate`` gives the best score again; not
     those of the optimizer. They are restored when this callback stops the training, not when it
     ends for another reason, so that an interrupted run can go on. A further ``fit`` of the same
-    trainer goes on with what was best so far; another trainer begins afresh.
+    trainer goes on with what was best so far; another trainer begins afresh; one that is resumed
+    from where this callback has stopped it stays stopped for one ``fit``.
 
     Args:
         monitor: a name in the records of epochs, such as ``"val_loss"`` or ``"accuracy"``.
@@ -120,6 +121,7 @@ class EarlyStopping(Stopping):
 
     def _forget(self) -> None:
         self.best, self.best_epoch, self.waited = math.inf * self._sign, 0, 0
+        self._has_stopped = False
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._average: dict[str, np.ndarray[Any, Any]] = {}
 
@@ -128,6 +130,9 @@ class EarlyStopping(Stopping):
         super().on_fit_start(trainer)
         if self._trainer is not None and self._trainer() is not trainer:
             self._forget()
+        if self._trainer is None and self._has_stopped:
+            self._end(trainer)
+        self._has_stopped = False
         self._trainer = weakref.ref(trainer)
 
     def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
@@ -143,25 +148,31 @@ class EarlyStopping(Stopping):
         self.waited += 1
         if self.waited >= self.patience:
             self.waited = 0
-            self.end(
-                trainer,
-                f"{self.monitor} has not improved for {self.patience} epochs "
-                f"since {self.best:.4g} in epoch {self.best_epoch}",
-            )
-            if self.restore_best:
-                trainer.values.restore(self._values)
-                trainer._steps.restore_averaging(trainer.values, self._average)
+            self._has_stopped = True
+            self._end(trainer)
+
+    def _end(self, trainer: Trainer) -> None:
+        self.end(
+            trainer,
+            f"{self.monitor} has not improved for {self.patience} epochs "
+            f"since {self.best:.4g} in epoch {self.best_epoch}",
+        )
+        if self.restore_best:
+            trainer.values.restore(self._values)
+            trainer._steps.restore_averaging(trainer.values, self._average)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best epoch, with its values, and how long it has been."""
-        best = np.array([self.best, self.best_epoch, self.waited], np.float64)
+        counts = self.best_epoch, self.waited, self._has_stopped
+        best = np.array([self.best, *counts], np.float64)
         values = {VALUE + name: a for name, a in self._values.items()}
         return {"best": best} | values | {AVERAGE + n: a for n, a in self._average.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` returned."""
-        best, epoch, waited = np.asarray(state["best"], np.float64).tolist()
+        best, epoch, waited, stopped = np.asarray(state["best"], np.float64).tolist()
         self.best, self.best_epoch, self.waited = best, int(epoch), int(waited)
+        self._has_stopped = bool(stopped)
         self._values, self._average = (
             {k.removeprefix(kind): a for k, a in state.items() if k.startswith(kind)}
             for kind in (VALUE, AVERAGE)
