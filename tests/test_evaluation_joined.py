@@ -268,3 +268,19 @@ def test_calibration_of_logits_says_that_they_are_no_probabilities():
     for why in seen.reasons().values():
         assert why.startswith("2 predictions are not probabilities, in [0, 1]")
         assert "gw.nn.softmax" in why
+
+
+def test_a_trainer_is_evaluated_in_its_precision():
+    rng = np.random.default_rng(0)
+    g = gw.Graph()
+    x, t = g.placeholder("x", (None, 8)), g.placeholder("t", (None,))
+    w = g.variable("w", (8, 1), init=rng.standard_normal((8, 1)))
+    y = gw.squeeze(x @ w, -1, name="y")
+    trainer = gw.Trainer(g, gw.mean((y - t) ** 2.0), precision="bfloat16")
+    data = {"x": rng.standard_normal((50, 8)).astype("f4"), "t": rng.standard_normal(50)}
+    exact, low = (
+        gw.evaluate(model, data, {y: gw.evaluation.Regression()}, labels=t)[y].mse()
+        for model in (trainer.session, trainer)
+    )
+    assert low == pytest.approx(trainer.evaluate(data)["loss"], rel=1e-6)
+    assert abs(exact - low) > 1e-5

@@ -57,10 +57,8 @@ def predict(
     session = session_of(model)
     graph = session.graph
     tensors = {n: graph[t] if isinstance(t, str) else t for n, t in _named(outputs).items()}
-    fetches = list(tensors.values())
-    needed = placeholders(fetches)
-    if isinstance(model, Configured):
-        fetches = model.in_its_precision(fetches)
+    needed = placeholders(list(tensors.values()))
+    fetches = computed(model, list(tensors.values()))
     if isinstance(data, Mapping):
         names = {t.name for t in needed}
         data = {k: v for k, v in data.items() if (k if isinstance(k, str) else k.name) in names}
@@ -106,6 +104,11 @@ def session_of(model: Any) -> Session:
             f"a {type(model).__name__} cannot be evaluated", need="a graph, session or trainer"
         )
     return found
+
+
+def computed(model: Any, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return what a model runs for tensors: a trainer computes in its precision."""
+    return model.in_its_precision(tensors) if isinstance(model, Configured) else tensors
 
 
 def _named(outputs: Any) -> dict[str, Tensor | str]:

@@ -14,7 +14,7 @@ from ...errors import ShapeError, TrainingError
 from ...graph import Graph, Tensor
 from ..backward import placeholders
 from ..metrics import Array, Metric
-from ..predict import session_of
+from ..predict import computed, session_of
 from .base import Evaluation
 
 
@@ -98,7 +98,7 @@ def evaluate(
     They come by the names of the tensors, and ``found[probs]`` takes the tensor as well.
 
     Args:
-        model: a graph, a session, or a trainer.
+        model: a graph, a session, or a trainer, whose precision then counts.
         data: arrays by placeholder name, or an iterable of dicts.
         evaluations: one or several for each tensor of predictions, or its name; they take in what
             they see here on top of what they have seen.
@@ -146,8 +146,9 @@ def evaluate(
         jobs.append((several, fetches))
     wanted = list(dict.fromkeys(t for _, fetches in jobs for t in fetches))
     source = batches(graph, data, placeholders(wanted), batch_size, exact=False)
+    run = computed(model, wanted)
     for feeds, _ in source.epoch(0):
-        found = dict(zip(wanted, session.run(wanted, feeds), strict=True))
+        found = dict(zip(wanted, session.run(run, feeds), strict=True))
         for several, fetches in jobs:
             for one in several:
                 one.add(*(found[t] for t in fetches))
