@@ -12,6 +12,8 @@ from gradwright.errors import GradwrightError
 from gradwright.train import History
 from gradwright.train.history import Table
 
+from ._base import float64
+
 MOST_POINTS = 200_000
 """Points that a curve keeps, 3.2 MB; when it has more, it goes on with half or fewer."""
 ON_DEMAND = frozenset({"grad_norm", "learning_rate", "loss_scale"})
@@ -86,6 +88,34 @@ def halved(points: Array) -> Array:
     first = np.arange(len(fours)) * 4
     kept = np.stack([first + np.minimum(low, high), first + np.maximum(low, high)], 1)
     return points[:, np.concatenate([kept.reshape(-1), np.arange(fours.size, len(y))])]
+
+
+def unsent(
+    curves: Iterable[tuple[Curve, dict[str, Any]]], *, everything: bool
+) -> tuple[dict[str, Any], list[memoryview]]:
+    """Return the points that the page does not have, as content and buffers of a message.
+
+    Each curve comes with what else the page is told of it.
+
+    >>> curve = Curve("loss", "train")
+    >>> curve.extend([1, 2], [0.5, 0.25])
+    >>> unsent([(curve, {"age": 0})], everything=False)[0]["parts"]
+    [{'series': 0, 'start': 0, 'count': 2}]
+    >>> unsent([(curve, {"age": 0})], everything=False)[0]["parts"]
+    []
+    """
+    series: list[dict[str, Any]] = []
+    parts, xs, ys = [], array("d"), array("d")
+    for curve, told in curves:
+        start = 0 if everything else curve.sent
+        if len(curve.x) > start:
+            count = len(curve.x) - start
+            parts.append({"series": len(series), "start": start, "count": count})
+            xs += curve.x[start:]
+            ys += curve.y[start:]
+        curve.sent = len(curve.x)
+        series.append({"panel": curve.metric, "name": curve.name, **told})
+    return {"series": series, "parts": parts}, [float64(xs), float64(ys)]
 
 
 def _list(values: Any) -> Any:

@@ -6,7 +6,6 @@ import csv
 import io
 import math
 import threading
-from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,9 +16,9 @@ import traitlets
 from gradwright.errors import GradwrightError
 from gradwright.train import History, Record
 
-from ._base import BaseWidget, Finite, Message, float64, handles
+from ._base import BaseWidget, Finite, Message, handles
 from ._still import curve_svg, html_table
-from .curves import ON_DEMAND, Curve, Run, smoothed
+from .curves import ON_DEMAND, Curve, Run, smoothed, unsent
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -186,29 +185,18 @@ class PlotPanel(BaseWidget):
         self._catch_up()
         everything |= self._sent != self._generation
         self._sent = self._generation
-        series: list[dict[str, Any]] = []
-        parts, xs, ys = [], array("d"), array("d")
         runs = self._runs()
-        for age, run in enumerate(runs):
-            for curve in run.all():
-                start = 0 if everything else curve.sent
-                if len(curve.x) > start:
-                    count = len(curve.x) - start
-                    parts.append({"series": len(series), "start": start, "count": count})
-                    xs += curve.x[start:]
-                    ys += curve.y[start:]
-                curve.sent = len(curve.x)
-                series.append({"panel": curve.metric, "name": curve.name, "age": age})
+        series = [(curve, {"age": age}) for age, run in enumerate(runs) for curve in run.all()]
+        points, buffers = unsent(series, everything=everything)
         content = {
             "kind": "plot",
             "run": self._generation,
-            "series": series,
-            "parts": parts,
+            **points,
             "onDemand": self._on_demand(),
             "perEpoch": [run.per_epoch for run in runs],
             "status": self.status,
         }
-        return content, [float64(xs), float64(ys)]
+        return content, buffers
 
     def _on_demand(self) -> list[str]:
         return sorted(ON_DEMAND & {*(() if self._history is None else self._history.steps)})

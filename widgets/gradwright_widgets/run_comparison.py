@@ -15,11 +15,11 @@ from gradwright.errors import GradwrightError
 from gradwright.train import Run, Runs, Store
 from gradwright.train.runs.folder import RunSummary
 
-from ._base import BaseWidget, Finite, Message, float64, handles
+from ._base import BaseWidget, Finite, Message, handles
 from ._run_reader import RunReader
 from ._run_rows import MOST, differences, keyed, labels, row_of, shown
 from ._still import curve_svg, html_table
-from .curves import Curve
+from .curves import Curve, unsent
 
 MOST_CHOSEN = 12
 """Runs whose curves can be told apart: six colours, each in two dashes."""
@@ -274,29 +274,19 @@ class RunsPanel(BaseWidget):
 
     def _run_curves_message(self, *, everything: bool) -> Message:
         everything |= self._run_curves_number != self._run_curves_sent
-        series: list[dict[str, Any]] = []
-        parts, xs, ys = [], array("d"), array("d")
-        for key, curve in self._run_curves.items():
-            start = 0 if everything else curve.sent
-            if len(curve.x) > start:
-                count = len(curve.x) - start
-                parts.append({"series": len(series), "start": start, "count": count})
-                xs += curve.x[start:]
-                ys += curve.y[start:]
-            curve.sent = len(curve.x)
-            slot = self._runs_slots[key]
-            series.append({"panel": curve.metric, "name": curve.name, "age": 0, "slot": slot})
+        slots = self._runs_slots
+        series = [(c, {"age": 0, "slot": slots[key]}) for key, c in self._run_curves.items()]
+        points, buffers = unsent(series, everything=everything)
         content = {
             "kind": "runcurves",
             "run": self._run_curves_number,
-            "series": series,
-            "parts": parts,
+            **points,
             "onDemand": [],
             "perEpoch": [0],
             "status": "",
             "placed": True,
         }
-        return content, [float64(xs), float64(ys)]
+        return content, buffers
 
     # -- views that last -------------------------------------------------------------------------
 
