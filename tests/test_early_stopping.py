@@ -157,3 +157,13 @@ def test_a_stop_that_was_saved_stays_one_for_the_first_fit(tmp_path):
         epochs = trainer.epochs_done
         trainer.fit(data, validation=data, progress=False)
         assert trainer.epochs_done == epochs + 1
+
+
+def test_divergence_begins_afresh_with_another_trainer():
+    watch = gw.train.Divergence(factor=4, after=0)
+    for _ in range(2):
+        g = gw.Graph()
+        w = g.variable("w", (), init=1.0)
+        trainer = gw.Trainer(g, w * w, optimizer=gw.optim.SGD(1.1), callbacks=[watch])
+        assert trainer.fit([{}] * 99, progress=False).steps.rows == 7
+        assert watch.reason == "the loss explodes: about 4.39, the lowest was 1"

@@ -138,8 +138,12 @@ class Divergence(Stopping):
                 need="factor > 1; after >= 0; skips >= 1",
             )
         self.factor, self.after, self.skips = factor, after, skips
-        self._seen, self._sum, self._first, self._lowest = 0, 0.0, 0.0, math.inf
+        self.forget()
         self._row = 0
+
+    def forget(self) -> None:
+        """Forget the losses so far."""
+        self._seen, self._sum, self._first, self._lowest = 0, 0.0, 0.0, math.inf
 
     def on_fit_start(self, trainer: Trainer) -> None:
         """Count the steps that are skipped from here on."""
@@ -176,3 +180,4 @@ class Divergence(Stopping):
         """Go on from what ``state_dict`` returned."""
         seen, *rest = np.asarray(state["loss"], np.float64).tolist()
         self._seen, (self._sum, self._first, self._lowest) = int(seen), rest
+        self._trainer = None

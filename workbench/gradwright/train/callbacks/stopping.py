@@ -40,10 +40,18 @@ class Stopping(Callback):
     """
 
     reason = ""
+    _trainer: weakref.ref[Trainer] | None = None
+    """Whose state this is; None for that of whichever trainer comes next."""
 
     def on_fit_start(self, trainer: Trainer) -> None:
-        """Forget why an earlier fit ended."""
+        """Forget why an earlier fit ended, and all that was of another trainer."""
         self.reason = ""
+        if self._trainer is not None and self._trainer() is not trainer:
+            self.forget()
+        self._trainer = weakref.ref(trainer)
+
+    def forget(self) -> None:
+        """Begin afresh; what has state sets it to its beginning."""
 
     def end(self, trainer: Trainer, reason: str) -> None:
         """Have ``fit`` return after the present step."""
@@ -115,25 +123,22 @@ class EarlyStopping(Stopping):
         self.mode = "min" if falls(monitor, mode) else "max"
         self._sign = 1.0 if self.mode == "min" else -1.0
         self.restore_best = restore_best
-        self._trainer: weakref.ref[Trainer] | None = None
-        """Whose state this is; None for that of whichever trainer comes next."""
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Forget the best epoch."""
         self.best, self.best_epoch, self.waited = math.inf * self._sign, 0, 0
         self._has_stopped = False
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._average: dict[str, np.ndarray[Any, Any]] = {}
 
     def on_fit_start(self, trainer: Trainer) -> None:
-        """Begin afresh with a trainer that is not the one of the last fit."""
+        """End at once where a stop was saved."""
+        was_saved = self._trainer is None and self._has_stopped
         super().on_fit_start(trainer)
-        if self._trainer is not None and self._trainer() is not trainer:
-            self._forget()
-        if self._trainer is None and self._has_stopped:
+        if was_saved:
             self._end(trainer)
         self._has_stopped = False
-        self._trainer = weakref.ref(trainer)
 
     def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
         """Compare with the best epoch so far."""
