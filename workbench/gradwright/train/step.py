@@ -96,11 +96,6 @@ class StepGraph:
             self._accumulate(config)
 
     @property
-    def measured(self) -> Sequence[Tensor]:
-        """What is measured, in the precision of the step."""
-        return self._back.measured
-
-    @property
     def lowered(self) -> Lowered | None:
         """What computes in fewer bits, where something does."""
         return self._back.lowered

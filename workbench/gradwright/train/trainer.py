@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -355,9 +355,7 @@ class Trainer(Stepping):
 
     def _evaluate(self, source: Batches) -> dict[str, float]:
         totals: Totals = {}
-        fetches: Sequence[Tensor] = self._measures.fetches()
-        if self.config.precision is not None or self.config.fp8 is not None:
-            fetches = self._current().measured
+        fetches = self.in_its_precision(self._measures.fetches())
         for batch, (feeds, rows) in enumerate(source.epoch(0)):
             try:
                 measured = self.session.run(fetches, feeds, step=self.steps_done)
