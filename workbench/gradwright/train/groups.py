@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import TrainingError
 from ..graph import Graph, Tensor
-from ..spelling import meant
 from .jsonable import jsonable
+from .named import Named
 from .optim import Optimizer
 
 if TYPE_CHECKING:
     from .config import TrainingConfig
 
 
-class _Named:
-    """Refuses names that are no fields of a class; a base, so that ``help`` shows the fields."""
-
-    def __new__(cls, *given: Any, **named: Any) -> Self:
-        known = [f.name for f in fields(cls)]  # type: ignore[arg-type]  # a dataclass is made of it
-        for name in named:
-            if name not in known:
-                close = meant(name, known)
-                hint = f"; did you mean {close!r}?" if close else ""
-                if name in ("lr", "learning_rate"):
-                    hint = (
-                        "; optimizer=gw.optim.Adam(1e-4) has a rate of its own, "
-                        "and lr_multiplier=0.1 scales that of the trainer"
-                    )
-                raise TypeError(f"{cls.__name__} has no {name!r}; it has {', '.join(known)}{hint}")
-        return super().__new__(cls)
-
-
 @jsonable
 @dataclass(frozen=True)
-class Group(_Named):
+class Group(Named):
     """Variables that are trained otherwise than the rest; what is None is as for all others.
 
     Args:
@@ -65,6 +47,11 @@ class Group(_Named):
     l1: float | None = None
     l2: float | None = None
     weight_decay: float | None = None
+    instead: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("lr", "learning_rate"),
+        "optimizer=gw.optim.Adam(1e-4) has a rate of its own, and lr_multiplier=0.1 scales that of "
+        "the trainer",
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", names_of(self.variables, "a group"))

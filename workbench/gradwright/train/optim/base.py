@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
 from ...spec import at_least_float32
-from ...spelling import meant
+from ..named import Named
 from ..schedules import Schedule
 
 
@@ -45,7 +45,7 @@ def zeros(param: Tensor, init: float | str = 0.0) -> Slot:
 
 
 @dataclass
-class Optimizer:
+class Optimizer(Named):
     """Base of optimizers: a dataclass of hyperparameters, and ``update``, which builds graph.
 
     Numbers among the fields reach ``update`` as 0-d tensors; they may be changed while a trainer
@@ -82,16 +82,6 @@ class Optimizer:
     """Fields whose numbers are built into the graph of a step instead of being its scalars."""
     average: ClassVar[str | None] = None
     """The slot that holds the weights to evaluate and to use, where that is not the parameter."""
-
-    def __new__(cls, *given: Any, **named: Any) -> Self:
-        """Refuse names that are none of its fields, and say which were meant."""
-        known = [f.name for f in fields(cls)]
-        for name in named:
-            if name not in known:
-                close = meant(name, known)
-                hint = f"; did you mean {close!r}?" if close else ""
-                raise TypeError(f"{cls.__name__} has no {name!r}; it has {', '.join(known)}{hint}")
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         self.check()
