@@ -9,7 +9,8 @@ also where an output is the same memory as an input. No other overlap is allowed
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,14 @@ from .elements import (
     register_type,
     to_memory,
 )
-from .layout import Pattern, Slots
+from .layout import Access, Pattern, Slots
 from .schedule import Schedule, roots, schedule
 from .text import Code, Loop, Num
+from .totals import BLOCK, Total, totals
 
-BLOCK = 1024
-"""Columns summed in float32 before the sum goes to float64: long rows lose no digits."""
+COLUMNS = 1024
+"""Columns summed in float32, in several vectors, before the sum goes to float64."""
+FLOAT64 = np.dtype(np.float64)
 
 
 def emit(kernel: Kernel, pattern: Pattern) -> str:
@@ -54,25 +57,39 @@ class _Emitter:
         self.plan: Schedule = schedule(kernel, pattern)
         self.code = Code()
         self.slots = Slots(len(kernel.operands), pattern.n_outer)
+        self.rows: list[Num] = []
         self.known: dict[int, Num] = {}
         self.sums: dict[Store, Num] = {}
-        self.totals: dict[Store, Num] = {}
+        self.variables: dict[Store, Num] = {}
+        self.totals = {total.store: total for total in totals(kernel, pattern)}
 
     def text(self) -> str:
         """Return the whole module."""
         self._read_block()
         self._fill_sums()
-        self.rows = list(self.bases)
         self._compute(Level.SCALAR)
-        with contextlib.ExitStack() as nest:
-            for depth in range(self.pattern.n_outer):
-                loop = nest.enter_context(self.code.loop(self.zero, self.outer[depth]))
-                self._step(depth, loop)
-            self._row()
-        self.rows = list(self.bases)
+        self._nest(0)
         for store in self.kernel.stores:
             self._store_last(store)
         return self._module()
+
+    def _nest(self, depth: int) -> None:
+        """Write the outer loops from ``depth`` on, and the row inside of them."""
+        if depth == self.pattern.n_outer:
+            return self._row()
+        rows, size = self.rows, self.outer[depth]
+        full = [t for t in self.totals.values() if t.is_row and t.still[-1] == depth]
+        with contextlib.ExitStack() as nest:
+            first, last = self.zero, size
+            if full:
+                first = nest.enter_context(self.code.loop(first, size, BLOCK)).index
+                last = (first + BLOCK).call("smin", size)
+            with self.code.loop(first, last) as loop:
+                self._step(depth, loop)
+                self._nest(depth + 1)
+            self.rows = rows
+            for total in full:
+                self._add_block(total, depth + 1)
 
     # Block -----------------------------------------------------------------------------------
 
@@ -81,9 +98,11 @@ class _Emitter:
         self.zero = code.const("i64", 0)
         self.columns = self._entry("i64", slots.columns)
         self.outer = [self._entry("i64", slots.outer(loop)) for loop in range(n_outer)]
+        self.accesses = list(self.pattern.accesses)
+        self.dtypes = [operand.dtype for operand in self.kernel.operands]
         self.bases: list[Num] = []
         self.strides: list[list[Num]] = []
-        for number, access in enumerate(self.pattern.accesses):
+        for number, access in enumerate(self.accesses):
             moves = [*access.outer, access.column == "strided"]
             self.bases.append(self._entry("ptr", number))
             self.strides.append(
@@ -92,11 +111,33 @@ class _Emitter:
                     for loop, m in enumerate(moves)
                 ]
             )
-        scratch = self._entry("ptr", slots.scratch) if self.plan.in_scratch else None
+        scratch = self._entry("ptr", slots.scratch)
         self.scratch: dict[int, Num] = {}
         for place, value in enumerate(self.plan.in_scratch):
-            assert scratch is not None
             self.scratch[value] = self._shift(scratch, self.columns * (8 * place))
+        self._place_totals(self._shift(scratch, self.columns * (8 * len(self.scratch))))
+        self.rows = list(self.bases)
+
+    def _place_totals(self, start: Num) -> None:
+        """Lay totals out as further operands in scratch memory: how many columns each has, too."""
+        self.at: dict[Store, int] = {}
+        self.ends: dict[Store, Num] = {}
+        for store, total in self.totals.items():
+            size = self.columns * 8 if total.is_row else self.code.const("i64", 8)
+            strides = [self.zero] * (self.pattern.n_outer + 1)
+            for loop in reversed(total.moving):
+                strides[loop], size = size, size * self.outer[loop]
+            self.ends[store] = self.code.const("i64", 1)
+            if total.is_row:
+                turns = functools.reduce(Num.__mul__, (self.outer[loop] for loop in total.still))
+                self.ends[store] = (turns > BLOCK).where(self.columns, 0)
+                size = (turns > BLOCK).where(size, 0)
+            self.at[store] = len(self.bases)
+            self.bases.append(start)
+            self.strides.append(strides)
+            self.accesses.append(total.own_access)
+            self.dtypes.append(FLOAT64)
+            start = self._shift(start, size)
 
     def _entry(self, type_: str, slot: int) -> Num:
         pointer = self.code.let("ptr", f"getelementptr i64, ptr %block, i64 {slot}")
@@ -109,21 +150,32 @@ class _Emitter:
         """Move every operand to the current turn of an outer loop."""
         self.rows = [
             self._shift(row, loop.index * strides[depth]) if access.outer[depth] else row
-            for row, strides, access in zip(
-                self.rows, self.strides, self.pattern.accesses, strict=True
-            )
+            for row, strides, access in zip(self.rows, self.strides, self.accesses, strict=True)
         ]
+
+    @contextlib.contextmanager
+    def _places(self, access: Access, end: Num, depth: int = 0) -> Iterator[Num]:
+        """Write loops over the places of an operand from outer loop ``depth`` on; give columns."""
+        rows = self.rows
+        with contextlib.ExitStack() as nest:
+            for loop in range(depth, self.pattern.n_outer):
+                if access.outer[loop]:
+                    turns = self.code.loop(self.zero, self.outer[loop])
+                    self._step(loop, nest.enter_context(turns))
+            columns = self.code.loop(self.zero, end, hints=[self.code.parallel])
+            yield nest.enter_context(columns).index
+        self.rows = rows
 
     # Memory ----------------------------------------------------------------------------------
 
     def _at(self, operand: int, column: Num | None) -> Num:
         """Return the address of an operand in this row, at a column."""
-        walk, row = self.pattern.accesses[operand].column, self.rows[operand]
+        walk, row = self.accesses[operand].column, self.rows[operand]
         if column is None or walk == "zero":
             return row
         if walk == "strided":
             return self._shift(row, column * self.strides[operand][-1])
-        return self._item(row, self.kernel.operands[operand].dtype, column)
+        return self._item(row, self.dtypes[operand], column)
 
     def _item(self, row: Num, dtype: np.dtype[Any], column: Num) -> Num:
         type_ = memory_type(dtype)
@@ -201,8 +253,8 @@ class _Emitter:
         if self.pattern.is_narrow:
             hints = [code.parallel, code.single, code.masked]
         if any(fold.is_wide for fold in folds):
-            with code.loop(self.zero, self.columns, BLOCK, starts) as blocks:
-                stop = (blocks.index + BLOCK).call("smin", self.columns)
+            with code.loop(self.zero, self.columns, COLUMNS, starts) as blocks:
+                stop = (blocks.index + COLUMNS).call("smin", self.columns)
                 inner = [
                     code.const("float", 0) if fold.is_wide else so_far
                     for fold, so_far in zip(folds, blocks.carried, strict=True)
@@ -269,32 +321,43 @@ class _Emitter:
         return store.mode != "set" and not all(self.pattern.accesses[store.operand].outer)
 
     def _fill_sums(self) -> None:
-        """Zero what rows add to: a variable for a total, else the operand itself."""
-        adding = [store for store in self.kernel.stores if self._adds(store)]
-        for store in adding:
+        """Zero what rows add to: a variable where nothing moves, else operands and totals."""
+        for store in self.kernel.stores:
+            if not self._adds(store):
+                continue
             access = self.pattern.accesses[store.operand]
+            one = self.code.const("i64", 1)
             if access.column == "zero" and not any(access.outer):
                 nought = self._fold(store).start(self.code)
                 pointer = self.code.let("ptr", f"alloca {nought.type}")
                 self.code.do(f"store {nought.type} {nought.name}, ptr {pointer.name}")
-                self.totals[store] = pointer
-        for store in adding:
-            if store not in self.totals:
-                self._fill(store.operand)
+                self.variables[store] = pointer
+                continue
+            self._fill(store.operand, one if access.column == "zero" else self.columns)
+            if store in self.totals:
+                self._fill(self.at[store], self.ends[store])
 
-    def _fill(self, operand: int) -> None:
+    def _fill(self, operand: int, end: Num) -> None:
         """Write zeros to all of an operand."""
-        access, dtype = self.pattern.accesses[operand], self.kernel.operands[operand].dtype
-        with contextlib.ExitStack() as nest:
-            self.rows = list(self.bases)
-            for depth, moves in enumerate(access.outer):
-                if moves:
-                    loop = nest.enter_context(self.code.loop(self.zero, self.outer[depth]))
-                    self._step(depth, loop)
-            end = self.code.const("i64", 1) if access.column == "zero" else self.columns
-            column = nest.enter_context(self.code.loop(self.zero, end)).index
+        dtype = self.dtypes[operand]
+        with self._places(self.accesses[operand], end) as column:
             zero = self.code.const(register_type(dtype), 0)
             self._store(zero, self._at(operand, column), dtype)
+
+    def _add_block(self, total: Total, depth: int) -> None:
+        """Move what rows of one block added up to from the operand to its total."""
+        store = total.store
+        dtype = self.dtypes[store.operand]
+        with self._places(total.access, self.ends[store], depth) as column:
+            part = self._at(store.operand, column)
+            self._add(store, self._load(part, dtype), column)
+            self._store(self.code.const(register_type(dtype), 0), part, dtype)
+
+    def _add(self, store: Store, value: Num, column: Num | None) -> None:
+        """Add a value to a total."""
+        place = self._at(self.at[store], column)
+        so_far = self._load(place, FLOAT64)
+        self._store(so_far + self._fold(store).widen(value), place, FLOAT64)
 
     def _fold(self, store: Store) -> Fold:
         return Fold("sum", store.value, self.kernel.values[store.value].dtype)
@@ -312,19 +375,26 @@ class _Emitter:
         if self.pattern.accesses[store.operand].column != "zero" or self._is_scalar(store):
             return
         value = self.sums[store] if store in self.sums else self.known[store.value]
-        if store not in self.totals:
+        if store in self.totals:
+            return self._add(store, value, None)
+        if store not in self.variables:
             return self._put(store, value, None)
-        pointer, value = self.totals[store], self._fold(store).widen(value)
+        pointer, value = self.variables[store], self._fold(store).widen(value)
         total = self.code.let(value.type, f"load {value.type}, ptr {pointer.name}") + value
         self.code.do(f"store {total.type} {total.name}, ptr {pointer.name}")
 
     def _store_last(self, store: Store) -> None:
         """Write a scalar, or a total when all rows have added to it."""
         operand = self.kernel.operands[store.operand]
+        fold = self._fold(store)
         if store in self.totals:
-            fold = self._fold(store)
+            with self._places(self.accesses[store.operand], self.ends[store]) as column:
+                total = self._load(self._at(self.at[store], column), FLOAT64)
+                self._store(fold.result(total), self._at(store.operand, column), operand.dtype)
+            return
+        if store in self.variables:
             type_ = fold.start(self.code).type
-            total = self.code.let(type_, f"load {type_}, ptr {self.totals[store].name}")
+            total = self.code.let(type_, f"load {type_}, ptr {self.variables[store].name}")
             value = fold.result(total)
         elif self._is_scalar(store) and self.pattern.accesses[store.operand].column == "zero":
             value = self.known[store.value]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ..fuse.functions import EXP, FUNCTIONS
 from ..fuse.ir import Kernel, Level, Store
 from .layout import Loops, Pattern, has_border
+from .totals import totals
 
 KEEP = EXP
 """From this cost on a value is kept for later passes: a store and a load, and room in the cache."""
@@ -43,8 +44,9 @@ class Schedule:
 
 
 def scratch_bytes(kernel: Kernel, loops: Loops) -> int:
-    """Return how much scratch memory a kernel needs for these loops: 8 bytes a kept element."""
-    return 8 * loops.columns * len(schedule(kernel, loops.pattern).in_scratch)
+    """Return how much scratch memory a kernel needs: 8 bytes a kept element, and its totals."""
+    kept = 8 * loops.columns * len(schedule(kernel, loops.pattern).in_scratch)
+    return kept + sum(total.n_bytes(loops) for total in totals(kernel, loops.pattern))
 
 
 @functools.lru_cache(maxsize=1024)
