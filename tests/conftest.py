@@ -15,6 +15,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import atexit
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -28,6 +29,9 @@ import pytest
 if "GRADWRIGHT_CACHE" not in os.environ:  # xdist's workers inherit it, and share what is compiled
     os.environ["GRADWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="gradwright-")
     atexit.register(shutil.rmtree, os.environ["GRADWRIGHT_CACHE"], ignore_errors=True)
+
+# Tests send themselves Ctrl-C, which a shell has ignored in what it starts in the background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("fixed")

@@ -17,6 +17,7 @@ from gradwright.native.layout import CopyFirst, Loops, Slots, block, lay_out
 from gradwright.native.schedule import schedule
 from tests.sketches import Sketch, check, launch, ulps
 
+pytestmark = pytest.mark.skipif(not compiler.available(), reason="llvmlite is not installed")
 Array = np.ndarray[Any, Any]
 
 

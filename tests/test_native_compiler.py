@@ -21,6 +21,7 @@ from gradwright.native.background import Background
 from gradwright.native.layout import Loops, lay_out
 from tests.sketches import Sketch
 
+pytestmark = pytest.mark.skipif(not compiler.available(), reason="llvmlite is not installed")
 Array = np.ndarray[Any, Any]
 
 

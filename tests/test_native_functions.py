@@ -10,8 +10,10 @@ import pytest
 
 from gradwright.fuse.functions import FUNCTIONS
 from gradwright.fuse.ir import Level, Operand, Value
+from gradwright.native.compiler import available
 from tests.sketches import Sketch, launch, ulps
 
+pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 Array = np.ndarray[Any, Any]
 
 

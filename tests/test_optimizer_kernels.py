@@ -12,6 +12,7 @@ import gradwright as gw
 from gradwright import optim
 from gradwright.catalogue.updates.eight_bit import Adam8bitUpdate
 from gradwright.lowering import find_launch
+from gradwright.native.compiler import available
 from gradwright.op import run_forward
 from gradwright.spec import spec_of
 from gradwright.train import fused_8bit
@@ -22,6 +23,7 @@ from .test_optimizer_state import ALL
 IN_NUMPY = {"adam8bit"}
 
 
+@pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 @pytest.mark.parametrize("name", sorted(ALL.keys() - IN_NUMPY - {"noop"}))
 def test_steps_are_kernels_and_products_alone(name: str) -> None:
     """No op of an update is left to numpy, where each would write an array of the weights' size."""

@@ -24,8 +24,8 @@ def bind_class_check(
     >>> from gradwright.native.compiler import available
     >>> labels = np.array([0, 3])
     >>> calls = bind_class_check(labels, np.empty(2, int), 3, None) if available() else None
-    >>> calls is None or calls[0].alarm.shape
-    (1,)
+    >>> calls is None or calls[0].alarm.shape == (1,)
+    True
     """
     if labels.dtype not in INTEGERS or not labels.size:
         return None

@@ -110,10 +110,13 @@ implements(np.hsplit)(lambda ary, parts: split(ary, parts, 0 if lift(ary).ndim =
 implements(np.dsplit)(lambda ary, parts: split(ary, parts, 2))
 
 
-@implements(np.unstack)
 def unstack(x: Any, /, *, axis: int = 0) -> Any:
     """Take an array apart along an axis."""
     return tuple(call(np.moveaxis, x, axis, 0))
+
+
+if hasattr(np, "unstack"):  # since numpy 2.1
+    implements(np.unstack)(unstack)
 
 
 @implements(np.where)

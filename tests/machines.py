@@ -1,0 +1,72 @@
+"""Runs the tests of engine, threads and numerics as if on other machines.
+
+``python -m tests.machines`` goes through all of `MACHINES`, ``python -m tests.machines haswell`` takes
+one; ``--whole`` runs the whole suite instead. What stands behind ``--`` goes to pytest. It prints a
+line for each machine in the end, and exits with 1 if one of them failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+MACHINES: dict[str, tuple[str, dict[str, str]]] = {
+    "haswell": ("OpenBLAS's kernels for AVX2", {"OPENBLAS_CORETYPE": "Haswell"}),
+    "x86-64-v3": ("our kernels for AVX2", {"GRADWRIGHT_CPU": "x86-64-v3"}),
+    "no-llvmlite": ("numpy alone", {"PYTHONPATH": str(HERE / "hidden")}),
+}
+FILES = [
+    *("engine*", "native*", "fus*", "threads", "unroll*", "prepare", "interrupted", "cpu"),
+    *("optimizer_kernels", "random_graphs", "rewrites*", "plans", "session*", "linalg", "norms*"),
+    *("sums*", "halves*", "slopes*", "shapes_churn", "memory", "digits"),
+]
+"""Which ``tests/test_*.py`` differ from machine to machine."""
+
+
+def command(whole: bool, more: list[str]) -> list[str]:
+    """Return how pytest is started."""
+    files = sorted({str(path) for name in FILES for path in HERE.glob(f"test_{name}.py")})
+    start = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope"]
+    return [*start, *([] if whole else files), *more]
+
+
+def run(name: str, whole: bool, more: list[str]) -> tuple[int, str]:
+    """Run the tests as on one machine; return pytest's exit status and its closing line."""
+    said, env = MACHINES[name]
+    print(
+        f"\n{name}: {said}, {' '.join(f'{k}={Path(v).name}' for k, v in env.items())}", flush=True
+    )
+    last = ""
+    with subprocess.Popen(
+        command(whole, more), env={**os.environ, **env}, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last = line.strip() or last
+    return process.returncode, last
+
+
+def main() -> int:
+    """Run the tests as on each machine that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("machines", nargs="*", metavar="machine", help=", ".join(MACHINES))
+    parser.add_argument("--whole", action="store_true", help="the whole suite")
+    given = sys.argv[1:]
+    at = given.index("--") if "--" in given else len(given)
+    asked = parser.parse_args(given[:at])
+    if unknown := set(asked.machines) - set(MACHINES):
+        parser.error(f"no machine is called {', '.join(sorted(unknown))}: {', '.join(MACHINES)}")
+    ends = {n: run(n, asked.whole, given[at + 1 :]) for n in asked.machines or MACHINES}
+    print()
+    for name, (_, last) in ends.items():
+        print(f"{name:<14}{last.strip('= ')}")
+    return int(any(status for status, _ in ends.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
