@@ -1,8 +1,8 @@
 """Runs the tests of engine, threads and numerics as if on other machines.
 
-``python -m tests.machines`` goes through all of `MACHINES`, ``python -m tests.machines haswell`` takes
-one; ``--whole`` runs the whole suite instead. What stands behind ``--`` goes to pytest. It prints a
-line for each machine in the end, and exits with 1 if one of them failed.
+``python -m tests.machines`` goes through all of `MACHINES`, ``python -m tests.machines haswell``
+takes one; ``--whole`` runs the whole suite instead. What stands behind ``--`` goes to pytest. It
+prints a line for each machine in the end, and exits with 1 if one of them failed.
 """
 
 from __future__ import annotations

@@ -153,12 +153,12 @@ def assert_specs_equal(a, b):
 def test_a_long_chain_is_saved_and_loaded_without_recursion(path):
     g = gw.Graph()
     y = g.placeholder("x", (2,))
-    for _ in range(100_000):
+    for _ in range(20_000):  # twenty times what Python recurses
         y = -y
     g.save(path)
     found = gw.load(path)
-    assert len(found.nodes) == 100_001 and found.nodes[-1].name == y.name
-    assert gw.inspect(path).ops == {"neg": 100_000}
+    assert len(found.nodes) == 20_001 and found.nodes[-1].name == y.name
+    assert gw.inspect(path).ops == {"neg": 20_000}
 
 
 # -- the derived layer -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,8 @@ from gradwright.spec import is_floating
 from gradwright.testing import cases, samples
 
 Feeds = dict[str, np.ndarray[Any, Any]]
+SEEDS = int(os.environ.get("SEEDS", "48"))
+"""Checks in which nobody may be blamed; the long form is ``SEEDS=200 pytest tests/test_blame.py``."""
 Network = tuple[gw.Graph, gw.Tensor, Callable[[np.random.Generator], Feeds]]
 
 
@@ -272,11 +275,11 @@ def test_the_broken_node_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_no_false_alarm_over_200_seeds(name: str) -> None:
+def test_no_false_alarm_over_many_seeds(name: str) -> None:
     g, loss, feeds = NETWORKS[name]()
     nodes: collections.Counter[str] = collections.Counter()
     elements: collections.Counter[str] = collections.Counter()
-    for seed in range(200):
+    for seed in range(SEEDS):
         rng = np.random.default_rng(seed)
         randomise(g, rng, ties=seed % 2 == 0)
         report = gw.gradient_check(
@@ -290,7 +293,7 @@ def test_no_false_alarm_over_200_seeds(name: str) -> None:
         assert report.passed, f"seed {seed}: {report}"
         nodes.update(n.verdict for n in report.nodes)
         elements.update(p.verdict for p in report.parameters.values())
-    assert nodes["kink"] > 100 or name == "attention"  # which is smooth
+    assert nodes["kink"] > SEEDS / 2 or name == "attention"  # which is smooth
     assert nodes["unclear"] <= 0.001 * nodes.total(), nodes
     assert elements["unclear"] <= 0.01 * elements.total(), elements
 
