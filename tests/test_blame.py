@@ -28,7 +28,7 @@ from gradwright.testing import cases, samples
 
 Feeds = dict[str, np.ndarray[Any, Any]]
 SEEDS = int(os.environ.get("SEEDS", "48"))
-"""Checks in which nobody may be blamed; the long form is ``SEEDS=200 pytest tests/test_blame.py``."""
+"""Checks in which nobody may be blamed; ``SEEDS=200`` is the long form."""
 Network = tuple[gw.Graph, gw.Tensor, Callable[[np.random.Generator], Feeds]]
 
 
