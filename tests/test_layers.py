@@ -50,7 +50,7 @@ DOORS = {
 }
 """Stage -> later stages that its methods may import when called."""
 CORE = {"numpy", "ml_dtypes"}
-THIRD_PARTY = {"io": {"safetensors"}, "train": {"tqdm"}}
+THIRD_PARTY = {"train": {"tqdm"}}
 """Stage -> libraries that its files may import at the top, beside the core ones."""
 
 

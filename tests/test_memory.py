@@ -146,6 +146,11 @@ def test_results_never_share_memory():
             assert not np.shares_memory(a, b)
 
 
+_X = np.random.default_rng(0).standard_normal((4, 4)).astype("f4")
+BY_BLAS = np.array_equal((_X[::-1] @ _X)[::-1], _X @ _X)
+"""Whether products of reversed arrays have the same bits: numpy 2.0 and 2.1 do them themselves."""
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_give_what_buffers_of_their_own_give(seed):
     rng = np.random.default_rng(seed)
@@ -163,7 +168,7 @@ def test_random_programs_give_what_buffers_of_their_own_give(seed):
     feed = {"x": rng.standard_normal((4, 4)).astype("f4")}
     with gw.Session(g, kernels="off") as cpu, gw.Session(g, "guard", kernels="off") as guard:
         for a, b in zip(cpu.run(targets, feed), guard.run(targets, feed), strict=True):
-            np.testing.assert_array_equal(a, b)
+            np.testing.assert_allclose(a, b, rtol=0 if BY_BLAS else 1e-5)
 
 
 # -- the report ------------------------------------------------------------------------------------
