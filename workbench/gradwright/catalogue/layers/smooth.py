@@ -10,8 +10,8 @@ import numpy as np
 from ...errors import GraphError
 from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...ops.activation import Elu, Sigmoid, Softplus, Tanh, _Activation, _Composed
-from ...ops.choice import Where
-from ...ops.elementwise import Abs
+from ...ops.choice import Minimum, Where
+from ...ops.elementwise import Abs, Exp
 from ...ops.special import widened
 from ...spec import TensorSpec
 
@@ -83,7 +83,9 @@ class Celu(_Activation):
         return np.maximum(x, zero) + alpha * np.expm1(np.minimum(x, zero) / alpha)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (Where()(xs[0] > 0, gs[0], gs[0] * (ys[0] / self.alpha + 1)),)
+        (g,), (x,) = gs, xs
+        decay = Exp()(Minimum()(x, 0) / self.alpha)  # y/α + 1 would cancel
+        return (Where()(x > 0, g, g * decay),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -134,7 +136,15 @@ class Swish(_Composed):
     onnx = OnnxRule("Swish", since=24)
 
     def expand(self, x: Any) -> Any:
-        return x * Sigmoid()(x if self.alpha == 1.0 else x * self.alpha)
+        return x * self.gate(x)
+
+    def gate(self, x: Any) -> Any:
+        """Return sigmoid(α·x)."""
+        return Sigmoid()(x if self.alpha == 1.0 else x * self.alpha)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        s = self.gate(xs[0])
+        return (gs[0] * (s + ys[0] * (1 - s) * self.alpha),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -187,3 +197,7 @@ class TanhShrink(_Composed):
 
     def expand(self, x: Any) -> Any:
         return x - Tanh()(x)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        t = Tanh()(xs[0])
+        return (gs[0] * (t * t),)  # 1 − (1 − t²) would cancel near 0
