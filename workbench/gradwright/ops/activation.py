@@ -13,7 +13,7 @@ from ..spec import kind
 from .choice import Clip, Minimum, Where
 from .elementwise import Abs, Exp, Function, _Unary
 from .movement import cast_to, widen
-from .special import Erfc, sigmoid, softplus
+from .special import Erfc, at_least, at_most, sigmoid, softplus
 
 
 class _Activation(Function):
@@ -51,7 +51,7 @@ class Relu(_Activation):
     onnx = OnnxRule("Relu", since=6)
 
     def forward(self, x: Any) -> Any:
-        return np.maximum(x, x.dtype.type(0))
+        return at_least(x, 0)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (Where()(ys[0] <= 0, 0, gs[0]),)  # not g·[y > 0]: 0·∞ is not 0
@@ -76,7 +76,7 @@ class Relu6(_Activation):
     domain = (-4.0, 10.0)
 
     def forward(self, x: Any) -> Any:
-        return np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6))
+        return at_most(at_least(x, 0), 6)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (y,) = ys
@@ -99,8 +99,7 @@ class LeakyRelu(_Activation):
     onnx = OnnxRule("LeakyRelu", since=6, rename={"negative_slope": "alpha"})
 
     def forward(self, x: Any) -> Any:
-        zero, slope = x.dtype.type(0), x.dtype.type(self.negative_slope)
-        return np.maximum(x, zero) + slope * np.minimum(x, zero)
+        return at_least(x, 0) + x.dtype.type(self.negative_slope) * at_most(x, 0)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (Where()(xs[0] > 0, gs[0], gs[0] * self.negative_slope),)
@@ -121,8 +120,7 @@ class Elu(_Activation):
     onnx = OnnxRule("Elu", since=6)
 
     def forward(self, x: Any) -> Any:
-        zero, alpha = x.dtype.type(0), x.dtype.type(self.alpha)
-        return np.maximum(x, zero) + alpha * np.expm1(np.minimum(x, zero))
+        return at_least(x, 0) + x.dtype.type(self.alpha) * np.expm1(at_most(x, 0))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs

@@ -12,7 +12,7 @@ from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...ops.activation import Elu, Sigmoid, Softplus, Tanh, _Activation, _Composed
 from ...ops.choice import Minimum, Where
 from ...ops.elementwise import Abs, Exp
-from ...ops.special import widened
+from ...ops.special import at_least, at_most, widened
 from ...spec import TensorSpec
 
 
@@ -79,8 +79,8 @@ class Celu(_Activation):
         return super().infer(x)
 
     def forward(self, x: Any) -> Any:
-        zero, alpha = x.dtype.type(0), x.dtype.type(self.alpha)
-        return np.maximum(x, zero) + alpha * np.expm1(np.minimum(x, zero) / alpha)
+        alpha = x.dtype.type(self.alpha)
+        return at_least(x, 0) + alpha * np.expm1(at_most(x, 0) / alpha)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
