@@ -228,9 +228,12 @@ def _normal_cdf(x: Any) -> Any:
     return Erfc()(x * -math.sqrt(0.5)) * 0.5
 
 
-def _bent(x: Any) -> Any:
-    """Return that of which the tanh is about that probability, twice, less 1."""
-    return (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+_STEEP = math.sqrt(8 / math.pi)
+
+
+def _near_cdf(x: Any) -> Any:
+    """Return about that probability: (1 + tanh u)/2 = σ(2u), which does not cancel for small x."""
+    return Sigmoid()((x + x * x * x * 0.044715) * _STEEP)
 
 
 class Gelu(_Composed):
@@ -250,16 +253,17 @@ class Gelu(_Composed):
 
     def expand(self, x: Any) -> Any:
         if self.approximate == "tanh":
-            return x * 0.5 * (1 + Tanh()(_bent(x)))
+            return x * _near_cdf(x)
         return x * _normal_cdf(x)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
         if self.approximate == "tanh":
-            wide = Clip()(widen(x), -32, 32)  # beyond, it is 0 or 1, and powers may overflow
-            s = Sigmoid()(_bent(wide) * 2)  # (1 + tanh)/2, precise in the lower tail
-            bend = math.sqrt(8 / math.pi) * (1 + 3 * 0.044715 * wide * wide)
-            return (g * cast_to(x.dtype, s * (1 + wide * (1 - s) * bend)),)
+            wide = widen(x)  # x² of halves would overflow
+            s = _near_cdf(wide)
+            part = Clip()(wide, -32, 32)  # beyond, s is 0 or 1, and 0·∞ is neither
+            bend = part * part * (3 * 0.044715 * _STEEP) + _STEEP
+            return (g * cast_to(x.dtype, s * (1 + part * (1 - s) * bend)),)
         return (g * (_normal_cdf(x) + x * Exp()(x * x * -0.5) * math.sqrt(0.5 / math.pi)),)
 
     @classmethod
