@@ -17,7 +17,10 @@ from .special import finfo
 
 def one_less_square(x: Any) -> Any:
     """Return 1 − x², without what the square rounds off where it is near 1."""
-    return (1.0 - x) * (x + 1.0)
+    plain = 1.0 - x * x
+    if kind(x.dtype) == "c":
+        return plain
+    return Where()(Abs()(x) < 0.5, plain, (1.0 - x) * (x + 1.0))
 
 
 class Sin(Function):
@@ -262,7 +265,7 @@ class Arctan2(_Binary):
         y, x = xs
         size = Maximum()(Abs()(y), Abs()(x))  # squares of what it divides do not overflow
         nothing = size == 0.0
-        size = Where()(nothing, 1.0, Minimum()(size, float(finfo(size.dtype).max)))
+        size = Where()(nothing, 1.0, Minimum()(size, finfo(size.dtype).max))
         y, x = y / size, x / size
         square = Where()(nothing, 1.0, x * x + y * y)
         return lambda: gs[0] * (x / square) / size, lambda: -(gs[0] * (y / square)) / size

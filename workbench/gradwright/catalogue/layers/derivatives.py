@@ -127,5 +127,5 @@ class SoftsignDerivative(_Derivative):
     """
 
     def slope(self, x: Any) -> Any:
-        size = 1 + Abs()(x)
-        return 1 / (size * size)
+        r = 1 / (1 + Abs()(x))
+        return r * r

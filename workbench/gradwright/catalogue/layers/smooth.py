@@ -117,8 +117,8 @@ class Softsign(_Activation):
         return np.divide(x, y, out=y)
 
     def slope(self, x: Any, y: Any) -> Any:
-        size = 1 + Abs()(x)
-        return 1 / (size * size)
+        r = 1 / (1 + Abs()(x))
+        return r * r
 
 
 class Swish(_Composed):
