@@ -132,12 +132,6 @@ def test_what_broadcasts_or_promotes_stays():
 def test_inner_values_that_are_needed_elsewhere_keep_their_ops():
     g = gw.Graph()
     x = g.placeholder("x", ("B", 4))
-    e = gw.exp(x)
-    shares = e / e.sum(-1, keepdims=True)
-    alone = rewrite(program_of(shares))
-    shared = rewrite(program_of(shares, e))
-    assert [i.op.name for i in alone.instrs] == ["softmax"]
-    assert [i.op.name for i in shared.instrs] == ["exp", "sum", "div"]
     scaled = x * 3.0
     twice = rewrite(program_of(scaled, scaled * 5.0))
     assert [i.op.name for i in twice.instrs] == ["mul", "mul"]

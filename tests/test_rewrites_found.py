@@ -96,7 +96,24 @@ def test_cross_entropy_written_out_has_a_stable_gradient(last):
     p /= p.sum(axis, keepdims=True)
     np.testing.assert_allclose(found, p * labels.sum(axis, keepdims=True) - labels, atol=1e-6)
     assert np.isfinite(value)
-    counts = session.plan([loss, dx], {"x": (2, 4), "y": (2, 4)}).rewrites.counts
+    assert session.run([loss], {"x": logits, "y": labels})[0] == value
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_its_gradient_through_the_shares_is_as_stable(last):
+    """Where the gradient of the shares is asked for too, what passes them is found by a rule."""
+    g = gw.Graph()
+    x, y = g.placeholder("x", ("B", 4)), g.placeholder("y", ("B", 4))
+    axis = -1 if last else 0
+    p = gw.nn.softmax(x, axis=axis)
+    dx, _ = gw.gradients(-(y * gw.log(p)).sum(), [x, p])
+    session = gw.Session(g, check="rewrites")
+    logits, labels = np.array([[0.0, 500.0], [900.0, 0.0]] * 2, np.float32).T, np.eye(4)[:2]
+    found = session.run(dx, {"x": logits, "y": labels})
+    wide = np.exp(logits - logits.max(axis, keepdims=True), dtype=np.float64)
+    shares = wide / wide.sum(axis, keepdims=True)
+    np.testing.assert_allclose(found, shares * labels.sum(axis, keepdims=True) - labels, atol=1e-6)
+    counts = session.plan([dx], {"x": (2, 4), "y": (2, 4)}).rewrites.counts
     assert counts["log_softmax_grad" if last else "log_softmax_grad_of_parts"] == 1
 
 

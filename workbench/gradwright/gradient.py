@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .containers import ContainerSpec
@@ -15,6 +15,12 @@ from .ops.items import AddItems, FillItems
 from .ops.like import OnesLike, SumLike, ZerosLike
 from .ops.movement import Cast
 from .spec import TensorSpec, differ, kind
+
+STAND_INS: list[
+    Callable[[Sequence[Node], Collection[Tensor]], Mapping[Tensor, Callable[[], Tensor]]]
+] = []
+"""What finds builders of tensors that are differentiated in place of others, without bypassing
+some; ``rewrite.stand_ins`` does."""
 
 
 @without_collecting()
@@ -89,6 +95,9 @@ def _backpropagate(
 ) -> list[Tensor]:
     order = ancestors(ys, stop=stop)
     active = _active(order, wrt, stop)
+    stand_ins: dict[Tensor, Callable[[], Tensor]] = {}
+    for find in STAND_INS:
+        stand_ins |= find([n for n in order if not active.isdisjoint(n.outputs)], {*wrt, *stop})
     prefix = "grad/" + ys[0].name.replace(":", "_")
     cotangents: dict[Tensor, list[Tensor]] = {}
     total: dict[Tensor, Tensor] = {}
@@ -109,6 +118,11 @@ def _backpropagate(
             if isinstance(node.op, Source) or not any(wanted):
                 continue
             gs = [ZERO if g is None else g for g in found]
+            if node.outputs[0] in stand_ins:
+                made = stand_ins[node.outputs[0]]()
+                for t, part in _through(made, gs[0], active):
+                    cotangents.setdefault(t, []).append(part)
+                continue
             for x, g, want in zip(node.inputs, pull_back(node, gs, wanted), wanted, strict=True):
                 if want and x is not None and g is not ZERO:
                     cotangents.setdefault(x, []).append(fit(node, x, g))
@@ -117,6 +131,24 @@ def _backpropagate(
             at(f"{prefix}/{t.node.name}", t.node)
             out.append(_result(t, total.get(t), active, ys, unreachable))
         return out
+
+
+def _through(y: Tensor, g: Any, active: set[Tensor]) -> list[tuple[Tensor, Tensor]]:
+    """Return the cotangents of active tensors that reach them through what was made of them."""
+    out, cotangents = [], {y: [g]}
+    for node in reversed(ancestors([y], stop=active)):
+        found = [_total(cotangents.pop(t, None)) for t in node.outputs]
+        if isinstance(node.op, Source) or all(g is None for g in found):
+            continue
+        wanted = [t is not None and t.kind != "constant" for t in node.inputs]
+        gs = [ZERO if g is None else g for g in found]
+        for x, part, want in zip(node.inputs, pull_back(node, gs, wanted), wanted, strict=True):
+            if want and x is not None and part is not ZERO:
+                if x in active:
+                    out.append((x, fit(node, x, part)))
+                else:
+                    cotangents.setdefault(x, []).append(fit(node, x, part))
+    return out
 
 
 def _active(order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor]) -> set[Tensor]:

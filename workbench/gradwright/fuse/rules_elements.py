@@ -87,10 +87,21 @@ def _add_n(op: Any, at: Place, *xs: Term) -> Term:
     return functools.reduce(lambda a, b: a + b, (x.to(dtype) for x in xs))
 
 
+def at_least(x: Term, low: float) -> Term:
+    """Return x where it is not below a number, else that: −0.0 stays, and NaN."""
+    return where(x < low, low, x)
+
+
+def at_most(x: Term, high: float) -> Term:
+    """Return x where it is not above a number, else that."""
+    return where(x > high, high, x)
+
+
 @formula("clip", kinds="if")
 def _clip(op: Any, x: Term, low: Term | None = None, high: Term | None = None) -> Term:
-    x = x if low is None else maximum(x, low)
-    return x if high is None else minimum(x, high)
+    if low is not None:  # of zeros x, and NaN of a bound that is
+        x = where(call("eq", x, low), x, maximum(x, low))
+    return x if high is None else where(call("eq", x, high), x, minimum(x, high))
 
 
 @formula("pow")
@@ -134,17 +145,17 @@ FORMULAS: dict[str, Callable[..., Term]] = {
     "squared_difference": lambda op, a, b: call("square", a - b),
     "cube": lambda op, x: x * x * x,
     "step": lambda op, x: (x > op.cutoff).to(x.dtype),
-    "relu": lambda op, x: maximum(x, 0),
-    "relu6": lambda op, x: minimum(maximum(x, 0), 6),
-    "squared_relu": lambda op, x: call("square", maximum(x, 0)),
+    "relu": lambda op, x: at_least(x, 0),
+    "relu6": lambda op, x: at_most(at_least(x, 0), 6),
+    "squared_relu": lambda op, x: call("square", at_least(x, 0)),
     "thresholded_relu": lambda op, x: where(x <= op.alpha, 0, x),
-    "leaky_relu": lambda op, x: maximum(x, 0) + op.negative_slope * minimum(x, 0),
-    "elu": lambda op, x: maximum(x, 0) + op.alpha * expm1(minimum(x, 0)),
-    "celu": lambda op, x: maximum(x, 0) + op.alpha * expm1(minimum(x, 0) / op.alpha),
+    "leaky_relu": lambda op, x: where(x > 0, x, op.negative_slope * x),
+    "elu": lambda op, x: where(x >= 0, x, op.alpha * expm1(at_most(x, 0))),
+    "celu": lambda op, x: where(x >= 0, x, op.alpha * expm1(at_most(x, 0) / op.alpha)),
     "softplus": lambda op, x: maximum(x, 0) + log1p(exp(-absolute(x))),
     "log_sigmoid": lambda op, x: minimum(x, 0) - log1p(exp(-absolute(x))),
     "softsign": lambda op, x: x / (absolute(x) + 1),
-    "hard_tanh": lambda op, x: minimum(maximum(x, op.min), op.max),
+    "hard_tanh": lambda op, x: at_most(at_least(x, op.min), op.max),
     "hard_swish": lambda op, x: minimum(maximum(x * (1 / 6) + 0.5, 0), 1) * x,
 }
 for _op, _build in FORMULAS.items():

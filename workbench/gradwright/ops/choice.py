@@ -126,6 +126,13 @@ class Where(Op):
         yield ErrorSample(shapes, {}, "do not broadcast")
 
 
+def _of_equals(x: Any, bound: Any, choose: Any) -> Any:
+    """Return the maximum or minimum; of 0 and −0.0, x, as numpy's clip does."""
+    if isinstance(x, np.ndarray) and kind(x.dtype) == "f" and x.dtype.itemsize < 4:
+        return np.where(x == bound, x, choose(x, bound))  # of halves it takes the first
+    return choose(bound, x)
+
+
 class Clip(Op):
     """Elements brought into [min, max]; the gradient flows where nothing was changed.
 
@@ -157,8 +164,8 @@ class Clip(Op):
         xp = library(x)
         y = x.astype(joint) if isinstance(x, np.ndarray) else cast(x, joint)
         if min is not None:
-            y = xp.maximum(y, cast(min, joint))
-        return y if max is None else xp.minimum(y, cast(max, joint))
+            y = _of_equals(y, cast(min, joint), xp.maximum)
+        return y if max is None else _of_equals(y, cast(max, joint), xp.minimum)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), x = gs, xs[0]

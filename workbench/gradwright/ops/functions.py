@@ -11,7 +11,8 @@ import numpy as np
 from ..op import ZERO, Cotangent, OnnxRule, Sample
 from ..spec import kind
 from .choice import Where
-from .elementwise import Function, Log, _Binary, conj, promoted
+from .comparison import IsInf
+from .elementwise import Exp, Function, Log, _Binary, conj, promoted
 from .standard import cast, library
 
 
@@ -50,13 +51,15 @@ class Pow(_Binary):
                 return g if p else ZERO
             if p is not None:
                 return g * conj(a * 2.0 if p == 2 else a ** (p - 1.0) * p)
-            lower = Where()(b == 0.0, 1.0, b - 1.0)  # keeps 0·0⁻¹ out of x⁰
-            return g * conj(b * a**lower)
+            constant = (b == 0.0) & ((a == 0.0) | IsInf()(a))  # 0·0⁻¹ and 0·∞ are not 0
+            return g * conj(b * Where()(constant, 1.0, a) ** (b - 1.0))
 
         def exponent() -> Any:
             flat = a == 0.0
             if kind(b.dtype) != "c":
                 flat = flat & (b >= 0.0)
+                if kind(a.dtype) != "c":
+                    flat = flat | (a == math.inf) & (b < 0.0)
             return g * conj(y * Log()(Where()(flat, 1.0, a)))
 
         return base, exponent
@@ -172,7 +175,7 @@ class Expm1(Function):
     ufunc = np.expm1
 
     def slope(self, x: Any, y: Any) -> Any:
-        return y + 1.0
+        return Exp()(x)  # y + 1 would cancel for negative x
 
 
 class Log1p(Function):

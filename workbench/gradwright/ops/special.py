@@ -73,6 +73,30 @@ def finfo(dtype: np.dtype[Any]) -> Any:
     return ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
 
 
+def at_least(x: Array, low: Any) -> Array:
+    """Return x where it is not below a number, else that; of −0.0 and 0, x, unlike ``np.maximum``.
+
+    >>> at_least(np.array([-0.0, -1.0, np.nan]), 0).tolist()
+    [-0.0, 0.0, nan]
+    """
+    low = x.dtype.type(low)
+    if x.dtype.itemsize < 4:  # of halves, the first of equals would be taken
+        return np.where(x < low, low, x)
+    return np.asarray(np.maximum(low, x))
+
+
+def at_most(x: Array, high: Any) -> Array:
+    """Return x where it is not above a number, else that; of −0.0 and 0, x.
+
+    >>> at_most(np.array([-0.0, 1.0]), 0).tolist()
+    [-0.0, 0.0]
+    """
+    high = x.dtype.type(high)
+    if x.dtype.itemsize < 4:
+        return np.where(x > high, high, x)
+    return np.asarray(np.minimum(high, x))
+
+
 def _centre(x: Array) -> Array:
     """Return erf(x) for |x| <= 1; relative error 3e-16, in float32 2e-7."""
     y: Array = x * _horner(_powers(x.dtype)[0], 2 * x * x - 1)

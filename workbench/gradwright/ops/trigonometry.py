@@ -8,9 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..op import Cotangent, OnnxRule
-from ..spec import TensorSpec
-from .elementwise import Function, _Binary
+from ..spec import TensorSpec, kind
+from .choice import Maximum, Minimum, Where
+from .elementwise import Abs, Function, _Binary
 from .functions import Rsqrt
+from .special import finfo
+
+
+def one_less_square(x: Any) -> Any:
+    """Return 1 − x², without what the square rounds off where it is near 1."""
+    plain = 1.0 - x * x
+    if kind(x.dtype) == "c":
+        return plain
+    return Where()(Abs()(x) < 0.5, plain, (1.0 - x) * (x + 1.0))
 
 
 class Sin(Function):
@@ -88,7 +98,7 @@ class Arcsin(Function):
     onnx = OnnxRule("Asin", since=7)
 
     def slope(self, x: Any, y: Any) -> Any:
-        return Rsqrt()(1.0 - x * x)
+        return Rsqrt()(one_less_square(x))
 
 
 class Arccos(Function):
@@ -108,7 +118,7 @@ class Arccos(Function):
     onnx = OnnxRule("Acos", since=7)
 
     def slope(self, x: Any, y: Any) -> Any:
-        return -Rsqrt()(1.0 - x * x)
+        return -Rsqrt()(one_less_square(x))
 
 
 class Arctan(Function):
@@ -184,7 +194,12 @@ class Arcsinh(Function):
     onnx = OnnxRule("Asinh", since=9)
 
     def slope(self, x: Any, y: Any) -> Any:
-        return Rsqrt()(x * x + 1.0)
+        if kind(x.dtype) == "c":
+            return Rsqrt()(x * x + 1.0)
+        size = Abs()(x)
+        far = size > 1e10  # where 1 is less than half a unit of x², which may overflow
+        near = Where()(far, 0.0, x)
+        return Where()(far, 1.0 / Where()(far, size, 1.0), Rsqrt()(near * near + 1.0))
 
 
 class Arccosh(Function):
@@ -224,11 +239,11 @@ class Arctanh(Function):
     onnx = OnnxRule("Atanh", since=9)
 
     def slope(self, x: Any, y: Any) -> Any:
-        return 1.0 / (1.0 - x * x)
+        return 1.0 / one_less_square(x)
 
 
 class Arctan2(_Binary):
-    """Angle of the point (x, y), in (−π, π].
+    """Angle of the point (x, y), in (−π, π]; its gradient at (0, 0) is taken to be 0.
 
     z = arg(x + i·y)
 
@@ -248,5 +263,9 @@ class Arctan2(_Binary):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         y, x = xs
-        share = gs[0] / (x * x + y * y)
-        return lambda: share * x, lambda: -(share * y)
+        size = Maximum()(Abs()(y), Abs()(x))  # squares of what it divides do not overflow
+        nothing = size == 0.0
+        size = Where()(nothing, 1.0, Minimum()(size, finfo(size.dtype).max))
+        y, x = y / size, x / size
+        square = Where()(nothing, 1.0, x * x + y * y)
+        return lambda: gs[0] * (x / square) / size, lambda: -(gs[0] * (y / square)) / size

@@ -85,7 +85,7 @@ class Editor:
         if value is None or value not in self.constants or self.is_sized(value):
             return None
         if value not in self._numbers:
-            self._numbers[value] = _uniform(self.constants[value])
+            self._numbers[value] = uniform(self.constants[value])
         return self._numbers[value]
 
     def is_sized(self, value: int) -> bool:
@@ -305,7 +305,8 @@ def _joint(root: Instr, taken: Sequence[Instr]) -> tuple[Node, ...]:
     return tuple(origins)
 
 
-def _uniform(array: Array) -> Any:
+def uniform(array: Array) -> Any:
+    """Return the number that all elements of an array are, or None."""
     if array.dtype.kind not in "biufcV" or not array.size:
         return None
     if any(array.strides) and array.size > UNIFORM:

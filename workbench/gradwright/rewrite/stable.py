@@ -8,12 +8,14 @@ than its division.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .algebra import is_float, x
 from .editor import Editor
+from .stand_ins import FORMS, Form
 from .table import formula
-from .terms import INNER, Any_, Bind, Binds, Call, Either, Number
+from .terms import INNER, Any_, Bind, Binds, Call, Either, Number, Term
 
 c = Number("c", sample=4.0)
 A = Bind("axes", -1)
@@ -24,131 +26,138 @@ def _one_axis(at: Editor, b: Binds) -> bool:
     return len(b["axes"]) == 1 and is_float(at, b)
 
 
+def stable(
+    name: str,
+    before: Term,
+    after: Term,
+    doc: str,
+    when: Callable[[Editor, Binds], bool] | None = None,
+) -> None:
+    """Declare a rule for values, and its form for gradients.
+
+    It fires whoever else reads what is in between, so that a value never depends on that.
+    """
+    assert isinstance(before, Call)
+    formula(name, before, after, doc, when=when, exact=False)
+    FORMS.setdefault(before.name, []).append(Form(name, before, after, when))
+
+
 _exp = Call("exp", x)
-formula(
+stable(
     "log1p",
     Call("log", 1.0 + x),
     Call("log1p", x),
     "Near 0 the sum loses what the logarithm tells.",
     when=is_float,
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "expm1",
     _exp - 1.0,
     Call("expm1", x),
     "Near 0 the difference cancels.",
     when=is_float,
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "softplus",
     Call("log1p", _exp),
     Call("softplus", x),
     "The exponential overflows.",
     when=is_float,
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "softplus_of_parts",
     Either(Call("maximum", x, 0.0), Call("relu", x)) + Call("softplus", -Call("abs", x)),
     Call("softplus", x),
     "max(x, 0) + log(1 + exp(−|x|)) is how softplus is written not to overflow.",
     when=is_float,
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "sigmoid",
     1.0 / (1.0 + Call("exp", -x)),
     Call("sigmoid", x),
     "The logistic function in one op.",
     when=is_float,
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "log_sigmoid",
     Call("log", Call("sigmoid", x)),
     -Call("softplus", -x),
     "The sigmoid underflows, its logarithm does not.",
     when=is_float,
-    exact=False,
 )
-formula(
+_share = Call("sigmoid", x)
+stable(
+    "log_sigmoid_rest",
+    Call("log", 1.0 - _share),
+    -Call("softplus", x),
+    "What the sigmoid leaves of 1 underflows, its logarithm does not.",
+    when=is_float,
+)
+stable(
+    "log_sigmoid_rest_by_log1p",
+    Call("log1p", -_share),
+    -Call("softplus", x),
+    "What the sigmoid leaves of 1 underflows, its logarithm does not.",
+    when=is_float,
+)
+stable(
     "erfc",
     1.0 - Call("erf", x),
     Call("erfc", x),
     "In the upper tail the difference cancels.",
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "erfc_of_negative",
     1.0 + Call("erf", x),
     Call("erfc", -x),
     "In the lower tail the sum cancels.",
-    alone=True,
-    exact=False,
 )
 
 # -- sums of exponentials -------------------------------------------------------------------------
 
 _kept: dict[str, Any] = {"axes": A, "keepdims": True}
 K = Bind("keepdims", False)
-formula(
+stable(
     "logsumexp",
     Call("log", Call("sum", _exp, axes=A, keepdims=K)),
     Call("logsumexp", x, axis=A, keepdims=K),
     "The exponentials overflow, the logarithm of their sum does not.",
     when=is_float,
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "logsumexp_shifted",
     Call("max", x, axes=A, keepdims=K)
     + Call("logsumexp", x - Call("max", x, **_kept), axes=A, keepdims=K),
     Call("logsumexp", x, axis=A, keepdims=K),
     "Subtracting the largest by hand is not needed.",
-    exact=False,
 )
-formula(
+stable(
     "softmax",
     _exp / Call("sum", _exp, **_kept),
     Call("softmax", x, **_first),
     "The exponentials overflow, their shares do not.",
     when=_one_axis,
-    alone=True,
-    exact=False,
 )
-formula(
+stable(
     "log_softmax",
     Call("log", Call("softmax", x, axis=Bind("axis", -1))),
     Call("log_softmax", x, axis=Bind("axis", -1)),
     "Small shares underflow, their logarithms do not.",
-    exact=False,
 )
-formula(
+stable(
     "log_softmax_of_sum",
     x - Call("logsumexp", x, **_kept),
     Call("log_softmax", x, **_first),
     "A log softmax, as it is written.",
     when=_one_axis,
-    alone=True,
-    exact=False,
 )
 for _name in ("softmax", "log_softmax"):
-    formula(
+    stable(
         f"{_name}_shifted",
         Call(_name, x - Call("max", x, **_kept), axis=Bind("axis", -1)),
         Call(_name, x, axis=Bind("axis", -1)),
         "Subtracting the largest by hand is not needed.",
         when=lambda at, b: b["axes"] == (b["axis"],),
-        exact=False,
     )
 
 # -- their gradients ------------------------------------------------------------------------------
@@ -197,6 +206,5 @@ formula(
     Call("mean", x, axis=A, keepdims=K),
     "A sum over the number of its terms is a mean; of halves the sum may overflow, the mean not.",
     when=_is_count,
-    alone=True,
     exact=False,
 )

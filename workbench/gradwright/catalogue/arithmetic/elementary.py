@@ -11,7 +11,7 @@ import numpy as np
 from ...op import Cotangent, Op, Sample, attr
 from ...ops.activation import Tanh
 from ...ops.choice import Clip, Maximum, Where
-from ...ops.comparison import _Step
+from ...ops.comparison import Round, Sign, _Step
 from ...ops.elementwise import Abs, Exp, Function, Log, _Unary
 from ...ops.functions import Log1p
 from ...ops.index import Array
@@ -81,11 +81,16 @@ class RationalTanh(_Composed):
     """
 
     def expand(self, x: Any) -> Any:
-        # Without a sign, so that the slope at 0 is right: 1 − 1/(1 + p) is p/(1 + p).
+        # 1 − 1/(1 + p) is p/(1 + p): up to 1 without a sign, so that the slope at 0 is right,
+        # beyond it as 1/(1 + 1/p) in b = 1/a, whose powers do not overflow.
         t = x * (2 / 3)
-        a = Abs()(t)
+        far = Abs()(t) > 1.0
+        inner, b = Where()(far, 0.0, t), 1.0 / Where()(far, Abs()(t), 1.0)
+        a = Abs()(inner)
         rest = a * a * a * 1.41645
-        return t * (1.0 + a + rest) / (1.0 + a + a * (a + rest)) * 1.7159
+        near = inner * (1.0 + a + rest) / (1.0 + a + a * (a + rest))
+        beyond = Sign()(t) / (1.0 + b * b * (b * b) / (1.41645 + b * b * (1.0 + b)))
+        return Where()(far, beyond, near) * 1.7159
 
 
 class RectifiedTanh(_Composed):
@@ -151,12 +156,13 @@ class Sinc(_Composed):
     domain = (0.2, 2.0)
 
     def expand(self, x: Any) -> Any:
-        t = x * math.pi
-        near = Abs()(t) < 1.0  # there the series, so that gradients of all orders are right
-        safe, square, series = Where()(near, 1.0, t), t * t, t * 0.0 + 1.0
+        near = Abs()(x) < 0.3  # there the series, so that gradients of all orders are right
+        inner, outer = Where()(near, x, 0.0) * math.pi, Where()(near, 1.0, x)
+        square, series = inner * inner, inner * 0.0 + 1.0
         for k in range(9, 0, -1):
             series = 1.0 - square * series / (2.0 * k * (2 * k + 1))
-        return Where()(near, series, Sin()(safe) / safe)
+        turn = outer - Round()(outer * 0.5) * 2.0  # exact, while π·x rounds a phase away
+        return Where()(near, series, Sin()(turn * math.pi) / outer * (1 / math.pi))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

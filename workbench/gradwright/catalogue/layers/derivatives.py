@@ -9,7 +9,7 @@ import numpy as np
 
 from ...errors import DTypeError
 from ...op import ErrorSample, Op, Sample, attr
-from ...ops.activation import Sigmoid, Tanh
+from ...ops.activation import Sigmoid, Tanh, tanh_slope
 from ...ops.choice import Where
 from ...ops.elementwise import Abs
 from ...ops.like import OnesLike
@@ -77,8 +77,7 @@ class TanhDerivative(_Derivative):
     """
 
     def slope(self, x: Any) -> Any:
-        y = Tanh()(x)
-        return 1 - y * y
+        return tanh_slope(x, Tanh()(x))
 
 
 class HardTanhDerivative(_Derivative):
@@ -128,5 +127,5 @@ class SoftsignDerivative(_Derivative):
     """
 
     def slope(self, x: Any) -> Any:
-        size = 1 + Abs()(x)
-        return 1 / (size * size)
+        r = 1 / (1 + Abs()(x))
+        return r * r

@@ -14,7 +14,7 @@ from ...ops.choice import Where
 from ...ops.elementwise import promoted
 from ...ops.joining import Concat
 from ...ops.nn import Linear
-from ...ops.special import widened
+from ...ops.special import at_least, at_most, widened
 from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote
 
 _KINKS = np.array([-3.0, -1.0, 0.0, 1.0, 3.0])
@@ -40,7 +40,7 @@ class HardTanh(_Activation):
         return super().infer(x)
 
     def forward(self, x: Any) -> Any:
-        return np.minimum(np.maximum(x, x.dtype.type(self.min)), x.dtype.type(self.max))
+        return at_most(at_least(x, self.min), self.max)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (x,) = xs
@@ -70,7 +70,7 @@ class SquaredRelu(_Activation):
     """
 
     def forward(self, x: Any) -> Any:
-        y = np.maximum(x, x.dtype.type(0))
+        y = at_least(x, 0)
         return y * y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

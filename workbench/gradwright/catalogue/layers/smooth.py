@@ -10,9 +10,9 @@ import numpy as np
 from ...errors import GraphError
 from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...ops.activation import Elu, Sigmoid, Softplus, Tanh, _Activation, _Composed
-from ...ops.choice import Where
-from ...ops.elementwise import Abs
-from ...ops.special import widened
+from ...ops.choice import Minimum, Where
+from ...ops.elementwise import Abs, Exp
+from ...ops.special import at_least, at_most, widened
 from ...spec import TensorSpec
 
 
@@ -79,11 +79,13 @@ class Celu(_Activation):
         return super().infer(x)
 
     def forward(self, x: Any) -> Any:
-        zero, alpha = x.dtype.type(0), x.dtype.type(self.alpha)
-        return np.maximum(x, zero) + alpha * np.expm1(np.minimum(x, zero) / alpha)
+        alpha = x.dtype.type(self.alpha)
+        return at_least(x, 0) + alpha * np.expm1(at_most(x, 0) / alpha)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (Where()(xs[0] > 0, gs[0], gs[0] * (ys[0] / self.alpha + 1)),)
+        (g,), (x,) = gs, xs
+        decay = Exp()(Minimum()(x, 0) / self.alpha)  # y/α + 1 would cancel
+        return (Where()(x > 0, g, g * decay),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -115,8 +117,8 @@ class Softsign(_Activation):
         return np.divide(x, y, out=y)
 
     def slope(self, x: Any, y: Any) -> Any:
-        size = 1 + Abs()(x)
-        return 1 / (size * size)
+        r = 1 / (1 + Abs()(x))
+        return r * r
 
 
 class Swish(_Composed):
@@ -134,7 +136,15 @@ class Swish(_Composed):
     onnx = OnnxRule("Swish", since=24)
 
     def expand(self, x: Any) -> Any:
-        return x * Sigmoid()(x if self.alpha == 1.0 else x * self.alpha)
+        return x * self.gate(x)
+
+    def gate(self, x: Any) -> Any:
+        """Return sigmoid(α·x)."""
+        return Sigmoid()(x if self.alpha == 1.0 else x * self.alpha)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        s = self.gate(xs[0])
+        return (gs[0] * (s + ys[0] * (1 - s) * self.alpha),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -187,3 +197,7 @@ class TanhShrink(_Composed):
 
     def expand(self, x: Any) -> Any:
         return x - Tanh()(x)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        t = Tanh()(xs[0])
+        return (gs[0] * (t * t),)  # 1 − (1 − t²) would cancel near 0

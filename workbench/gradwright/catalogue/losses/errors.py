@@ -71,9 +71,10 @@ class LogCosh(_Loss):
 
     def each(self, labels: Any, predictions: Any) -> Any:
         e = predictions - labels
-        near = Abs()(e) < 1  # there the other form cancels, and cosh e − 1 = 2·sinh²(e/2)
+        size = Abs()(e)
+        near = size < 1  # there the other form cancels, and cosh e − 1 = 2·sinh²(e/2)
         half = Sinh()(Where()(near, e, 0) * 0.5)
-        return Where()(near, Log1p()(half * half * 2), e + Softplus()(e * -2) - math.log(2))
+        return Where()(near, Log1p()(half * half * 2), size + Softplus()(size * -2) - math.log(2))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
