@@ -159,12 +159,24 @@ class _Along(_Places):
 
 
 class _Nd(_Places):
-    """Places given by the last axis of the indices: coordinates on the leading axes of ``x``."""
+    """Places given by the last axis of the indices: coordinates on the leading axes of ``x``.
+
+    How many there are decides the rank, so where that is a symbol the updates tell it, and what is
+    taken is taken to be elements; the plan says so where it comes out otherwise.
+    """
+
+    def check_fits(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> None:
+        if indices.rank and isinstance(indices.shape[-1], Dim):
+            n = indices.rank - 1 + x.rank - updates.rank
+            indices = indices.with_shape((*indices.shape[:-1], n))
+        super().check_fits(x, indices, updates)
 
     def taken(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
         check_indices(indices)
         n = indices.shape[-1] if indices.rank else 0
-        if isinstance(n, Dim) or not 1 <= n <= x.rank:
+        if isinstance(n, Dim):
+            n = x.rank
+        if not 1 <= n <= x.rank:
             raise ShapeError(
                 f"{n} coordinates do not name a place", need=f"indices.shape[-1] in 1..{x.rank}"
             )
