@@ -200,16 +200,17 @@ def test_a_size_of_two_broadcast_symbols_is_a_size():
 # -- coordinates -----------------------------------------------------------------------------------
 
 
-def test_coordinates_of_a_symbolic_number_name_elements():
+def test_coordinates_of_a_symbolic_number_go_by_the_rank_of_what_they_name():
     g = gw.Graph()
     x, i = g.placeholder("x", ("a", "b"), "float64"), g.placeholder("i", ("c", "d"), "int64")
-    y = gw.gather_nd(x, i)
-    (slope,) = gw.gradients((y * y).sum(), [x])
-    a, at_ = np.arange(6.0).reshape(2, 3), np.array([[0, 2], [1, 1]])
-    found, back = g.output({"x": a, "i": at_}, y, slope).values()
-    assert found.tolist() == [2.0, 4.0] and back.tolist() == [[0, 0, 4], [0, 8, 0]]
-    with pytest.raises(gw.errors.DTypeError, match="rank depends on"):
-        g.output({"x": a, "i": at_[:, :1]}, y)
     rows = gw.scatter_nd_update(x, i, g.placeholder("u", ("c", "b"), "float64"))
+    a = np.arange(6.0).reshape(2, 3)
     given = {"x": a, "i": np.array([[1]]), "u": np.full((1, 3), 7.0)}
     assert g.output(given, rows)[rows.name].tolist() == [[0, 1, 2], [7, 7, 7]]
+    flat = g.placeholder("flat", ("n",), "float64")
+    y = gw.gather_nd(flat, i)
+    (slope,) = gw.gradients((y * y).sum(), [flat])
+    found, back = g.output({"flat": a[1], "i": np.array([[2], [0]])}, y, slope).values()
+    assert found.tolist() == [5.0, 3.0] and back.tolist() == [6.0, 0.0, 10.0]
+    with pytest.raises(gw.errors.ShapeError, match="do not name a place"):
+        gw.gather_nd(x, i)

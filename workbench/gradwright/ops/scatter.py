@@ -161,8 +161,7 @@ class _Along(_Places):
 class _Nd(_Places):
     """Places given by the last axis of the indices: coordinates on the leading axes of ``x``.
 
-    How many there are decides the rank, so where that is a symbol the updates tell it, and what is
-    taken is taken to be elements; the plan says so where it comes out otherwise.
+    How many there are decides the rank: where that is a symbol, the rank of the updates tells it.
     """
 
     def check_fits(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> None:
@@ -174,11 +173,13 @@ class _Nd(_Places):
     def taken(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
         check_indices(indices)
         n = indices.shape[-1] if indices.rank else 0
-        if isinstance(n, Dim):
-            n = x.rank
-        if not 1 <= n <= x.rank:
+        if isinstance(n, Dim) and x.rank == 1:
+            n = 1
+        if isinstance(n, Dim) or not 1 <= n <= x.rank:
             raise ShapeError(
-                f"{n} coordinates do not name a place", need=f"indices.shape[-1] in 1..{x.rank}"
+                f"{n} coordinates do not name a place",
+                need=f"indices.shape[-1] in 1..{x.rank}",
+                hint="gw.reshape(indices, (-1, n))" if isinstance(n, Dim) else "",
             )
         return x.with_shape(indices.shape[:-1] + x.shape[n:])
 
