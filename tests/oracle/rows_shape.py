@@ -37,7 +37,9 @@ def place(t: Any, which: str, x: Any, axis: int | None = None, keepdims: bool = 
     return getattr(t, which)(x, dim=axis, keepdim=keepdims and axis is not None)
 
 
-def like_split(t: Any, x: Any, parts: Any, axis: int = 0) -> Any:
+def like_split(t: Any, x: Any, parts: Any, axis: int = 0, uneven: str = "spread") -> Any:
+    if uneven == "last":
+        return t.chunk(x, parts, axis)
     if isinstance(parts, int):
         return t.tensor_split(x, parts, axis)
     rest = x.shape[axis] - sum(p for p in parts if p >= 0)
@@ -267,6 +269,8 @@ SHAPES_AND_VALUES: dict[str, Row] = {
             (normal(2, 5), {"parts": (1, 0, -1), "axis": -1}),
             (normal(0, 2), {"parts": 3}),
             (normal(2, 3), {"parts": 1}),
+            (normal(7, 2), {"parts": 3, "uneven": "last"}),
+            (normal(2, 7), {"parts": 4, "axis": 1, "uneven": "spread"}),
         ],
     ),
     "unstack": Row(

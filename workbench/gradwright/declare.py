@@ -48,6 +48,8 @@ class Attr:
     doc: str = ""
     type: str = ""
     choices: tuple[Any, ...] = ()
+    least: float | None = None
+    most: float | None = None
 
     @property
     def text(self) -> str:
@@ -55,10 +57,42 @@ class Attr:
         options = ", ".join(map(repr, self.choices))
         return f"{self.doc} One of {options}." if options else self.doc
 
+    @property
+    def bounded(self) -> bool:
+        """Whether bounds are stated."""
+        return self.least is not None or self.most is not None
 
-def attr(default: Any = REQUIRED, *, doc: str, choices: Sequence[Any] = ()) -> Any:
-    """Declare an attribute: identity, keyword argument, form field and ONNX attribute at once."""
-    return Attr(default, doc, choices=tuple(choices))
+    def fits(self, value: Any) -> bool:
+        """Tell whether a number, or each of a tuple, lies within the bounds; a NaN never does."""
+        if isinstance(value, tuple):
+            return all(map(self.fits, value))
+        if not isinstance(value, (int, float)):
+            return True
+        return (self.least is None or value >= self.least) and (
+            self.most is None or value <= self.most
+        )
+
+    def bounds(self, name: str) -> str:
+        """Return how errors state the bounds: ``0 <= p <= 1``."""
+        low = f"{self.least:g} <= " if self.least is not None and self.most is not None else ""
+        if self.most is None:
+            return f"{name} >= {self.least:g}"
+        return f"{low}{name} <= {self.most:g}"
+
+
+def attr(
+    default: Any = REQUIRED,
+    *,
+    doc: str,
+    choices: Sequence[Any] = (),
+    least: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """Declare an attribute: identity, keyword argument, form field and ONNX attribute at once.
+
+    Numbers below ``least`` or above ``most``, and NaN where one of them is stated, are refused.
+    """
+    return Attr(default, doc, choices=tuple(choices), least=least, most=most)
 
 
 def freeze(value: Any, owner: str) -> Any:

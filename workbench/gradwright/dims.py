@@ -1,4 +1,4 @@
-"""Dimensions: ints, or symbols and integer arithmetic on them (``2*B + 1``, ``T//2``).
+"""Dimensions: ints, or symbols and integer arithmetic on them (``2*B + 1``, ``max(0, T - 1)``).
 
 What cannot be decided while building is checked again when a plan knows the sizes.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import ShapeError
@@ -18,7 +20,10 @@ _fresh = itertools.count()
 
 
 class Dim:
-    """A symbolic dimension: an integer polynomial over symbols and floor divisions.
+    """A symbolic dimension: an integer polynomial over symbols and functions of dimensions.
+
+    These are floor divisions, ``max(0, …)`` for what slices leave, and ``(p|q)``: what two sizes
+    that broadcast give, which is ``q`` where ``p`` is 1.
 
     >>> from gradwright.spec import Dim
     >>> b = Dim.symbol("B")
@@ -62,7 +67,10 @@ class Dim:
         found: set[str] = set()
         for monomial, _ in self.terms:
             for atom, _ in monomial:
-                found |= {atom} if isinstance(atom, str) else atom[1].symbols
+                if isinstance(atom, str):
+                    found.add(atom)
+                else:
+                    found.update(*(d.symbols for d in atom[1:] if isinstance(d, Dim)))
         return frozenset(found)
 
     def substitute(self, sizes: Mapping[str, int]) -> int | Dim:
@@ -74,8 +82,7 @@ class Dim:
                 if isinstance(atom, str):
                     value: int | Dim = sizes[atom] if atom in sizes else Dim.symbol(atom)
                 else:
-                    inner = atom[1].substitute(sizes)
-                    value = inner // atom[2]
+                    value = FUNCTIONS[atom[0]](*substitute(atom[1:], sizes))
                 for _ in range(power):
                     term = term * value
             total = total + term
@@ -90,6 +97,8 @@ class Dim:
             case [(((str() as name, 1),), factor)] if not isinstance(size, Dim):
                 n, rest = divmod(size - constant, factor)
                 return {name: n} if n >= 0 and not rest else {}
+            case [((((("max", inner)), 1),), 1)] if isinstance(size, int) and size > constant:
+                return inner.solve(size - constant)  # type: ignore[no-any-return]
         return {}
 
     def __add__(self, other: int | Dim) -> int | Dim:
@@ -139,10 +148,12 @@ class Dim:
         return self._text
 
     def _write(self) -> str:
+        if pair := _smaller_of(self):
+            return f"min({pair[0]}, {pair[1]})"
         parts = []
         for monomial, coefficient in sorted(self.terms, key=lambda t: (t[0] == (), repr(t))):
             atoms = [
-                a if isinstance(a, str) else _write_division(a[1], a[2])
+                a if isinstance(a, str) else _write_function(*a)
                 for a, power in monomial
                 for _ in range(power)
             ]
@@ -155,9 +166,12 @@ class Dim:
         return text[2:] if text[0] == "+" else "-" + text[2:]
 
 
-def _write_division(a: Dim, b: int) -> str:
-    """Write a division so that neither a factor nor a sign before it can be taken for a part."""
-    return f"({a}//{b})" if str(a) in a.symbols else f"(({a})//{b})"
+def _write_function(name: str, *args: Any) -> str:
+    """Write a function so that neither a factor nor a sign before it can be taken for a part."""
+    if name == "max":
+        return f"max(0, {args[0]})"
+    parts = [f"({a})" if isinstance(a, Dim) and str(a) not in a.symbols else str(a) for a in args]
+    return f"({name.join(parts)})"
 
 
 class _DimReader:
@@ -174,7 +188,9 @@ class _DimReader:
                 return found
         except (ValueError, ArithmeticError, TypeError):  # a ShapeError is a ValueError
             pass
-        raise ShapeError(f"{self.text[:60]!r} is not a dimension", need="ints, names, + - * //")
+        raise ShapeError(
+            f"{self.text[:60]!r} is not a dimension", need="ints, names, + - * // max()"
+        )
 
     def take(self, *signs: str) -> str:
         return self.tokens.pop() if self.tokens and self.tokens[-1] in signs else ""
@@ -200,12 +216,24 @@ class _DimReader:
                 left = left * right
         return left
 
+    def parts(self, separator: str, depth: int) -> list[int | Dim]:
+        """Read what stands in parentheses that are open already."""
+        found = [self.sum(depth)]
+        while self.take(separator):
+            found.append(self.sum(depth))
+        if not self.take(")") or len(found) > 100:
+            raise ValueError(separator)
+        return found
+
     def factor(self, depth: int) -> int | Dim:
         token = self.tokens.pop() if self.tokens else ""
         if token == "(" and depth:
-            inner = self.sum(depth - 1)
-            if self.take(")"):
-                return inner
+            parts = self.parts("|", depth - 1)
+            return functools.reduce(joined, parts)
+        elif token in ("max", "min") and depth and self.take("("):
+            low, *rest = self.parts(",", depth - 1)
+            pick = larger if token == "max" else smaller
+            return functools.reduce(pick, rest, low)
         elif token.isascii() and token.isdecimal():
             return int(token)
         elif re.fullmatch(r"\w+", token):
@@ -254,9 +282,115 @@ def _quotient(a: Dim, b: int | Dim) -> int | Dim:
         return quotient
     if b <= 0:
         raise ShapeError(f"cannot divide the dimension {a} by {b}")
-    if all(c % b == 0 for _, c in a.terms):
+    if all(c % b == 0 for m, c in a.terms if m):
         return _simplest({m: c // b for m, c in a.terms})
     return Dim({((("//", a, b), 1),): 1})
+
+
+@_cached
+def _positive_part(a: Dim) -> int | Dim:
+    """Return max(0, a), with one spelling for max(0, a) - max(0, -a) = a and for multiples."""
+    if _at_least(a, 0):
+        return a
+    if any(_at_least(part * -1, 0) for part in (_smaller_of(a) or (a,))):
+        return 0
+    scale = math.gcd(*(c for _, c in a.terms))
+    a = Dim({m: c // scale for m, c in a.terms})
+    if next(c for m, c in a.terms if m) < 0:
+        return (_positive_part(a * -1) + a) * scale
+    return Dim({((("max", a), 1),): scale})
+
+
+def _smaller_of(d: Dim) -> tuple[int | Dim, int | Dim] | None:
+    """Return a and b where ``d`` is b - max(0, b - a), which is the smaller of both."""
+    for monomial, coefficient in d.terms:
+        match monomial:
+            case ((("max", inner), 1),) if coefficient == -1:
+                rest = d + FUNCTIONS["max"](inner)
+                return rest - inner, rest
+    return None
+
+
+def _at_least(a: int | Dim, least: int) -> bool:
+    """Tell whether ``a`` can be seen to be no smaller than ``least``, for symbols of 0 and more."""
+    if not isinstance(a, Dim):
+        return a >= least
+    if parts := _smaller_of(a):
+        return all(_at_least(part, least) for part in parts)
+    for monomial, coefficient in a.terms:
+        if coefficient < 0:
+            return not monomial and _at_least(a - coefficient, least - coefficient)
+        if any(atom[0] == "//" and not _at_least(atom[1], 0) for atom, _ in monomial):
+            return False
+    return sum(c for m, c in a.terms if not m) >= least
+
+
+def joined(a: AnyDim, b: AnyDim) -> AnyDim:
+    """Return the size that two sizes broadcast to: the one that is not 1.
+
+    >>> p, q = Dim.symbol("p"), Dim.symbol("q")
+    >>> joined(p, 1), joined(p, 3), joined(p, q), joined(p, q).substitute({"p": 1})
+    (p, 3, (p|q), q)
+    """
+    if a == b or b == 1:
+        return a
+    if a == 1 or not isinstance(b, Dim):
+        return b if a == 1 or isinstance(a, Dim) else a
+    if not isinstance(a, Dim):
+        return a
+    return _joined(a, b)
+
+
+@_cached
+def _joined(a: Dim, b: Dim) -> Dim:
+    found = {p for d in (a, b) for p in _joined_parts(d)}
+    parts = [p for p in found if not any(_is_smaller(p, q) for q in found)]
+    if len(parts) == 1:
+        return parts[0]
+    return Dim({((("|", *sorted(parts, key=repr)), 1),): 1})
+
+
+def _joined_parts(d: Dim) -> tuple[Dim, ...]:
+    match d.terms:
+        case (((((("|", *parts), 1),)), 1),):
+            return tuple(parts)
+    return (d,)
+
+
+def _is_smaller(p: Dim, q: Dim) -> bool:
+    """Tell whether p is min(n, q), n > 1: it broadcasts with q only where both are one size."""
+    match q - p:
+        case Dim(terms=(((((("max", inner)), 1),), 1),)):
+            n = q - inner
+            return isinstance(n, int) and n > 1
+    return False
+
+
+def larger(a: AnyDim, b: AnyDim) -> AnyDim:
+    """Return the larger of two sizes.
+
+    >>> larger(0, Dim.symbol("T") - 1)
+    max(0, T - 1)
+    """
+    over = b - a
+    return a + (_positive_part(over) if isinstance(over, Dim) else max(0, over))
+
+
+def smaller(a: AnyDim, b: AnyDim) -> AnyDim:
+    """Return the smaller of two sizes.
+
+    >>> smaller(3, Dim.symbol("T"))
+    min(3, T)
+    """
+    return a + b - larger(a, b)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "//": operator.floordiv,
+    "max": functools.partial(larger, 0),
+    "|": lambda *sizes: functools.reduce(joined, sizes),
+}
+"""What an atom of a dimension that is no symbol computes of its parts, by its first entry."""
 
 
 def _terms(x: int | Dim) -> tuple[tuple[Monomial, int], ...]:
@@ -316,8 +450,8 @@ def broadcast(*shapes: Shape) -> Shape:
     """Return numpy's broadcast of the shapes, symbols included.
 
     >>> from gradwright.spec import Dim, broadcast
-    >>> broadcast((Dim.symbol("B"), 1), (3,))
-    (B, 3)
+    >>> broadcast((Dim.symbol("B"), 1), (3,)), broadcast((Dim.symbol("p"),), (Dim.symbol("q"),))
+    ((B, 3), ((p|q),))
     """
     first = shapes[0]
     if all(s == first for s in shapes):
@@ -334,8 +468,7 @@ def broadcast(*shapes: Shape) -> Shape:
                     "shapes do not broadcast",
                     need=f"equal or 1 on axis {offset + i - len(out)}, got {held} and {d}",
                 )
-            if held == 1 or isinstance(held, Dim):
-                out[offset + i] = d if held == 1 or not isinstance(d, Dim) else held
+            out[offset + i] = joined(held, d)
     return tuple(out)
 
 

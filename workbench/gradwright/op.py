@@ -7,6 +7,7 @@ ops; its gradient of every order, stepping into it and running it all come from 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -214,8 +215,7 @@ class Op(Frozen):
             raise TypeError(f"{cls.__name__}: every op has a {taken[0]!r}; name it otherwise")
         hints = inspect.get_annotations(cls)
         typed = {
-            k: Attr(v.default, v.doc, written(hints.get(k, "Any")), v.choices)
-            for k, v in own.items()
+            k: dataclasses.replace(v, type=written(hints.get(k, "Any"))) for k, v in own.items()
         }
         for k in own:
             delattr(cls, k)
@@ -268,6 +268,10 @@ class Op(Frozen):
             if value is not declared.default and not takes(declared.type, type(value).__name__):
                 need = declared.type.replace("AnyDim", "int")
                 raise GraphError(f"{cls.name}: {name}={value!r} does not fit", need=need)
+            if declared.bounded and not declared.fits(value):
+                raise GraphError(
+                    f"{cls.name}: {name}={value!r} is out of bounds", need=declared.bounds(name)
+                )
             self.__dict__[name] = value
         if attrs:
             wrong, known = next(iter(attrs)), ", ".join(cls.attrs) or "no attributes"

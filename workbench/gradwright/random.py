@@ -251,7 +251,7 @@ def randint(
     *,
     name: str | None = None,
 ) -> Tensor:
-    """Whole numbers of a range, all equally likely up to 2⁻³².
+    """Whole numbers of a range, up to all of 64 bits, equally likely but for (high − low)/2⁶⁴.
 
     y ~ U{low, …, high − 1}
 

@@ -1171,7 +1171,7 @@ class TensorMethods:
     ) -> Tensor:
         """Variance: mean squared distance from the mean.
 
-        y = Σ (x − mean x)² / (n − ddof)
+        y = Σ (x − mean x)² / max(0, n − ddof), which is infinite or NaN where ddof >= n
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

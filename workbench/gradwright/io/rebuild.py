@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -120,7 +121,7 @@ class SpecReader:
         if not bracket or not rest.endswith("]"):
             raise ArchiveError(f"{text[:60]!r} is not a spec", where=where, need="'float32[B, 64]'")
         try:
-            sizes = rest[:-1].split(", ") if rest != "]" else ()
+            sizes = re.split(r", (?![^(]*\))", rest[:-1]) if rest != "]" else ()
             known = {"?": ANY} if open_sizes else {}
             shape = tuple(known.get(size) or Dim.parse(size) for size in sizes)
             kind = dtype(name)

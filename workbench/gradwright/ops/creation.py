@@ -98,6 +98,9 @@ class Arange(Op):
             raise ShapeError("arange cannot have step 0")
         start, stop = self.bounds()
         parts: tuple[Any, ...] = (start, stop, self.step)
+        for name, value in zip(("start", "stop", "step"), parts, strict=True):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ShapeError(f"arange: {name}={value} is no number to count with")
         found = self.result()
         if any(isinstance(v, Dim) for v in parts):
             step = self.step
@@ -124,6 +127,8 @@ class Arange(Op):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((), {"start": 3, "step": 0}, "step 0")
+        yield ErrorSample((), {"start": 0.0, "stop": math.nan}, "stop=nan is no number")
+        yield ErrorSample((), {"start": 0.0, "stop": math.inf}, "stop=inf is no number")
 
 
 class Linspace(Op):

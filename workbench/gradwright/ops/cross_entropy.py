@@ -11,17 +11,23 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
 from .activation import Softplus
-from .choice import Where
+from .choice import Minimum, Where
 from .index import Gather
 from .loss import _Loss, _OverClasses, check_floating
 from .movement import Cast, ExpandDims, Transpose
 from .nn import LogSoftmax, Softmax, refuse_outside
-from .special import widened
+from .special import finfo, widened
 
 
 def _check_share(name: str, value: float) -> None:
     if not 0 <= value <= 1:
         raise GraphError(f"{name}={value} is no share", need=f"0 <= {name} <= 1")
+
+
+def _times(share: Any, loss: Any) -> Any:
+    """Return the product, 0 where the share is: nothing of an infinite loss is nothing."""
+    most = float(min(finfo(loss.dtype).max, finfo(np.float32).max))
+    return share * Where()(share == 0.0, Minimum()(loss, most), loss)
 
 
 class SigmoidCrossEntropy(_Loss):
@@ -47,7 +53,7 @@ class SigmoidCrossEntropy(_Loss):
     def each(self, labels: Any, predictions: Any) -> Any:
         s = self.label_smoothing
         y = labels * (1 - s) + s / 2 if s else labels
-        return y * Softplus()(-predictions) + (1 - y) * Softplus()(predictions)
+        return _times(y, Softplus()(-predictions)) + _times(1 - y, Softplus()(predictions))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

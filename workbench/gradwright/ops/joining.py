@@ -9,7 +9,18 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import AnyDim, Dim, TensorSpec, differ, kind, normalize_axis, promote_all, same_dim
+from ..spec import (
+    AnyDim,
+    Dim,
+    TensorSpec,
+    differ,
+    kind,
+    larger,
+    normalize_axis,
+    promote_all,
+    same_dim,
+    smaller,
+)
 from .elementwise import promoted
 from .like import ReshapeLike, ZerosLike
 from .special import widened
@@ -129,11 +140,17 @@ class Split(Op):
 
     yₖ = x[…, k·n/parts : (k + 1)·n/parts, …]
 
+    A number that does not divide the axis is refused unless ``uneven`` says which parts are
+    smaller: the last, as in ``torch.chunk`` and ONNX (nothing may be left for it), or all but the
+    first n mod parts by one, as in ``numpy.array_split`` and ``torch.tensor_split``.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.placeholder("x", ("B", 6))
     >>> [str(y.spec) for y in gw.split(x, (1, -1), axis=1)]
     ['f32[B, 1]', 'f32[B, 5]']
+    >>> [[y.shape[1] for y in gw.split(x, 4, axis=1, uneven=u)] for u in ("last", "spread")]
+    [[2, 2, 2, 0], [2, 2, 1, 1]]
     """
 
     namespace = "base"
@@ -143,6 +160,9 @@ class Split(Op):
     value_rule = True
     parts: int | tuple[AnyDim, ...] = attr(doc="Number of equal parts, or sizes (one may be -1).")
     axis: int = attr(0, doc="Axis to take apart.")
+    uneven: str = attr(
+        "refuse", doc="Which of equal parts are smaller.", choices=("refuse", "last", "spread")
+    )
     onnx = OnnxRule("Split", since=13, rename={"parts": "split"})
 
     def sizes(self, d: AnyDim) -> tuple[AnyDim, ...]:
@@ -150,9 +170,17 @@ class Split(Op):
         if isinstance(self.parts, int):
             if self.parts < 1:
                 raise ShapeError(f"cannot split into {self.parts} parts", need="at least one")
+            if self.uneven == "spread":
+                return tuple((d + k) // self.parts for k in reversed(range(self.parts)))
+            if self.uneven == "last":
+                size = (d + (self.parts - 1)) // self.parts
+                return tuple(smaller(size, larger(0, d - size * k)) for k in range(self.parts))
             size = d // self.parts
             if differ(size * self.parts, d):
-                raise ShapeError(f"{d} is no multiple of {self.parts}", hint="state the sizes")
+                raise ShapeError(
+                    f"{d} is no multiple of {self.parts}",
+                    hint='state the sizes, or uneven="last" or "spread"',
+                )
             return (size,) * self.parts
         known = [p for p in self.parts if isinstance(p, Dim) or p >= 0]
         rest = d - sum(known, start=0)
@@ -178,6 +206,8 @@ class Split(Op):
         yield Sample((rng.standard_normal((4, 3)),), {"parts": 2})
         yield Sample((rng.standard_normal((2, 5)),), {"parts": (1, 0, -1), "axis": -1})
         yield Sample((rng.standard_normal((0, 2)),), {"parts": 3})
+        for uneven in ("last", "spread"):
+            yield Sample((rng.standard_normal((5, 1)),), {"parts": 4, "uneven": uneven})
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:

@@ -8,7 +8,8 @@ which broadcast, and reduced:
     mean_by_weight                Σ w·l / Σ w
     mean_by_nonzero_weight_count  Σ w·l / number of w ≠ 0     (the default; without weights: mean)
 
-Where nothing has weight, the last two give 0.
+Where nothing has weight, the last two give 0. What has weight 0 counts for nothing, even where its
+label or prediction is NaN or infinite, and neither do slopes come from there.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from ..op import ErrorSample, Op, Sample, attr
 from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote, shapes_differ
 from .activation import Relu
 from .choice import Clip, Maximum, Where
+from .comparison import IsFinite, LogicalOr
 from .elementwise import Abs, Exp, Log
 from .like import BroadcastLike, OnesLike
-from .movement import Cast
+from .movement import Cast, ExpandDims
 
 REDUCTIONS = ("mean_by_nonzero_weight_count", "mean_by_weight", "sum", "none")
 
@@ -68,9 +70,21 @@ class _Loss(Op):
         raise NotImplementedError
 
     def expand(self, labels: Any, predictions: Any, weights: Any = None) -> Any:
+        labels, predictions = (self.settled(x, weights) for x in (labels, predictions))
         if kind(labels.dtype) != "f":
             labels = Cast(dtype=predictions.dtype)(labels)
         return self.reduced(self.each(labels, predictions), weights)
+
+    def settled(self, x: Any, weights: Any) -> Any:
+        """Return labels or predictions with 0.5, good for all losses, where 0·NaN would come in."""
+        if weights is None or kind(x.dtype) != "f":
+            return x
+        return Where()(LogicalOr()(self.per_class(weights, x) != 0, IsFinite()(x)), x, 0.5)
+
+    def per_class(self, weights: Any, x: Any) -> Any:
+        """Return weights with the axes over which ``each`` sums, so that they broadcast to x."""
+        summed = x.rank - len(self.shape_of_each(x.spec, x.spec))
+        return ExpandDims(axis=tuple(range(-summed, 0)))(weights) if summed else weights
 
     def reduced(self, each: Any, weights: Any) -> Any:
         """Weigh the unreduced loss and reduce it."""
@@ -225,7 +239,7 @@ class LogLoss(_Loss):
     0.6931
     """
 
-    eps: float = attr(1e-7, doc="Added to probabilities, so that the loss stays finite.")
+    eps: float = attr(1e-7, doc="Added to probabilities, so that the loss stays finite.", least=0.0)
 
     def each(self, labels: Any, predictions: Any) -> Any:
         hit = labels * Log()(predictions + self.eps)
@@ -280,6 +294,10 @@ class _OverClasses(_Loss):
         shape = super().shape_of_each(labels, predictions)
         axis = normalize_axis(self.axis, predictions.rank)
         return shape[:axis] + shape[axis + 1 :]
+
+    def per_class(self, weights: Any, x: Any) -> Any:
+        after = x.rank - 1 - normalize_axis(self.axis, x.rank)
+        return ExpandDims(axis=-1 - after)(weights) if after <= weights.rank else weights
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

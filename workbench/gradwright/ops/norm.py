@@ -26,7 +26,9 @@ class _Normalize(Op):
 
     namespace = "nn"
     axis: int = attr(-1, doc="First normalised axis; all from there on are.")
-    eps: float = attr(1e-5, doc="Added to the variance, so that constants do not divide by 0.")
+    eps: float = attr(
+        1e-5, doc="Added to the variance, so that constants do not divide by 0.", least=0.0
+    )
 
     def _infer(self, x: TensorSpec, *parameters: TensorSpec | None) -> TensorSpec:
         check_floating(self, x)
@@ -143,7 +145,9 @@ class BatchNorm(Op):
     follows_mode = True
     axis: int = attr(1, doc="Channel axis.")
     momentum: float = attr(0.1, doc="Share of the batch in the new running statistics.")
-    eps: float = attr(1e-5, doc="Added to the variance, so that constants do not divide by 0.")
+    eps: float = attr(
+        1e-5, doc="Added to the variance, so that constants do not divide by 0.", least=0.0
+    )
     training: bool | None = attr(None, doc="Batch or running statistics; None follows the run.")
     unbiased: bool = attr(True, doc="Whether the running variance is over n − 1, not over n.")
     onnx = OnnxRule("BatchNormalization", since=15, rename={"eps": "epsilon"})

@@ -64,6 +64,18 @@ def words(rng: Array, stream: int, n: int) -> Array:
     return out.reshape(-1)[:n]
 
 
+def upper_half(words: Array, factor: np.uint64) -> Array:
+    """Return ⌊words·factor/2⁶⁴⌋, from products of 32 bits.
+
+    >>> upper_half(np.array([1 << 63], np.uint64), np.uint64(10)).tolist()
+    [5]
+    """
+    a, b, c, d = words >> _HALF, words & _LOW, factor >> _HALF, factor & _LOW
+    middle = a * d + ((b * d) >> _HALF)
+    low = b * c + (middle & _LOW)
+    return a * c + (middle >> _HALF) + (low >> _HALF)  # type: ignore[no-any-return]
+
+
 def words64(rng: Array, stream: int, n: int) -> Array:
     """Return ``n`` 64-bit words of a stream."""
     pairs = words(rng, stream, 2 * n).astype(np.uint64)

@@ -189,6 +189,8 @@ class BroadcastTo(Op):
 
     def infer(self, x: TensorSpec, shape: TensorSpec | None = None) -> TensorSpec:
         want = stated_shape(self, shape)
+        if any(isinstance(d, int) and d < 0 for d in want):
+            raise ShapeError(f"{want} is not a shape", need="sizes of 0 and more")
         pairs = zip(reversed(x.shape), reversed(want), strict=False)
         if x.rank > len(want) or any(d != 1 and differ(d, e) for d, e in pairs):
             raise ShapeError(f"cannot broadcast to {want}", need="1 or equal sizes from the right")
@@ -210,3 +212,4 @@ class BroadcastTo(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3)),), {"shape": (2, 4)}, "cannot broadcast")
         yield ErrorSample((TensorSpec((2, 3)),), {"shape": (3,)}, "cannot broadcast")
+        yield ErrorSample((TensorSpec((1,)),), {"shape": (-1,)}, "is not a shape")

@@ -159,14 +159,27 @@ class _Along(_Places):
 
 
 class _Nd(_Places):
-    """Places given by the last axis of the indices: coordinates on the leading axes of ``x``."""
+    """Places given by the last axis of the indices: coordinates on the leading axes of ``x``.
+
+    How many there are decides the rank: where that is a symbol, the rank of the updates tells it.
+    """
+
+    def check_fits(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> None:
+        if indices.rank and isinstance(indices.shape[-1], Dim):
+            n = indices.rank - 1 + x.rank - updates.rank
+            indices = indices.with_shape((*indices.shape[:-1], n))
+        super().check_fits(x, indices, updates)
 
     def taken(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
         check_indices(indices)
         n = indices.shape[-1] if indices.rank else 0
+        if isinstance(n, Dim) and x.rank == 1:
+            n = 1
         if isinstance(n, Dim) or not 1 <= n <= x.rank:
             raise ShapeError(
-                f"{n} coordinates do not name a place", need=f"indices.shape[-1] in 1..{x.rank}"
+                f"{n} coordinates do not name a place",
+                need=f"indices.shape[-1] in 1..{x.rank}",
+                hint="gw.reshape(indices, (-1, n))" if isinstance(n, Dim) else "",
             )
         return x.with_shape(indices.shape[:-1] + x.shape[n:])
 

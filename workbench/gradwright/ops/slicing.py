@@ -12,7 +12,7 @@ from ..errors import DTypeError, ShapeError
 from ..graph import Tensor
 from ..graph.tensor import set_indexing
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import AnyDim, Dim, TensorSpec, kind, shapes_differ
+from ..spec import AnyDim, Dim, TensorSpec, kind, larger, shapes_differ, smaller
 from .index import Gather
 from .joining import Stack
 from .like import BroadcastLike
@@ -28,40 +28,36 @@ ALL = ("slice", None, None, None)
 
 
 def extent(item: tuple[Any, ...], d: AnyDim) -> AnyDim:
-    """Return how many elements a slice takes of an axis of size ``d``.
+    """Return how many elements a slice takes of an axis of size ``d``, as Python counts them.
 
-    Where sizes are symbolic, a bound that is a Dim, or counts from the other end than its partner,
-    is taken to lie inside, which the plan checks. How many elements ``x[:5]`` or ``x[-5:]`` have is
-    not known; that of one element is there, as for an index.
+    The first or the last one of an axis is taken to be there; the plan lets it be none, where the
+    axis is empty.
 
     >>> from gradwright.spec import Dim
-    >>> [extent(("slice", *i), Dim.symbol("B")) for i in ((1, None, None), (None, -1, 2))]
-    [B - 1, (B//2)]
+    >>> [extent(("slice", *i), Dim.symbol("B")) for i in ((1, None, None), (None, 3, None))]
+    [max(0, B - 1), min(3, B)]
+    >>> extent(("slice", None, None, -2), Dim.symbol("B"))
+    ((B + 1)//2)
     """
     start, stop, step = item[1:]
     step = 1 if step is None else step
     if not any(isinstance(v, Dim) for v in (start, stop, d)):
         return len(range(*slice(start, stop, step).indices(d)))
-    if start is None and stop is None and abs(step) == 1:
-        return d
     forwards = step > 0
 
-    def place(bound: AnyDim | None, default: AnyDim) -> tuple[AnyDim, bool]:
-        """Return a bound counted from the front, and whether it was given from the end."""
-        if bound is None:
-            return default, isinstance(default, Dim)
+    def place(bound: AnyDim) -> AnyDim:
+        """Return a bound counted from the front; a Dim counts from the end if all of it does."""
         negative = bound < 0 if isinstance(bound, int) else all(c < 0 for _, c in bound.terms)
-        return (d + bound, True) if negative else (bound, False)
+        return d + bound if negative else bound
 
-    first, first_from_end = place(start, 0 if forwards else d - 1)
-    last, last_from_end = place(stop, d if forwards else -1)
-    span = last - first if forwards else first - last
-    count = (span + (abs(step) - 1)) // abs(step)
-    inside = first_from_end != last_from_end and last_from_end == forwards
-    inside = inside or isinstance(start, Dim) or isinstance(stop, Dim)
-    if isinstance(count, int) and (inside or count <= 1):
-        return max(count, 0)
-    return count if inside else Dim.fresh("slice")
+    if forwards:
+        first = 0 if start is None else larger(0, place(start))
+        last = d if stop is None else smaller(place(stop), d)
+    else:
+        last = d - 1 if start is None else smaller(place(start), d - 1)
+        first = -1 if stop is None else larger(-1, place(stop))
+    count = (larger(0, last - first) + (abs(step) - 1)) // abs(step)
+    return 1 if count == smaller(1, d) else count
 
 
 class StridedSlice(Op):

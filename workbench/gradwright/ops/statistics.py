@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import GraphError
 from ..op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ..spec import TensorSpec
-from .choice import Where
+from .choice import Maximum, Where
 from .elementwise import Abs, Exp, Sqrt
 from .functions import Square
 from .like import SizeOf
@@ -45,7 +45,7 @@ def root(x: Any, p: float = 2.0) -> Any:
 class Var(_Composite):
     """Variance: mean squared distance from the mean.
 
-    y = Σ (x − mean x)² / (n − ddof)
+    y = Σ (x − mean x)² / max(0, n − ddof), which is infinite or NaN where ddof >= n
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -61,7 +61,7 @@ class Var(_Composite):
         d = Square()(x - Mean(axis=self.axis, keepdims=True)(x))
         if not self.ddof:
             return Mean(axis=self.axis, keepdims=self.keepdims)(d)
-        n = SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof)
+        n = Maximum()(SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof), 0.0)
         return Sum(axis=self.axis, keepdims=self.keepdims)(d) / n
 
     @classmethod

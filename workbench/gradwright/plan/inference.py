@@ -45,10 +45,14 @@ def _inferred(
                 f"{t.name!r} is {spec}, not {t.spec}",
                 where=f"{node.op.name} {node.name!r} ({node.where or 'no line'})",
                 need="what the graph was built for",
-                hint=f"{op.name} is defined otherwise now: build the graph again",
+                hint=f"{op.name} is defined otherwise now: build the graph again"
+                if type(op) is not type(node.op)
+                else "state the axes, or sizes in the place of symbols, that the rank depends on",
             )
         for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
             expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
+            if stated == 1 and size == 0:  # the first element of an axis that has none
+                continue
             if isinstance(size, int) and isinstance(expected, int) and size != expected:
                 raise ShapeError(
                     f"{t.name!r} has size {size} on axis {axis}, not {stated} = {expected}",

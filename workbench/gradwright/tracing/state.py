@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import GradwrightError
 from ..graph import Graph, Tensor
+from ..ops.choice import Maximum, Where
 from ..ops.like import SizeOf
 from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
@@ -230,11 +231,20 @@ class Recording:
                         if d == Dim.symbol(atom)
                     )
                 else:
-                    value = self.size(atom[1]) // self.size(atom[2])
+                    value = self._function(*atom)
                 for _ in range(power):
                     term = term * value
             total = term if total is None else total + term
         return total  # type: ignore[no-any-return]
+
+    def _function(self, name: str, *args: Dim | int) -> Any:
+        """Return the value of a function of sizes."""
+        found, *rest = (self.size(a) for a in args)
+        if name == "max":
+            return Maximum()(found, 0)
+        for size in rest:
+            found = found // size if name == "//" else Where()(found == 1, size, found)
+        return found
 
 
 def _holds_lazy(value: Any) -> bool:

@@ -122,7 +122,7 @@ class CosineSimilarity(_Distance):
     0.6
     """
 
-    eps: float = attr(1e-8, doc="Least product of the norms.")
+    eps: float = attr(1e-8, doc="Least product of the norms.", least=0.0)
 
     def between(self, a: Any, b: Any) -> Any:
         one = a * 0.0 + b * 0.0 + 1.0

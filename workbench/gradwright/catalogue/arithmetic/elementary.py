@@ -240,7 +240,7 @@ class Logit(_Composed):
     """
 
     domain = (0.1, 0.9)
-    eps: float | None = attr(None, doc="Distance from 0 and 1 that is kept; None: none.")
+    eps: float | None = attr(None, doc="Distance from 0 and 1 that is kept; None: none.", least=0.0)
 
     def expand(self, x: Any) -> Any:
         if self.eps is not None:

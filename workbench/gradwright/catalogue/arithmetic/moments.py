@@ -135,7 +135,7 @@ class Standardize(Op):
 
     namespace = "math"
     axis: Axis = attr(None, doc="Axis or axes of the statistics; None: all.")
-    eps: float = attr(0.0, doc="Added to the standard deviation.")
+    eps: float = attr(0.0, doc="Added to the standard deviation.", least=0.0)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if kind(x.dtype) != "f":

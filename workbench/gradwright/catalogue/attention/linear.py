@@ -113,7 +113,7 @@ class LinearAttention(Op):
     kv_num_heads: int = attr(doc="Heads of keys, values and states.")
     update_rule: str = attr("gated_delta", doc="How the state changes.", choices=RULES)
     scale: float | None = attr(None, doc="Factor of the results; None is 1/√E.")
-    chunk_size: int = attr(64, doc="Positions computed at once.")
+    chunk_size: int = attr(64, doc="Positions computed at once.", least=1)
 
     def infer(
         self,
@@ -131,8 +131,6 @@ class LinearAttention(Op):
         b, t, heads = query.shape[0], query.shape[1], self.kv_num_heads
         if differ(t, key.shape[1]):
             raise ShapeError("query and key differ in length", need="one position each")
-        if self.chunk_size < 1:
-            raise GraphError(f"a chunk of {self.chunk_size} holds nothing", need="chunk_size >= 1")
         for name, given, wanted, widths in (
             ("decay", decay, "gated" in self.update_rule, (heads, heads * k.shape[3])),
             ("beta", beta, "delta" in self.update_rule, (heads, 1)),
@@ -304,7 +302,7 @@ class LightningAttention(Op):
     """
 
     namespace = "nn"
-    chunk_size: int = attr(64, doc="Positions computed at once.")
+    chunk_size: int = attr(64, doc="Positions computed at once.", least=1)
 
     def infer(
         self,

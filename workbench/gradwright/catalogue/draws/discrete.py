@@ -163,18 +163,14 @@ class Randint(_Random):
 
     def check(self) -> None:
         limits = np.iinfo(self.dtype)
-        if not self.low < self.high or self.high - self.low > 1 << 32:
-            raise GraphError(
-                f"no range from {self.low} to {self.high}", need="low < high <= low + 2**32"
-            )
+        if not self.low < self.high:
+            raise GraphError(f"no range from {self.low} to {self.high}", need="low < high")
         if self.low < limits.min or self.high - 1 > limits.max:
             raise GraphError(f"{dtype_name(self.dtype)} does not hold {self.low} to {self.high}")
 
     def draw(self, rng: Any, n: int) -> Any:
-        words, half = philox.words64(rng, self.stream, n), np.uint64(32)
-        size = np.uint64(self.high - self.low)
-        carried = ((words & np.uint64(0xFFFFFFFF)) * size) >> half
-        number = ((words >> half) * size + carried) >> half
+        words, span = philox.words64(rng, self.stream, n), self.high - self.low
+        number = words if span == 1 << 64 else philox.upper_half(words, np.uint64(span))
         return number + np.uint64(self.low % (1 << 64))  # modulo 2⁶⁴, as integers of fewer bits
 
     @classmethod

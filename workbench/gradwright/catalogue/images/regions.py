@@ -165,7 +165,7 @@ class RoiTaps(Op):
             ratio = self.sampling_ratio
             points = np.full(len(rois), ratio) if ratio else np.ceil(cell).astype(np.int64)
             count.append(points)
-            number = np.arange(points.max(initial=1))
+            number = np.arange(points.max(initial=ratio or 1))
             real = number < points[:, None]
             shift = (np.where(real, number, 0) + 0.5) / np.maximum(points, 1)[:, None]
             u = (

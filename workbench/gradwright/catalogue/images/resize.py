@@ -57,8 +57,9 @@ class Resize(AlongAxes):
         "Resize", since=19, inputs=("roi", "scales", "sizes"), defaults={"mode": "nearest"}
     )
 
-    def resized_axes(self, rank: int) -> tuple[int, ...]:
-        """Return the axes that sizes or scales are about."""
+    def resized_axes(self, shape: Sequence[AnyDim]) -> tuple[int, ...]:
+        """Return the axes that sizes or scales are about; only an empty one may stay empty."""
+        rank = len(shape)
         if (self.sizes is None) == (self.scales is None):
             raise ShapeError("resize needs sizes or scales, and not both", hint="sizes=(32, 32)")
         given = self.sizes if self.sizes is not None else self.scales
@@ -74,13 +75,15 @@ class Resize(AlongAxes):
             )
         if self.roi is not None and len(self.roi) != 2 * n:
             raise ShapeError(f"roi={self.roi} does not fit", need=f"{n} starts and {n} ends")
-        if any(isinstance(v, (int, float)) and not 0 < v < math.inf for v in given or ()):
-            raise ShapeError(f"{given} leaves nothing", need="finite numbers above 0")
+        for axis, v in zip(axes, given or (), strict=True):
+            empty = self.sizes is not None and v == shape[axis] == 0
+            if isinstance(v, (int, float)) and not 0 < v < math.inf and not empty:
+                raise ShapeError(f"{given} leaves nothing", need="finite numbers above 0")
         return axes
 
     def targets(self, shape: Sequence[AnyDim]) -> dict[int, tuple[AnyDim, float | None]]:
         """Return per axis the size of the result and the scale; None where a size is not known."""
-        axes = self.resized_axes(len(shape))
+        axes = self.resized_axes(shape)
         found: dict[int, tuple[AnyDim, float | None]] = {}
         if self.scales is not None:
             for i, (axis, scale) in enumerate(zip(axes, self.scales, strict=True)):
@@ -118,7 +121,7 @@ class Resize(AlongAxes):
             raise DTypeError(f"resize does not take {x.dtype}", hint="gw.cast(x, 'float32')")
         shape = list(x.shape)
         for axis, (m, _) in self.targets(x.shape).items():
-            if m == 0 or x.shape[axis] == 0:
+            if (m == 0 or x.shape[axis] == 0) and m != x.shape[axis]:
                 raise ShapeError(f"axis {axis} would be empty", need=f"a larger one than {x}")
             shape[axis] = m
         return x.with_shape(shape)
@@ -128,7 +131,7 @@ class Resize(AlongAxes):
         found = {}
         for i, (axis, (m, scale)) in enumerate(self.targets(shape).items()):
             same = m == shape[axis] and scale == 1 and self.part(i) == (0.0, 1.0)
-            if not same or self.mode == "mitchell" or self.mode == "gaussian":
+            if shape[axis] and (not same or self.mode in ("mitchell", "gaussian")):
                 found[axis] = Axis(
                     shape[axis],
                     int(m),
@@ -170,6 +173,8 @@ class Resize(AlongAxes):
         }
         yield Sample((x,), {"sizes": (3, 3), **crop})
         yield Sample((x[:0],), {"sizes": (3, 3), "mode": "area"})
+        yield Sample((x[:0],), {"sizes": (0, 1, 3, 3), "mode": "linear"})
+        yield Sample((x[:0],), {"scales": (1.0, 1.0, 2.0, 0.5), "mode": "gaussian"})
         ratio = {"sizes": (6, 3), "keep_aspect_ratio_policy": "not_larger", "mode": "lanczos3"}
         yield Sample((x,), ratio)
 

@@ -24,7 +24,9 @@ class _OfChannels(Op):
     """A norm of images, ``f32[B, C, …]``, with one weight and one bias per channel."""
 
     namespace = "nn"
-    eps: float = attr(1e-5, doc="Added to the variance, so that constants do not divide by 0.")
+    eps: float = attr(
+        1e-5, doc="Added to the variance, so that constants do not divide by 0.", least=0.0
+    )
 
     def infer(
         self, x: TensorSpec, weight: TensorSpec | None = None, bias: TensorSpec | None = None
@@ -146,7 +148,7 @@ class MeanVarianceNormalization(Op):
 
     namespace = "nn"
     axis: int | tuple[int, ...] = attr((0, 2, 3), doc="Axes of which mean and variance are taken.")
-    eps: float = attr(1e-9, doc="Added to the standard deviation.")
+    eps: float = attr(1e-9, doc="Added to the standard deviation.", least=0.0)
     onnx = OnnxRule("MeanVarianceNormalization", since=9, rename={"axis": "axes"})
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -186,7 +188,7 @@ class LpNormalize(Op):
     namespace = "nn"
     p: float = attr(2.0, doc="Order of the norm, at least 1.")
     axis: int = attr(-1, doc="Axis of the vectors.")
-    eps: float = attr(0.0, doc="Smallest number to divide by; torch takes 1e-12.")
+    eps: float = attr(0.0, doc="Smallest number to divide by; torch takes 1e-12.", least=0.0)
     onnx = OnnxRule("LpNormalization", since=1)
 
     def infer(self, x: TensorSpec) -> TensorSpec:

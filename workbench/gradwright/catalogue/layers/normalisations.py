@@ -123,7 +123,9 @@ class RmsNormLinear(Op):
     """
 
     namespace = "nn"
-    eps: float = attr(1e-5, doc="Added to the mean square, so that zeros do not divide by 0.")
+    eps: float = attr(
+        1e-5, doc="Added to the mean square, so that zeros do not divide by 0.", least=0.0
+    )
 
     def infer(
         self, x: TensorSpec, gain: TensorSpec, weight: TensorSpec, bias: TensorSpec | None = None
@@ -165,7 +167,9 @@ class FusedRmsNormSwiglu(Op):
     """
 
     namespace = "nn"
-    eps: float = attr(1e-5, doc="Added to the mean square, so that zeros do not divide by 0.")
+    eps: float = attr(
+        1e-5, doc="Added to the mean square, so that zeros do not divide by 0.", least=0.0
+    )
 
     def infer(
         self, x: TensorSpec, gain: TensorSpec, gate_weight: TensorSpec, up_weight: TensorSpec

@@ -59,7 +59,9 @@ class StandardRows(_OfRows):
     [[[-1.0, 1.0]], [[3.0]], [[0.5]]]
     """
 
-    eps: float = attr(1e-5, doc="Added to the variance, so that constants do not divide by 0.")
+    eps: float = attr(
+        1e-5, doc="Added to the variance, so that constants do not divide by 0.", least=0.0
+    )
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
         check_floating(self, x)

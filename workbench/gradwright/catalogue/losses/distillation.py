@@ -170,6 +170,7 @@ class FeatureDistillation(_Loss):
         self, labels: Any, predictions: Any, weights: Any = None, projection: Any = None
     ) -> Any:
         found = predictions if projection is None else predictions @ projection
+        labels, found = (self.settled(x, weights) for x in (labels, found))
         return self.reduced(Square()(found - labels), weights)
 
     @classmethod

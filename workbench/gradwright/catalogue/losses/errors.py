@@ -148,7 +148,7 @@ class PoissonNll(_Loss):
     1.0
     """
 
-    eps: float = attr(1e-8, doc="Added to rates, so that the loss stays finite.")
+    eps: float = attr(1e-8, doc="Added to rates, so that the loss stays finite.", least=0.0)
 
     def each(self, labels: Any, predictions: Any) -> Any:
         return predictions - labels * Log()(predictions + self.eps)
@@ -173,7 +173,7 @@ class GaussianNll(_Loss):
     """
 
     full: bool = attr(False, doc="Add the constant ½·log 2π.")
-    eps: float = attr(1e-6, doc="Smallest variance.")
+    eps: float = attr(1e-6, doc="Smallest variance.", least=0.0)
 
     def infer(  # type: ignore[override]
         self,
@@ -191,6 +191,7 @@ class GaussianNll(_Loss):
     def expand(  # type: ignore[override]
         self, labels: Any, predictions: Any, variance: Any, weights: Any = None
     ) -> Any:
+        labels, predictions = (self.settled(x, weights) for x in (labels, predictions))
         v = Where()(variance < self.eps, self.eps, variance)
         each = (Log()(v) + Square()(predictions - labels) / v) * 0.5
         return self.reduced(each + 0.5 * math.log(2 * math.pi) if self.full else each, weights)

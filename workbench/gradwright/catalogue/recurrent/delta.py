@@ -197,7 +197,7 @@ class GatedDeltaNetBlock(Op):
     """
 
     namespace = "nn"
-    eps: float = attr(1e-6, doc="Added to the mean square in the norm.")
+    eps: float = attr(1e-6, doc="Added to the mean square in the norm.", least=0.0)
     chunk_size: int = attr(32, doc="Steps of a chunk.")
 
     def infer(

@@ -277,7 +277,10 @@ class Irfft(_Transform):
         return d * 2 - 2 if self.n is None else self.n
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        return self.sized(x, self.check(x)[1], real_of(x.dtype))
+        axis, n = self.check(x)
+        if x.shape[axis] == 0:
+            raise ShapeError("irfft of no bins", need="at least one")
+        return self.sized(x, n, real_of(x.dtype))
 
     def forward(self, x: Any) -> Any:
         n: Any = self.n
@@ -294,6 +297,11 @@ class Irfft(_Transform):
         yield Sample((draw((3, 1)) + 1j * draw((3, 1)),), {"n": 5, "axis": 0, "norm": "ortho"})
         yield Sample((draw(4) + 1j * draw(4),), {"n": 3, "norm": "forward"})
         yield Sample((draw(2),), {"n": 6})
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield from super().error_samples()
+        yield ErrorSample((TensorSpec((0,), "complex64"),), {"n": 4}, "irfft of no bins")
 
 
 class IrfftGrad(_Transform):

@@ -92,7 +92,7 @@ class AdagradStep(_Joint):
     """
 
     kinds = ("x", "g", "h")
-    eps: float = attr(1e-6, doc="Added to the root.")
+    eps: float = attr(1e-6, doc="Added to the root.", least=0.0)
     decay_factor: float = attr(0.0, doc="How the learning rate decays with the step.")
     norm_coefficient: float = attr(0.0, doc="Of the penalty ½·‖x‖².")
     onnx = OnnxRule("Adagrad", since=1, domain=_DOMAIN, rename={"eps": "epsilon"})
@@ -123,7 +123,7 @@ class AdamStep(_Joint):
     kinds = ("x", "g", "v", "h")
     alpha: float = attr(0.9, doc="Decay of the first moment.")
     beta: float = attr(0.999, doc="Decay of the second moment.")
-    eps: float = attr(1e-6, doc="Added to the root.")
+    eps: float = attr(1e-6, doc="Added to the root.", least=0.0)
     norm_coefficient: float = attr(0.0, doc="Of the penalty ½·‖x‖².")
     norm_coefficient_post: float = attr(0.0, doc="Share of x that is taken away at the end.")
     onnx = OnnxRule("Adam", since=1, domain=_DOMAIN, rename={"eps": "epsilon"})

@@ -217,7 +217,7 @@ class NewtonSchulz(Op):
     a: float = attr(3.4445, doc="Coefficient of x.")
     b: float = attr(-4.775, doc="Coefficient of x·xᵀ·x.")
     c: float = attr(2.0315, doc="Coefficient of (x·xᵀ)²·x.")
-    eps: float = attr(1e-7, doc="Added to the norm.")
+    eps: float = attr(1e-7, doc="Added to the norm.", least=0.0)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if kind(x.dtype) != "f":
@@ -270,7 +270,7 @@ class MuonUpdate(_Update):
     nesterov: bool = attr(True, doc="Look ahead along the momentum.")
     steps: int = attr(5, doc="Iterations that make it orthogonal.")
     scale: float = attr(1.0, doc="Factor of the orthogonal step.")
-    eps: float = attr(1e-7, doc="Added to the norm.")
+    eps: float = attr(1e-7, doc="Added to the norm.", least=0.0)
 
     def infer(  # type: ignore[override]
         self,

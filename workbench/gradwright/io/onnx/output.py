@@ -132,7 +132,17 @@ class Output:
                 raise CannotExport(f"no tensor has the size {atom}")
             name, axis = self.symbols[atom]
             return self.add("Shape", [name], base="size", start=axis, end=axis + 1)[0]
-        return self.add("Div", [self.dim(atom[1]), self.ints([int(atom[2])])], base="size")[0]
+        function, *parts = atom
+        sizes = [self.dim(d) for d in parts]
+        if function == "//":
+            return self.add("Div", sizes, base="size")[0]
+        if function == "max":
+            return self.add("Max", [*sizes, self.ints([0])], base="size")[0]
+        found = sizes[0]
+        for size in sizes[1:]:
+            one = self.add("Equal", [found, self.ints([1])], base="is_one")[0]
+            found = self.add("Where", [one, size, found], base="size")[0]
+        return found
 
     # -- the whole -------------------------------------------------------------------------------
 

@@ -1590,21 +1590,33 @@ def sparse_to_dense(
     """
 
 def split(
-    x: Tensor | ArrayLike, parts: int | Sequence[AnyDim], axis: int = 0, *, name: str | None = None
+    x: Tensor | ArrayLike,
+    parts: int | Sequence[AnyDim],
+    axis: int = 0,
+    uneven: str = "refuse",
+    *,
+    name: str | None = None,
 ) -> tuple[Tensor, ...]:
     """Take a tensor apart along an axis: into equal parts, or into parts of given sizes.
 
     yₖ = x[…, k·n/parts : (k + 1)·n/parts, …]
+
+    A number that does not divide the axis is refused unless ``uneven`` says which parts are
+    smaller: the last, as in ``torch.chunk`` and ONNX (nothing may be left for it), or all but the
+    first n mod parts by one, as in ``numpy.array_split`` and ``torch.tensor_split``.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.placeholder("x", ("B", 6))
     >>> [str(y.spec) for y in gw.split(x, (1, -1), axis=1)]
     ['f32[B, 1]', 'f32[B, 5]']
+    >>> [[y.shape[1] for y in gw.split(x, 4, axis=1, uneven=u)] for u in ("last", "spread")]
+    [[2, 2, 2, 0], [2, 2, 1, 1]]
 
     Attributes:
         parts: Number of equal parts, or sizes (one may be -1).
         axis: Axis to take apart.
+        uneven: Which of equal parts are smaller. One of 'refuse', 'last', 'spread'.
     """
 
 def squeeze(
@@ -2049,7 +2061,7 @@ def var(
 ) -> Tensor:
     """Variance: mean squared distance from the mean.
 
-    y = Σ (x − mean x)² / (n − ddof)
+    y = Σ (x − mean x)² / max(0, n − ddof), which is infinite or NaN where ddof >= n
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....errors import UnsupportedOpError
+from ....spec import Dim
 from ..node import OnnxNode, op, reads
 
 
@@ -20,8 +21,13 @@ def gather_elements(node: OnnxNode, x: Any, indices: Any) -> Any:
 
 @reads("GatherND", since=11)
 def gather_nd(node: OnnxNode, x: Any, indices: Any) -> Any:
-    """Gather slices; with batch dims each batch reads from its own."""
+    """Gather slices; with batch dims each batch reads from its own.
+
+    The width of the indices decides the rank; one that is not known is taken to name elements.
+    """
     batch = node.get("batch_dims", 0)
+    if isinstance(indices.shape[-1], Dim):
+        indices = op("reshape", shape=(*indices.shape[:-1], x.rank - batch))(indices)
     if not batch:
         return op("gather_nd")(x, indices)
     columns = []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import ArchiveError
-from ....spec import TensorSpec, normalize_axis
+from ....spec import TensorSpec, joined, normalize_axis
 from ..dtypes import from_element_type
 from ..node import OnnxNode, cast, ints, one, op, open_dims, reads
 
@@ -72,9 +72,7 @@ def expand(node: OnnxNode, x: Any, shape: Any) -> Any:
     want = list(ints(shape) or ())
     have = [1] * (len(want) - x.rank) + list(x.shape)
     want = [1] * (len(have) - len(want)) + want
-    return op(
-        "broadcast_to", shape=tuple(h if w == 1 else w for h, w in zip(have, want, strict=True))
-    )(x)
+    return op("broadcast_to", shape=tuple(joined(h, w) for h, w in zip(have, want, strict=True)))(x)
 
 
 @reads("Tile", since=6, values=(1,))
@@ -101,10 +99,10 @@ def split(node: OnnxNode, x: Any, sizes: Any = None) -> Any:
         if node.get("num_outputs", n) != n:
             raise ArchiveError(f"num_outputs is {node['num_outputs']}", need=f"{n}")
         d = x.shape[axis]
-        parts = n
-        if isinstance(d, int) and d % n:
-            size = -(-d // n)
-            parts = (*[size] * (n - 1), d - size * (n - 1))
+        if not isinstance(d, int):
+            return op("split", parts=n, axis=axis, uneven="last")(x)
+        size = -(-d // n)
+        parts = n if d % n == 0 else tuple(max(0, min(size, d - k * size)) for k in range(n))
     return op("split", parts=parts, axis=axis)(x)
 
 
@@ -246,7 +244,7 @@ def one_hot(node: OnnxNode, indices: Any, depth: Any, values: Any) -> Any:
 
 @reads("NonZero", since=9)
 def nonzero(node: OnnxNode, x: Any) -> Any:
-    found = op("nonzero")(x)
+    found = op("nonzero")(x if x.rank else op("reshape", shape=(1,))(x))
     if isinstance(found, tuple):
         return op("stack", axis=0)(*found)
     return op("transpose", axes=(1, 0))(found)
@@ -258,7 +256,7 @@ def compress(node: OnnxNode, x: Any, condition: Any) -> Any:
     if axis is None:
         x, axis = op("reshape", shape=(-1,))(x), 0
     n, m = x.shape[axis], condition.shape[0]
-    if isinstance(n, int) and isinstance(m, int) and m < n:
+    if n != m:
         x = op("strided_slice", index=(*[slice(None)] * (axis % x.rank), slice(0, m)))(x)
     return op("boolean_mask", axis=axis % x.rank)(x, condition)
 

@@ -142,7 +142,7 @@ def einsum(call: Call) -> list[str]:
 def resize(call: Call) -> str:
     """Write scales or sizes for the axes that change, which ONNX also takes by number."""
     op = call.op.attributes()
-    axes = call.op.resized_axes(call.x.rank)  # type: ignore[attr-defined]
+    axes = call.op.resized_axes(call.x.shape)  # type: ignore[attr-defined]
     if op["roi"] is not None or any(isinstance(v, Dim) for v in op["sizes"] or ()):
         raise CannotExport
     scales = "" if op["scales"] is None else call.out.constant(np.array(op["scales"], np.float32))

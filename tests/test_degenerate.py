@@ -1,0 +1,189 @@
+"""Arguments and sizes at the edge of meaning: what they give, or the error that names them."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.catalogue import load
+from gradwright.errors import GradwrightError, GraphError, ShapeError
+from gradwright.op import OPS, infer_specs, run_forward
+from gradwright.spec import spec_of
+
+load()
+
+
+def run(f, *arrays, **more):
+    """Return f's value and the gradients of its sum, on placeholders of the arrays."""
+    g = gw.Graph()
+    xs = [g.placeholder(f"x{i}", a.shape, a.dtype) for i, a in enumerate(arrays)]
+    y = f(*xs)
+    slopes = gw.gradients(y.sum(), [x for x in xs if x.spec.differentiable])
+    with gw.Session(g, **more) as session:
+        return session.run([y, *slopes], dict(zip(("x0", "x1", "x2"), arrays, strict=False)))
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+BOUNDED = [
+    (name, attr)
+    for name, op in sorted(OPS.items())
+    if op.__module__.startswith("gradwright.")
+    for attr, declared in op.attrs.items()
+    if declared.bounded
+]
+
+
+@pytest.mark.parametrize(("name", "attr"), BOUNDED)
+def test_what_lies_out_of_bounds_is_refused_by_its_name(name, attr):
+    declared = OPS[name].attrs[attr]
+    needed = {k: 1 for k, v in OPS[name].attrs.items() if v.default is gw.op.REQUIRED}
+    outside = [math.nan] if "float" in declared.type else []
+    outside += [] if declared.least is None else [type(declared.least)(declared.least - 1)]
+    outside += [] if declared.most is None else [type(declared.most)(declared.most + 1)]
+    for value in outside:
+        with pytest.raises(GraphError, match=f"{attr}={value} is out of bounds"):
+            OPS[name](**{**needed, attr: value})
+
+
+def test_every_epsilon_has_a_bound():
+    bounded = {n for n, a in BOUNDED if a == "eps"}
+    for name, op in OPS.items():
+        if op.__module__.startswith("gradwright.") and "eps" in op.attrs:
+            assert name in bounded or "float" not in op.attrs["eps"].type, name
+
+
+# -- statistics ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+@pytest.mark.parametrize("ddof", [0, 1, 2, 3, 7])
+def test_more_degrees_of_freedom_than_elements_divide_by_zero(ddof, kernels):
+    x = np.array([1.0, 2.0, 4.0])
+    with warnings.catch_warnings(action="ignore"):
+        wants = np.var(x, ddof=ddof), np.std(x, ddof=ddof), np.var(x[:0], ddof=ddof)
+    for f, a, want in zip((gw.var, gw.std, gw.var), (x, x, x[:0]), wants, strict=True):
+        value, _ = run(lambda t, f=f: f(t, ddof=ddof), a, kernels=kernels)
+        assert np.allclose(value, want, equal_nan=True)
+
+
+# -- losses ----------------------------------------------------------------------------------------
+
+INFINITE = [
+    (np.inf, 1.0, 0.0, 0.0),
+    (-np.inf, 0.0, 0.0, 0.0),
+    (np.inf, 0.0, np.inf, 1.0),
+    (-np.inf, 1.0, np.inf, -1.0),
+    (np.inf, 0.5, np.inf, 0.5),
+    (800.0, 0.0, 800.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+@pytest.mark.parametrize(("logit", "label", "loss", "slope"), INFINITE)
+def test_infinite_logits_cost_nothing_where_they_are_right(logit, label, loss, slope, kernels):
+    label, logit = np.array([label]), np.array([logit])
+    value, _, of_logit = run(gw.loss.sigmoid_cross_entropy, label, logit, kernels=kernels)
+    assert value == loss and of_logit == slope
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+@pytest.mark.parametrize("name", [
+    "mean_squared_error", "absolute_difference", "huber", "hinge", "log_loss", "log_cosh",
+    "sigmoid_cross_entropy", "smooth_l1", "poisson_nll", "pinball", "softmax_cross_entropy",
+    "kl_divergence", "cosine_distance", "mean_pairwise_squared_error", "feature_distillation",
+])  # fmt: skip
+def test_what_has_no_weight_poisons_nothing(name, kernels):
+    rng = np.random.default_rng(4)
+    labels, predictions = rng.uniform(0.1, 0.9, (2, 4, 3))
+    rows = np.array([1.0, 0.0, 2.0, 0.0])
+    f = getattr(gw.loss, name)
+    each = OPS[name]().shape_of_each(*(spec_of(a) for a in (labels, predictions)))
+    weights = rows.reshape(4, *(1 for _ in each[1:]))
+    want = run(f, labels[::2], predictions[::2], weights[::2])
+    labels[1], labels[3, 0], predictions[3] = np.nan, np.inf, np.nan
+    loss, of_labels, of_predictions, _ = run(f, labels, predictions, weights, kernels=kernels)
+    assert np.allclose(loss, want[0], rtol=1e-12)
+    assert np.allclose(of_labels[::2], want[1]) and not of_labels[1::2].any()
+    assert np.allclose(of_predictions[::2], want[2]) and not of_predictions[1::2].any()
+    nothing, *slopes = run(f, labels, predictions, weights * 0, kernels=kernels)
+    assert nothing == 0 and not slopes[0].any() and not slopes[1].any()
+
+
+# -- draws and numbers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [(0, 2**32, "uint32"), (0, 2**33, "int64"), (-(2**63), 2**63, "int64"), (0, 2**64, "uint64"),
+     (-128, 128, "int8"), (0, 256, "uint8"), (-(2**31), 2**31, "int32"), (2**63, 2**64, "uint64")],
+)  # fmt: skip
+def test_whole_numbers_of_all_ranges_reach_both_ends(low, high, dtype):
+    with gw.Graph() as g:
+        y = gw.random.randint((4000,), low, high, dtype=dtype)
+    drawn = [int(v) for v in g.output({}, y)[y.name]]
+    assert low <= min(drawn) < low + (high - low) // 50
+    assert high - (high - low) // 50 - 1 <= max(drawn) < high
+    assert abs(sum((v - low) / (high - low) for v in drawn) / 4000 - 0.5) < 0.03
+
+
+@pytest.mark.parametrize("span", [3, 2**32, 2**33 + 7, 2**63 + 1, 2**64 - 1])
+def test_the_upper_half_of_a_product_is_exact(span):
+    words = np.random.default_rng(5).integers(0, 2**64, 100, np.uint64)
+    found = gw.ops.philox.upper_half(words, np.uint64(span)).tolist()
+    assert found == [int(w) * span >> 64 for w in words]
+
+
+@pytest.mark.parametrize(("stop", "what"), [(math.nan, "stop=nan"), (math.inf, "stop=inf")])
+def test_a_range_to_no_number_names_it(stop, what):
+    with gw.Graph(), pytest.raises(ShapeError, match=what):
+        gw.arange(0.0, stop)
+
+
+# -- empty batches ---------------------------------------------------------------------------------
+
+
+def _of_batches(name):
+    """Yield samples of an op whose inputs have one leading size, cut to none."""
+    for sample in OPS[name].samples(np.random.default_rng(6)):
+        xs = [None if x is None else np.asarray(x) for x in sample.inputs]
+        if xs and xs[0] is not None and xs[0].ndim and xs[0].dtype.kind not in "OT":
+            n = xs[0].shape[0]
+            rows = [x is not None and x.ndim > 1 and x.shape[0] == n for x in xs]
+            yield sample, [x[:0] if r else x for x, r in zip(xs, rows, strict=True)]
+
+
+BATCHED = [
+    "relu", "gelu", "softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm",
+    "instance_norm", "linear", "bias_add", "conv1d", "conv2d", "conv3d", "depthwise_conv2d",
+    "conv_transpose2d", "max_pool2d", "avg_pool2d", "lp_pool2d", "adaptive_avg_pool2d",
+    "global_avg_pool", "upsampling2d", "resize", "resize_bilinear", "dot_product_attention",
+    "scaled_dot_product_attention", "sum", "mean", "var", "std", "cumsum", "sort", "argsort",
+    "top_k", "one_hot", "unique", "segment_sum", "matmul", "einsum", "cholesky", "eigh", "svd",
+    "qr", "inv", "solve", "det", "rfft", "fft", "ifft", "stft", "rgb_to_grayscale",
+    "adjust_contrast", "image_resize", "embedding", "pad", "flip", "roll", "tile", "repeat",
+    "concat", "stack", "split", "strided_slice", "mean_squared_error", "softmax_cross_entropy",
+    "sparse_softmax_cross_entropy", "huber", "im2col", "local_response_norm", "lrn", "roi_align",
+    "dropout", "crop_and_resize",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n in BATCHED if n in OPS])
+def test_batches_of_none_keep_the_shapes_that_are_inferred(name):
+    for sample, xs in _of_batches(name):
+        op = OPS[name](**sample.attrs)
+        try:
+            outs = infer_specs(op, [None if x is None else spec_of(x) for x in xs])
+        except GradwrightError:
+            continue  # a weight or a matrix was cut, too
+        if any(x is not None and x.dtype == np.uint64 for x in xs):
+            continue
+        with np.errstate(all="ignore"):
+            ys = run_forward(op, xs)
+        for spec, y in zip(outs, ys, strict=True):
+            assert y.dtype == spec.dtype
+            assert all(
+                d == n or not isinstance(d, int) for d, n in zip(spec.shape, y.shape, strict=True)
+            )
