@@ -41,7 +41,11 @@ def available() -> bool:
     >>> isinstance(available(), bool)
     True
     """
-    if switch("GRADWRIGHT_KERNELS") == "off" or importlib.util.find_spec("llvmlite") is None or sys.maxsize < 2**32:
+    if (
+        switch("GRADWRIGHT_KERNELS") == "off"
+        or importlib.util.find_spec("llvmlite") is None
+        or sys.maxsize < 2**32
+    ):
         return False
     try:
         with _busy:

@@ -82,11 +82,14 @@ def _to_be_narrowed(x: Num, before: np.dtype[Any]) -> Num:
     half sees what was lost (round to odd: Boldo and Melquiond, IEEE Trans. Computers 57, 2008). A
     large 64-bit integer first leaves its last 11 bits, in the same way.
     """
-    if before.kind == "f" and before.itemsize <= 4 or before.kind in "bui" and before.itemsize < 4:
+    if (before.kind == "f" and before.itemsize <= 4) or (
+        before.kind in "bui" and before.itemsize < 4
+    ):
         return cast(x, before, FLOAT32)
     if before.kind in "ui" and before.itemsize == 8:
         lost = (x & 0x7FF).compare("ne", 0).to("zext", x.type)
-        is_large = (x + 2**53).compare("ugt", 2**54) if before.kind == "i" else x.compare("ugt", 2**53)
+        signed = before.kind == "i"
+        is_large = (x + 2**53 * signed).compare("ugt", 2**53 << signed)
         x = is_large.where((x & -0x800) | (lost << 11), x)
     x = cast(x, before, FLOAT64)
     near = x.to("fptrunc", "float")

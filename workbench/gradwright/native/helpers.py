@@ -17,8 +17,8 @@ SINGLE_BITS, HALF_BITS = 23, 10
 def _narrow(x: Num) -> Num:
     """Return the bits of a double as a half, rounded once, ties to even.
 
-    Adding 2²⁸, whose last place is that of a subnormal half, rounds a small one; of others 42 digits
-    go, and their exponent is 1008 too large.
+    Adding 2²⁸, whose last place is that of a subnormal half, rounds a small one; of others 42
+    digits go, and their exponent is 1008 too large.
     """
     bits = x.to("bitcast", "i64")
     size = bits & 0x7FFF_FFFF_FFFF_FFFF

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from ..errors import GraphError
 
-V2 = frozenset("cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split())
-V3 = V2 | frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe".split())
-V4 = V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+V2 = frozenset({"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"})
+V3 = V2 | {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 LEVELS = {"x86-64-v2": V2, "x86-64-v3": V3, "x86-64-v4": V4}
 """What each level has, as Linux calls it."""
 X86 = ("x86_64", "AMD64")
