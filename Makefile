@@ -3,14 +3,15 @@
 #   make lab    open the tour in JupyterLab          make check  ruff, mypy, import order
 #   make test   run all tests and docstring examples make smoke  the ten-second test
 #   make tour   run the tour into build/tour.html    make bench  print benchmark ratios
-#   make dist   build wheel and sdist into dist/     make clean  remove all of this but .venv
+#   make dist   build wheel and sdist into dist/     make fuzz   10,000 random programs
+#   make clean  remove all of this but .venv
 
 PYTHON ?= python3
 BIN := .venv/bin
 FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench tour dist clean
+.PHONY: lab test check smoke bench fuzz tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -29,6 +30,9 @@ smoke: .venv/.test
 
 bench: .venv/.test
 	$(BIN)/python -m tests.benchmarks.engine
+
+fuzz: .venv/.test
+	$(BIN)/python -m tests.fuzz
 
 # The page shows widgets as their static pictures, and plots with plotly's own script: both offline.
 tour: .venv/.lab

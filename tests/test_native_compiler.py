@@ -40,6 +40,10 @@ def stored(address: int) -> int:
     return int(number[0])
 
 
+def nowhere(name: str) -> int | None:
+    return None
+
+
 def doubling(times: int) -> Kernel:
     sketch = Sketch(1)
     x = sketch.load("f4:1")
@@ -159,13 +163,13 @@ def test_kernels_on_disk_run_without_llvm(folder: Path) -> None:
 def test_object_files_that_are_more_than_an_image_are_left_to_llvm() -> None:
     tools = compiler._toolchain()
     code = tools.object_code(TEXT.format(number=42))
-    assert image.place(code, "no_such_name") is None
+    assert image.place(code, "no_such_name", nowhere) is None
     for broken in (b"", b"no object", code[:80], code[:-40], b"\x7fELF\x01" + code[5:]):
-        assert image.place(broken, "k") is None
+        assert image.place(broken, "k", nowhere) is None
     writable = "@x = global i64 7\n" + TEXT.format(number=42).replace("i64 42", "i64 43")
-    assert image.place(tools.object_code(writable), "k") is None
+    assert image.place(tools.object_code(writable), "k", nowhere) is None
     missing = "define void @k(ptr %block) {\n  call void @nowhere()\n  ret void\n}\n"
-    assert image.place(tools.object_code(missing + "declare void @nowhere()"), "k") is None
+    assert image.place(tools.object_code(missing + "declare void @nowhere()"), "k", nowhere) is None
 
 
 AT_WORK = """

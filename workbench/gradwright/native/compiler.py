@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import importlib.util
 import logging
 import os
 import platform
-import re
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 from ..fuse.ir import Kernel
-from . import cache, image
+from . import cache, helpers, image
 from .emit import emit
 from .layout import Pattern
+from .objects import outside
+from .target import switch, target
 
 Key = tuple[Kernel, Pattern]
-PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
-"""What Linux says of a processor that decides which code runs on it."""
 _log = logging.getLogger("gradwright")
 _busy = threading.RLock()
 """Held while LLVM works: one kernel at a time, and none across a fork or the interpreter's end."""
@@ -37,10 +36,16 @@ _busy = threading.RLock()
 def available() -> bool:
     """Tell whether kernels can be compiled here: llvmlite is installed and knows this machine.
 
+    ``GRADWRIGHT_KERNELS=off`` says no.
+
     >>> isinstance(available(), bool)
     True
     """
-    if importlib.util.find_spec("llvmlite") is None or sys.maxsize < 2**32:
+    if (
+        switch("GRADWRIGHT_KERNELS") == "off"
+        or importlib.util.find_spec("llvmlite") is None
+        or sys.maxsize < 2**32
+    ):
         return False
     try:
         with _busy:
@@ -53,36 +58,45 @@ def available() -> bool:
 
 @functools.cache
 def identity() -> str:
-    """Return what machine code depends on: compiler and processor; Linux tells it without LLVM."""
+    """Return what machine code depends on: compiler and target; Linux tells it without LLVM."""
     import llvmlite
 
-    known: list[str] = []
-    with contextlib.suppress(OSError):
-        first, *_ = Path("/proc/cpuinfo").read_text().split("\n\n")
-        known = [line for line in first.splitlines() if line.startswith(PROCESSOR)]
-    if not known:
+    chosen = target()
+    known = chosen.known
+    if chosen.level == "native" and not known:
         tools = _toolchain()
-        known = [tools.triple, tools.cpu, tools.features]
-    return "\n".join([llvmlite.__version__, platform.system(), platform.machine(), *known])
+        known = tools.triple, tools.cpu, tools.features
+    kind = platform.system(), chosen.machine, chosen.level
+    return "\n".join([llvmlite.__version__, *kind, *known])
 
 
 class Toolchain:
-    """LLVM for this machine."""
+    """LLVM for this machine, or for another one, whose object code can only be looked at."""
 
-    def __init__(self) -> None:
+    def __init__(self, triple: str = "", cpu: str = "", features: str = "") -> None:
         import llvmlite.binding as llvm  # 46 MB, which a process with a warm cache never needs
 
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
         self.llvm = llvm
-        self.cpu = llvm.get_host_cpu_name()
-        self.triple = llvm.get_process_triple()
-        try:
-            self.features = llvm.get_host_cpu_features().flatten()
-        except RuntimeError:  # not known on this system: the name of the CPU implies most
-            self.features = ""
+        self.triple, self.cpu, self.features = triple, cpu, features
+        if triple:
+            llvm.initialize_all_targets()
+            llvm.initialize_all_asmprinters()
+        else:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            self.triple = llvm.get_process_triple()
+            self.cpu, self.features = self._processor()
         self.machine = self._machine()
-        self._engines = [self._engine()]  # the first one makes the process's functions known
+        self._engines = [] if triple else [self._engine()]  # it makes the C library known
+
+    def _processor(self) -> tuple[str, str]:
+        if (level := target().level) != "native":
+            return level, ""
+        name = self.llvm.get_host_cpu_name()
+        try:
+            return name, self.llvm.get_host_cpu_features().flatten()
+        except RuntimeError:  # not known on this system: the name of the CPU implies most
+            return name, ""
 
     def _machine(self) -> Any:
         target = self.llvm.Target.from_triple(self.triple)
@@ -114,7 +128,21 @@ class Toolchain:
         return bytes(self.machine.emit_object(self.optimise(text)))
 
     def load(self, code: bytes, name: str) -> int:
-        """Return the address of a function in an object file, which is kept for good."""
+        """Return the address of a function in an object file, which is kept for good.
+
+        Raises RuntimeError if it needs what is nowhere: LLVM would end the process.
+        """
+        found = {needed: _outside(needed) for needed in outside(code)}
+        lacking = [
+            needed
+            for needed, address in found.items()
+            if not address and not self.llvm.address_of_symbol(needed)
+        ]
+        if lacking:
+            raise RuntimeError(f"neither the C library nor we have {', '.join(lacking)}")
+        for needed, address in found.items():
+            if address:
+                self.llvm.add_symbol(needed, address)
         engine = self._engine()
         engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
@@ -123,13 +151,6 @@ class Toolchain:
             raise RuntimeError(f"the object file has no function {name!r}")
         self._engines.append(engine)
         return address
-
-    def missing(self, text: str) -> list[str]:
-        """Return the functions of the C library that a text calls and this process lacks."""
-        names = re.findall(r"^declare [^@]*@(\w+)\(", text, re.MULTILINE)
-        if " half " in text and self.triple.startswith("x86_64") and "+f16c" not in self.features:
-            names += ["__extendhfsf2", "__truncsfhf2"]
-        return [name for name in names if not self.llvm.address_of_symbol(name)]
 
 
 @functools.cache
@@ -141,22 +162,36 @@ def compile_text(text: str) -> int:
     """Return the address of the function ``k`` of an LLVM text, from the disk cache if it is there.
 
     Raises:
-        RuntimeError: LLVM refuses the text, or it calls functions that this process lacks.
+        RuntimeError: LLVM refuses the text, or object code needs functions that are nowhere.
+        ValueError: it cannot be told which functions the object code needs.
     """
     with _busy:
         key = cache.key(text, identity())
         code = cache.load(key)
-        if code is not None and (address := image.place(code, "k")) is not None:
+        if code is not None and (address := image.place(code, "k", _outside)) is not None:
             return address
         tools = _toolchain()
-        if missing := tools.missing(text):  # LLVM would end the process
-            raise RuntimeError(f"the C library has no {', '.join(missing)}")
         if code is not None:
-            with contextlib.suppress(RuntimeError):
+            with contextlib.suppress(RuntimeError, ValueError):
                 return tools.load(code, "k")
         code = tools.object_code(text)
+        address = image.place(code, "k", _outside) or tools.load(code, "k")
         cache.store(key, code)
-        return image.place(code, "k") or tools.load(code, "k")
+        return address
+
+
+@functools.cache
+def _outside(name: str) -> int | None:
+    """Return the address of what object code calls: a helper of ours, or of the process."""
+    if name in helpers.texts():
+        return compile_text(helpers.texts()[name])
+    if sys.platform == "win32":  # no handle has all that is there; LLVM knows its own
+        return None
+    try:
+        found = getattr(ctypes.CDLL(None), name)
+    except AttributeError:
+        return None
+    return ctypes.cast(found, ctypes.c_void_p).value
 
 
 class Kernels:

@@ -16,7 +16,7 @@ from ..fuse.ir import Value
 from . import mathlib
 from .text import REORDER, Code, Num
 
-FLOAT32 = np.dtype(np.float32)
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _MEMORY = {
     **{"bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16"},
     **{"int32": "i32", "uint32": "i32", "int64": "i64", "uint64": "i64"},
@@ -55,11 +55,11 @@ def cast(x: Num, before: np.dtype[Any], after: np.dtype[Any]) -> Num:
     if before.name == "bfloat16":
         return cast((x.to("zext", "i32") << 16).to("bitcast", "float"), FLOAT32, after)
     if after.name == "bfloat16":
-        return _to_bfloat16(cast(x, before, FLOAT32))
+        return _to_bfloat16(_to_be_narrowed(x, before))
     if before.name == "float16":
         return cast(x.to("fpext", "float"), FLOAT32, after)
-    if after.name == "float16":  # LLVM has a helper for float64, but nobody has that
-        return cast(x, before, FLOAT32).to("fptrunc", "half")
+    if after.name == "float16":
+        return _to_be_narrowed(x, before).to("fptrunc", "half")
     if after.name == "bool":
         return x.compare("une" if x.is_float else "ne", 0)
     type_ = register_type(after)
@@ -73,6 +73,30 @@ def cast(x: Num, before: np.dtype[Any], after: np.dtype[Any]) -> Num:
         return x.to("fpext" if after.itemsize > before.itemsize else "fptrunc", type_)
     number = x.to("fptosi", type_)
     return number.code.let(type_, f"freeze {type_} {number.name}")
+
+
+def _to_be_narrowed(x: Num, before: np.dtype[Any]) -> Num:
+    """Return a number as a float that rounds to a half as the number itself would.
+
+    What a float does not hold becomes that one of its two neighbours whose last bit is 1, so that a
+    half sees what was lost (round to odd: Boldo and Melquiond, IEEE Trans. Computers 57, 2008). A
+    large 64-bit integer first leaves its last 11 bits, in the same way.
+    """
+    if (before.kind == "f" and before.itemsize <= 4) or (
+        before.kind in "bui" and before.itemsize < 4
+    ):
+        return cast(x, before, FLOAT32)
+    if before.kind in "ui" and before.itemsize == 8:
+        lost = (x & 0x7FF).compare("ne", 0).to("zext", x.type)
+        signed = before.kind == "i"
+        is_large = (x + 2**53 * signed).compare("ugt", 2**53 << signed)
+        x = is_large.where((x & -0x800) | (lost << 11), x)
+    x = cast(x, before, FLOAT64)
+    near = x.to("fptrunc", "float")
+    back = near.to("fpext", "double")
+    is_above = (back.call("fabs") > x.call("fabs")).to("zext", "i32")
+    is_other = back.compare("one", x).to("zext", "i32")
+    return ((near.to("bitcast", "i32") - is_above) | is_other).to("bitcast", "float")
 
 
 def _to_bfloat16(x: Num) -> Num:

@@ -10,9 +10,10 @@ after it has said it.
 from __future__ import annotations
 
 import functools
-import platform
 import sys
 from enum import IntEnum
+
+from .target import Target, target
 
 SERIAL, PARALLEL = -1, -2
 TURNS = 16
@@ -52,7 +53,7 @@ class Place(IntEnum):
 @functools.cache
 def worker_address() -> int:
     """Return the address of what a worker runs on the cells of the pool, until it is stopped."""
-    return _compiled(_WORKER)
+    return _compiled("worker")
 
 
 @functools.cache
@@ -61,31 +62,37 @@ def fork_address() -> int:
 
     Raises RuntimeError where there are no POSIX threads.
     """
-    return _compiled(_FORK)
+    return _compiled("fork")
 
 
-def _compiled(text: str) -> int:
+def _compiled(kind: str) -> int:
     from .compiler import compile_text  # llvmlite, which no import of ours may load
 
     if sys.platform == "win32":
         raise RuntimeError("no POSIX threads here")
+    return compile_text(source(kind, target()))
+
+
+def source(kind: str, target: Target) -> str:
+    """Return the text of what a ``"worker"`` runs, or of a ``"fork"``.
+
+    >>> "x86" in source("fork", Target("native", "aarch64", frozenset()))
+    False
+    """
     x86 = "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
     arm = "declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"
-    pauses = {"x86_64": x86, "aarch64": arm, "arm64": arm}
-    declared, pause = pauses.get(platform.machine(), ("", "fence seq_cst"))
+    declared, pause = x86 if target.is_x86 else arm if target.is_arm else ("", "fence seq_cst")
     numbers = {at.name.lower(): int(at) for at in (*Cell, *Place)}
-    return compile_text(
-        (_COMMON + text).format(
-            **numbers,
-            declared=declared,
-            pause=pause,
-            serial=SERIAL,
-            parallel=PARALLEL,
-            turns=TURNS,
-            spins=SPINS,
-            owner_spins=OWNER_SPINS,
-            clock=6 if sys.platform == "darwin" else 1,
-        )
+    return (_COMMON + {"worker": _WORKER, "fork": _FORK}[kind]).format(
+        **numbers,
+        declared=declared,
+        pause=pause,
+        serial=SERIAL,
+        parallel=PARALLEL,
+        turns=TURNS,
+        spins=SPINS,
+        owner_spins=OWNER_SPINS,
+        clock=6 if sys.platform == "darwin" else 1,
     )
 
 

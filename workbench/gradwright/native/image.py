@@ -14,16 +14,16 @@ import itertools
 import mmap
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-ELF, X86_64 = b"\x7fELF\x02\x01\x01", 62
-SYMBOLS, RELOCATIONS, NO_BITS = 2, 4, 8
+from .objects import ELF, SECTION, SYMBOL, SYMBOLS
+
+X86_64, RELOCATIONS, NO_BITS = 62, 4, 8
 WRITABLE, ALLOCATED = 1, 2
 ABSOLUTE, RELATIVE = 1, 24
 """64 bits that become an address, or the distance of one from where they stand."""
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 _images: list[mmap.mmap] = []
 """What has been placed: machine code stays for good."""
@@ -33,7 +33,11 @@ class UnfitError(Exception):
     """An object file has more in it than images are made of."""
 
 
-def place(code: bytes, name: str) -> int | None:
+Find = Callable[[str], "int | None"]
+"""What knows the addresses of names outside."""
+
+
+def place(code: bytes, name: str, find: Find) -> int | None:
     """Return the address of a function in an object file, which is kept for good.
 
     None: this system, or the file, needs LLVM's own loader.
@@ -41,8 +45,8 @@ def place(code: bytes, name: str) -> int | None:
     if not sys.platform.startswith("linux") or not code.startswith(ELF):
         return None
     try:
-        return _Object(code).place(name)
-    except (UnfitError, OSError, struct.error, IndexError, AttributeError):
+        return _Object(code, find).place(name)
+    except (UnfitError, OSError, struct.error, IndexError):
         return None
 
 
@@ -63,15 +67,15 @@ class _Section:
 class _Object:
     """An object file, and where its sections come to lie."""
 
-    def __init__(self, code: bytes) -> None:
+    def __init__(self, code: bytes, find: Find) -> None:
         (machine,) = struct.unpack_from("<H", code, 18)
         (start,) = struct.unpack_from("<Q", code, 40)
         size, count = struct.unpack_from("<HH", code, 58)
-        if machine != X86_64 or size != _SECTION.size:
+        if machine != X86_64 or size != SECTION.size:
             raise UnfitError
-        self._code = code
+        self._code, self._find = code, find
         self._sections = [
-            _Section(*_SECTION.unpack_from(code, start + size * n)) for n in range(count)
+            _Section(*SECTION.unpack_from(code, start + size * n)) for n in range(count)
         ]
         self._at: dict[int, int] = {}
         """Offsets in the image, by number of section."""
@@ -98,7 +102,7 @@ class _Object:
                 for entry in self._entries(section, _RELOCATION):
                     self._relocate(memory, base, section, *entry)
             if section.kind == SYMBOLS:
-                for symbol in self._entries(section, _SYMBOL):
+                for symbol in self._entries(section, SYMBOL):
                     if symbol[3] in self._at and self._name(section, symbol[0]) == name.encode():
                         function = self._address(section, symbol, base)
         if function is None:
@@ -121,21 +125,23 @@ class _Object:
         return bytes(itertools.takewhile(lambda byte: byte, names[start:]))
 
     def _address(self, symbols: _Section, symbol: tuple[Any, ...], base: int) -> int:
-        """Return the address of a symbol: in the image, or of the C library."""
+        """Return the address of a symbol: in the image, or outside."""
         name, _, _, section, value, _ = symbol
         if section:
             if section not in self._at:
                 raise UnfitError
             return int(base + self._at[section] + value)
-        found = getattr(ctypes.CDLL(None), self._name(symbols, name).decode())
-        return int(ctypes.cast(found, ctypes.c_void_p).value or 0)
+        found = self._find(self._name(symbols, name).decode())
+        if not found:
+            raise UnfitError
+        return found
 
     def _relocate(
         self, memory: mmap.mmap, base: int, section: _Section,
         offset: int, kind: int, number: int, addend: int,
     ) -> None:  # fmt: skip
         symbols = self._sections[section.link]
-        symbol = _SYMBOL.unpack_from(self._bytes(symbols), number * _SYMBOL.size)
+        symbol = SYMBOL.unpack_from(self._bytes(symbols), number * SYMBOL.size)
         at = self._at[section.info] + offset
         value = self._address(symbols, symbol, base) + addend
         if kind == RELATIVE:

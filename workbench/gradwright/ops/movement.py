@@ -67,6 +67,8 @@ class Cast(Op):
             if self.saturate and self.dtype in _SATURATED and x.dtype != self.dtype:
                 top = float(ml_dtypes.finfo(self.dtype).max)  # type: ignore[no-untyped-call]
                 x = np.clip(x.astype(np.result_type(x.dtype, np.float32)), -top, top)
+            if is_floating(self.dtype) and self.dtype.isbuiltin != 1:
+                x = _to_be_narrowed(x)  # ml_dtypes goes through float32, and would round twice
             return x.astype(self.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -83,6 +85,26 @@ class Cast(Op):
         yield Sample((wide,), {"dtype": dtype("float8_e5m2fnuz")}, smooth=False)
         yield Sample((wide,), {"dtype": dtype("float8_e8m0fnu"), "saturate": False}, smooth=False)
         yield Sample((x * 3,), {"dtype": dtype("int4")})
+
+
+def _to_be_narrowed(x: Any) -> Any:
+    """Return wide numbers as float32 that rounds to fewer digits as the numbers themselves would.
+
+    What float32 does not hold becomes that one of its two neighbours whose last bit is 1, so that
+    fewer digits see what was lost (round to odd). 64-bit ints first leave 11 bits, in the same way.
+    """
+    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
+        odd = (x & ~x.dtype.type(0x7FF)) | x.dtype.type(0x800)
+        is_large = (x > 2**53) | (x < -(2**53)) if x.dtype.kind == "i" else x > 2**53
+        x = np.where(is_large & (x & 0x7FF != 0), odd, x)
+    if x.dtype.kind not in "iuf" or (x.dtype.kind == "f" and x.dtype.itemsize < 8):
+        return x
+    wide = x.astype(np.float64, copy=False)
+    near = wide.astype(np.float32)
+    back = near.astype(np.float64)
+    is_other = (back != wide) & (wide == wide)
+    bits = near.view(np.int32) - (np.abs(back) > np.abs(wide))
+    return np.where(is_other, bits | 1, bits).astype(np.int32).view(np.float32)
 
 
 def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:

@@ -16,6 +16,7 @@ from ..fuse import fuse
 from ..fuse.fused import Fused
 from ..graph import Tensor
 from ..native.background import BACKGROUND
+from ..native.target import switch
 from ..rewrite import Instr, Program
 from ..spec import TensorSpec, known_spec
 from .binder import RefusedError
@@ -29,6 +30,7 @@ MAX_TAILS = 32
 RUNS = 3
 """Runs after which kernels are compiled in the background: who runs a plan once or twice, as for a
 look at another shape, would not see them any more."""
+_MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
 _log = logging.getLogger("gradwright")
 
 
@@ -110,7 +112,8 @@ class Part:
             if available():
                 self.bound = self._bound()
             else:
-                self.why = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
+                is_off = switch("GRADWRIGHT_KERNELS") == "off"
+                self.why = "GRADWRIGHT_KERNELS=off" if is_off else _MISSING
         except Exception as error:  # no kernel is worth a failed run: numpy computes it
             self.why = str(error)
             _log.info("a plan stays on numpy: %s", error, exc_info=not _is_expected(error))

@@ -44,7 +44,9 @@ class Session:
             ``"rewrites"`` tries each rewrite on random values when it is made, and names the rule.
         kernels: ``"background"`` begins with numpy and goes over to generated kernels, between two
             runs, when they are compiled; ``"wait"`` compiles them before the first run of a plan;
-            ``"off"`` stays with numpy.
+            ``"off"`` stays with numpy. The environment has ``GRADWRIGHT_KERNELS=off`` for all
+            sessions, and ``GRADWRIGHT_CPU`` (``native``, ``x86-64-v2``, ``-v3``, ``-v4``) for what
+            processor kernels are made.
         threads: how many threads a run may use; None takes what OpenBLAS uses, and what a
             ``tuning`` says.
         tuning: the record of another session: calls that it names use as many threads again.

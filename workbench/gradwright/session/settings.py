@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import GraphError
 from ..listeners import Listener
+from ..native.target import check_switches
 from ..native.tuning import Tuning
 from ..plan.options import Kernels, PlanOptions
 from ..rewrite import check_names
@@ -42,6 +43,7 @@ def plan_options(
     verify: bool,
 ) -> PlanOptions:
     """Return the options of a session's plans; raises GraphError for what is none."""
+    check_switches()
     skip = [skip] if isinstance(skip, str) else skip
     check_names(skip)
     if kernels not in get_args(Kernels):

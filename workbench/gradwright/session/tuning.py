@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import GraphError
 from ..native.blas import default_threads
+from ..native.target import SWITCHES, switch
 from ..native.tuning import Tuning, checked
 from ..plan.options import PlanOptions
 
@@ -31,6 +32,7 @@ def recorded(options: PlanOptions) -> dict[str, Any]:
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "kernels": options.kernels,
+        **{name: switch(name) for name in SWITCHES},
         "threads": tuning.threads,
         **{name: os.environ.get(name, "") for name in _THREADS},
         "choices": dict(sorted(tuning.choices.items())),

@@ -12,12 +12,12 @@ Zen 4).
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..target import Target, target
 from ..text import Code, Num
 
 Array = np.ndarray[Any, Any]
@@ -75,14 +75,20 @@ class Machine:
 @functools.cache
 def machine(char: str) -> Machine:
     """Return what this machine has for floats of a dtype."""
-    from ..compiler import identity  # llvmlite, which no import of ours may load
+    return machine_of(target(), char)
 
-    flags = set(re.split(r"[\s,+]+", identity()))
-    if "avx512f" in flags:
+
+def machine_of(target: Target, char: str) -> Machine:
+    """Return what a target has.
+
+    >>> machine_of(Target("native", "aarch64", frozenset()), "f").width
+    4
+    """
+    if "avx512f" in target.flags:
         return Machine(char, 64, 32)
-    if "avx2" in flags:
+    if "avx2" in target.flags:
         return Machine(char, 32, 16)
-    return Machine(char, 16, 32 if flags & {"aarch64", "arm64"} else 16)
+    return Machine(char, 16, 32 if target.is_arm else 16)
 
 
 def taps_in_tile(n: int) -> int:

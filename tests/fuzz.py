@@ -1,0 +1,372 @@
+"""Random programs: chains of ops over all dtypes and lengths, kernels against numpy.
+
+    python -m tests.fuzz [count] [--seed N]    programs of the seeds N, N + 1, ... (10,000)
+    python -m tests.fuzz --seed N --one        one program, here: printed, run, compared
+
+Programs run in subprocesses, 250 in each. One that ends its process by a signal, hangs, raises or
+computes something else is a finding, and the line that reproduces it is printed. `random_graphs`
+is about what plans rewrite; this is about what machine code can be made to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gradwright as gw
+from gradwright.errors import GradwrightError
+from gradwright.graph import Tensor
+
+Array = Any
+BATCH = 250
+"""Programs of one process."""
+PATIENCE = 120.0
+"""Seconds after which a program hangs."""
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+INTS = ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32")
+NARROW = ("float8_e4m3fn", "float8_e5m2")
+EPS = {
+    **{"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7},
+    **{"float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2},
+}
+SAME = "the same with and without kernels"
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-310, 65520.0, 3e38, -1e300)
+SMOOTH: dict[str, Callable[[Tensor], Tensor]] = {
+    **{name: getattr(gw, name) for name in ("tanh", "sin", "cos", "neg", "arctan")},
+    **{name: getattr(gw.nn, name) for name in ("sigmoid", "relu", "gelu", "silu", "softplus")},
+    "exp": lambda x: gw.exp(-gw.abs(x)),
+    "expm1": lambda x: gw.expm1(gw.minimum(x, 1.0)),
+    "log1p": lambda x: gw.log1p(gw.abs(x)),
+    "log": lambda x: gw.log(gw.abs(x) + 1.0),
+    "sqrt": lambda x: gw.sqrt(gw.abs(x) + 1.0),
+    "rsqrt": lambda x: gw.rsqrt(x * x + 1.0),
+    "erf": gw.erf,
+    "reciprocal": lambda x: 1.0 / (gw.abs(x) + 1.0),
+    "cube": lambda x: gw.tanh(x) ** 3,
+    "half": lambda x: x * 0.5 + 0.25,
+}
+"""Functions under which a small error stays one."""
+EXACT: dict[str, Callable[[Tensor], Tensor]] = {
+    name: getattr(gw, name) for name in ("abs", "neg", "sign", "floor", "ceil", "trunc", "round")
+}
+PAIRS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: gw.tanh(a) * gw.sin(b),
+    "div": lambda a, b: gw.tanh(a) / (gw.abs(b) + 1.0),
+    "maximum": gw.maximum,
+    "minimum": gw.minimum,
+}
+INT_PAIRS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "maximum": gw.maximum,
+    "minimum": gw.minimum,
+}
+TESTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "less": lambda a, b: a < b,
+    "equal": gw.equal,
+    "greater_equal": lambda a, b: a >= b,
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A tensor of a program: the worst last place on the way to it, and whether any rounding is
+    the same in machine code, so that functions that jump may follow."""
+
+    tensor: Tensor
+    eps: float
+    is_exact: bool
+
+
+class Program:
+    """A random program, which its seed determines."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self.lines: list[str] = []
+        self.graph = gw.Graph("program")
+        self.feeds: dict[Tensor, Array] = {}
+        n = self._choose([*range(10), *self._rng.integers(10, 201, 20).tolist()])
+        rows = self._choose([1, 2, 3, 7, 20])
+        self.shapes = [(n,), (n,), (rows, n), (rows, 1), ()]
+        self.pool: list[Known] = []
+        self.is_special = self._draw(6) == 0
+        with self.graph:
+            for _ in range(1 + self._draw(3)):
+                self._input()
+            for _ in range(1 + self._draw(7)):
+                self._step()
+        last = {k.tensor: k for k in self.pool[-2:]} | {self.pool[-1].tensor: self.pool[-1]}
+        self.fetches = [k for k in last.values() if k.tensor not in self.feeds] or self.pool[-1:]
+        self._differentiate()
+
+    def _draw(self, n: int) -> int:
+        return int(self._rng.integers(n))
+
+    def _choose(self, values: Any) -> Any:
+        return list(values)[self._draw(len(list(values)))]
+
+    def _input(self) -> None:
+        shape = self.shapes[min(self._draw(8), 4)]
+        dtype = self._choose(["bool", *INTS, *FLOATS, *FLOATS, *FLOATS, *FLOATS])
+        with np.errstate(all="ignore"):
+            x = self._rng.normal(size=shape) * 2
+            if self.is_special and dtype in FLOATS and x.size:
+                where = self._rng.random(shape) < 0.2
+                x = np.where(where, self._rng.choice(SPECIAL, shape), x)
+            if dtype in INTS:
+                x = self._rng.integers(0, 100, shape) if dtype[0] == "u" else np.rint(x * 20)
+            x = (x > 0) if dtype == "bool" else np.asarray(x).astype(gw.spec.dtype(dtype))
+        open_ = tuple(None if size == shape[-1] else size for size in shape[-1:]) if shape else ()
+        t = self.graph.placeholder(f"x{len(self.feeds)}", (*shape[:-1], *open_), dtype=dtype)
+        self.feeds[t] = x
+        self._add(t, f"{dtype}{list(shape)}", EPS.get(dtype, 0.0), True)
+
+    def _add(self, t: Tensor, text: str, eps: float, is_exact: bool) -> None:
+        self.lines.append(f"{len(self.pool)}: {text}")
+        self.pool.append(Known(t, max(eps, EPS.get(t.dtype.name, 0.0)), is_exact))
+
+    def _step(self) -> None:
+        """Apply a function to something that is there; what does not fit is left out."""
+        at = self._draw(len(self.pool)) if self._draw(3) else len(self.pool) - 1
+        known = self.pool[at]
+        kind = known.tensor.dtype.name
+        steps = [self._cast]
+        if kind in FLOATS:
+            steps += [self._smooth] * 4 + [self._pair] * 3 + [self._reduce] * 2
+            steps += [self._test, self._where, self._softmax]
+            steps += [self._jump] if known.is_exact else []
+        elif kind in INTS:
+            steps += [self._int_pair, self._reduce, self._test, self._where]
+        elif kind == "bool":
+            steps += [self._where] * 2
+        try:
+            self._choose(steps)(at, known)
+        except GradwrightError:  # such dtypes or shapes do not meet
+            return
+
+    def _smooth(self, at: int, known: Known) -> None:
+        name = self._choose(SMOOTH)
+        self._add(SMOOTH[name](known.tensor), f"{name}({at})", known.eps, False)
+
+    def _jump(self, at: int, known: Known) -> None:
+        name = self._choose(EXACT)
+        self._add(EXACT[name](known.tensor), f"{name}({at})", known.eps, True)
+
+    def _cast(self, at: int, known: Known) -> None:
+        into = self._choose([*FLOATS, *FLOATS, *INTS, "bool", *NARROW])
+        if into not in EPS and (not known.is_exact or self.is_special or not known.tensor.rank):
+            into = self._choose(FLOATS)
+        if known.tensor.dtype.name in FLOATS and into in INTS:  # what no int holds is any int
+            t = gw.cast(gw.clip(known.tensor, 0.0, 100.0), into)
+        else:
+            t = gw.cast(known.tensor, into)
+        if into in NARROW:  # which take no arithmetic
+            self._add(t, f"cast({at}, {into})", known.eps, known.is_exact)
+            at, t = len(self.pool) - 1, gw.cast(t, "float32")
+            self._add(t, f"cast({at}, float32)", self.pool[at].eps, known.is_exact)
+            return
+        self._add(t, f"cast({at}, {into})", known.eps, known.is_exact)
+
+    def _other(self, known: Known) -> tuple[int, Known]:
+        same = [n for n, k in enumerate(self.pool) if k.tensor.dtype == known.tensor.dtype]
+        at = self._choose(same)
+        return at, self.pool[at]
+
+    def _pair(self, at: int, known: Known) -> None:
+        name, (b, other) = self._choose(PAIRS), self._other(known)
+        t = PAIRS[name](known.tensor, other.tensor)
+        self._add(t, f"{name}({at}, {b})", max(known.eps, other.eps), False)
+
+    def _int_pair(self, at: int, known: Known) -> None:
+        name, (b, other) = self._choose(INT_PAIRS), self._other(known)
+        t = INT_PAIRS[name](known.tensor, other.tensor)
+        self._add(t, f"{name}({at}, {b})", 0.0, True)
+
+    def _test(self, at: int, known: Known) -> None:
+        name, (b, other) = self._choose(TESTS), self._other(known)
+        if known.is_exact and other.is_exact:
+            self._add(TESTS[name](known.tensor, other.tensor), f"{name}({at}, {b})", 0.0, True)
+
+    def _where(self, at: int, known: Known) -> None:
+        masks = [n for n, k in enumerate(self.pool) if k.tensor.dtype == bool]
+        if not masks or known.tensor.dtype == bool:
+            return
+        m, (b, other) = self._choose(masks), self._other(known)
+        t = gw.where(self.pool[m].tensor, known.tensor, other.tensor)
+        both = known.is_exact and other.is_exact
+        self._add(t, f"where({m}, {at}, {b})", max(known.eps, other.eps), both)
+
+    def _reduce(self, at: int, known: Known) -> None:
+        name = self._choose(["mean", "max", "min", "sum"])
+        axis = self._choose([None, -1, 0])
+        keepdims = bool(self._draw(2))
+        t = getattr(gw, name)(known.tensor, axis=axis, keepdims=keepdims)
+        if name == "sum" and t.dtype.kind not in "iu":  # stays small
+            t = t * 0.05
+        is_exact = name in ("max", "min") and known.is_exact
+        is_exact |= name == "sum" and t.dtype.kind in "iu" and known.is_exact
+        self._add(t, f"{name}({at}, {axis}, {keepdims})", known.eps, is_exact)
+
+    def _softmax(self, at: int, known: Known) -> None:
+        self._add(gw.nn.softmax(known.tensor, axis=-1), f"softmax({at})", known.eps, False)
+
+    def _differentiate(self) -> None:
+        ys = [k for k in self.fetches if k.tensor.dtype.name in FLOATS]
+        wrt = [t for t in self.feeds if t.dtype.name in FLOATS]
+        if not ys or not wrt or self._draw(2):
+            return
+        try:
+            slopes = gw.gradients([gw.sum(gw.cast(ys[-1].tensor, "float32"))], wrt,
+                                  unreachable="zero")  # fmt: skip
+        except GradwrightError:
+            return
+        self.lines.append(f"slopes of {ys[-1].tensor.name}")
+        eps = max(k.eps for k in self.pool)
+        self.fetches += [Known(t, eps, False) for t in slopes]
+
+    def run(self, kernels: str) -> list[Array] | str:
+        """Return what it computes the second time, or how it fails."""
+        tensors = [k.tensor for k in self.fetches]
+        with gw.Session(self.graph, kernels=kernels) as session:  # type: ignore[arg-type]
+            try:
+                for _ in range(2):
+                    found = session.run(tensors, self.feeds)
+            except (GradwrightError, ValueError) as error:  # as the maximum of nothing
+                return type(error).__name__
+        return list(found)
+
+
+def problem(program: Program) -> str:
+    """Return what kernels compute otherwise than numpy; empty if nothing."""
+    expected, found = program.run("off"), program.run("wait")
+    if isinstance(expected, str) or isinstance(found, str):
+        return "" if expected == found else f"numpy: {expected!r:.60}, kernels: {found!r:.60}"
+    for known, x, y in zip(program.fetches, expected, found, strict=True):
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return f"{known.tensor.name}: {x.dtype}{x.shape} and {y.dtype}{y.shape}"
+        if not x.size:
+            continue
+        with np.errstate(all="ignore"):
+            a, b = (np.asarray(v).astype("f8") for v in (x, y))
+            finite = np.isfinite(a) & np.isfinite(b)
+            size = max(1.0, float(np.abs(a[finite]).max(initial=0.0)))
+            off = float(np.abs(a - b)[finite].max(initial=0.0))
+            same = np.array_equal(np.where(finite, 0, a), np.where(finite, 0, b), equal_nan=True)
+        most = 0.0 if known.is_exact else 400 * known.eps * size
+        if off > most:
+            return f"{known.tensor.name} ({x.dtype}): off by {off:.3g}, allowed {most:.3g}"
+        if not same and not program.is_special:  # where sums overflow depends on their order
+            return f"{known.tensor.name} ({x.dtype}): infinities or NaN differ"
+    return ""
+
+
+# Subprocesses -------------------------------------------------------------------------------------
+
+
+def search(count: int, first: int) -> Iterator[str]:
+    """Run programs in subprocesses; yield a line for each that is a finding."""
+    at, end = first, first + count
+    while at < end:
+        stop = min(at + BATCH, end)
+        last, said, how = _batch(at, stop)
+        yield from said
+        if how:
+            yield f"{how}: python -m tests.fuzz --seed {last} --one"
+        at = last + 1 if how else stop
+
+
+def _batch(start: int, stop: int) -> tuple[int, list[str], str]:
+    """Run programs in one process; return the last one, findings, and how the process ended."""
+    environment = {**os.environ, "GRADWRIGHT_CACHE": "off", "PYTHONFAULTHANDLER": "1"}
+    child = subprocess.Popen(
+        _command(start, stop), stdout=subprocess.PIPE, text=True, env=environment,
+        cwd=Path(__file__).parent.parent,
+    )  # fmt: skip
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        assert child.stdout is not None
+        with child.stdout as said:
+            for line in said:
+                lines.put(line.rstrip())
+        lines.put("")
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    last, found = start, []
+    while True:
+        try:
+            line = lines.get(timeout=PATIENCE)
+        except queue.Empty:
+            child.kill()
+            child.wait()
+            reader.join()
+            return last, found, f"hangs for {PATIENCE:.0f} s"
+        if not line:
+            break
+        if line.isdigit():
+            last = int(line)
+        else:
+            found.append(line)
+    reader.join()
+    code = child.wait()
+    return last, found, "" if code == 0 else f"ended with {code}"
+
+
+def _command(start: int, stop: int) -> list[str]:
+    count = str(stop - start)
+    return [sys.executable, "-m", "tests.fuzz", count, "--seed", str(start), "--here"]
+
+
+def _here(count: int, first: int) -> None:
+    """Run programs in this process: their seeds and findings, one a line."""
+    for seed in range(first, first + count):
+        print(seed, flush=True)
+        try:
+            says = problem(Program(seed))
+        except Exception as error:
+            says = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        if says:
+            print(f"{says}: python -m tests.fuzz --seed {seed} --one", flush=True)
+
+
+def main() -> None:
+    """Search, or show one program."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", nargs="?", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**31)
+    parser.add_argument("--one", action="store_true", help="one program, in this process")
+    parser.add_argument("--here", action="store_true", help="all in this process")
+    given = parser.parse_args()
+    if given.one:
+        program = Program(given.seed)
+        print(*program.lines, sep="\n")
+        print(problem(program) or SAME)
+    elif given.here:
+        _here(given.count, given.seed)
+    else:
+        print(f"{given.count} programs from seed {given.seed}", flush=True)
+        start, n = time.monotonic(), 0
+        for n, line in enumerate(search(given.count, given.seed), 1):  # noqa: B007
+            print(line, flush=True)
+        print(f"{given.count} programs, {time.monotonic() - start:.0f} s, {n} findings")
+        sys.exit(n > 0)
+
+
+if __name__ == "__main__":
+    main()
