@@ -6,7 +6,7 @@ import collections
 import copy
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..containers import ContainerSpec
 from ..declare import Frozen
 from ..errors import GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
-from ..spec import Dim, TensorSpec, content_of, dtype, is_half, known_spec, spec_of
+from ..spec import Dim, TensorSpec, content_of, dtype, is_floating, is_half, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -104,17 +104,33 @@ _MAX_EXPANSIONS = 512
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped.
 
-    It rounds halves once, as primitive ops do: they are float32 inside.
+    It rounds halves once, as primitive ops do: they are float32 inside, and the outputs have the
+    dtypes that the op infers.
     """
-    key = op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
+    if not _rounds_once(op, specs):
+        return _as_written(op, specs)
+    if type(op).infer is Op.infer:
+        dtypes = [y.dtype for y in _as_written(op, specs).outputs]
+    else:
+        found = op.infer(*specs)
+        dtypes = [s.dtype for s in (found if isinstance(found, tuple) else (found,))]
+    return _held("rounded", op, specs, lambda: _expanded(op, specs, dtypes))
+
+
+def _as_written(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
+    return _held("as written", op, specs, lambda: _expanded(op, specs))
+
+
+def _held(
+    how: str, op: Op, specs: Sequence[TensorSpec | None], make: Callable[[], SubGraph]
+) -> SubGraph:
+    key = how, op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
     with _expanding:
         held = _expansions.get(key)
         if held is not None:
             _expansions.move_to_end(key)
             return held
-    made = _expanded(op, specs)
-    if _rounds_once(op, specs):
-        made = _expanded(op, specs, [y.dtype for y in made.outputs])
+    made = make()
     with _expanding:
         _expansions[key] = made
         if len(_expansions) > _MAX_EXPANSIONS:
@@ -137,7 +153,9 @@ def _expanded(
         if not all(isinstance(y, Tensor) for y in ys):
             raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
         if rounded is not None:
-            ys = tuple(_cast(y, dtype) for y, dtype in zip(ys, rounded, strict=True))
+            ys = tuple(
+                _cast(y, d) if is_floating(d) else y for y, d in zip(ys, rounded, strict=True)
+            )
     return SubGraph([x for x in xs if x is not None], ys)
 
 
@@ -171,7 +189,7 @@ def expanded_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSp
     """Return the output specs of a composite."""
     if not op.is_composite():
         raise NotImplementedError(f"{op.name} has neither infer nor expand")
-    return tuple(t.spec.substitute({}) for t in expansion(op, specs).outputs)
+    return tuple(t.spec.substitute({}) for t in _as_written(op, specs).outputs)
 
 
 def interpret(op: Op, xs: Sequence[Any], training: bool) -> Any:
