@@ -43,6 +43,7 @@ __all__ = [
     "dtype",
     "dtype_name",
     "is_floating",
+    "is_half",
     "joined",
     "kind",
     "known_spec",
@@ -180,6 +181,15 @@ def promote(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 def promote_all(*specs: TensorSpec) -> np.dtype[Any]:
     """Promote the dtypes of several specs."""
     return functools.reduce(promote, (s.dtype for s in specs))
+
+
+def is_half(x: np.dtype[Any]) -> bool:
+    """Tell whether a dtype is float16 or bfloat16.
+
+    >>> is_half(dtype("bfloat16")), is_half(dtype("int16"))
+    (True, False)
+    """
+    return x.itemsize == 2 and x.kind not in "iu"
 
 
 def at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:

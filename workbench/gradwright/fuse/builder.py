@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .functions import FUNCTIONS
+from ..spec import is_half
+from .functions import FUNCTIONS, KEEPING
 from .ir import Kernel, Level, Operand, Store, Value
 
 BOOL, INT64, FLOAT32, FLOAT64 = map(np.dtype, ("bool", "int64", "float32", "float64"))
@@ -19,11 +20,6 @@ Axes = tuple[int, ...]
 
 class DeclinedError(Exception):
     """An element function does not take these dtypes: the op that asked stays out of kernels."""
-
-
-def is_half(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a dtype is float16 or bfloat16."""
-    return dtype.itemsize == 2 and dtype.kind not in "iu"
 
 
 def working(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -119,6 +115,7 @@ class Builder:
         self.loads: list[tuple[Any, Axes]] = []
         self._dtypes: list[np.dtype[Any]] = []
         self._known: dict[Any, Term] = {}
+        self._held: dict[tuple[int, np.dtype[Any]], bool] = {}
 
     # -- terms ---------------------------------------------------------------------------------
 
@@ -156,6 +153,27 @@ class Builder:
         if value.op == "cast" and self.values[value.args[0]].dtype == dtype and is_half(dtype):
             return Term(self, value.args[0], dtype, x.level)  # widened, and now as it was
         return self._add("cast", (x.number,), dtype, x.level)
+
+    def rounded(self, x: Term, dtype: np.dtype[Any]) -> Term:
+        """Return the result of an op as a tensor of ``dtype`` holds it, in its working dtype."""
+        if not is_half(dtype) or self._is_held(x.number, dtype):
+            return x.to(working(dtype))
+        return x.to(dtype).to(FLOAT32)
+
+    def _is_held(self, number: int, dtype: np.dtype[Any]) -> bool:
+        """Tell whether a half holds a value as it is: nothing but choices and signs made it."""
+        found = self._held.get((number, dtype))
+        if found is None:
+            found = self._held[number, dtype] = self._find_held(self.values[number], dtype)
+        return found
+
+    def _find_held(self, value: Value, dtype: np.dtype[Any]) -> bool:
+        if value.op == "const":
+            return bool(value.extra != value.extra or dtype.type(value.extra) == value.extra)
+        if value.op == "cast":
+            return value.dtype == FLOAT32 and self.values[value.args[0]].dtype in (dtype, BOOL)
+        chosen = value.args[1:] if value.op == "where" else value.args
+        return value.op in KEEPING and all(self._is_held(a, dtype) for a in chosen)
 
     def call(self, name: str, *args: Any) -> Term:
         """Return an element function of terms of one dtype, and of numbers."""

@@ -106,3 +106,8 @@ _ALL = (
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in _ALL}
 """All element functions by name."""
+
+KEEPING = frozenset(
+    ("neg", "abs", "sign", "maximum", "minimum", "floor", "ceil", "trunc", "round", "where")
+)
+"""Functions whose results every float format holds that holds their arguments."""

@@ -199,7 +199,6 @@ def _built(
     builder = Builder(rank, group.n_columns or _free_columns(group))
     terms: dict[int, Term] = {}
     modes: dict[int, str] = {}
-    stored = frozenset(outs)
     for at, step in enumerate(steps):
         args = [
             None if read is None else terms.get(read[0]) or _load(builder, program, *read)
@@ -211,10 +210,8 @@ def _built(
             return at
         made = found if isinstance(found, tuple) else (found,)
         for (value, _), term in zip(step.writes, made, strict=True):
-            dtype = program.specs[value].dtype
-            terms[value] = term.to(working(dtype))
-            if value in stored:  # who reads it here reads what is stored
-                terms[value] = term.to(dtype).to(working(dtype))
+            # Who reads it here reads what is stored, or what would be: plans agree to the bit.
+            terms[value] = builder.rounded(term, program.specs[value].dtype)
             if value in step.late:
                 modes[value] = "sum" if len(step.space) == rank else "sum_rows"
     stores = [(terms[v], group.made[v], modes.get(v, "set"), program.specs[v].dtype) for v in outs]

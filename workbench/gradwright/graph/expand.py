@@ -6,7 +6,7 @@ import collections
 import copy
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +15,8 @@ import numpy as np
 from ..containers import ContainerSpec
 from ..declare import Frozen
 from ..errors import GradwrightError, GraphError
-from ..op import Op, infer_specs, redefinitions, run_forward
-from ..spec import Dim, TensorSpec, content_of, known_spec, spec_of
+from ..op import Op, find_op, infer_specs, redefinitions, run_forward
+from ..spec import Dim, TensorSpec, content_of, dtype, is_floating, is_half, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -25,6 +25,7 @@ from .walk import ancestors
 __all__ = ["SubGraph", "build", "expanded_specs", "expansion", "interpret", "run_nodes"]
 
 Array = np.ndarray[Any, Any]
+FLOAT32 = dtype("float32")
 
 
 class SubGraph(Frozen):
@@ -101,26 +102,78 @@ _MAX_EXPANSIONS = 512
 
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
-    """Return what a composite stands for on inputs of these specs; None inputs are skipped."""
-    key = op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
+    """Return what a composite stands for on inputs of these specs; None inputs are skipped.
+
+    It rounds halves once, as primitive ops do: they are float32 inside, and the outputs have the
+    dtypes that the op infers.
+    """
+    if not _rounds_once(op, specs):
+        return _as_written(op, specs)
+    if type(op).infer is Op.infer:
+        dtypes = [y.dtype for y in _as_written(op, specs).outputs]
+    else:
+        found = op.infer(*specs)
+        dtypes = [s.dtype for s in (found if isinstance(found, tuple) else (found,))]
+    return _held("rounded", op, specs, lambda: _expanded(op, specs, dtypes))
+
+
+def _as_written(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
+    return _held("as written", op, specs, lambda: _expanded(op, specs))
+
+
+def _held(
+    how: str, op: Op, specs: Sequence[TensorSpec | None], make: Callable[[], SubGraph]
+) -> SubGraph:
+    key = how, op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
     with _expanding:
         held = _expansions.get(key)
         if held is not None:
             _expansions.move_to_end(key)
             return held
-    inner = Graph(op.name, scratch=True)
-    with inner:
-        xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
-        ys = op.expand(*xs)
-    ys = ys if isinstance(ys, tuple) else (ys,)
-    if not all(isinstance(y, Tensor) for y in ys):
-        raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
-    made = SubGraph([x for x in xs if x is not None], ys)
+    made = make()
     with _expanding:
         _expansions[key] = made
         if len(_expansions) > _MAX_EXPANSIONS:
             _expansions.popitem(last=False)
     return made
+
+
+def _expanded(
+    op: Op, specs: Sequence[TensorSpec | None], rounded: Sequence[np.dtype[Any]] | None = None
+) -> SubGraph:
+    """Build an expansion; in float32 where the outputs are to be ``rounded`` to their dtypes."""
+    inner = Graph(op.name, scratch=True)
+    with inner:
+        xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
+        given = xs
+        if rounded is not None:
+            given = [_cast(x, FLOAT32) if x is not None and is_half(x.dtype) else x for x in xs]
+        ys = op.expand(*given)
+        ys = ys if isinstance(ys, tuple) else (ys,)
+        if not all(isinstance(y, Tensor) for y in ys):
+            raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
+        if rounded is not None:
+            ys = tuple(
+                _cast(y, d) if is_floating(d) else y for y, d in zip(ys, rounded, strict=True)
+            )
+    return SubGraph([x for x in xs if x is not None], ys)
+
+
+def _cast(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    made: Tensor = x if x.dtype == dtype else find_op("cast")(dtype=dtype)(x)
+    return made
+
+
+def _rounds_once(op: Op, specs: Sequence[TensorSpec | None]) -> bool:
+    """Tell whether an op has halves to widen; what holds graphs or items rounds as these say."""
+    if any(s is not None and s.by_reference for s in specs) or _holds_graph(op):
+        return False
+    return any(s is not None and is_half(s.dtype) for s in specs)
+
+
+def _holds_graph(op: Op) -> bool:
+    held = op.attributes().values()
+    return any(isinstance(v, SubGraph) or (isinstance(v, Op) and _holds_graph(v)) for v in held)
 
 
 def stand_in(graph: Graph, name: str, spec: TensorSpec) -> Tensor:
@@ -136,7 +189,7 @@ def expanded_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSp
     """Return the output specs of a composite."""
     if not op.is_composite():
         raise NotImplementedError(f"{op.name} has neither infer nor expand")
-    return tuple(t.spec.substitute({}) for t in expansion(op, specs).outputs)
+    return tuple(t.spec.substitute({}) for t in _as_written(op, specs).outputs)
 
 
 def interpret(op: Op, xs: Sequence[Any], training: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -9,12 +10,37 @@ import numpy as np
 
 from ..errors import DTypeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
-from ..spec import TensorSpec, broadcast, dtype, kind, promote, promote_all
+from ..spec import (
+    TensorSpec,
+    at_least_float32,
+    broadcast,
+    dtype,
+    is_floating,
+    kind,
+    promote,
+    promote_all,
+)
 from .movement import Cast
 from .standard import STANDARD, cast, dtype_of, library
 
 # Shapes every binary op is tried on: broadcast both ways, scalar, empty.
 _PAIRS = (((3, 4), (3, 4)), ((3, 1), (1, 4)), ((2, 3), ()), ((0, 3), (3,)))
+
+
+def rounded_once(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a forward see halves and float8 as float32, and round its result to their dtype."""
+
+    @functools.wraps(forward)
+    def computed(self: Any, *xs: Any) -> Any:
+        given = [None if x is None else dtype_of(x) for x in xs]
+        wide = [None if d is None or not is_floating(d) else at_least_float32(d) for d in given]
+        if all(w is None or w == d for w, d in zip(wide, given, strict=True)):
+            return forward(self, *xs)
+        y = forward(self, *(x if w is None else cast(x, w) for x, w in zip(xs, wide, strict=True)))
+        joint = promoted(*(x for x in xs if x is not None))
+        return cast(y, joint) if is_floating(dtype_of(y)) else y
+
+    return computed
 
 
 class _Elementwise(Op):
@@ -24,6 +50,9 @@ class _Elementwise(Op):
         super().__init_subclass__(**kwargs)
         standard = cls.ufunc in STANDARD and getattr(cls.forward, "by_ufunc", False)
         cls.array_api = vars(cls).get("array_api", standard)
+        own = vars(cls).get("forward")
+        if own is not None and not getattr(own, "by_ufunc", False):
+            cls.forward = rounded_once(own)  # type: ignore[method-assign]
 
     def computed(self, *xs: Any) -> Any:
         """Return what the ufunc makes of arrays of one dtype and library."""
@@ -409,6 +438,7 @@ class AddN(Op):
     def infer(self, *xs: TensorSpec) -> TensorSpec:
         return TensorSpec(broadcast(*(x.shape for x in xs)), promote_all(*xs))
 
+    @rounded_once
     def forward(self, *xs: Any) -> Any:
         joint = promoted(*xs)
         total = xs[0].astype(joint)
