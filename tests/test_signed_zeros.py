@@ -20,7 +20,6 @@ FORMS = {
     "hard_tanh_to_0": lambda x: gw.nn.hard_tanh(x, max=0.0),
     "clip_from_0": lambda x: gw.clip(x, min=0.0),
     "clip_to_0": lambda x: gw.clip(x, max=0.0),
-    "prelu": lambda x: gw.nn.prelu(x, 0.25),
 }
 
 

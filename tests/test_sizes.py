@@ -47,6 +47,7 @@ def test_larger_smaller_and_joined_sizes_are_what_they_say():
 def test_equal_sizes_are_spelled_alike():
     assert smaller(5, N) + larger(0, N - 5) == N
     assert larger(0, 2 * N - 6) == 2 * larger(0, N - 3)
+    assert larger(0, larger(0, N - 1) - 2) == larger(0, N - 3)
     assert larger(0, N + 1) == N + 1 and larger(0, -N) == 0
     assert joined(joined(P, Q), P) == joined(Q, P) and joined(N, smaller(512, N)) == N
     assert (6 * N + 2) // 3 == 2 * N

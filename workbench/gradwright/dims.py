@@ -294,6 +294,12 @@ def _positive_part(a: Dim) -> int | Dim:
         return a
     if any(_at_least(part * -1, 0) for part in (_smaller_of(a) or (a,))):
         return 0
+    for monomial, coefficient in a.terms:  # max(0, max(0, b) - c) is max(0, b - c) for c >= 0
+        match monomial:
+            case ((("max", inner), 1),) if coefficient == 1:
+                rest = a - FUNCTIONS["max"](inner)
+                if _at_least(rest * -1, 0):
+                    return larger(0, inner + rest)
     scale = math.gcd(*(c for _, c in a.terms))
     a = Dim({m: c // scale for m, c in a.terms})
     if next(c for m, c in a.terms if m) < 0:

@@ -26,7 +26,7 @@ def _check_share(name: str, value: float) -> None:
 
 def _times(share: Any, loss: Any) -> Any:
     """Return the product, 0 where the share is: nothing of an infinite loss is nothing."""
-    most = float(min(finfo(loss.dtype).max, finfo(np.float32).max))
+    most = float(min(finfo(loss.dtype).max, finfo(np.dtype("float32")).max))
     return share * Where()(share == 0.0, Minimum()(loss, most), loss)
 
 

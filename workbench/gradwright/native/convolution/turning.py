@@ -15,7 +15,7 @@ import numpy as np
 from ...lowering import Call
 from ..text import Num
 from .geometry import copied
-from .tiles import Text, machine, numbers
+from .tiles import Machine, Text, machine, numbers
 
 Array = np.ndarray[Any, Any]
 TURNED = (
@@ -51,12 +51,12 @@ def turning(x: Array, y: Array, operand: int) -> list[Call]:
 def _compiled(char: str) -> int:
     from ..compiler import compile_text  # llvmlite, which no import of ours may load
 
-    return compile_text(source(char))
+    return compile_text(source(machine(char)))
 
 
-def source(char: str) -> str:
+def source(machine: Machine) -> str:
     """Return the text of the function; the last block of positions may overlap the one before."""
-    text = Text(machine(char))
+    text = Text(machine)
     code, item, width = text.code, text.item, text.width
     at = text.entries(TURNED, 2)
     vectors = (at["channels"] + (width - 1)).op("sdiv", width)
