@@ -155,7 +155,7 @@ def test_measuring_is_right_in_every_turn_and_ends_in_a_choice(small):
     close(found, expected)
     choices = session.tuning["choices"]
     assert choices and set(choices.values()) <= {1, 2}
-    assert any(name.startswith("product") for name in choices)
+    assert blas() is None or any(name.startswith("product") for name in choices)
     assert any(name.startswith("kernel") for name in choices)
 
 
