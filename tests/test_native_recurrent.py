@@ -16,13 +16,17 @@ from gradwright.catalogue.recurrent.lstm import Lstm
 from gradwright.catalogue.recurrent.rnn import Rnn
 from gradwright.lowering import Native, find_launch
 from gradwright.native import recurrent
+from gradwright.native.blas import blas
 from gradwright.native.compiler import available
 from gradwright.native.gemm import bind_matmul
 from gradwright.native.steps import DeclinedError, Steps
 from gradwright.spec import spec_of
 from tests.sketches import run_all
 
-pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+pytestmark = [
+    pytest.mark.skipif(not available(), reason="llvmlite is not installed"),
+    pytest.mark.skipif(blas() is None, reason="numpy has another BLAS: layers stay with numpy"),
+]
 
 LAYERS = {
     "lstm": (Lstm, {}),

@@ -14,8 +14,8 @@ from gradwright.catalogue.updates.eight_bit import Adam8bitUpdate
 from gradwright.lowering import find_launch
 from gradwright.native.compiler import available
 from gradwright.op import run_forward
+from gradwright.ops import adam_8bit
 from gradwright.spec import spec_of
-from gradwright.train import fused_8bit
 
 from .fed_gradients import fed, gradients, linear
 from .test_optimizer_state import ALL
@@ -123,7 +123,7 @@ def test_small_parameters_keep_moments_of_32_bits() -> None:
 
 @pytest.mark.parametrize("signed", [True, False])
 def test_the_nearest_number_is_found_by_half_of_the_bits(signed: bool, rng: Any) -> None:
-    found = fused_8bit.coding(signed=signed)
+    found = adam_8bit.coding(signed=signed)
     middles = found.middles[:-1]
     near = np.concatenate([middles, np.nextafter(middles, -2), np.nextafter(middles, 2)])
     x = np.concatenate([near, rng.uniform(-1 if signed else 0, 1, 10_000), [0.0, -0.0, 1.0]])
@@ -137,7 +137,7 @@ def test_the_nearest_number_is_found_by_half_of_the_bits(signed: bool, rng: Any)
 def test_8_bit_adam_in_blocks_is_bit_equal_to_the_reference(
     device: str, rng: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(fused_8bit, "BLOCK", 16)
+    monkeypatch.setattr(adam_8bit, "BLOCK", 16)
     numbers = [np.asarray(x) for x in (3, 0.1, 0.9, 0.99, 1e-8, 0.01)]
     for shape, per in (((5, 6), 4), ((), 4), ((0, 3), 4), ((70,), 32), ((16,), 16)):
         op, n = Adam8bitUpdate(block_size=per), int(np.prod(shape))

@@ -34,7 +34,7 @@ def small(monkeypatch):
     monkeypatch.setattr(tuning, "CUT", 0)
     monkeypatch.setattr("gradwright.plan.binder.ASKED", 0)
     monkeypatch.setattr(bind, "_LEAST", 8)
-    monkeypatch.setattr(gemm, "_SMALL", 64)
+    monkeypatch.setattr(gemm, "_SMALL", 64)  # pieces that keep their bits are found all the same
     monkeypatch.setattr(tuning, "_known", dict)  # neither the disk nor other tests know anything
     monkeypatch.setattr(tuning, "_unsaved", {})
 
@@ -113,7 +113,7 @@ def test_pieces_of_a_product_have_its_bits(a, b, turned, n):
         for call in bind_matmul([x, y], [whole]) or []:
             run(call)
         [call] = bind_matmul([x, y], [parts]) or []
-        cut = pieces(call, n)
+        cut = pieces(call, n, alike=True)
         assert 2 <= len(cut) <= n
         for piece in reversed(cut):
             run(piece)
@@ -140,13 +140,12 @@ def test_pieces_cover_a_range_once():
 
 @threaded
 @pytest.mark.parametrize("n", [2, 3, 5])
-def test_threads_change_results_by_rounding_alone(small, n):
+def test_threads_change_no_bits(small, n):
     expected, _ = trained(threads=1, deterministic=True)
     found, session = trained(threads=n, deterministic=True)
     assert n in session.tuning["choices"].values() and POOL.n_workers >= n - 1
-    close(found, expected)
-    again, _ = trained(threads=n, deterministic=True)
-    assert same(found, again)
+    assert same(found, expected)
+    close(trained(threads=n)[0], expected)
 
 
 @threaded
@@ -156,7 +155,7 @@ def test_measuring_is_right_in_every_turn_and_ends_in_a_choice(small):
     close(found, expected)
     choices = session.tuning["choices"]
     assert choices and set(choices.values()) <= {1, 2}
-    assert any(name.startswith("product") for name in choices)
+    assert blas() is None or any(name.startswith("product") for name in choices)
     assert any(name.startswith("kernel") for name in choices)
 
 

@@ -375,6 +375,23 @@ def _pullback(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
     return launch
 
 
+# -- updates ---------------------------------------------------------------------------------------
+
+
+@_runs("adam_update")
+def _adam(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
+    from .ops.adam import adam_update  # which only trainings need
+
+    return adam_update(op, ins, outs)
+
+
+@_runs("adam8bit_update")
+def _adam_8bit(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
+    from .ops.adam_8bit import adam8bit_update  # likewise
+
+    return adam8bit_update(op, ins, outs)
+
+
 # -- images ---------------------------------------------------------------------------------------
 
 

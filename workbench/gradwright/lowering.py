@@ -30,7 +30,8 @@ class Cut:
     Its ``length`` stands in ``block[slot]``. ``steps`` are pairs (place of an address in the block,
     bytes that it advances for one index); each piece but the last is a multiple of ``grain``, and
     none is shorter than ``least``. ``scratch`` is a place with memory that each piece has for
-    itself, and how many bytes.
+    itself, and how many bytes. Where pieces may compute other bits than the whole, ``keeps`` tells
+    whether those between such indices do not, and ``instead`` how else the call is cut.
     """
 
     slot: int
@@ -39,6 +40,8 @@ class Cut:
     least: int
     grain: int = 1
     scratch: tuple[int, int] | None = None
+    keeps: Callable[[Sequence[int]], bool] | None = None
+    instead: Cut | None = None
 
 
 @dataclass(frozen=True)

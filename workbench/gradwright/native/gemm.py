@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..lowering import Call, Cut
+from .alike import Product, keeps_bits
 from .blas import PLAIN, ROW_MAJOR, TRANSPOSED, blas
 
 Array = np.ndarray[Any, Any]
@@ -25,8 +26,10 @@ _COUNTS, _NUMBERS = 4, 16
 _PER_NS = 50
 """Multiplications and additions that a core does in a ns."""
 _SMALL = 1_100_000
-"""Multiplications from which on OpenBLAS computes a product as it does large ones: pieces that have
-as many come out to the bit as in the whole."""
+"""Multiplications from which on OpenBLAS computes a product as it does large ones, so that pieces
+that have as many may come out to the bit as in the whole."""
+ROWS, FEW_ROWS, COLUMNS = 8, 24, 32
+"""Multiples at which a product is cut. Kernels for AVX2 take 12 rows at a time, others 4 or 8."""
 
 
 def bind_matmul(
@@ -88,7 +91,13 @@ def bind_matmul(
         down = size if left.is_transposed else size * left.lead
         along = size * right.lead if right.is_transposed else size
         sides = [[(0, down), (2, size * out.lead)], [(1, along), (2, size)]]
-    cut = _cut(counts, [strides[first], strides[second], strides[2]], (m, n, k), sides)
+    leads = [
+        x.lead - (wide if x.is_transposed else narrow)
+        for x, wide, narrow in ((left, m, k), (right, k, n), (out, m, n))
+    ]
+    turned = left.is_transposed, right.is_transposed
+    product = Product(char, turned, adds, (m, n, k), tuple(leads))
+    cut = _cut(counts, [strides[first], strides[second], strides[2]], product, sides)
     how = f"{kind}{char} {left.is_transposed:d}{right.is_transposed:d}{adds:d}"
     sizes = [1 << (size - 1).bit_length() for size in (math.prod(counts), m, k, n)]
     label = f"product {how} up to {'x'.join(map(str, sizes))}"
@@ -100,14 +109,15 @@ def bind_matmul(
 def _cut(
     counts: Sequence[int],
     strides: Sequence[Sequence[int]],
-    shape: tuple[int, int, int],
+    product: Product,
     sides: Sequence[Sequence[tuple[int, int]]],
 ) -> Cut | None:
     """Return how a product is cut: by batch, else over the longer side, rows or columns.
 
-    Each piece reads all of the other operand, which is the smaller one. A vector has no sides.
+    Each piece reads all of the other operand, which is the smaller one. Where pieces of that side
+    have other bits, rows may be cut at other places, or the shorter side. A vector has no sides.
     """
-    m, n, k = shape
+    m, n, k = product.sizes
     batch, most = math.prod(counts), max(counts)
     if most > 1:
         loop = counts.index(most)
@@ -115,10 +125,15 @@ def _cut(
         return Cut(_COUNTS + loop, most, steps, _SMALL // 4 * most // (batch * m * n * k) + 1)
     if not sides:
         return None
-    rows, columns = sides
-    if m >= n:
-        return Cut(_NUMBERS + 2, m, rows, _SMALL // (n * k) + 1, 8)
-    return Cut(_NUMBERS + 3, n, columns, _SMALL // (m * k) + 1, 32)
+    ways = [(0, ROWS), (0, FEW_ROWS), (1, COLUMNS)]
+    cut = None
+    for axis, grain in reversed(ways if m >= n else [ways[2], *ways[:2]]):
+        length, other = (m, n) if axis == 0 else (n, m)
+        keeps = functools.partial(keeps_bits, product, axis)
+        least = _SMALL // (other * k) + 1
+        slot = _NUMBERS + 2 + axis
+        cut = Cut(slot, length, sides[axis], least, grain, keeps=keeps, instead=cut)
+    return cut
 
 
 @dataclass(frozen=True)

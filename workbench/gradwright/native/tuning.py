@@ -16,13 +16,13 @@ import itertools
 import json
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..lowering import Call
+from ..lowering import Call, Cut
 from . import cache
 from .blas import blas, default_threads
 from .forks import PARALLEL, SERIAL
@@ -34,8 +34,10 @@ CUT = 20_000
 """ns from which on the rule cuts a call: 10⁶ multiplications, 50,000 elements of a short kernel."""
 
 
-def pieces(call: Call, n: int) -> list[Call]:
+def pieces(call: Call, n: int, *, alike: bool = False) -> list[Call]:
     """Return a call as at most ``n`` calls that may run at the same time, or none if it stays one.
+
+    With ``alike`` it is cut only so that every result has the bits of the whole.
 
     >>> from gradwright.lowering import Cut
     >>> call = Call(0, np.array([4096, 100]), [(0, 0)], cut=Cut(1, 100, [(0, 8)], 10, 4))
@@ -45,14 +47,32 @@ def pieces(call: Call, n: int) -> list[Call]:
     cut = call.cut
     if callable(cut):
         return list(cut(n)) if n > 1 else []
-    n = 0 if cut is None else min(n, cut.length // (cut.least + cut.grain - 1))
-    if cut is None or n < 2:
-        return []
-    ends = [i * cut.length // n // cut.grain * cut.grain for i in range(n)] + [cut.length]
+    while cut is not None:
+        found = ends(cut, n)
+        if len(found) > 2 and not (alike and cut.keeps is not None and not cut.keeps(found)):
+            return parts(call, cut, found)
+        cut = cut.instead
+    return []
+
+
+def ends(cut: Cut, n: int) -> list[int]:
+    """Return where at most ``n`` pieces begin and end: 0, ..., the length.
+
+    >>> ends(Cut(1, 100, [(0, 8)], 10, 24), 2)
+    [0, 48, 100]
+    """
+    least = -(-cut.least // cut.grain) * cut.grain
+    n = min(n, cut.length // least)
+    if n < 2:
+        return [0, cut.length]
+    inner = (i * cut.length // n // cut.grain * cut.grain for i in range(n))
+    return [*dict.fromkeys(inner), cut.length]
+
+
+def parts(call: Call, cut: Cut, found: Sequence[int]) -> list[Call]:
+    """Return the pieces of a call that begin and end at these indices."""
     made = []
-    for start, stop in itertools.pairwise(ends):
-        if start == stop:
-            continue
+    for start, stop in itertools.pairwise(found):
         block, held = call.block.copy(), call.held
         block[cut.slot] = stop - start
         for slot, step in cut.steps:
@@ -62,7 +82,7 @@ def pieces(call: Call, n: int) -> list[Call]:
             scratch = np.empty(size, np.uint8)
             block[slot], held = scratch.ctypes.data, (held, scratch)
         made.append(Call(call.address, block, call.slots, held))
-    return made if len(made) > 1 else []
+    return made
 
 
 def percent(call: Call) -> int:

@@ -264,14 +264,15 @@ class Binder:
     ) -> None:
         """Add a call of machine code, in pieces where that is faster."""
         is_large = call.cost >= ASKED
-        parts = pieces(call, self._n_threads) if is_large else []
+        alike = not self._tuning.measures
+        parts = pieces(call, self._n_threads, alike=alike) if is_large else []
         if not parts:
             return calls.add_native(step, self._enter(call, numbers), is_large=is_large)
         name, n = self._tuning.find(call, len(parts))
         if n == 1:
             return calls.add_native(step, self._enter(call, numbers), is_large=True)
         if n is not None and n < len(parts):
-            parts = pieces(call, n)
+            parts = pieces(call, n, alike=alike)
         links = [self._enter(piece, numbers) for piece in parts]
         whole = links[0] if n else self._enter(call, numbers)
         fork = Fork(whole, links, PARALLEL if n else 0, percent(call))

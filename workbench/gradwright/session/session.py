@@ -40,6 +40,8 @@ class Session:
         seed: first half of the random key; the second is the step, counted per run.
         deterministic: fix everything that could differ between two runs before the first one, so
             ``kernels="background"`` becomes ``"wait"``; what was fixed is recorded in ``tuning``.
+            On one machine bits then depend neither on ``threads`` nor on where arrays lie: a
+            product is cut only where its pieces have its bits, else one thread does it.
         check: ``"replay"`` also runs node by node and names the first node that differs;
             ``"rewrites"`` tries each rewrite on random values when it is made, and names the rule.
         kernels: ``"background"`` begins with numpy and goes over to generated kernels, between two

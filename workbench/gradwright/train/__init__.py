@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import fused, fused_8bit, metrics, optim, schedules
+from . import metrics, optim, schedules
 from .accumulate import Accumulation, GradientAccumulator
 from .average import EMA, SWA
 from .callbacks import (
@@ -77,8 +77,6 @@ __all__ = [
     "compare_activations",
     "compare_profiles",
     "find_learning_rate",
-    "fused",
-    "fused_8bit",
     "load_activations",
     "metrics",
     "on_epoch",

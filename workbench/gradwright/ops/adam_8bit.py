@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..lowering import Launch, lowering
+from ..lowering import Launch
 from ..op import Op
 from ..spec import TensorSpec
 
@@ -42,8 +42,6 @@ def coding(*, signed: bool) -> Coding:
     return Coding(numbers, first, np.append(middles, np.float32(np.inf)))
 
 
-@lowering("adam8bit_update", device="guard")
-@lowering("adam8bit_update", device="cpu")
 def adam8bit_update(
     op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Launch | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..lowering import Launch, lowering
+from ..lowering import Launch
 from ..op import Op
 from ..spec import TensorSpec
 
@@ -16,8 +16,6 @@ BLOCK = 131_072
 5.5 ms in blocks of 16,384, where numpy's calls begin to count, and 15 ms op by op."""
 
 
-@lowering("adam_update", device="guard")
-@lowering("adam_update", device="cpu")
 def adam_update(
     op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Launch | None:

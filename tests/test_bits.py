@@ -1,0 +1,132 @@
+"""Bits of deterministic sessions: the same with any threads, imports, and places of arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradwright.native import alike
+from gradwright.native.alike import Product, keeps_bits
+from gradwright.native.blas import blas
+from gradwright.native.compiler import available
+
+from . import bit_programs
+
+ROOT = Path(__file__).parents[1]
+counted = pytest.mark.skipif(blas() is None, reason="numpy has another BLAS")
+SETS = {
+    "Prescott": "SSE3", "Nehalem": "SSE42", "Sandybridge": "AVX", "Haswell": "AVX2", "Zen": "AVX2",
+    "SkylakeX": "AVX512_SKX", "Cooperlake": "AVX512_ICL", "Sapphirerapids": "AVX512_SPR",
+}  # fmt: skip
+"""OpenBLAS's sets of kernels for x86-64, and what a processor needs for them, as numpy says it."""
+
+
+def answer(code: str, **environment: str) -> Any:
+    """Return what a process of its own finds: the JSON that it prints last."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def alone(found: dict[str, list[str]]) -> dict[str, int]:
+    """Return those programs that have several digests."""
+    return {name: len(set(seen)) for name, seen in found.items() if len(set(seen)) > 1}
+
+
+def test_bits_are_the_same_with_any_number_of_threads() -> None:
+    assert not alone(bit_programs.by_threads())
+
+
+@pytest.mark.parametrize("kernels", ["wait", "off"])
+def test_bits_are_the_same_wherever_arrays_begin(kernels: str) -> None:
+    assert not alone(bit_programs.by_place(kernels=kernels, threads=2))
+
+
+@pytest.mark.skipif(not available(), reason="no llvmlite here")
+@counted
+def test_bits_are_the_same_with_any_number_of_threads_in_every_set_of_kernels() -> None:
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        pytest.skip("the names of OpenBLAS's kernels for this machine are not listed")
+    from numpy._core._multiarray_umath import __cpu_features__ as has
+
+    known: list[str] = []
+    for name, needed in SETS.items():
+        if not has.get(needed):
+            print(f"{name}: not run, the processor lacks {needed}")
+            continue
+        code = f"from tests.bit_programs import *\nprint(json.dumps(of_this_set({known})))"
+        found = answer(code, OPENBLAS_CORETYPE=name, OPENBLAS_NUM_THREADS="2")
+        if found["core"] in known:
+            print(f"{name}: this OpenBLAS takes {found['core']}")
+            continue
+        known.append(found["core"])
+        print(f"{name}: {found['core']}, {found['products'][0]} products cut")
+        assert found["products"][0] > 10 and found["products"][1] == 0
+        assert not alone(found["threads"]) and not alone(found["places"])
+    assert known
+
+
+@counted
+def test_pieces_with_other_bits_are_found_by_computing_them(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+
+    def gemm(library: Any, char: str) -> Any:
+        def run(product: Product, a: Any, b: Any, c: Any) -> None:
+            # By pairs of rows: what lies alone is added up from behind.
+            even = len(a) // 2 * 2
+            c[:even] = np.add.accumulate(a[:even, :, None] * b, 1)[:, -1]
+            c[even:] = np.add.accumulate((a[even:, :, None] * b)[:, ::-1], 1)[:, -1]
+
+        return run
+
+    monkeypatch.setattr(alike, "_gemm", gemm)
+    alike._keeps.cache_clear()
+    product = Product("f", (False, False), False, (9, 12, int(rng.integers(30, 40))), (0, 0, 0))
+    assert keeps_bits(product, 0, [0, 4, 9]) and keeps_bits(product, 1, [0, 5, 12])
+    assert not keeps_bits(product, 0, [0, 3, 9])
+    monkeypatch.undo()
+    alike._keeps.cache_clear()
+
+
+def test_imports_change_no_bits() -> None:
+    code = """
+import importlib, pkgutil, sys
+import gradwright
+from tests import bit_programs
+from gradwright.fuse.rules import RULES as fusions
+from gradwright.rewrite import RULES as rewrites
+lowerings = sys.modules["gradwright.lowering"]._table
+
+def tables():
+    return [dict(t) for t in (fusions, rewrites, lowerings)]
+
+def digests():
+    return {name: bit_programs.digest(make()) for name, make in bit_programs.PROGRAMS.items()}
+
+before, first, changed, there = tables(), digests(), [], set(sys.modules)
+for info in pkgutil.iter_modules(gradwright.__path__, "gradwright."):
+    importlib.import_module(info.name)
+    if tables() != before:
+        changed.append(info.name)
+        before = tables()
+print(json.dumps([sorted(set(sys.modules) - there), changed, first, digests()]))
+"""
+    imported, changed, before, after = answer(code)
+    assert {"gradwright.train", "gradwright.io", "gradwright.debug"} <= {*imported}
+    assert not changed and before == after
