@@ -370,6 +370,14 @@ class Op(Frozen):
         return None
 
     @property
+    def rounds_once(self) -> bool:
+        """Whether a composite computes halves in float32 and rounds at its end, not step by step.
+
+        What holds graphs never does: theirs are the user's steps.
+        """
+        return True
+
+    @property
     def title(self) -> str:
         """What nodes of the op are called where the user gives no name."""
         return self.name.rpartition("/")[2]

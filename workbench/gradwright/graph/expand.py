@@ -165,15 +165,18 @@ def _cast(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _rounds_once(op: Op, specs: Sequence[TensorSpec | None]) -> bool:
-    """Tell whether an op has halves to widen; what holds graphs or items rounds as these say."""
-    if any(s is not None and s.by_reference for s in specs) or _holds_graph(op):
+    """Tell whether an op has halves to widen, and may: beside sequences all stays as it is."""
+    if any(s is not None and s.by_reference for s in specs) or not _may_widen(op):
         return False
     return any(s is not None and is_half(s.dtype) for s in specs)
 
 
-def _holds_graph(op: Op) -> bool:
+def _may_widen(op: Op) -> bool:
+    """Tell whether neither the op nor one that it holds rounds step by step, as graphs do."""
     held = op.attributes().values()
-    return any(isinstance(v, SubGraph) or (isinstance(v, Op) and _holds_graph(v)) for v in held)
+    return op.rounds_once and not any(
+        isinstance(v, SubGraph) or (isinstance(v, Op) and not _may_widen(v)) for v in held
+    )
 
 
 def stand_in(graph: Graph, name: str, spec: TensorSpec) -> Tensor:

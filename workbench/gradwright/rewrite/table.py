@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import GradwrightError, GraphError
 from ..op import Op
+from ..spec import is_half
 from ..spelling import meant
 from .editor import Editor
 from .log import lines
@@ -43,7 +44,8 @@ class Rule:
     ``doc`` says in a sentence what it does and why that is right; ``before`` and ``after`` are the
     formula. ``exact`` rules give the same bits, NaN, infinities and the sign of zero included;
     others a result that is as accurate or better, and differs by rounding, up to 2 units in the
-    last place of the largest number met, or where the plain formula overflows or cancels.
+    last place of the largest number met, or where the plain formula overflows or cancels; they
+    leave halves alone, whose units are coarse.
     ``example(**inputs)`` builds the tensor on which it fires. ``lowers`` names composites that the
     device must run whole for the rule to fire.
 
@@ -245,8 +247,12 @@ def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
             _by_kind.clear()
         rules = _by_kind[kind] = _rules_for(*kind)
     at.begin(instr)
+    # Each step in halves is rounded, and meant to be: another formula of it is another number.
+    is_narrow = any(is_half(at.specs[o].dtype) for o in instr.outs)
     for rule in rules:
         if skip and rule.name in skip:
+            continue
+        if is_narrow and not rule.exact:
             continue
         if at.pending:  # made by a rule that did not fit after all
             at.begin(instr)
