@@ -36,6 +36,7 @@ from .declare import (
     written,
 )
 from .errors import DTypeError, GraphError, ShapeError, UnsupportedOpError
+from .shared import module_lock
 from .spec import Dim, TensorSpec, kind
 from .spec import dtype as as_dtype
 from .spelling import meant
@@ -74,6 +75,7 @@ OPS: dict[str, type[Op]] = {}
 Families are loaded on first use, in any thread: who goes through all takes a list of them first.
 """
 
+_registering = module_lock()
 _revision = 0
 _redefined = 0
 
@@ -90,9 +92,11 @@ def redefinitions() -> int:
 
 def _register(cls: type[Op]) -> None:
     global _revision, _redefined
-    _redefined += cls.name in OPS
-    OPS[cls.name], cls.registered = cls, True
-    _revision += 1
+    with _registering:
+        replaces = cls.name in OPS
+        OPS[cls.name], cls.registered = cls, True
+        _redefined += replaces  # after the op, or what is made meanwhile would keep the old one
+        _revision += 1
 
 
 OpType = TypeVar("OpType", bound="type[Op]")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import copy
 import hashlib
-import threading
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +14,7 @@ from ..containers import ContainerSpec
 from ..declare import Frozen
 from ..errors import GradwrightError, GraphError
 from ..op import Op, infer_specs, redefinitions, run_forward
+from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
@@ -95,19 +94,15 @@ class SubGraph(Frozen):
         return f"<{len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"
 
 
-_expansions: collections.OrderedDict[Any, SubGraph] = collections.OrderedDict()
-_expanding = threading.Lock()
-_MAX_EXPANSIONS = 512
+_expansions = Bounded[SubGraph](512)
 
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped."""
     key = op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
-    with _expanding:
-        held = _expansions.get(key)
-        if held is not None:
-            _expansions.move_to_end(key)
-            return held
+    held = _expansions.find(key)
+    if held is not None:
+        return held
     inner = Graph(op.name, scratch=True)
     with inner:
         xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
@@ -116,10 +111,7 @@ def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     if not all(isinstance(y, Tensor) for y in ys):
         raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
     made = SubGraph([x for x in xs if x is not None], ys)
-    with _expanding:
-        _expansions[key] = made
-        if len(_expansions) > _MAX_EXPANSIONS:
-            _expansions.popitem(last=False)
+    _expansions.keep(key, made)
     return made
 
 

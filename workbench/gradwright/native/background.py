@@ -47,7 +47,8 @@ class Background:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all is done, for at most so many seconds; return whether it is."""
-        thread = self._thread
+        with self._lock:  # or it has not been started yet
+            thread = self._thread
         if thread.is_alive():
             thread.join(timeout)
         return not self.is_busy

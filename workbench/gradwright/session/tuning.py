@@ -33,7 +33,7 @@ def recorded(options: PlanOptions) -> dict[str, Any]:
         "kernels": options.kernels,
         "threads": tuning.threads,
         **{name: os.environ.get(name, "") for name in _THREADS},
-        "choices": dict(sorted(tuning.choices.items())),
+        "choices": dict(sorted(tuning.choices.copy().items())),
     }
 
 
