@@ -25,6 +25,15 @@ def module_lock() -> threading.RLock:
     return lock
 
 
+first_use = module_lock()
+"""Held while a part of this package is imported because its name was first asked for.
+
+Of two threads that import a package and a module inside it, each may hold what the other needs;
+Python then gives one of them a module that is half there. No module asks for another by its public
+name while it is imported, so whoever holds this waits for nobody who wants it.
+"""
+
+
 def default_bytes() -> int:
     """Return how many bytes the plans of a session may hold by default: a quarter of the memory.
 
