@@ -141,7 +141,7 @@ def release_shared(world: World, rng: np.random.Generator) -> None:
 
 CHAIN: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "tanh": (gw.tanh, np.tanh),
-    "exp": (lambda x: gw.exp(x * 0.1), lambda x: np.exp(x * 0.1)),
+    "exp": (lambda x: gw.exp(gw.tanh(x)), lambda x: np.exp(np.tanh(x))),
     "relu": (gw.nn.relu, lambda x: np.maximum(x, 0)),
     "one": (lambda x: x * 1.0 + 0.0, lambda x: x),
     "sum": (lambda x: x + gw.sum(x, axis=0), lambda x: x + x.sum(0)),
