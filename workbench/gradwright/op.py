@@ -420,8 +420,8 @@ class Op(Frozen):
             return now.for_mode(training)
         changes: dict[str, Any] = {
             k: v.for_mode(training)
-            for k, v in self.__dict__.items()
-            if k in cls.attrs and isinstance(v, Op)
+            for k in cls.attrs  # not of __dict__: there a thread may put the hash meanwhile
+            if isinstance(v := self.__dict__.get(k), Op)
         }
         if cls.follows_mode and self.__dict__["training"] is None:
             changes["training"] = training
