@@ -327,6 +327,37 @@ def prefetch(world: World, rng: np.random.Generator) -> None:
     close(found, a[: len(found)])
 
 
+@action
+def watch(world: World, rng: np.random.Generator) -> None:
+    """Look at a training from the widgets of a notebook, frozen and thawed while it runs."""
+    if not HAS_WIDGETS or rng.integers(4):
+        return
+    g = gw.Graph("watched")
+    w = g.variable("w", (4,), init=2.0)
+    trainer = gw.Trainer(g, (w * w).sum(), optimizer=gw.optim.SGD(0.25))
+    plot, table = gww.LivePlot(trainer), gww.ParameterTable(g, trainer)
+    errors: list[BaseException] = []
+
+    def fit() -> None:
+        try:
+            trainer.fit([{}] * 4, epochs=3, progress=False)
+        except BaseException as error:
+            errors.append(error)
+
+    training = threading.Thread(target=fit)
+    training.start()
+    while training.is_alive():
+        plot.points("loss", "step"), repr(trainer.history), g.summary(), len(g.derived)
+        table.refresh()
+        training.join(0.001)
+    assert not errors, errors
+    close(trainer.values["w"], np.full(4, 2.0 / 2**12))
+    steps, losses = plot.points("loss", "step")
+    assert steps == [*range(1, 13)]
+    close(losses, [16.0 / 4**n for n in range(12)])
+    plot.close(), table.close()
+
+
 # -- the run --------------------------------------------------------------------------------------
 
 try:
@@ -335,6 +366,14 @@ except ImportError:
     HAS_ONNX = False
 else:
     HAS_ONNX = True
+try:
+    import gradwright_widgets as gww
+
+    gww.LivePlot().close()
+except (ImportError, FileNotFoundError):  # not installed, or its JavaScript is not made yet
+    HAS_WIDGETS = False
+else:
+    HAS_WIDGETS = True
 
 
 def main(seconds: float = 60.0, seed: int = 0, n_threads: int = 8) -> int:
