@@ -380,14 +380,14 @@ def _pullback(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
 
 @_runs("adam_update")
 def _adam(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
-    from .ops.adam import adam_update  # which only trainings need
+    from .native.adam import adam_update  # which only trainings need
 
     return adam_update(op, ins, outs)
 
 
 @_runs("adam8bit_update")
 def _adam_8bit(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
-    from .ops.adam_8bit import adam8bit_update  # likewise
+    from .native.adam_8bit import adam8bit_update  # likewise
 
     return adam8bit_update(op, ins, outs)
 

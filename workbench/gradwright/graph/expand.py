@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import copy
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +14,7 @@ from ..containers import ContainerSpec
 from ..declare import Frozen
 from ..errors import GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
+from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_floating, is_half, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
@@ -96,9 +95,7 @@ class SubGraph(Frozen):
         return f"<{len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"
 
 
-_expansions: collections.OrderedDict[Any, SubGraph] = collections.OrderedDict()
-_expanding = threading.Lock()
-_MAX_EXPANSIONS = 512
+_expansions = Bounded[SubGraph](512)
 
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
@@ -125,16 +122,11 @@ def _held(
     how: str, op: Op, specs: Sequence[TensorSpec | None], make: Callable[[], SubGraph]
 ) -> SubGraph:
     key = how, op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
-    with _expanding:
-        held = _expansions.get(key)
-        if held is not None:
-            _expansions.move_to_end(key)
-            return held
+    held = _expansions.find(key)
+    if held is not None:
+        return held
     made = make()
-    with _expanding:
-        _expansions[key] = made
-        if len(_expansions) > _MAX_EXPANSIONS:
-            _expansions.popitem(last=False)
+    _expansions.keep(key, made)
     return made
 
 
