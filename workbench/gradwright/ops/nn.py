@@ -308,6 +308,11 @@ class Linear(Op):
         y = x @ weight
         return y if bias is None else y + bias
 
+    @property
+    def rounds_once(self) -> bool:
+        """Whether halves are widened: not here, where products of halves are what they are for."""
+        return False
+
     def weight_sites(self) -> tuple[WeightSite, ...]:
         return (WeightSite(1, "in,out", "linear"),)
 
