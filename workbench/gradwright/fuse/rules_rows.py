@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ops.reduce import summed
 from ..spec import TensorSpec, normalize_axis
-from .builder import BOOL, INT64, Term, call, where
+from .builder import BOOL, FLOAT64, INT64, Term, call, where
 from .rules import Place, Specs, reduced, rule, trailing
 from .rules_elements import exp, log, maximum
 
@@ -65,6 +65,33 @@ def _sum_like_at(x: Any, y: TensorSpec) -> Place | None:
 @rule("mean", locate=of_rows)
 def _mean(op: Any, at: Place, x: Term) -> Term:
     return mean(x, at)
+
+
+@rule("root_sum_squares", locate=of_rows)
+def _root_sum_squares(op: Any, at: Place, x: Term) -> Term:
+    return length(x, at.columns if op.mean else None, op.eps)
+
+
+def length(x: Term, count: int | None, eps: float = 0.0) -> Term:
+    """Return √(Σ x²/count + ε) of each row, whose squares may be no numbers of the dtype.
+
+    Those of float32 are added up in float64. Of float64 there are three sums in one pass, of what
+    was scaled up, down, and not at all: at least one of them neither overflows nor vanishes.
+    """
+
+    def scaled(wide: Term, scale: float) -> Term:
+        total = call("square", wide if scale == 1.0 else wide * scale).reduce("sum")
+        if count is not None:
+            total = total / x.builder.scalar(count, FLOAT64)
+        root = call("sqrt", total + eps * scale * scale if eps else total)
+        return root if scale == 1.0 else root * (1 / scale)
+
+    wide = x.to(FLOAT64)
+    plain = scaled(wide, 1.0)
+    if x.dtype != FLOAT64:
+        return plain.to(x.dtype)
+    small = where(plain < 2.0**-400, scaled(wide, 2.0**500), plain)
+    return where(plain > 2.0**400, scaled(wide, 2.0**-500), small)
 
 
 def mean(x: Term, at: Place) -> Term:
@@ -209,7 +236,7 @@ def of_norm(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
 def _centred(x: Term, at: Place, eps: float) -> tuple[Term, Term]:
     """Return x less the mean of its row, and its standard deviation."""
     centred = x - mean(x, at)
-    return centred, call("sqrt", mean(call("square", centred), at) + eps)
+    return centred, length(centred, at.columns, eps)
 
 
 @rule("layer_norm", locate=of_norm)
@@ -224,7 +251,7 @@ def _layer_norm(
 
 @rule("rms_norm", locate=of_norm)
 def _rms_norm(op: Any, at: Place, x: Term, weight: Term | None = None) -> Term:
-    y = x / call("sqrt", mean(call("square", x), at) + op.eps)
+    y = x / length(x, at.columns, op.eps)
     return y if weight is None else y * weight
 
 
@@ -240,7 +267,7 @@ def of_standard_rows(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place |
 def _standard_rows(op: Any, at: Place, x: Term) -> tuple[Term, Term, Term]:
     average = mean(x, at)
     centred = x - average
-    inverse = call("rsqrt", mean(call("square", centred), at) + op.eps)
+    inverse = call("reciprocal", length(centred, at.columns, op.eps))
     return centred * inverse, average, inverse
 
 

@@ -16,6 +16,7 @@ from .elementwise import Exp
 from .index import GatherGrad
 from .rows import BLOCK
 from .special import widened
+from .summing import add_up
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
@@ -143,7 +144,7 @@ class LogSoftmax(Softmax):
     def forward(self, x: Any) -> Any:
         w = widened(x)
         y = w - w.max(self.axis, keepdims=True, initial=-np.inf)
-        total = np.exp(y).sum(self.axis, keepdims=True)
+        total = add_up(np.exp(y), (normalize_axis(self.axis, y.ndim),), keepdims=True)
         y -= np.log(np.maximum(total, 1))  # it is at least 1, but for an empty axis
         return y.astype(x.dtype, copy=False)
 

@@ -12,6 +12,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, differ, kind, normalize_axis, shapes_differ
 from .elementwise import Sqrt
+from .lengths import RootSumSquares
 from .movement import ExpandDims, cast_to, widen
 
 
@@ -51,6 +52,11 @@ class _Normalize(Op):
         yield ErrorSample((TensorSpec((2, 3), "int64"),), {}, "does not take int64")
 
 
+def _deviation(axes: tuple[int, ...], eps: float) -> RootSumSquares:
+    """Return √(mean x² + ε), whatever the scale of x."""
+    return RootSumSquares(axis=axes, keepdims=True, mean=True, eps=eps)
+
+
 class LayerNorm(_Normalize):
     """Bring each example to mean 0 and variance 1 over its last axes (Ba, Kiros, Hinton 2016).
 
@@ -74,8 +80,7 @@ class LayerNorm(_Normalize):
         wide = widen(x)
         axes = self.axes(x.rank)
         centred = wide - wide.mean(axes, keepdims=True)
-        variance = (centred * centred).mean(axes, keepdims=True)
-        y = centred / Sqrt()(variance + self.eps)
+        y = centred / _deviation(axes, self.eps)(centred)
         y = y if weight is None else y * weight
         y = y if bias is None else y + bias
         return cast_to(x.dtype, y)
@@ -108,8 +113,7 @@ class RmsNorm(_Normalize):
 
     def expand(self, x: Any, weight: Any = None) -> Any:
         wide = widen(x)
-        square = (wide * wide).mean(self.axes(x.rank), keepdims=True)
-        y = wide / Sqrt()(square + self.eps)
+        y = wide / _deviation(self.axes(x.rank), self.eps)(wide)
         y = y if weight is None else y * weight
         return cast_to(x.dtype, y)
 
