@@ -115,8 +115,11 @@ class Svd(MatrixOp):
                 for n, gap in ((together, row - column), (against, row + column))
             ]
         else:
-            still = idle(ZerosLike()(s) if g_s is ZERO else g_s, *map(hollow, alongs), against)
-            factors = [GapReciprocal()(gap, s, still) for gap in (row - column, row + column)]
+            values, flows = ZerosLike()(s) if g_s is ZERO else g_s, list(map(hollow, alongs))
+            factors = [
+                GapReciprocal()(row - column, s, idle(values, *flows)),
+                GapReciprocal()(row + column, s, idle(values, *flows, against)),
+            ]
         inner = together * factors[0] + against * factors[1]
         return inner if g_s is ZERO else inner + DiagGrad()(_like(g_s, inner), inner)
 
