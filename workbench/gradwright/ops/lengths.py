@@ -40,7 +40,7 @@ class RootSumSquares(_Reduction):
     accepts: ClassVar[str] = "f"
     array_api = True
     mean: bool = attr(False, doc="Divide the sum of squares by their number.")
-    eps: float = attr(0.0, doc="Added under the root.")
+    eps: float = attr(0.0, doc="Added under the root.", least=0.0)
 
     def forward(self, x: Any) -> Any:
         axes = self.axes(x.ndim)

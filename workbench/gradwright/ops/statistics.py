@@ -64,8 +64,11 @@ class Var(_Composite):
         d = Square()(x - Mean(axis=self.axis, keepdims=True)(x))
         if not self.ddof:
             return Mean(axis=self.axis, keepdims=self.keepdims)(d)
-        n = Maximum()(SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof), 0.0)
-        return Sum(axis=self.axis, keepdims=self.keepdims)(d) / n
+        return Sum(axis=self.axis, keepdims=self.keepdims)(d) / self.freedom(x)
+
+    def freedom(self, x: Any) -> Any:
+        """Return by how much the sum of squares is divided."""
+        return Maximum()(SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof), 0.0)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -76,7 +79,7 @@ class Var(_Composite):
 class Std(Var):
     """Standard deviation; its gradient where all elements are equal is taken to be 0.
 
-    y = √(Σ (x − mean x)² / (n − ddof))
+    y = √(Σ (x − mean x)² / max(0, n − ddof))
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -90,8 +93,7 @@ class Std(Var):
         d = x - Mean(axis=self.axis, keepdims=True)(x)
         if not self.ddof:
             return RootSumSquares(mean=True, **where)(d)
-        n = SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof)
-        return RootSumSquares(**where)(d) / Sqrt()(n)
+        return RootSumSquares(**where)(d) / Sqrt()(self.freedom(x))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

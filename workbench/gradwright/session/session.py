@@ -405,7 +405,7 @@ class Session:
         """Run node by node for listeners that want nodes; return whether updates were committed."""
         targets, training = request.targets(), request.training
         with np.errstate(all="ignore"):
-            run_plainly(targets, env, self.values, self.listeners, training=training)
+            self._run_plainly(targets, env, training, self.listeners)
         committed = request.commit_if is None or bool(env[request.commit_if])
         if committed and request.updates:
             commit_plainly(request.updates, env, self.values)
@@ -416,8 +416,14 @@ class Session:
         targets = request.targets()
         read_sources(ancestors(targets, stop=env), env, self.values)
         reference = dict(env)
-        run_plainly(targets, reference, self.values, training=request.training)
+        self._run_plainly(targets, reference, request.training)
         return comparison(reference, training=request.training)
+
+    def _run_plainly(
+        self, targets: Any, env: Env, training: bool, listeners: Sequence[Listener] = ()
+    ) -> None:
+        skip = self.options.skip
+        run_plainly(targets, env, self.values, listeners, training=training, skip_rewrites=skip)
 
     def _tell(self, request: Request, number: int, found: list[Any], committed: bool) -> None:
         event = RunEvent(request.fetches, request.training, number, found, committed)
