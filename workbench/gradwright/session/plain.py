@@ -47,7 +47,7 @@ def run_plainly(
             xs = [None if x is None else env[x] for x in node.inputs]
             ys = run_node(node, op, xs, training=training)
             if (found := stable.get(node.outputs[0])) is not None:
-                ys = [found.compute(env, training)]
+                ys = (found.compute(env, training),)
             for t, y in zip(node.outputs, ys, strict=True):
                 sizes.update(bind_dims({t: env.setdefault(t, y).shape}))
         if listeners:

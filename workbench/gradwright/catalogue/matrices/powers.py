@@ -91,7 +91,7 @@ class MatrixExp(MatrixOp):
 
     def compute(self, *xs: Array) -> Any:
         (x,) = xs
-        fits = np.isfinite(x).all((-2, -1))
+        fits = np.asarray(np.isfinite(x).all((-2, -1)))
         x = np.where(fits[..., None, None], x, x.dtype.type(0))
         # Each matrix for itself: what is squared more often than it needs loses digits.
         halvings = _halvings(x)
