@@ -20,9 +20,11 @@ from ..spec import is_half
 from .elements import (
     Fold,
     apply,
+    beyond_zero,
     cast,
     divide_by_fixed,
     from_memory,
+    is_clamp_at_zero,
     memory_type,
     register_type,
     to_memory,
@@ -237,6 +239,8 @@ class _Emitter:
                 return apply(value.op, args, given)
         if value.op == "div" and self.plan.levels[value.args[1]] < self.plan.levels[number]:
             return divide_by_fixed(*args)
+        if is_clamp_at_zero(value, self.kernel.values):
+            args[0] = beyond_zero(given[0].op, args[2])
         return apply(value.op, args, given)
 
     # Rows ------------------------------------------------------------------------------------
