@@ -85,7 +85,7 @@ def test_equal_eigenvalues_leave_gradients_of_their_space(rng: np.random.Generat
     weight = rng.standard_normal((3, 3))
 
     def projector(x: Any) -> Any:
-        w, v = gw.linalg.eigh(x)
+        _, v = gw.linalg.eigh(x)
         return ((v[:, :2] @ v[:, :2].mT) * weight).sum()
 
     assert slope_error(projector, np.diag([1.0, 1.0, 3.0])) < 1e-6
@@ -95,7 +95,7 @@ def test_equal_singular_values_leave_gradients_of_their_space(rng: np.random.Gen
     weight = rng.standard_normal((3, 3))
 
     def polar(x: Any) -> Any:
-        u, s, vh = gw.linalg.svd(x)
+        u, _, vh = gw.linalg.svd(x)
         return ((u[:, :2] @ u[:, :2].mT) * weight).sum() + (vh[2:].mT @ vh[2:]).sum()
 
     assert slope_error(polar, np.diag([2.0, 2.0, 1.0])) < 1e-6

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -210,12 +210,13 @@ class LocalCheck:
             if found.verdict == "fail":
                 return found, self.gs
             return self._slope(alone, self.gs, exact), self.gs
+        if found.verdict == "fail" and jump:  # NaN where there are no slopes on either side
+            return replace(found, verdict="kink"), self.gs
         smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
         found = self._slope(alone, smooth, self.exact(smooth)[i])
         if found.verdict == "fail":
             return found, smooth
-        # An op that jumps has no slopes there, on neither side, and none that could be wrong.
-        kinks = [np.where(k & (not jump), g, 0) for g, k in zip(self.gs, rough, strict=True)]
+        kinks = [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)]
         return self._between(i, kinks), kinks
 
     def cause(self, i: int, gs: Sequence[Array]) -> str:

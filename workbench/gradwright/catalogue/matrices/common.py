@@ -98,7 +98,7 @@ def where_finite(function: Callable[..., Array], *xs: Array) -> Array:
 
     LAPACK's iterations never see these: they would not end.
     """
-    fits = functools.reduce(operator.and_, (np.isfinite(x).all((-2, -1)) for x in xs))
+    fits = np.asarray(functools.reduce(operator.and_, (np.isfinite(x).all((-2, -1)) for x in xs)))
     if fits.all():
         return function(*xs)
     y = function(*(np.where(fits[..., None, None], x, x.dtype.type(0)) for x in xs))

@@ -159,8 +159,8 @@ def _adjugate_slope(x: Array, e: Array) -> Array:
     e = uh @ e @ v
     y = -others * e
     y[..., rows, rows] = (others @ e[..., rows, rows, None])[..., 0]
-    y = (np.linalg.det(u) * np.linalg.det(vh))[..., None, None] * (v @ y @ uh)
-    return y
+    found: Array = (np.linalg.det(u) * np.linalg.det(vh))[..., None, None] * (v @ y @ uh)
+    return found
 
 
 def _products_but_one(s: Array) -> Array:

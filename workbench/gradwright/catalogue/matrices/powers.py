@@ -91,7 +91,7 @@ class MatrixExp(MatrixOp):
 
     def compute(self, *xs: Array) -> Any:
         (x,) = xs
-        fits = np.isfinite(x).all((-2, -1))
+        fits = np.asarray(np.isfinite(x).all((-2, -1)))
         x = np.where(fits[..., None, None], x, x.dtype.type(0))
         # Each matrix for itself: what is squared more often than it needs loses digits.
         halvings = _halvings(x)
@@ -162,7 +162,9 @@ def _halvings(x: Array) -> Array:
             columns = columns / np.where(most > 0, most, 1)[..., None, None]
         scale = exponent - found  # of what is halved: wide·2^scale
         error = beyond - np.log2(_norm(wide)) + 2 * _DEGREE * scale
-        error = error - math.log2(math.comb(2 * _DEGREE, _DEGREE)) + 1 - np.log2(np.finfo(x.dtype).eps)
+        error = (
+            error - math.log2(math.comb(2 * _DEGREE, _DEGREE)) + 1 - np.log2(np.finfo(x.dtype).eps)
+        )
         error = error - math.log2(math.factorial(2 * _DEGREE + 1))
     more = np.where(np.isfinite(error), np.ceil(error / (2 * _DEGREE)), 0)
     return np.asarray(found + np.maximum(more, 0).astype(int))

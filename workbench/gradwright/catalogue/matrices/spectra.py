@@ -124,7 +124,10 @@ class Eigh(MatrixOp):
 
 
 class EighBeside(Eigh):
-    """Vectors of ``eigh`` beside eigenvalues from elsewhere: for gradients of those."""
+    """Vectors of ``eigh`` beside eigenvalues from elsewhere: for gradients of those.
+
+    (x + xᴴ)/2 = v·diag(w)·vᴴ
+    """
 
     namespace = "gradient"
     spaces = False

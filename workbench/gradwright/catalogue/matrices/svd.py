@@ -37,8 +37,8 @@ class Svd(MatrixOp):
     Gradients by u and vh need singular values that differ and, unless x is square, are not 0
     (Townsend 2016). Where they do not (to 4 roundings of the largest), functions of u and vh alone
     have the gradient of functions of the spaces, as the nearest orthogonal matrix u @ vh is one;
-    those of s, too, have NaN, unless nothing flows to the vectors there. The vectors beyond the K-th may turn among themselves: the gradient is that of
-    functions which do not see such turns.
+    those of s, too, have NaN, unless nothing flows to the vectors there. The vectors beyond the
+    K-th may turn among themselves: the gradient is that of functions which do not see such turns.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -49,7 +49,7 @@ class Svd(MatrixOp):
 
     finite = True
     spaces: ClassVar[bool] = True
-    """Whether a function of u and vh alone is one of spaces; not where s comes in from elsewhere."""
+    """Whether a function of u and vh alone is one of spaces; not where s comes from elsewhere."""
     full_matrices: bool = attr(True, doc="Whether u and vh are square.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
@@ -148,7 +148,10 @@ def _outside(g: Any, y: Any, s: Any) -> Any:
 
 
 class SvdBeside(Svd):
-    """Vectors of ``svd`` beside singular values from elsewhere: for gradients of those."""
+    """Vectors of ``svd`` beside singular values from elsewhere: for gradients of those.
+
+    x = u·diag(s)·vh
+    """
 
     namespace = "gradient"
     spaces = False

@@ -1,12 +1,12 @@
 """Equal values of a spectrum, where gradients by its vectors have no limit, or one nobody can tell.
 
-Vectors of two equal values are any basis of their plane. What flows back by them is n/gap, where gap
-is the difference of the values and n what the cotangents say of a turn in that plane. A function
-that has a gradient there does not see the turn, so n is 0 and what is asked for is the limit of 0/0.
-It depends on the function: it is f'(w) times what n lacks for v·f(w)·vᴴ, and 0 for the projector on
-the plane, though the cotangents of both may be the same numbers. So the answer is NaN, but for two
-kinds of functions: those in which nothing flows to the vectors of the plane, and those of vectors
-alone, which are functions of spaces.
+Vectors of two equal values are any basis of their plane. What flows back by them is n/gap, where
+gap is the difference of the values and n what the cotangents say of a turn in that plane. A
+function that has a gradient there does not see the turn, so n is 0 and what is asked for is the
+limit of 0/0. It depends on the function: it holds f'(w) for v·f(w)·vᴴ, and is 0 for the projector
+on the plane, though the cotangents of both may be the same numbers. So the answer is NaN, but for
+two kinds of functions: those in which nothing flows to the vectors of the plane, and those of
+vectors alone, which are functions of spaces.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...spec import TensorSpec, broadcast, shapes_differ
 
 TIE = 4.0
 """Roundings of the largest value within which two values are equal. Values that are equal in exact
-numbers come out of LAPACK 1 to 4 roundings from their neighbour, those of random matrices hundreds."""
+numbers come out of LAPACK within 4 of their neighbour, those of random matrices hundreds apart."""
 SKIP = 1e-8
 """Gaps, relative to the largest value, that a turn of 0 does not see."""
 STILL = 16.0
