@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 MACHINES: dict[str, tuple[str, dict[str, str]]] = {
     "haswell": ("OpenBLAS's kernels for AVX2", {"OPENBLAS_CORETYPE": "Haswell"}),
     "x86-64-v3": ("our kernels for AVX2", {"GRADWRIGHT_CPU": "x86-64-v3"}),
+    "no-openblas": ("as with another BLAS", {"GRADWRIGHT_TEST_HIDE_BLAS": "1"}),
     "no-llvmlite": ("numpy alone", {"PYTHONPATH": str(HERE / "hidden")}),
 }
 FILES = [
