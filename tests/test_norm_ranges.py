@@ -110,3 +110,35 @@ def test_the_joint_norm_of_tensors(scale):
     for mode in MODES:
         found, _ = fetched(lambda p: gw.training.global_norm([p, p]), x, mode)
         near(found, float(np.sqrt(2 * np.square(wide).sum())), "float32")
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("eps", [0.0, 1e-5])
+@pytest.mark.parametrize("scale", [1.0, 1e20, 1e-25])
+def test_norms_of_channels(scale, eps, mode):
+    if eps and scale < 1:
+        return  # what is far below ε is not brought to variance 1
+    x, wide = drawn("float32", scale)
+    x = x.reshape(3, 4, 10)
+    wide = wide.reshape(x.shape)
+
+    def standard(axes):
+        centred = wide - wide.mean(axes, keepdims=True)
+        return (centred / np.sqrt(np.square(centred).mean(axes, keepdims=True) + eps)).astype(float)
+
+    graph = gw.Graph()
+    p = graph.placeholder("x", x.shape)
+    batch = gw.nn.batch_norm(p, eps=eps)
+    g = np.random.default_rng(1).standard_normal(x.shape).astype(np.float32)
+    (dx,) = gw.gradients((batch * graph.constant(g)).sum(), [p])
+    group = gw.nn.group_norm(p, np.ones(4, "f4"), np.zeros(4, "f4"), 2, eps=eps)
+    with gw.Session(graph, **mode) as session:
+        found, grouped, slope = session.run([batch, group, dx], {p: x}, training=True)
+    y = standard((0, 2))
+    np.testing.assert_allclose(found, y, rtol=1e-4, atol=1e-6)
+    root = np.sqrt(wide.astype(float).var((0, 2), keepdims=True) + eps)
+    mean = [np.mean(v, (0, 2), keepdims=True) for v in (g, g * y)]
+    np.testing.assert_allclose(slope * root, g - mean[0] - y * mean[1], rtol=1e-3, atol=1e-5)
+    halves = x.reshape(3, 2, 20)
+    wide = wide.reshape(halves.shape)
+    np.testing.assert_allclose(grouped.reshape(halves.shape), standard((2,)), rtol=1e-4, atol=1e-6)

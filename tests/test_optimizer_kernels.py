@@ -12,9 +12,10 @@ import gradwright as gw
 from gradwright import optim
 from gradwright.catalogue.updates.eight_bit import Adam8bitUpdate
 from gradwright.lowering import find_launch
+from gradwright.native import adam_8bit
+from gradwright.native.blas import blas
 from gradwright.native.compiler import available
 from gradwright.op import run_forward
-from gradwright.ops import adam_8bit
 from gradwright.spec import spec_of
 
 from .fed_gradients import fed, gradients, linear
@@ -33,7 +34,10 @@ def test_steps_are_kernels_and_products_alone(name: str) -> None:
     trainer.session.wait_for_kernels()
     (plan,) = trainer.session.plans
     rows = [row for row in plan.kernels if row.node.startswith("optimizer/w/")]
-    assert rows and {row.what for row in rows} <= {"kernel", "product", "view"}, str(plan.kernels)
+    allowed = {"kernel", "product", "view"}
+    if name == "muon" and blas() is None:  # whose products another BLAS does for numpy
+        allowed.add("numpy")
+    assert rows and {row.what for row in rows} <= allowed, str(plan.kernels)
     if name not in ("adafactor", "lamb", "muon"):  # whose norms and products are between
         whole = [row for row in rows if row.space == (96, 64) or row.space == (96 * 64,)]
         assert len(whole) == 1, "one pass over the weights"

@@ -12,7 +12,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, differ, kind, normalize_axis, shapes_differ
 from .elementwise import Sqrt
-from .lengths import RootSumSquares
+from .lengths import SEEN, RootSumSquares
 from .movement import ExpandDims, cast_to, widen
 
 
@@ -125,6 +125,10 @@ class RmsNorm(_Normalize):
         yield Sample((rng.standard_normal((0, 3)),))
 
 
+LOWERED: dict[str, Any] = {"float32": np.float32(2.0**-40), "float64": np.float64(2.0**-400)}
+"""What numbers are scaled by before they are squared; an ε that is seen keeps its digits, too."""
+
+
 class BatchNorm(Op):
     """Bring each channel to mean 0 and variance 1 over the batch (Ioffe and Szegedy 2015).
 
@@ -201,14 +205,22 @@ class BatchNorm(Op):
             unbiased = n / (n - 1) if self.unbiased else 1.0
             mean = wide.mean(others)
             centred = wide - aligned(mean)
-            var = (centred * centred).mean(others)
+            low = LOWERED[wide.dtype.name]
+            small = centred * low
+            square = (small * small).mean(others)
+            var = square * (1 / low) * (1 / low)
+            if self.eps >= SEEN:
+                deviation = Sqrt()(square + self.eps * low * low) * (1 / low)
+            else:
+                deviation = RootSumSquares(axis=others, mean=True, eps=self.eps)(centred)
         else:
             share, unbiased = 0.0, 1.0
             mean, var = running_mean, running_var
             centred = wide - aligned(mean)
+            deviation = Sqrt()(var + self.eps)
         new_mean = running_mean * (1 - share) + cast_to(running_mean.dtype, mean) * share
         new_var = running_var * (1 - share) + cast_to(running_var.dtype, var) * (share * unbiased)
-        scale = weight / Sqrt()(var + self.eps)
+        scale = weight / deviation
         y = centred * aligned(scale) + aligned(bias)
         return cast_to(x.dtype, y), new_mean, new_var
 

@@ -79,9 +79,9 @@ def column_sums(x: Array, out: Array | None = None) -> Array:
 def add_up(x: Array, axes: Sequence[int], *, keepdims: bool = False) -> Any:
     """Return the sum over some axes, counted from the front.
 
-    >>> x = np.full((1_000_000, 2), 0.1, np.float32)
-    >>> x.sum(0)[0], add_up(x, (0,))[0]
-    (np.float32(100958.34), np.float32(100000.0))
+    >>> x = np.full((1_000_000, 2), 0.1, np.float32)  # of which numpy makes 100958 down a column
+    >>> bool(abs(add_up(x, (0,)) - 1e5).max() < 0.2)
+    True
     """
     if x.dtype.kind not in "fc" or math.prod(x.shape[a] for a in axes) <= SHORT:
         return x.sum(tuple(axes), keepdims=keepdims)
