@@ -14,8 +14,7 @@ from ...op import Sample
 from ...ops.choice import Maximum, Where
 from ...ops.elementwise import Abs, Sqrt
 from ...ops.movement import cast_to
-from ...ops.optimizer import _Update
-from ...ops.statistics import Norm
+from ...ops.optimizer import GlobalNorm, _Update
 from .scaled import prepared, running, times
 
 
@@ -254,7 +253,7 @@ class LambUpdate(_Moments):
         v = running(b2, v, g * g)
         scale = times(1 / Sqrt()(1 - b2**t), Sqrt()(v)) + cast_to(p.dtype, eps)
         r = times(1 / (1 - b1**t), m / scale) + times(decay, p)
-        of_p, of_r = Norm()(p), Norm()(r)
+        of_p, of_r = (cast_to(p.dtype, GlobalNorm()(x)) for x in (p, r))
         known = (of_p > 0) & (of_r > 0)
         trust = Where()(known, of_p / Where()(known, of_r, 1.0), 1.0)
         return p - times(lr, r * trust), m, v
