@@ -17,10 +17,11 @@ HERE = Path(__file__).parent
 MACHINES: dict[str, tuple[str, dict[str, str]]] = {
     "haswell": ("OpenBLAS's kernels for AVX2", {"OPENBLAS_CORETYPE": "Haswell"}),
     "x86-64-v3": ("our kernels for AVX2", {"GRADWRIGHT_CPU": "x86-64-v3"}),
+    "no-openblas": ("as with another BLAS", {"GRADWRIGHT_TEST_HIDE_BLAS": "1"}),
     "no-llvmlite": ("numpy alone", {"PYTHONPATH": str(HERE / "hidden")}),
 }
 FILES = [
-    *("engine*", "native*", "fus*", "threads", "unroll*", "prepare", "interrupted", "cpu"),
+    *("engine*", "native*", "fus*", "threads", "bits", "unroll*", "prepare", "interrupted", "cpu"),
     *("optimizer_kernels", "random_graphs", "rewrites*", "plans", "session*", "linalg", "norms*"),
     *("sums*", "halves*", "slopes*", "shapes_churn", "memory", "digits"),
 ]

@@ -23,10 +23,8 @@ from gradwright.native.steps import DeclinedError, Steps
 from gradwright.spec import spec_of
 from tests.sketches import run_all
 
-pytestmark = [
-    pytest.mark.skipif(not available(), reason="llvmlite is not installed"),
-    pytest.mark.skipif(blas() is None, reason="numpy has another BLAS: layers stay with numpy"),
-]
+pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
+multiplied = pytest.mark.skipif(blas() is None, reason="numpy has another BLAS: layers stay there")
 
 LAYERS = {
     "lstm": (Lstm, {}),
@@ -136,6 +134,7 @@ WAYS = [
 # -- the same numbers -----------------------------------------------------------------------------
 
 
+@multiplied
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("given", [(), ("b",), ("b", *STATES)])
 @pytest.mark.parametrize("way", WAYS, ids=lambda w: f"{w['direction']}{w['layout']}")
@@ -143,6 +142,7 @@ def test_every_way_through_time_gives_the_numbers_of_numpy(kind, given, way):
     assert not Case(kind, given, **way).check()
 
 
+@multiplied
 @pytest.mark.parametrize("kind", LAYERS)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
@@ -162,6 +162,7 @@ def test_every_size_gives_the_numbers_of_numpy(kind, dtype, shape):
     assert not Case(kind, (), shape, dtype, direction="bidirectional").check()
 
 
+@multiplied
 @pytest.mark.parametrize("kind", LAYERS)
 def test_any_results_and_any_inputs_may_take_part(kind):
     for k in range(2):
@@ -170,6 +171,7 @@ def test_any_results_and_any_inputs_may_take_part(kind):
         assert not Case(kind, ("b", *STATES), layout=1).check(wrt)
 
 
+@multiplied
 @pytest.mark.parametrize("kind", LAYERS)
 def test_inputs_may_lie_in_memory_in_any_order(kind):
     case = Case(kind, ("b", *STATES), turned=("x", "w", "r", "b", *STATES), layout=1)
@@ -202,6 +204,7 @@ def test_very_long_sequences_stay_with_numpy(monkeypatch):
     assert Case("lstm").check() == {"lstm", "recurrent_grad"}
 
 
+@multiplied
 def test_activations_are_the_usual_ones_by_any_spelling():
     assert not Case("lstm", activations=("Sigmoid", "Tanh", "TANH")).check()
     assert Case("rnn", activations=("Relu",)).check() == {"rnn", "recurrent_grad"}
@@ -251,6 +254,7 @@ def test_gradients_of_some_inputs_have_gradients(kind):
             assert (ends[0] - ends[1]) / (2 * h) == pytest.approx(found[place], rel=1e-5, abs=1e-7)
 
 
+@multiplied
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_steady_step_allocates_no_array(kind):
     case = Case(kind, ("b",), (12, 8, 6, 10), "float32")
@@ -277,6 +281,7 @@ def test_a_steady_step_allocates_no_array(kind):
 # -- steps ----------------------------------------------------------------------------------------
 
 
+@multiplied
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(
     "shapes", [((3, 4), (4, 5)), ((3, 4), (4, 1)), ((1, 4), (4, 5)), ((2, 3, 4), (2, 4, 5))]
