@@ -147,6 +147,12 @@ def by_place(names: Iterable[str] = tuple(PROGRAMS), **options: Any) -> dict[str
     return {name: [digest(PROGRAMS[name](), at, **options) for at in PLACES] for name in names}
 
 
+def by_both(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the digests of programs for counts of threads, each with its place of arrays."""
+    ways = [*zip(THREADS, PLACES, strict=True)]
+    return {name: [digest(PROGRAMS[name](), at, threads=n) for n, at in ways] for name in names}
+
+
 LONG = [
     (3001, 40, 300),
     (130, 2500, 90),
@@ -187,6 +193,5 @@ def of_this_set(known: Sequence[str]) -> dict[str, Any]:
     core = library.version.split()[-2] if library else ""
     found: dict[str, Any] = {"core": core}
     if core not in known:
-        found |= {"products": products(), "threads": by_threads(MULTIPLIED)}
-        found["places"] = by_place(MULTIPLIED, threads=2)
+        found |= {"products": products(), "programs": by_both(MULTIPLIED)}
     return found

@@ -12,6 +12,7 @@ import gradwright as gw
 from gradwright import optim
 from gradwright.catalogue.updates.eight_bit import Adam8bitUpdate
 from gradwright.lowering import find_launch
+from gradwright.native.blas import blas
 from gradwright.native.compiler import available
 from gradwright.op import run_forward
 from gradwright.ops import adam_8bit
@@ -33,7 +34,10 @@ def test_steps_are_kernels_and_products_alone(name: str) -> None:
     trainer.session.wait_for_kernels()
     (plan,) = trainer.session.plans
     rows = [row for row in plan.kernels if row.node.startswith("optimizer/w/")]
-    assert rows and {row.what for row in rows} <= {"kernel", "product", "view"}, str(plan.kernels)
+    others = [row for row in rows if row.what not in ("kernel", "product", "view")]
+    if blas() is None:  # products are numpy's
+        others = [row for row in others if "matmul" not in row.ops]
+    assert rows and not others, str(plan.kernels)
     if name not in ("adafactor", "lamb", "muon"):  # whose norms and products are between
         whole = [row for row in rows if row.space == (96, 64) or row.space == (96 * 64,)]
         assert len(whole) == 1, "one pass over the weights"
