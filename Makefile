@@ -4,14 +4,14 @@
 #   make test   run all tests and docstring examples make smoke  the ten-second test
 #   make tour   run the tour into build/tour.html    make bench  print benchmark ratios
 #   make dist   build wheel and sdist into dist/     make fuzz   10,000 random programs
-#   make clean  remove all of this but .venv
+#   make clean  remove all of this but .venv         make machines  engine tests as on other machines
 
 PYTHON ?= python3
 BIN := .venv/bin
 FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
-.PHONY: lab test check smoke bench fuzz tour dist clean
+.PHONY: lab test check smoke bench fuzz machines tour dist clean
 
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
@@ -33,6 +33,9 @@ bench: .venv/.test
 
 fuzz: .venv/.test
 	$(BIN)/python -m tests.fuzz
+
+machines: .venv/.test
+	$(BIN)/python -m tests.machines
 
 # The page shows widgets as their static pictures, and plots with plotly's own script: both offline.
 tour: .venv/.lab

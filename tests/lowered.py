@@ -21,8 +21,13 @@ def run(tensors, feeds=None):
         return session.run(list(tensors), feeds or {}, training=True)
 
 
+def is_attention(op):
+    """Tell whether an op is attention, or its pullback, whose scores stay in float32."""
+    return "attention" in getattr(op, "op", op).name
+
+
 def products(tensors):
-    """Yield op and input dtypes of every product and convolution, those inside others included."""
+    """Yield op and input dtypes of every product and convolution, those inside layers included."""
 
     def inside(nodes):
         for node in nodes:
@@ -31,7 +36,7 @@ def products(tensors):
                 yield node.op.name, [s.dtype.name for s in specs[:2]]
                 continue
             bodies = [v for v in node.op.attributes().values() if isinstance(v, SubGraph)]
-            if node.op.is_composite():
+            if node.op.is_composite() and not is_attention(node.op):
                 bodies.append(expansion(node.op, specs))
             for body in bodies:
                 yield from inside(body.nodes)

@@ -38,10 +38,15 @@ def cases() -> dict[str, Any]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         found = {case.name: case for case in load_model_tests(kind="node")}
-    for name in [name for name in sys.modules if name.startswith(FOREIGN)]:
+    for name in _foreign():
         del sys.modules[name]
     sys.meta_path.insert(0, _NoForeign())
     return found
+
+
+def _foreign() -> list[str]:
+    """Return the foreign libraries that are loaded; the compiler's thread may import meanwhile."""
+    return [name for name in list(sys.modules) if name.startswith(FOREIGN)]
 
 
 def is_expanded(name: str) -> bool:
@@ -82,7 +87,7 @@ def _run(case: Any, graph: gw.Graph, results: list[str]) -> None:
             found = session.run([graph[name] for name in results], feeds)
             for name, ours, theirs in zip(results, found, expected, strict=True):
                 compare(name, ours, as_given(theirs), case.rtol, case.atol)
-    assert not any(name.startswith(FOREIGN) for name in sys.modules)
+    assert not _foreign()
 
 
 def op_types(graph: Any) -> set[str]:

@@ -7,7 +7,7 @@ import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.gradient import gradients
 from gradwright.graph.expand import ancestors, run_nodes
-from gradwright.ops import rows
+from gradwright.ops import rows, summing
 from gradwright.ops.sorting import first_places, order
 
 N, D = 700, 96  # more than one block of rows, the last one smaller
@@ -60,7 +60,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_blocks(name, scale, dtype, monkeypatch):
     monkeypatch.setattr(rows, "BLOCK", 1 << 14)
-    monkeypatch.setattr(rows, "SUMMED_BY_PRODUCT", 256)
+    monkeypatch.setattr(summing, "SUMMED_BY_PRODUCT", 256)
     found, plain = both(CASES[name], draw(dtype, N, D, scale=scale))
     tolerance = 2e-5 if dtype == "float32" else 1e-10
     for y, r in zip(found, plain, strict=True):

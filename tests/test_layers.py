@@ -35,7 +35,7 @@ PACKAGES = {
     "gradwright_kernels": ROOT / "kernels/gradwright_kernels",
 }
 ORDER = [
-    *("errors", "dims", "spelling", "tables", "spec", "containers", "declare"),
+    *("errors", "shared", "dims", "spelling", "tables", "spec", "containers", "declare"),
     *("op", "calling", "graph", "listeners"),
     *("ops", "init", "math", "linalg", "bitwise", "random", "nn", "cnn", "rnn", "loss"),
     *("image", "audio", "signal", "training", "quant", "strings"),

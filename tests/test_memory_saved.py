@@ -12,11 +12,11 @@ import pytest
 import gradwright as gw
 from gradwright.device import Cpu, open_device, register_device
 from gradwright.errors import GraphError, MemoryLimitError
-from gradwright.plan import Bounded
 from gradwright.plan.options import PlanOptions
 from gradwright.plan.plan import Plan
 from gradwright.rewrite import Program
 from gradwright.rewrite.checkpoint import is_forward
+from gradwright.shared import Bounded
 from gradwright.spec import TensorSpec
 from tests.memory_models import convolutions, decoder, feeds_of, mlp, plan_of
 

@@ -61,7 +61,7 @@ def test_an_operator_of_onnx_leads_to_all_that_it_can_be(reference):
 
 
 def test_nothing_found(reference):
-    reference._search.value = "<b>no such thing</b>"
+    reference._search.value = "<b>zebra crossing</b>"
     assert reference.entry is None
     assert reference._page.value == "" and not reference._drawing.children
     reference._search.value = ""

@@ -204,3 +204,18 @@ def test_a_forward_that_contradicts_infer_is_named(device):
     )
     with pytest.raises(LoweringError, match=message):
         gw.Session(g, device).run(y, {"x": np.ones(2)})
+
+
+def test_replay_lets_right_plans_pass_where_the_written_form_would_lose():
+    """Long sums of float32, and what a rule makes stable: the plain run is as good as the plan."""
+    g = gw.Graph()
+    x, p = g.placeholder("x", (None, 2)), g.placeholder("p", (None,), "float64")
+    fetches = [gw.square(x).sum(0), gw.log(gw.nn.sigmoid(p)), gw.log(gw.exp(p).sum())]
+    feeds = {"x": np.full((300_000, 2), 0.1, "f4"), "p": np.array([-800.0, 900.0])}
+    with gw.Session(g, kernels="off", check="replay") as session:
+        total, logs, top = session.run(fetches, feeds)
+    np.testing.assert_allclose(total, 3000.0, rtol=1e-5)
+    np.testing.assert_allclose(logs, [-800.0, 0.0])
+    assert top == 900.0
+    with gw.Session(g, check="replay", skip_rewrites=["log_sigmoid"]) as session:
+        assert session.run(fetches[1], feeds)[0] == -np.inf

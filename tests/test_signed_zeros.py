@@ -12,6 +12,7 @@ FORMS = {
     "relu": gw.nn.relu,
     "relu6": gw.nn.relu6,
     "leaky_relu": gw.nn.leaky_relu,
+    "prelu": lambda x: gw.nn.prelu(x, 0.25),
     "elu": gw.nn.elu,
     "celu": gw.nn.celu,
     "selu": gw.nn.selu,

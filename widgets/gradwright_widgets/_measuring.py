@@ -30,7 +30,8 @@ class LiveStatistics(ParameterStatistics):
 
     def show_in(self, table: BaseWidget) -> None:
         """Sample as long as this table is open."""
-        self._viewers = (*filter(_is_open, self._viewers), weakref.ref(table))
+        with self._lock:
+            self._viewers = (*filter(_is_open, self._viewers), weakref.ref(table))
 
     def wants_changes(self, trainer: Any) -> bool:
         """Tell whether the next step is a sample."""

@@ -42,6 +42,7 @@ from .op import (
 )
 from .ops import loaded, surface
 from .session import Session
+from .shared import first_use
 from .spec import Dim, TensorSpec
 
 if TYPE_CHECKING:
@@ -214,9 +215,11 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        found = import_module(f".{_MODULES[name]}", __name__)
+        with first_use:
+            found = import_module(f".{_MODULES[name]}", __name__)
     elif name in _LATER:
-        found = getattr(import_module(f".{_LATER[name]}", __name__), name)
+        with first_use:
+            found = getattr(import_module(f".{_LATER[name]}", __name__), name)
     else:
         return _member(name)
     globals()[name] = found

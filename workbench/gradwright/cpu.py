@@ -30,6 +30,7 @@ from .op import Op
 from .ops import rows, special
 from .ops.cross_entropy import class_numbers
 from .ops.nn import softmax_into
+from .ops.summing import add_up, column_sums, matrix, row_sums, running_sums
 from .ops.windows import Windows
 from .spec import TensorSpec, normalize_axis
 
@@ -191,13 +192,11 @@ def _adder(shape: Sequence[Any], axes: Sequence[int]) -> Callable[[Array, Array]
     is_part = 0 < len(axes) < n and 0 not in shape
     if is_part and tuple(axes) == tuple(range(n - len(axes), n)):
         columns = math.prod(map(int, shape[n - len(axes) :]))
-        return lambda x, y: rows.row_sums(rows.matrix(x, columns), y.reshape(-1))
+        return lambda x, y: row_sums(matrix(x, columns), y.reshape(-1))
     if is_part and tuple(axes) == tuple(range(len(axes))):
         columns = math.prod(map(int, shape[len(axes) :]))
-        return lambda x, y: rows.column_sums(rows.matrix(x, columns), y.reshape(-1))
-    kept = tuple(d for i, d in enumerate(shape) if i not in axes)
-    add: Any = np.add.reduce
-    return lambda x, y: add(x, tuple(axes), None, y.reshape(kept), False)
+        return lambda x, y: column_sums(matrix(x, columns), y.reshape(-1))
+    return lambda x, y: np.copyto(y, add_up(x, axes).reshape(y.shape))
 
 
 @_runs("sum")
@@ -249,18 +248,18 @@ def _cumsum(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
     triangle = np.tril(ones, -op.exclusive) if op.reverse else np.triu(ones, op.exclusive)
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        y = rows.matrix(ys[0], size)
-        x = rows.matrix(xs[0], size)
+        y = matrix(ys[0], size)
+        x = matrix(xs[0], size)
         np.matmul(x, triangle, y)
         if np.isnan(np.add.reduce(y, None)):  # ∞·0 is none of the sums
             ys[0][...] = op.forward(xs[0])
             return
-        totals = rows.row_sums(x).reshape(-1, n // size)
+        totals = row_sums(x).reshape(-1, n // size)
         chunks = y.reshape(-1, n // size, size)
         if op.reverse:
-            chunks[:, :-1] += np.cumsum(totals[:, :0:-1], 1)[:, ::-1, None]
+            chunks[:, :-1] += running_sums(totals[:, :0:-1], 1)[:, ::-1, None]
         else:
-            chunks[:, 1:] += np.cumsum(totals[:, :-1], 1)[..., None]
+            chunks[:, 1:] += running_sums(totals[:, :-1], 1)[..., None]
 
     return launch
 
@@ -280,7 +279,7 @@ def _by_row(name: str, into: Callable[..., None]) -> None:
     def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
         if not _last(op, ins[0]) or any(s != outs[0] for s in ins):
             return None
-        return lambda xs, ys: into(*map(rows.matrix, xs), rows.matrix(ys[0]))
+        return lambda xs, ys: into(*map(matrix, xs), matrix(ys[0]))
 
 
 _by_row("softmax", rows.softmax_into)
@@ -303,7 +302,7 @@ def _logsumexp(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None
     x = ins[0]
     if x is None or not _floats(x) or not x.rank or op.axes(x.rank) != (x.rank - 1,):
         return None
-    return lambda xs, ys: rows.log_sums(rows.matrix(xs[0]), ys[0].reshape(-1))
+    return lambda xs, ys: rows.log_sums(matrix(xs[0]), ys[0].reshape(-1))
 
 
 @_runs("label_cross_entropy")
@@ -312,7 +311,7 @@ def _cross_entropy(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | 
         return None
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        x, y = rows.matrix(xs[1]), ys[0]
+        x, y = matrix(xs[1]), ys[0]
         index, kept = class_numbers(xs[0], x.shape[1], op.ignore_index)
         if index.size:
             rows.cross_entropy_into(x, index.reshape(-1), y.reshape(-1))
@@ -327,7 +326,7 @@ def _cross_entropy_grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Laun
         return None
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        x, y = rows.matrix(xs[2]), rows.matrix(ys[0])
+        x, y = matrix(xs[2]), matrix(ys[0])
         index, kept = class_numbers(xs[1], x.shape[1], op.ignore_index)
         if index.size:
             rows.cross_entropy_grad_into(xs[0].reshape(-1), x, index.reshape(-1), y)
@@ -347,7 +346,7 @@ def _layer_norm(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | Non
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
         w, b = (xs[i].reshape(-1) if there else None for i, there in enumerate(given, 1))
-        rows.layer_norm_into(rows.matrix(xs[0], n), w, b, eps, rows.matrix(ys[0], n))
+        rows.layer_norm_into(matrix(xs[0], n), w, b, eps, matrix(ys[0], n))
 
     return launch
 
@@ -364,13 +363,13 @@ def _pullback(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
         made = {i: y.reshape(-1) for i, y in zip(op.wrt, ys, strict=True)}
-        dx = rows.matrix(made[0], n) if 0 in made else None
-        g = rows.matrix(xs[-1], n)
+        dx = matrix(made[0], n) if 0 in made else None
+        g = matrix(xs[-1], n)
         if dx is not None or 1 in made:
             weight = None if w is None else xs[1].reshape(-1)
-            rows.layer_norm_grad_into(rows.matrix(xs[0], n), weight, g, eps, dx, made.get(1))
+            rows.layer_norm_grad_into(matrix(xs[0], n), weight, g, eps, dx, made.get(1))
         if 2 in made:
-            rows.column_sums(g, made[2])
+            column_sums(g, made[2])
 
     return launch
 
@@ -380,14 +379,14 @@ def _pullback(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
 
 @_runs("adam_update")
 def _adam(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
-    from .ops.adam import adam_update  # which only trainings need
+    from .native.adam import adam_update  # which only trainings need
 
     return adam_update(op, ins, outs)
 
 
 @_runs("adam8bit_update")
 def _adam_8bit(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Launch | None:
-    from .ops.adam_8bit import adam8bit_update  # likewise
+    from .native.adam_8bit import adam8bit_update  # likewise
 
     return adam8bit_update(op, ins, outs)
 

@@ -67,10 +67,10 @@ class Cpu:
 
     def arena(self, nbytes: int) -> Array:
         """Return an aligned buffer, part of one that grows by a quarter at least."""
-        held = self._block.nbytes
-        if nbytes > held:
-            self._block = aligned(max(nbytes, held + held // 4))
-        return self._block[:nbytes]
+        block = self._block  # the compiler's thread asks, too, while a run may let go of it
+        if nbytes > block.nbytes:
+            block = self._block = aligned(max(nbytes, block.nbytes + block.nbytes // 4))
+        return block[:nbytes]
 
     def release(self) -> None:
         """Let the arena go as soon as no plan is bound to it."""

@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import ShapeError
+from .shared import module_lock
 
 Monomial = tuple[tuple[Any, int], ...]
 _fresh = itertools.count()
+_numbering = module_lock()
 
 
 class Dim:
@@ -49,7 +51,9 @@ class Dim:
     @staticmethod
     def fresh(hint: str) -> Dim:
         """Return a dimension that no other is equal to, for a size known only when run."""
-        return Dim.symbol(re.sub(r"\W", "_", f"{hint}__{next(_fresh)}"))
+        with _numbering:
+            number = next(_fresh)
+        return Dim.symbol(re.sub(r"\W", "_", f"{hint}__{number}"))
 
     @property
     def is_open(self) -> bool:
@@ -245,7 +249,8 @@ def reserve_symbols(names: Iterable[str]) -> None:
     """Let ``Dim.fresh`` never give one of these names, which a file brings along."""
     global _fresh
     numbers = [int(m[1]) for n in names if (m := re.search(r"__([0-9]{1,15})$", n))]
-    _fresh = itertools.count(max([next(_fresh), *(n + 1 for n in numbers)]))
+    with _numbering:  # a number given meanwhile would be given again
+        _fresh = itertools.count(max([next(_fresh), *(n + 1 for n in numbers)]))
 
 
 # Building a graph does the same sums over and over: 0.2 us from the cache instead of 10.

@@ -10,6 +10,7 @@ import numpy as np
 
 from .errors import LoweringError
 from .op import Op
+from .shared import module_lock
 from .spec import TensorSpec
 
 Launch = Callable[[Sequence[Any], Sequence[Any]], None]
@@ -82,7 +83,9 @@ Make = Callable[[Op, Sequence[TensorSpec | None], Sequence[TensorSpec]], Found]
 """Called when a plan is made; returns a launcher, or None to decline these specs."""
 MakeT = TypeVar("MakeT", bound=Make)
 
+_registering = module_lock()
 _table: dict[tuple[str, str], Make] = {}
+"""Packages are loaded on first use, in any thread: who goes through all takes a copy first."""
 _loaded: set[str] = {"cpu", "guard"}
 _revision = 0
 
@@ -99,8 +102,9 @@ def lowering(op: str, device: str = "cpu") -> Callable[[MakeT], MakeT]:
 
     def decorate(make: MakeT) -> MakeT:
         global _revision
-        _table[op, device] = make
-        _revision += 1
+        with _registering:
+            _table[op, device] = make
+            _revision += 1
         return make
 
     return decorate
@@ -114,14 +118,14 @@ def lowering_revision() -> int:
 def lowered_ops(device: str) -> list[str]:
     """Return the names of the ops that have a lowering of their own on ``device``."""
     load(device)
-    return sorted(name for name, d in _table if d == device)
+    return sorted(name for name, d in list(_table) if d == device)
 
 
 def replaced_ops(device: str) -> frozenset[str]:
     """Return the names of the ops that run on ``device`` as somebody else has said."""
     return frozenset(
         name
-        for (name, d), make in _table.items()
+        for (name, d), make in _table.copy().items()
         if d == device and not make.__module__.startswith("gradwright.")
     )
 

@@ -37,6 +37,7 @@ from .declare import (
     written,
 )
 from .errors import DTypeError, GraphError, ShapeError, UnsupportedOpError
+from .shared import module_lock
 from .spec import Dim, TensorSpec, kind
 from .spec import dtype as as_dtype
 from .spelling import meant
@@ -75,6 +76,7 @@ OPS: dict[str, type[Op]] = {}
 Families are loaded on first use, in any thread: who goes through all takes a list of them first.
 """
 
+_registering = module_lock()
 _revision = 0
 _redefined = 0
 
@@ -91,9 +93,11 @@ def redefinitions() -> int:
 
 def _register(cls: type[Op]) -> None:
     global _revision, _redefined
-    _redefined += cls.name in OPS
-    OPS[cls.name], cls.registered = cls, True
-    _revision += 1
+    with _registering:
+        replaces = cls.name in OPS
+        OPS[cls.name], cls.registered = cls, True
+        _redefined += replaces  # after the op, or what is made meanwhile would keep the old one
+        _revision += 1
 
 
 OpType = TypeVar("OpType", bound="type[Op]")
@@ -370,6 +374,14 @@ class Op(Frozen):
         return None
 
     @property
+    def rounds_once(self) -> bool:
+        """Whether a composite computes halves in float32 and rounds at its end, not step by step.
+
+        What holds graphs never does: theirs are the user's steps.
+        """
+        return True
+
+    @property
     def title(self) -> str:
         """What nodes of the op are called where the user gives no name."""
         return self.name.rpartition("/")[2]
@@ -420,8 +432,8 @@ class Op(Frozen):
             return now.for_mode(training)
         changes: dict[str, Any] = {
             k: v.for_mode(training)
-            for k, v in self.__dict__.items()
-            if k in cls.attrs and isinstance(v, Op)
+            for k in cls.attrs  # not of __dict__: there a thread may put the hash meanwhile
+            if isinstance(v := self.__dict__.get(k), Op)
         }
         if cls.follows_mode and self.__dict__["training"] is None:
             changes["training"] = training

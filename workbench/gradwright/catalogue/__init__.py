@@ -11,6 +11,7 @@ import functools
 import importlib
 from collections.abc import Mapping
 
+from ..shared import first_use
 from .names import NAMES
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -40,9 +41,10 @@ def load(*namespaces: str) -> None:
     >>> from gradwright.catalogue import load
     >>> load("nn")
     """
-    for namespace in namespaces or FAMILIES:
-        for family in FAMILIES.get(namespace, ()):
-            importlib.import_module(f"{__name__}.{family}")
+    with first_use:
+        for namespace in namespaces or FAMILIES:
+            for family in FAMILIES.get(namespace, ()):
+                importlib.import_module(f"{__name__}.{family}")
 
 
 def load_op(name: str) -> None:
@@ -53,7 +55,8 @@ def load_op(name: str) -> None:
     """
     family = _families().get(name)
     if family is not None:
-        importlib.import_module(f"{__name__}.{family}")
+        with first_use:
+            importlib.import_module(f"{__name__}.{family}")
 
 
 @functools.cache

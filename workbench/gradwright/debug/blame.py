@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -203,11 +203,15 @@ class LocalCheck:
         """
         alone = {i: self.directions[i]}
         found = quick(lambda t: self.at(t, alone, self.gs), exact, rtol=self.rtol)
-        if found.verdict != "unclear":
+        if found.verdict == "ok":
             return found, self.gs
-        rough = self._kinked(alone)
+        rough, jump = self._kinked(alone)
         if not any(k.any() for k in rough):
+            if found.verdict == "fail":
+                return found, self.gs
             return self._slope(alone, self.gs, exact), self.gs
+        if found.verdict == "fail" and jump:  # NaN where there are no slopes on either side
+            return replace(found, verdict="kink"), self.gs
         smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
         found = self._slope(alone, smooth, self.exact(smooth)[i])
         if found.verdict == "fail":
@@ -238,22 +242,20 @@ class LocalCheck:
             lambda t: self.at(t, directions, gs), exact, magnitude=magnitude, rtol=self.rtol
         )
 
-    def _kinked(self, directions: Mapping[int, Array]) -> list[Array]:
-        """Return per output which elements have different slopes on both sides."""
+    def _kinked(self, directions: Mapping[int, Array]) -> tuple[list[Array], bool]:
+        """Return per output which elements have different slopes on both sides; and if any jump."""
         wide, narrow = (
             (self.forward(h, directions), self.forward(-h, directions)) for h in (WIDE, NARROW)
         )
-        return [
-            kinked(
-                y,
-                (wide[0][i], wide[1][i]),
-                (narrow[0][i], narrow[1][i]),
-                [ys[i] for ys in self.jitter],
-            )
-            if i in self.outputs
-            else np.zeros(y.shape, bool)
-            for i, y in enumerate(self.ys[: len(self.gs)])
-        ]
+        rough, jump = [], False
+        for i, y in enumerate(self.ys[: len(self.gs)]):
+            kinks, jumps = np.zeros(y.shape, bool), np.zeros(y.shape, bool)
+            if i in self.outputs:
+                near, far = (narrow[0][i], narrow[1][i]), (wide[0][i], wide[1][i])
+                kinks, jumps = kinked(y, far, near, [ys[i] for ys in self.jitter])
+            rough.append(kinks)
+            jump |= bool(jumps.any())
+        return rough, jump
 
     def _between(self, i: int, gs: Sequence[Array]) -> Comparison:
         """Hold the slope of the kinked elements against the interval of their one-sided slopes."""

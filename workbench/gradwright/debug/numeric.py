@@ -24,6 +24,10 @@ STEPS = 10.0 ** -np.arange(2.0, 8.25, 0.5)
 """Steps of a sweep, relative to the size of what is perturbed: 1e-2 down to 1e-8."""
 WIDE, NARROW = 1e-4, 1e-6
 """Relative steps between which a value must become straight, or else has a kink."""
+_JUMP = 0.3 * WIDE / NARROW
+"""Growth of one-sided slopes from a wide to a narrow step, above which a value jumps."""
+_TORN = 1e-2
+"""Part of the largest value by which roundings of what comes in move one that jumps."""
 _DECADES2 = 4  # STEPS[i + 4] is STEPS[i] / 100
 _NOISE_STEP, _NOISE_POINTS = 1e-11, 9
 _EPS = float(np.finfo(np.float64).eps)
@@ -249,8 +253,10 @@ def _kink(gap: Array, noise: Array) -> int | None:
 
 def kinked(
     zero: Array, wide: tuple[Array, Array], narrow: tuple[Array, Array], jitter: Sequence[Array]
-) -> Array:
-    """Return which elements have different slopes on both sides.
+) -> tuple[Array, Array]:
+    """Return which elements have different slopes on both sides, and which of them jump.
+
+    The slope of a jump grows as the step shrinks, that of a kink does not; or rounding makes it.
 
     ``wide`` and ``narrow`` hold the values at steps of ``+WIDE, -WIDE`` and ``+NARROW, -NARROW``,
     and ``jitter`` values of runs that differ in nothing but rounding.
@@ -258,9 +264,13 @@ def kinked(
     with np.errstate(all="ignore"):
         far = np.abs(wide[0] - 2 * zero + wide[1]) / WIDE
         near = np.abs(narrow[0] - 2 * zero + narrow[1]) / NARROW
-        noise = 50 * _EPS * np.max(np.abs(zero[np.isfinite(zero)]), initial=0.0)
+        size = np.max(np.abs(zero[np.isfinite(zero)]), initial=0.0)
+        noise = 50 * _EPS * size
+        torn = np.zeros(zero.shape, bool)
         for y in jitter:
             apart = np.abs(y - zero)
+            torn |= apart > _TORN * size
             noise = max(noise, 10 * np.max(apart[np.isfinite(apart)], initial=0.0))
         found: Array = (near > 0.3 * far) & (near > noise / NARROW)
-    return found
+        torn |= found & (near > _JUMP * far)
+        return found | torn, torn

@@ -158,7 +158,8 @@ class Probe:
         """Return the nodes that have a kink here though what comes into them is smooth.
 
         Where several kinks meet, as in relu(x) - relu(-x) at 0, the loss may be smooth and the
-        gradient still be one of many, so a difference is no mistake.
+        gradient still be one of many, so a difference is no mistake. Nodes that jump, as vectors
+        of equal eigenvalues do, are no excuse: a loss that is smooth all the same has one gradient.
         """
         zero, *moved = (
             list(self.function.registers(place(h).copy()))
@@ -168,14 +169,19 @@ class Probe:
         found: dict[str, None] = {}
         rough: set[int] = set()
         for _, ins, outs, label in self.function.calls.calls:
+            first, torn = not rough.intersection(ins), False
+            bent = []
             for out in outs:
                 if zero[out].dtype.kind in "fc":
                     at = [m[out] for m in moved]
                     same = [held[out] for held in jitter]
-                    if kinked(zero[out], (at[0], at[1]), (at[2], at[3]), same).any():
-                        rough.add(out)
-                        if not rough.intersection(ins):
-                            found[label] = None
+                    kinks, jumps = kinked(zero[out], (at[0], at[1]), (at[2], at[3]), same)
+                    torn |= bool(jumps.any())
+                    if kinks.any():
+                        bent.append(out)
+            rough.update(bent)
+            if bent and first and not torn:
+                found[label] = None
         return list(found)
 
 

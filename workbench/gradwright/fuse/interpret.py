@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.summing import add_up
 from .functions import FUNCTIONS
 from .ir import Kernel, Value
 
@@ -90,5 +91,5 @@ def _stored(kernel: Kernel, output: int, found: list[Array], space: tuple[int, .
         n_rows = kernel.rank - kernel.n_columns
         over = space if store.mode == "sum" else space[:n_rows] + (1,) * kernel.n_columns
         still = tuple(i for i, moves in enumerate(operand.moves) if not moves)
-        y += np.broadcast_to(x, over).sum(still, dtype=x.dtype, keepdims=True)
+        y += add_up(np.broadcast_to(x, over), still, keepdims=True)
     return y

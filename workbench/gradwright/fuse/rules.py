@@ -24,7 +24,8 @@ HALVES = frozenset(map(dtype, ("float16", "bfloat16")))
 NARROW = frozenset(map(np.dtype, ("int8", "uint8", "int16", "uint16")))
 """Dtypes that kernels only read, to cast them."""
 OF_DTYPE = frozenset({"nan_to_num"})
-"""Ops that are another function for each dtype, so that halves are not to be widened."""
+"""Ops that are another function for each dtype, so that halves are not to be widened; so are those
+that round each of their steps (``rounded``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ def find_place(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
     found = RULES.get(op.name)
     if found is None or not type(op).__module__.startswith("gradwright."):
         return None
-    taken = VALUES if op.name in OF_DTYPE else VALUES | HALVES
+    as_given = op.name in OF_DTYPE or getattr(op, "rounded", False)
+    taken = VALUES if as_given else VALUES | HALVES
     read = taken | NARROW if op.name == "cast" else taken
     for i, s in enumerate(ins):
         if s is not None and i not in op.shape_only and s.dtype not in read:

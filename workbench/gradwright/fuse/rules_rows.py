@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.lengths import SEEN
 from ..ops.reduce import summed
 from ..spec import TensorSpec, normalize_axis
-from .builder import BOOL, INT64, Term, call, where
+from .builder import BOOL, FLOAT32, FLOAT64, INT64, Term, call, where
 from .rules import Place, Specs, reduced, rule, trailing
 from .rules_elements import exp, log, maximum
 
@@ -65,6 +66,33 @@ def _sum_like_at(x: Any, y: TensorSpec) -> Place | None:
 @rule("mean", locate=of_rows)
 def _mean(op: Any, at: Place, x: Term) -> Term:
     return mean(x, at)
+
+
+@rule("root_sum_squares", locate=of_rows)
+def _root_sum_squares(op: Any, at: Place, x: Term) -> Term:
+    return length(x, at.columns if op.mean else None, op.eps)
+
+
+SCALES = {FLOAT32: (2.0**-40, 2.0**48, 2.0**-8), FLOAT64: (2.0**-400, 2.0**500, 2.0**-40)}
+"""Factors whose products with large and with small numbers have squares, and where those part."""
+
+
+def length(x: Term, count: int | None, eps: float = 0.0) -> Term:
+    """Return √(Σ x²/count + ε) of each row, whose squares may be no numbers of the dtype.
+
+    One pass sums up the squares of what was scaled down and of what was scaled up: powers of two
+    change no digit. Beside an ε that is seen, small ones need no care.
+    """
+    low, high, middle = SCALES[x.dtype]
+
+    def scaled(by: float) -> Term:
+        total = call("square", x * by).reduce("sum")
+        if count is not None:
+            total = total / x.builder.scalar(count, x.dtype)
+        return call("sqrt", total + eps * by * by if eps else total) * (1 / by)
+
+    large = scaled(low)
+    return large if eps >= SEEN else where(large < middle, scaled(high), large)
 
 
 def mean(x: Term, at: Place) -> Term:
@@ -209,7 +237,7 @@ def of_norm(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
 def _centred(x: Term, at: Place, eps: float) -> tuple[Term, Term]:
     """Return x less the mean of its row, and its standard deviation."""
     centred = x - mean(x, at)
-    return centred, call("sqrt", mean(call("square", centred), at) + eps)
+    return centred, length(centred, at.columns, eps)
 
 
 @rule("layer_norm", locate=of_norm)
@@ -224,7 +252,7 @@ def _layer_norm(
 
 @rule("rms_norm", locate=of_norm)
 def _rms_norm(op: Any, at: Place, x: Term, weight: Term | None = None) -> Term:
-    y = x / call("sqrt", mean(call("square", x), at) + op.eps)
+    y = x / length(x, at.columns, op.eps)
     return y if weight is None else y * weight
 
 
@@ -240,7 +268,7 @@ def of_standard_rows(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place |
 def _standard_rows(op: Any, at: Place, x: Term) -> tuple[Term, Term, Term]:
     average = mean(x, at)
     centred = x - average
-    inverse = call("rsqrt", mean(call("square", centred), at) + op.eps)
+    inverse = call("reciprocal", length(centred, at.columns, op.eps))
     return centred * inverse, average, inverse
 
 

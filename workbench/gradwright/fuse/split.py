@@ -121,6 +121,25 @@ def _mean(to: _Splitter, instr: Instr) -> bool:
     return True
 
 
+def _root_sum_squares(to: _Splitter, instr: Instr) -> bool:
+    """Add up the squares of float32 in float64, where they are no rows."""
+    op: Any = instr.op
+    x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
+    axes = op.axes(x.rank)
+    if x.dtype != FLOAT32 or axes == tuple(range(x.rank - len(axes), x.rank)):
+        return False
+    wide, out = x.with_dtype(FLOAT64), y.with_dtype(FLOAT64)
+    square = to.emit(Square(), (to.emit(Cast(dtype=FLOAT64), instr.ins[:1], wide),), wide)
+    total = to.emit(Sum(axis=op.axis, keepdims=op.keepdims), (square,), out)
+    if op.mean:
+        n = to.program.constant(np.asarray(math.prod(int(x.shape[a]) for a in axes), FLOAT64))
+        total = to.emit(Div(), (total, n), out)
+    if op.eps:
+        total = to.emit(Add(), (total, to.program.constant(np.asarray(op.eps))), out)
+    to.emit(Cast(dtype=FLOAT32), (to.emit(Sqrt(), (total,), out),), instr.outs[0])
+    return True
+
+
 def _half_sum(to: _Splitter, instr: Instr) -> bool:
     """Add halves up in float32, and round the sum."""
     x, y = to.spec(instr.ins[0]), to.spec(instr.outs[0])
@@ -245,6 +264,7 @@ PARTS: dict[str, Callable[[_Splitter, Instr], bool]] = {
     "softmax_minus_one_hot": _labels(0, 1),
     "label_cross_entropy_grad": _labels(1, 2),
     "global_norm": _global_norm,
+    "root_sum_squares": _root_sum_squares,
     "all_finite": _all_finite,
     "dropout": _dropout,
     "rotate_pairs": _rotate_pairs,

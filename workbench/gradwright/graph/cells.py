@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CycleError, GradwrightError
+from ..shared import module_lock
 from .edit import discard, drop_derived, reinfer, set_inputs, unlink
 from .tensor import Node
 from .walk import descendants
@@ -30,6 +31,8 @@ class Cell(NamedTuple):
     text: int | None = None
 
 
+settling = module_lock()
+"""Held while a cell's leftovers are looked for and removed: whoever looks at a graph may do so."""
 _blocks: list[Cell] = []
 _runs = itertools.count(1)
 _latest: tuple[int, Cell | None] = (-1, None)
@@ -49,16 +52,17 @@ def cell_block(graph: Graph, name: str) -> Iterator[None]:
 def current_cell() -> Cell | None:
     """Return the running cell; None in scripts. Costs 0.1 us outside IPython."""
     global _latest
-    if _blocks:
-        return _blocks[-1]
+    if block := _blocks[-1:]:  # another thread may leave it meanwhile
+        return block[0]
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None:
         return None
     count = shell.execution_count
-    if count != _latest[0]:
-        _latest = count, _identify(shell, count)
-    return _latest[1]
+    known = _latest
+    if count != known[0]:
+        known = _latest = count, _identify(shell, count)
+    return known[1]
 
 
 def _identify(shell: Any, count: int) -> Cell | None:

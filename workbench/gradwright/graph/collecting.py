@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import threading
+import os
 from collections.abc import Iterator
 
-_lock = threading.Lock()
+from ..shared import module_lock
+
+_lock = module_lock()
 _waiting = [0]
 """How many blocks make it wait, in all threads; it was running before the first of them."""
 
@@ -32,6 +34,17 @@ def without_collecting() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _waiting[0] -= counts
+            _waiting[0] = max(0, _waiting[0] - counts)  # 0 after a fork
             if counts and not _waiting[0]:
                 gc.enable()
+
+
+def _forked() -> None:
+    """Let it run again in a child, where the threads that made it wait are not."""
+    if _waiting[0]:
+        _waiting[0] = 0
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

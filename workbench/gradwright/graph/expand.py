@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 import copy
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +14,7 @@ from ..containers import ContainerSpec
 from ..declare import Frozen
 from ..errors import GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
+from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_floating, is_half, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
@@ -96,9 +95,7 @@ class SubGraph(Frozen):
         return f"<{len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"
 
 
-_expansions: collections.OrderedDict[Any, SubGraph] = collections.OrderedDict()
-_expanding = threading.Lock()
-_MAX_EXPANSIONS = 512
+_expansions = Bounded[SubGraph](512)
 
 
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
@@ -125,16 +122,11 @@ def _held(
     how: str, op: Op, specs: Sequence[TensorSpec | None], make: Callable[[], SubGraph]
 ) -> SubGraph:
     key = how, op, redefinitions(), tuple([None if s is None else s.key() for s in specs])
-    with _expanding:
-        held = _expansions.get(key)
-        if held is not None:
-            _expansions.move_to_end(key)
-            return held
+    held = _expansions.find(key)
+    if held is not None:
+        return held
     made = make()
-    with _expanding:
-        _expansions[key] = made
-        if len(_expansions) > _MAX_EXPANSIONS:
-            _expansions.popitem(last=False)
+    _expansions.keep(key, made)
     return made
 
 
@@ -165,15 +157,18 @@ def _cast(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _rounds_once(op: Op, specs: Sequence[TensorSpec | None]) -> bool:
-    """Tell whether an op has halves to widen; what holds graphs or items rounds as these say."""
-    if any(s is not None and s.by_reference for s in specs) or _holds_graph(op):
+    """Tell whether an op has halves to widen, and may: beside sequences all stays as it is."""
+    if any(s is not None and s.by_reference for s in specs) or not _may_widen(op):
         return False
     return any(s is not None and is_half(s.dtype) for s in specs)
 
 
-def _holds_graph(op: Op) -> bool:
+def _may_widen(op: Op) -> bool:
+    """Tell whether neither the op nor one that it holds rounds step by step, as graphs do."""
     held = op.attributes().values()
-    return any(isinstance(v, SubGraph) or (isinstance(v, Op) and _holds_graph(v)) for v in held)
+    return op.rounds_once and not any(
+        isinstance(v, SubGraph) or (isinstance(v, Op) and not _may_widen(v)) for v in held
+    )
 
 
 def stand_in(graph: Graph, name: str, spec: TensorSpec) -> Tensor:

@@ -21,7 +21,7 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
 from ..spec import dtype as as_dtype
 from .build import active, check_name, check_update, literal, located, number
-from .cells import Cell, cell_block, current_cell, remove_stale, supersede
+from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
 from .edit import Edit, drop_derived
 from .summary import summarize
 from .table import RNG, NodeTable
@@ -435,12 +435,14 @@ class Graph(NodeTable):
 
     def _enter_cell(self) -> None:
         cell = None if self._scratch else current_cell()
-        if cell != self._cell:
+        if cell == self._cell:
+            return
+        with settling:
             if self._stale:
                 remove_stale(self, self._stale)
             self._cell = cell
             if cell is not None:
-                nodes = self._nodes.values()
+                nodes = self.all_nodes
                 again = [n for n in nodes if n.cell and n.cell.id == cell.id and n.cell != cell]
                 self._stale = {n.name: n for n in again}
                 if again:
@@ -448,8 +450,10 @@ class Graph(NodeTable):
 
     def settle(self) -> None:
         """Remove what a re-run cell did not build again, once that cell has ended."""
-        if self._stale and current_cell() != self._cell:
-            remove_stale(self, self._stale)
+        if self._stale:
+            with settling:
+                if self._stale and current_cell() != self._cell:
+                    remove_stale(self, self._stale)
 
     # -- doors to the later stages ---------------------------------------------------------------
 

@@ -889,6 +889,9 @@ class TensorMethods:
 
         y = 1/(1 + e⁻ˣ)
 
+        The slope is y·(1 − y), so that x need not be kept; for large x its relative error in float32 is
+        6e-8·eˣ, and from 17 on it is 0. Where x is a placeholder or a variable, it is precise.
+
         >>> import gradwright as gw
         >>> g = gw.Graph()
         >>> g.output({}, gw.nn.sigmoid(g.constant([-1000.0, 0.0])))["sigmoid"].tolist()
@@ -1092,6 +1095,9 @@ class TensorMethods:
         """Hyperbolic tangent.
 
         y = (eˣ − e⁻ˣ)/(eˣ + e⁻ˣ)
+
+        The slope is 1 − y², so that x need not be kept; for large |x| its relative error in float32 is
+        2e-8·e^(2|x|), and from 9 on it is 0. Where x is a placeholder or a variable, it is precise.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

@@ -158,7 +158,7 @@ class NodeTable:
 
     def _free_scope(self, base: str) -> str:
         """Return ``base``, ``base_1`` ...: the first that no node is in."""
-        names = [k for k in self._nodes if k not in self._stale]
+        names = [k for k in list(self._nodes) if k not in self._stale]
         candidates = itertools.chain([base], (f"{base}_{n}" for n in itertools.count(1)))
         return next(c for c in candidates if not any(k.startswith(c + "/") for k in names))
 

@@ -176,7 +176,7 @@ class Values(Mapping[str, Array]):
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        size = sum(array.nbytes for array in self._arrays.values())
+        size = sum(array.nbytes for array in list(self._arrays.values()))
         of = f" of graph {self._graph.name!r}" if self._graph is not None else ""
         return f"<Values{of}: {len(self)} arrays, {size:,} bytes>"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
-from threading import Lock, Thread
+from threading import Condition, Thread
 
 Work = Callable[[], object]
 
@@ -30,27 +30,35 @@ class Background:
     def __init__(self, name: str) -> None:
         self.name = name
         self._queue: deque[Work] = deque()
-        self._lock, self._thread = Lock(), Thread()
+        self._lock, self._thread = Condition(), Thread()
+        self._added = self._done = 0
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._restart)
 
     @property
     def is_busy(self) -> bool:
         """Tell whether something is being done or waits for it."""
-        return self._thread.is_alive()
+        return self._done < self._added
 
     def add(self, work: Work) -> None:
         """Have something done later, which must not raise."""
         with self._lock:
             self._queue.append(work)
+            self._added += 1
             self._start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all is done, for at most so many seconds; return whether it is."""
-        thread = self._thread
-        if thread.is_alive():
-            thread.join(timeout)
-        return not self.is_busy
+        """Wait until all is done that was added before; return False after ``timeout`` seconds.
+
+        What is added meanwhile is not waited for.
+        """
+        with self._lock:
+            thread, added = self._thread, self._added
+            done = self._lock.wait_for(lambda: self._done >= added, timeout)
+            is_ending = thread is not self._thread
+        if is_ending:  # or a fork would meet it
+            thread.join()
+        return done
 
     def _start(self) -> None:
         if not self._thread.is_alive():
@@ -60,15 +68,19 @@ class Background:
     def _work(self) -> None:
         while True:
             with self._lock:
-                if not self._queue:
-                    self._thread = Thread()
-                    return
                 work = self._queue.popleft()
             work()
             del work
+            with self._lock:
+                self._done += 1
+                self._lock.notify_all()
+                if not self._queue:
+                    self._thread = Thread()
+                    return
 
     def _restart(self) -> None:
-        self._lock, self._thread = Lock(), Thread()
+        self._lock, self._thread = Condition(), Thread()
+        self._done = self._added - len(self._queue)  # what was begun is done in the parent alone
         if self._queue:
             self._start()
 

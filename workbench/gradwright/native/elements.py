@@ -16,7 +16,7 @@ from ..fuse.ir import Value
 from . import mathlib
 from .text import REORDER, Code, Num
 
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOAT16, FLOAT32, FLOAT64 = map(np.dtype, (np.float16, np.float32, np.float64))
 _MEMORY = {
     **{"bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16"},
     **{"int32": "i32", "uint32": "i32", "int64": "i64", "uint64": "i64"},
@@ -191,6 +191,26 @@ _TESTS = {
     **{"eq": ("oeq", "eq"), "ne": ("une", "ne"), "lt": ("olt", "slt"), "le": ("ole", "sle")},
     **{"gt": ("ogt", "sgt"), "ge": ("oge", "sge")},
 }
+
+
+def is_clamp_at_zero(value: Value, values: Sequence[Value]) -> bool:
+    """Tell whether a value is 0 where x < 0 (or x > 0) and x elsewhere, of x that a half may be."""
+    if value.op != "where" or value.dtype != FLOAT32:
+        return False
+    test, *chosen = (values[a] for a in value.args)
+    zero = values[test.args[1]] if test.op in ("lt", "gt") else test
+    is_zero = zero.op == "const" and zero.extra == 0 and chosen[0] is zero
+    return is_zero and chosen[1] is values[test.args[0]] and any(v.dtype == FLOAT16 for v in values)
+
+
+def beyond_zero(test: str, x: Num) -> Num:
+    """Return whether x < 0 (``lt``) or x > 0 (``gt``), by the float that is next to 0.
+
+    LLVM tests a half instead of the float made of it, and then takes ``x < 0 ? 0 : x`` for
+    ``x <= 0 ? 0 : x``, which loses the sign of -0.0.
+    """
+    least = 2.0**-149
+    return x.compare("ole", -least) if test == "lt" else x.compare("oge", least)
 
 
 def _sign(x: Num) -> Num:

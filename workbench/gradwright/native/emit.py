@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from ..fuse.ir import Kernel, Level, Store
+from ..spec import is_half
 from .elements import (
     Fold,
     apply,
+    beyond_zero,
     cast,
     divide_by_fixed,
     from_memory,
+    is_clamp_at_zero,
     memory_type,
     register_type,
     to_memory,
@@ -62,6 +65,9 @@ class _Emitter:
         self.sums: dict[Store, Num] = {}
         self.variables: dict[Store, Num] = {}
         self.totals = {total.store: total for total in totals(kernel, pattern)}
+        casts = (v for v in kernel.values if v.op == "cast" and is_half(v.dtype))
+        self.rounded = {v.args[0] for v in casts}
+        """Values that become halves: numpy's to the bit, without contraction across a rounding."""
 
     def text(self) -> str:
         """Return the whole module."""
@@ -228,8 +234,13 @@ class _Emitter:
         given = [self.kernel.values[a] for a in value.args]
         if value.op == "cast":
             return cast(args[0], given[0].dtype, value.dtype)
+        if number in self.rounded:
+            with self.code.flagged(""):
+                return apply(value.op, args, given)
         if value.op == "div" and self.plan.levels[value.args[1]] < self.plan.levels[number]:
             return divide_by_fixed(*args)
+        if is_clamp_at_zero(value, self.kernel.values):
+            args[0] = beyond_zero(given[0].op, args[2])
         return apply(value.op, args, given)
 
     # Rows ------------------------------------------------------------------------------------

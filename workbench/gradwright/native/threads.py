@@ -109,9 +109,9 @@ class Pool:
 
     def start(self, n_workers: int) -> None:
         """See to it that there are so many workers, if the system has threads left."""
+        entry = _FUNCTION(worker_address())  # takes the compiler's lock, as a fork does before ours
         with self._lock:
             self._initialise()
-            entry = _FUNCTION(worker_address())
             while len(self._workers) < min(n_workers, MAX_WORKERS):
                 name = f"gradwright-worker-{len(self._workers)}"
                 worker = Thread(target=entry, args=(self.address,), name=name, daemon=True)

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..lowering import Call, Cut
+from ..shared import module_lock
 from . import cache
 from .blas import blas, default_threads
 from .forks import PARALLEL, SERIAL
@@ -32,6 +33,10 @@ ASKED = 4_000
 """ns from which on a call is worth the question: a fork costs 1 to 10 µs."""
 CUT = 20_000
 """ns from which on the rule cuts a call: 10⁶ multiplications, 50,000 elements of a short kernel."""
+
+
+_settling = module_lock()
+"""Held while forks that are measured are noted or looked at: plans are bound in the background."""
 
 
 def pieces(call: Call, n: int, *, alike: bool = False) -> list[Call]:
@@ -128,20 +133,22 @@ class Tuning:
 
     def watch(self, name: str, n: int, fork: Fork) -> None:
         """Remember a fork that is being measured."""
-        self._open.append((name, n, weakref.ref(fork)))
+        with _settling:
+            self._open.append((name, n, weakref.ref(fork)))
 
     def settle(self) -> None:
         """Take over what has been measured by now."""
         still, found = [], {}
-        for name, n, held in self._open:
-            if (fork := held()) is None:
-                continue
-            if (turn := fork.turn) not in (SERIAL, PARALLEL):
-                still.append((name, n, held))
-            elif name not in self.choices:
-                self.choices[name] = n if turn == PARALLEL else 1
-                found[f"{n} {name}"] = self.choices[name]
-        self._open = still
+        with _settling:
+            for name, n, held in self._open:
+                if (fork := held()) is None:
+                    continue
+                if (turn := fork.turn) not in (SERIAL, PARALLEL):
+                    still.append((name, n, held))
+                elif name not in self.choices:
+                    self.choices[name] = n if turn == PARALLEL else 1
+                    found[f"{n} {name}"] = self.choices[name]
+            self._open = still
         if found and _is_quiet():
             _known().update(found)
             _unsaved.update(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec
 from .pooling import RENAMED, Pooling
 from .special import widened
+from .summing import SHORT
 from .windows import Windows, check_cotangent, check_images, chunks
 
 Array = np.ndarray[Any, Any]
@@ -70,15 +72,17 @@ class _AvgPool(AvgPooling):
 
 
 def _total(views: Iterator[Array], out: Array | None = None) -> Array:
-    """Return the sum of views."""
+    """Return the sum of views; of many, in parts, so that wide windows lose no digits."""
     total = next(views)
     if out is None:
         total = total.copy()
     else:
         out[...] = total
         total = out
-    for view in views:
+    for view in itertools.islice(views, SHORT):
         total += view
+    for view in views:
+        total += _total(itertools.chain([view], itertools.islice(views, SHORT)))
     return total
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import Dim, TensorSpec, kind, normalize_axis, promote, shapes_differ
+from .summing import sums_at
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +48,7 @@ def add_rows(n: int, at: Array, rows: Array) -> Array:
     wide = rows.astype(np.float32) if rows.dtype.itemsize < 4 and kind(rows.dtype) == "f" else rows
     y = np.zeros((n, rows.shape[1]), wide.dtype)
     if rows.shape[1] == 1:
-        np.add.at(y[:, 0], at, wide[:, 0])
+        y[:, 0] = sums_at(n, at, wide[:, 0])
     elif at.size:
         short = np.uint16 if n <= 1 << 16 else at.dtype  # a third of the time: a radix sort
         order = np.argsort(at.astype(short), kind="stable")

@@ -25,6 +25,7 @@ from .elementwise import promoted
 from .like import ReshapeLike, ZerosLike
 from .special import widened
 from .standard import cast, library
+from .summing import add_up
 
 
 def filled(gs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
@@ -376,7 +377,7 @@ class TileGrad(Op):
         sizes = (1,) * (g.ndim - x.ndim) + x.shape
         pairs = [n for pair in zip(self.reps, sizes, strict=True) for n in pair]
         wide = widened(g) if kind(g.dtype) == "f" else g
-        y = wide.reshape(pairs).sum(tuple(range(0, 2 * g.ndim, 2)), dtype=wide.dtype)
+        y = np.asarray(add_up(wide.reshape(pairs), range(0, 2 * g.ndim, 2)))
         return y.reshape(x.shape).astype(g.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

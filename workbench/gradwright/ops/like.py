@@ -12,6 +12,7 @@ from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, differ, dtype, kind, normalize_axes
 from .special import widened
+from .summing import add_up
 
 
 class _Like(Op):
@@ -115,7 +116,7 @@ class SumLike(Op):
         if not axes:
             return x.reshape(like.shape).copy()
         wide = widened(x) if kind(x.dtype) == "f" else x
-        return wide.sum(axes, dtype=wide.dtype).reshape(like.shape).astype(x.dtype, copy=False)
+        return np.asarray(add_up(wide, axes)).reshape(like.shape).astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return BroadcastLike()(gs[0], xs[0]), ZERO

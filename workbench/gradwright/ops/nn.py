@@ -16,6 +16,7 @@ from .elementwise import Exp
 from .index import GatherGrad
 from .rows import BLOCK
 from .special import widened
+from .summing import add_up
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
@@ -143,7 +144,7 @@ class LogSoftmax(Softmax):
     def forward(self, x: Any) -> Any:
         w = widened(x)
         y = w - w.max(self.axis, keepdims=True, initial=-np.inf)
-        total = np.exp(y).sum(self.axis, keepdims=True)
+        total = add_up(np.exp(y), (normalize_axis(self.axis, y.ndim),), keepdims=True)
         y -= np.log(np.maximum(total, 1))  # it is at least 1, but for an empty axis
         return y.astype(x.dtype, copy=False)
 
@@ -307,6 +308,11 @@ class Linear(Op):
     def expand(self, x: Any, weight: Any, bias: Any = None) -> Any:
         y = x @ weight
         return y if bias is None else y + bias
+
+    @property
+    def rounds_once(self) -> bool:
+        """Whether halves are widened: not here, where products of halves are what they are for."""
+        return False
 
     def weight_sites(self) -> tuple[WeightSite, ...]:
         return (WeightSite(1, "in,out", "linear"),)

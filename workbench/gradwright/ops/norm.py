@@ -12,6 +12,7 @@ from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, differ, kind, normalize_axis, shapes_differ
 from .elementwise import Sqrt
+from .lengths import SEEN, RootSumSquares
 from .movement import ExpandDims, cast_to, widen
 
 
@@ -51,6 +52,11 @@ class _Normalize(Op):
         yield ErrorSample((TensorSpec((2, 3), "int64"),), {}, "does not take int64")
 
 
+def _deviation(axes: tuple[int, ...], eps: float) -> RootSumSquares:
+    """Return √(mean x² + ε), whatever the scale of x."""
+    return RootSumSquares(axis=axes, keepdims=True, mean=True, eps=eps)
+
+
 class LayerNorm(_Normalize):
     """Bring each example to mean 0 and variance 1 over its last axes (Ba, Kiros, Hinton 2016).
 
@@ -74,8 +80,7 @@ class LayerNorm(_Normalize):
         wide = widen(x)
         axes = self.axes(x.rank)
         centred = wide - wide.mean(axes, keepdims=True)
-        variance = (centred * centred).mean(axes, keepdims=True)
-        y = centred / Sqrt()(variance + self.eps)
+        y = centred / _deviation(axes, self.eps)(centred)
         y = y if weight is None else y * weight
         y = y if bias is None else y + bias
         return cast_to(x.dtype, y)
@@ -108,8 +113,7 @@ class RmsNorm(_Normalize):
 
     def expand(self, x: Any, weight: Any = None) -> Any:
         wide = widen(x)
-        square = (wide * wide).mean(self.axes(x.rank), keepdims=True)
-        y = wide / Sqrt()(square + self.eps)
+        y = wide / _deviation(self.axes(x.rank), self.eps)(wide)
         y = y if weight is None else y * weight
         return cast_to(x.dtype, y)
 
@@ -119,6 +123,10 @@ class RmsNorm(_Normalize):
         yield Sample((rng.standard_normal((4, 3)),), {"eps": 0.1})
         yield Sample((rng.standard_normal((2, 2, 3)), rng.standard_normal((2, 3))), {"axis": -2})
         yield Sample((rng.standard_normal((0, 3)),))
+
+
+LOWERED: dict[str, Any] = {"float32": np.float32(2.0**-40), "float64": np.float64(2.0**-400)}
+"""What numbers are scaled by before they are squared; an ε that is seen keeps its digits, too."""
 
 
 class BatchNorm(Op):
@@ -197,14 +205,22 @@ class BatchNorm(Op):
             unbiased = n / (n - 1) if self.unbiased else 1.0
             mean = wide.mean(others)
             centred = wide - aligned(mean)
-            var = (centred * centred).mean(others)
+            low = LOWERED[wide.dtype.name]
+            small = centred * low
+            square = (small * small).mean(others)
+            var = square * (1 / low) * (1 / low)
+            if self.eps >= SEEN:
+                deviation = Sqrt()(square + self.eps * low * low) * (1 / low)
+            else:
+                deviation = RootSumSquares(axis=others, mean=True, eps=self.eps)(centred)
         else:
             share, unbiased = 0.0, 1.0
             mean, var = running_mean, running_var
             centred = wide - aligned(mean)
+            deviation = Sqrt()(var + self.eps)
         new_mean = running_mean * (1 - share) + cast_to(running_mean.dtype, mean) * share
         new_var = running_var * (1 - share) + cast_to(running_var.dtype, var) * (share * unbiased)
-        scale = weight / Sqrt()(var + self.eps)
+        scale = weight / deviation
         y = centred * aligned(scale) + aligned(bias)
         return cast_to(x.dtype, y), new_mean, new_var
 

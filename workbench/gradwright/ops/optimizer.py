@@ -18,6 +18,7 @@ from ..op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ..spec import TensorSpec, at_least_float32, dtype, kind, promote_all, shapes_differ
 from .choice import Maximum
 from .elementwise import Sqrt
+from .lengths import lengths
 from .movement import cast_to
 
 FLOAT64 = dtype("float64")
@@ -279,18 +280,10 @@ class GlobalNorm(Op):
     def forward(self, *xs: Any) -> Any:
         work = work_dtype(*xs)
         real = self.infer(*xs).dtype
-        total = real.type(0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for x in xs:
-                flat = np.ravel(x).astype(work, copy=False)
-                total += np.vdot(flat, flat).real
-            if np.isfinite(total):
-                return np.sqrt(total)
-            largest = max(float(np.max(np.abs(x), initial=0.0)) for x in xs)
-            if not np.isfinite(largest):
-                return real.type(largest)
-            scaled = sum(float(np.sum(np.square(np.abs(x) / largest))) for x in xs)
-            return real.type(largest * scaled**0.5)
+        with np.errstate(all="ignore"):
+            flat = (np.ravel(np.abs(x) if kind(work) == "c" else x) for x in xs)
+            parts = [lengths(x.astype(real, copy=False), (0,)) for x in flat]
+            return lengths(np.concatenate(parts).astype(np.float64), (0,)).astype(real)[0]
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         tiny = float(np.finfo(ys[0].dtype).tiny)  # the gradient at zero is zero, not 0/0

@@ -16,6 +16,7 @@ from .like import BroadcastLike, OnesLike, SizeOf
 from .movement import Cast, ExpandDims, Transpose
 from .reshape import Reshape
 from .standard import cast, dtype_of, library
+from .summing import add_up, running_sums
 
 Axis = int | tuple[int, ...] | None
 """One axis, several, or None for all."""
@@ -83,6 +84,14 @@ def summed(d: np.dtype[Any]) -> np.dtype[Any]:
     return counted(d) if d.itemsize >= 4 or kind(d) != "f" else dtype("float32")
 
 
+def _total(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Return the sum of an array of any library; numpy's as good as a pairwise one."""
+    xp = library(x)
+    return (
+        add_up(x, axes, keepdims=keepdims) if xp is np else xp.sum(x, axis=axes, keepdims=keepdims)
+    )
+
+
 class Sum(_Reduction):
     """Sum over axes; halves accumulate in float32, bools and ints in 64-bit ints.
 
@@ -108,7 +117,7 @@ class Sum(_Reduction):
         if x.dtype == object:
             return x.sum(axes, keepdims=keep)
         found = dtype_of(x)
-        y = library(x).sum(cast(x, summed(found)), axis=axes, keepdims=keep)
+        y = _total(cast(x, summed(found)), axes, keep)
         return cast(y, counted(found))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -146,7 +155,7 @@ class Mean(_Reduction):
         work = cast(x, summed(found) if kind(found) in "fc" else dtype("float64"))
         axes = self.axes(x.ndim)
         n = math.prod(x.shape[a] for a in axes)
-        y = library(x).sum(work, axis=axes, keepdims=self.keepdims)
+        y = _total(work, axes, self.keepdims)
         with np.errstate(invalid="ignore"):  # the mean of nothing is NaN
             y = y / n if n else y * math.nan
         return cast(y, found if kind(found) in "fc" else dtype("float32"))
@@ -428,7 +437,7 @@ class Cumsum(Op):
         if self.exclusive:
             target[(*line, slice(1))] = 0
             source, target = source[(*line, slice(-1))], target[(*line, slice(1, None))]
-        np.cumsum(source, self.axis, out=target)
+        running_sums(source, self.axis, target)
         return y.astype(counted(x.dtype), copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

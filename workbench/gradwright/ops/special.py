@@ -46,7 +46,9 @@ _SHORT_TAIL = (
 @functools.cache
 def _powers(dtype: np.dtype[Any]) -> tuple[list[Any], list[Any]]:
     """Return the series of the centre and the tail as polynomials, with what a dtype resolves."""
-    from numpy.polynomial.chebyshev import cheb2poly  # not at the top: 3 ms that few need
+    from numpy import polynomial  # not at the top: 3 ms; whole, since threads may meet here
+
+    cheb2poly = polynomial.chebyshev.cheb2poly
 
     if dtype == np.float64:
         centre, tail = (list(cheb2poly(series)[::-1]) for series in (_CENTRE, _TAIL))

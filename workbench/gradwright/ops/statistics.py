@@ -12,12 +12,15 @@ from ..errors import GraphError
 from ..op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ..spec import TensorSpec
 from .choice import Maximum, Where
-from .elementwise import Abs, Exp, Sqrt
+from .comparison import IsFinite
+from .elementwise import Abs, Exp, Sqrt, StopGradient
 from .functions import Square
+from .lengths import RootSumSquares
 from .like import SizeOf
-from .movement import Cast
+from .movement import Cast, Squeeze
 from .reduce import Max, Mean, Sum, _Reduction
 from .special import widened
+from .summing import add_up
 
 
 class _Composite(_Reduction):
@@ -61,8 +64,11 @@ class Var(_Composite):
         d = Square()(x - Mean(axis=self.axis, keepdims=True)(x))
         if not self.ddof:
             return Mean(axis=self.axis, keepdims=self.keepdims)(d)
-        n = Maximum()(SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof), 0.0)
-        return Sum(axis=self.axis, keepdims=self.keepdims)(d) / n
+        return Sum(axis=self.axis, keepdims=self.keepdims)(d) / self.freedom(x)
+
+    def freedom(self, x: Any) -> Any:
+        """Return by how much the sum of squares is divided."""
+        return Maximum()(SizeOf(axis=self.axis, dtype=x.dtype)(x) - float(self.ddof), 0.0)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -73,7 +79,7 @@ class Var(_Composite):
 class Std(Var):
     """Standard deviation; its gradient where all elements are equal is taken to be 0.
 
-    y = √(Σ (x − mean x)² / (n − ddof))
+    y = √(Σ (x − mean x)² / max(0, n − ddof))
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -83,7 +89,11 @@ class Std(Var):
     """
 
     def reduced(self, x: Any) -> Any:
-        return root(super().reduced(x))
+        where = {"axis": self.axis, "keepdims": self.keepdims}
+        d = x - Mean(axis=self.axis, keepdims=True)(x)
+        if not self.ddof:
+            return RootSumSquares(mean=True, **where)(d)
+        return RootSumSquares(**where)(d) / Sqrt()(self.freedom(x))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -119,8 +129,12 @@ class Norm(_Composite):
         if self.ord == 1.0:
             return Sum(axis=axis, keepdims=keep)(Abs()(x))
         if self.ord == 2.0:
-            return root(Sum(axis=axis, keepdims=keep)(Square()(x)))
-        return root(Sum(axis=axis, keepdims=keep)(Abs()(x) ** self.ord), self.ord)
+            return RootSumSquares(axis=axis, keepdims=keep)(x)
+        size = Abs()(x)
+        top = StopGradient()(Max(axis=axis, keepdims=True)(size))  # whose powers may be no numbers
+        top = Where()((top > 0.0) & IsFinite()(top), top, 1.0)
+        y = root(Sum(axis=axis, keepdims=True)((size / top) ** self.ord), self.ord) * top
+        return y if keep else Squeeze(axis=self.axes(x.rank))(y)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -154,7 +168,7 @@ class Logsumexp(_Reduction):
         top = np.max(wide, axes, keepdims=True, initial=-np.inf)
         top = np.where(np.isfinite(top), top, 0).astype(wide.dtype)
         with np.errstate(divide="ignore", over="ignore"):
-            y = np.log(np.exp(wide - top).sum(axes, keepdims=True)) + top
+            y = np.log(add_up(np.exp(wide - top), axes, keepdims=True)) + top
         return (y if self.keepdims else np.squeeze(y, axes)).astype(x.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

@@ -1,14 +1,12 @@
 """Plans: the compiled form of a graph for given fetches, shapes and mode."""
 
 from . import control
-from .cache import Bounded
 from .kernels import Kernels, Row
 from .plan import Plan
 from .report import Held, Memory, exhausted
 from .segment import Segment
 
 __all__ = [
-    "Bounded",
     "Held",
     "Kernels",
     "Memory",

@@ -16,8 +16,8 @@ import numpy as np
 from ..device import Device, open_device
 from ..graph import SubGraph, Tensor
 from ..lowering import Launch, Make, Returning, lowering
+from ..shared import Bounded, default_bytes
 from ..spec import BOXED, TensorSpec, spec_of
-from .cache import Bounded, default_bytes
 from .options import PlanOptions, current_options
 from .plan import Plan
 from .template import Templates
@@ -61,7 +61,7 @@ class Compiled:
     @property
     def plans(self) -> list[Plan]:
         """The plans made so far, the latest used last."""
-        return list(self._plans.values())
+        return self._plans.values()
 
     def _plan(self, xs: Sequence[Any]) -> Plan:
         specs = [spec_of(x) for x in xs]

@@ -64,7 +64,7 @@ class Row:
         from ..native.compiler import KERNELS  # llvmlite, which no import of ours may load
         from ..native.emit import emit
 
-        of = {address: key for key, address in KERNELS.addresses.items()}
+        of = {address: key for key, address in KERNELS.addresses.copy().items()}
         return "\n".join(emit(*of[a]) for a in self._functions if a in of)
 
     def __str__(self) -> str:

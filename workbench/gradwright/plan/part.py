@@ -18,10 +18,10 @@ from ..graph import Tensor
 from ..native.background import BACKGROUND
 from ..native.target import switch
 from ..rewrite import Instr, Program
+from ..shared import Bounded
 from ..spec import TensorSpec, known_spec
 from .binder import RefusedError
 from .bound import Bound
-from .cache import Bounded
 from .options import PlanOptions
 from .segment import Segment
 

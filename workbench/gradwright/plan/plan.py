@@ -136,8 +136,8 @@ class Plan:
     def _path(self) -> list[Part]:
         """Return the segments that ran last, or would run."""
         path = [self.head]
-        while path[-1].tails:
-            path.append(next(reversed(path[-1].tails.values())))
+        while (tail := path[-1].tails.latest) is not None:
+            path.append(tail)
         return path
 
     @property

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from threading import Lock
 from types import MappingProxyType
 from typing import Any
 
@@ -25,8 +24,8 @@ from ..lowering import lowering_revision
 from ..op import redefinitions
 from ..rewrite import Program, rewrite
 from ..rewrite.schedule import schedule
+from ..shared import Bounded
 from ..spec import TensorSpec
-from .cache import Bounded
 from .flat import Flat, Known, Sized, Sizes, SpecialError, UnfitError
 from .options import DEFAULTS, PlanOptions
 from .plan import Plan
@@ -59,7 +58,7 @@ class Templates:
     """
 
     def __init__(self, most: int = 64) -> None:
-        self._requests, self._lock = Bounded[Plan](most), Lock()
+        self._requests = Bounded[Plan](most)
 
     def clear(self) -> None:
         """Forget all requests."""
@@ -86,16 +85,14 @@ class Templates:
             return Plan(
                 targets, feeds, device, training=training, options=options, sizes=sizes, **more
             )
-        with self._lock:
-            held = self._requests.find(key)
+        held = self._requests.find(key)
         if held is not None:
             return held.again(feeds, sizes, device)
         plan = Plan(
             targets, feeds, device, training=training, options=options, sizes=sizes,
             shapes=Shapes(), **more,
         )  # fmt: skip
-        with self._lock:
-            self._requests.keep(key, plan.bare())
+        self._requests.keep(key, plan.bare())
         return plan
 
 

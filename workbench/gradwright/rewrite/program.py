@@ -6,9 +6,7 @@ them whole, sources are numbered first, and rewrites work on it before a plan la
 
 from __future__ import annotations
 
-import collections
 import copy
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 
 from ..graph import Constant, Node, Tensor, expansion
 from ..op import Op, redefinitions
+from ..shared import Bounded
 from ..spec import TensorSpec, known_spec
 from .log import RewriteLog
 
@@ -148,16 +147,11 @@ class Program:
             return self._open(op, ins, outs)
         specs = tuple([None if s is None else s.key() for s in ins])
         key = op, specs, self.training, self.device, redefinitions()
-        with _opening:
-            held = _all_opened.get(key)
-            if held is not None:
-                _all_opened.move_to_end(key)
-                return held[0]
+        held = _all_opened.find(key)
+        if held is not None:
+            return held[0]
         made = self._open(op, ins, outs)
-        with _opening:
-            _all_opened[key] = (made,)
-            if len(_all_opened) > MAX_OPENED:
-                _all_opened.popitem(last=False)
+        _all_opened.keep(key, (made,))
         return made
 
     def _open(
@@ -217,6 +211,4 @@ class Opened:
         return tuple([at[o] for o in self.results])
 
 
-MAX_OPENED = 512
-_all_opened: collections.OrderedDict[Any, tuple[Opened | None]] = collections.OrderedDict()
-_opening = threading.Lock()
+_all_opened = Bounded[tuple[Opened | None]](512)

@@ -17,8 +17,8 @@ import numpy as np
 from ..errors import GradwrightError
 from ..gradient import STAND_INS
 from ..graph import Node, Tensor
-from ..op import Op, infer_specs
-from ..spec import TensorSpec
+from ..op import Op, infer_specs, run_forward
+from ..spec import TensorSpec, is_half
 from .editor import UNIFORM, uniform
 from .terms import INNER, Binds, Call, Term
 
@@ -128,13 +128,29 @@ class Nodes:
         return len(self.specs) - 1
 
 
+def values(order: Sequence[Node], skip: Collection[str]) -> Mapping[Tensor, Stable]:
+    """Return how the stable values of nodes are computed, which come inputs first.
+
+    Halves are not among them: each of their steps is rounded, and meant to be.
+    """
+    at = Nodes()
+    found = _found(at, order, (), skip)
+    return {t: Stable(at, step) for t, step in found.items() if not is_half(t.dtype)}
+
+
 def find(order: Sequence[Node], kept: Collection[Tensor]) -> Mapping[Tensor, Callable[[], Tensor]]:
     """Return what builds the tensors that stand for those of nodes, which come inputs first.
 
     No cotangent passes ``kept`` by.
     """
-    found: dict[Tensor, Callable[[], Tensor]] = {}
     at = Nodes()
+    return {t: _builder(at, step) for t, step in _found(at, order, kept, ()).items()}
+
+
+def _found(
+    at: Nodes, order: Sequence[Node], kept: Collection[Tensor], skip: Collection[str]
+) -> dict[Tensor, Step]:
+    found: dict[Tensor, Step] = {}
     for node in order:
         if len(node.outputs) != 1 or node.kind != "array":
             continue
@@ -146,11 +162,10 @@ def find(order: Sequence[Node], kept: Collection[Tensor]) -> Mapping[Tensor, Cal
         value = at.number_of(y)
         at.steps[value] = step = Step(node.op, ins, (value,))
         for _ in range(MOST):
-            made = _stand_in(at, step, y.spec, kept)
+            made = _stand_in(at, step, y.spec, kept, skip)
             if made is None:
                 break
-            at.steps[value] = step = made
-            found[y] = _builder(at, step)
+            at.steps[value] = found[y] = step = made
     return found
 
 
@@ -158,14 +173,16 @@ def _builder(at: Nodes, step: Step) -> Callable[[], Tensor]:
     return lambda: at.tensor(step.outs[0])
 
 
-def _stand_in(at: Nodes, step: Step, spec: TensorSpec, kept: Collection[Tensor]) -> Step | None:
+def _stand_in(
+    at: Nodes, step: Step, spec: TensorSpec, kept: Collection[Tensor], skip: Collection[str]
+) -> Step | None:
     """Return the step that stands for one, by the first form that fits."""
     forms = FORMS.get(step.op.name)
     if not forms:
         return None
     makers = {_maker(at, i) for i in step.ins if i is not None}
     for form in forms:
-        if not form.fits(makers):
+        if form.name in skip or not form.fits(makers):
             continue
         at.root = step
         for binds in form.before.match_instr(at, step, {}):  # type: ignore[arg-type]
@@ -192,6 +209,33 @@ def _maker(at: Nodes, value: int) -> str:
 def _passed(at: Nodes, step: Step) -> frozenset[Tensor]:
     own = [at.tensors[o] for o in step.outs if o in at.tensors]
     return step.bypassed.union(own)
+
+
+@dataclass(frozen=True, eq=False)
+class Stable:
+    """A value by the op that stands for its node's."""
+
+    at: Nodes
+    step: Step
+
+    def compute(self, known: Mapping[Tensor, Array], training: bool) -> Array:
+        """Return it, from the values of tensors that are known."""
+        at, found = self.at, dict(self.at.arrays)
+
+        def value(number: int) -> Array:
+            t = at.tensors.get(number)
+            if t is not None:
+                return known[t]
+            if number not in found:
+                found[number] = made(at.steps[number])
+            return found[number]
+
+        def made(step: Step) -> Array:
+            xs = [None if i is None else value(i) for i in step.ins]
+            (y,) = run_forward(step.op.for_mode(training), xs)
+            return np.asarray(y)
+
+        return made(self.step)
 
 
 STAND_INS.append(find)

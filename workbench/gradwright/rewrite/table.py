@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import GradwrightError, GraphError
 from ..op import Op
+from ..spec import is_half
 from ..spelling import meant
 from .editor import Editor
 from .log import lines
@@ -27,13 +28,12 @@ from .verify import Verifier
 Array = np.ndarray[Any, Any]
 Apply = Callable[[Editor, Instr], "int | Sequence[int] | None"]
 """Returns the values that replace the instruction's results, or None where a rule does not fit."""
+Kind = tuple[type[Op], tuple[str, ...]]
+"""Op of an instruction, and names of the ops that make its inputs."""
 CHANGES = 8
 """Bound on the changes to a program, per instruction it had at first."""
 RULES: dict[str, Rule] = {}
 """All rules by name, in the order in which they are tried."""
-_by_kind: dict[tuple[type[Op], tuple[str, ...]], list[Rule]] = {}
-_by_op: dict[str, list[Rule]] = {}
-_by_class: list[Rule] = []
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Rule:
     ``doc`` says in a sentence what it does and why that is right; ``before`` and ``after`` are the
     formula. ``exact`` rules give the same bits, NaN, infinities and the sign of zero included;
     others a result that is as accurate or better, and differs by rounding, up to 2 units in the
-    last place of the largest number met, or where the plain formula overflows or cancels.
+    last place of the largest number met, or where the plain formula overflows or cancels; they
+    leave halves alone, whose units are coarse.
     ``example(**inputs)`` builds the tensor on which it fires. ``lowers`` names composites that the
     device must run whole for the rule to fire.
 
@@ -159,7 +160,11 @@ def rewrite(
     With a verifier every change is checked against the plain instructions: a LoweringError names
     the rule that gives another spec or value.
     """
+    global _index
     check_names(skip)
+    index = _index
+    if index is None:
+        index = _index = _Index()
     log = program.log
     log.before = lines(program.instrs, program.specs)
     at = Editor(program)
@@ -167,7 +172,7 @@ def rewrite(
         _share_constants(at)
     left = CHANGES * len(log.before) + 100
     while left and (instr := at.next()) is not None:
-        found = _look(at, instr, skip)
+        found = _look(index, at, instr, skip)
         if found is None:
             continue
         left -= 1
@@ -202,30 +207,49 @@ def check_names(skip: Collection[str]) -> None:
             )
 
 
+class _Index:
+    """The rules by what they look at; made as a whole, so that no thread sees a part of it."""
+
+    def __init__(self) -> None:
+        rules = list(RULES.values())
+        self._by_class = [r for r in rules if callable(r.on)]
+        self._by_op: dict[str, list[Rule]] = {}
+        for r in rules:
+            for name in r.on if isinstance(r.on, tuple) else ():
+                self._by_op.setdefault(name, []).append(r)
+        self._by_kind: dict[Kind, list[Rule]] = {}
+
+    def rules(self, kind: Kind) -> list[Rule]:
+        """Return the rules that may fire on an instruction of some op and makers of inputs."""
+        found = self._by_kind.get(kind)
+        if found is None:
+            if len(self._by_kind) > 4096:
+                self._by_kind.clear()
+            found = self._by_kind[kind] = self._fitting(*kind)
+        return found
+
+    def _fitting(self, op: type[Op], makers: tuple[str, ...]) -> list[Rule]:
+        """Return them, those that look at no formula first."""
+        made_by = frozenset(makers)
+        found = [r for r in self._by_class if callable(r.on) and r.on(op)]
+        return [
+            r
+            for r in found + self._by_op.get(op.name, [])
+            if all(not made_by.isdisjoint(asked) for asked in r.needs)
+            and (made_by <= {"constant"} or not r.of_constants)
+        ]
+
+
+_index: _Index | None = None
+
+
 def refresh() -> None:
     """Have the table looked through again."""
-    _by_kind.clear()
-    _by_op.clear()
+    global _index
+    _index = None
 
 
-def _rules_for(op: type[Op], makers: tuple[str, ...]) -> list[Rule]:
-    """Return the rules that may fire, those that look at no formula first."""
-    made_by = frozenset(makers)
-    if not _by_op:
-        _by_class[:] = [r for r in RULES.values() if callable(r.on)]
-        for r in RULES.values():
-            for name in r.on if isinstance(r.on, tuple) else ():
-                _by_op.setdefault(name, []).append(r)
-    found = [r for r in _by_class if callable(r.on) and r.on(op)] + _by_op.get(op.name, [])
-    return [
-        r
-        for r in found
-        if all(not made_by.isdisjoint(asked) for asked in r.needs)
-        and (made_by <= {"constant"} or not r.of_constants)
-    ]
-
-
-def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
+def _look(index: _Index, at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
     """Apply the first rule that fits an instruction; returns it."""
     producers, constants = at.producers, at.constants
     made: Any
@@ -238,15 +262,14 @@ def _look(at: Editor, instr: Instr, skip: Collection[str]) -> Rule | None:
         for i in instr.ins
         if i is not None
     ]
-    kind = type(instr.op), tuple(makers if len(makers) < 4 else sorted(set(makers)))
-    rules = _by_kind.get(kind)
-    if rules is None:
-        if len(_by_kind) > 4096:
-            _by_kind.clear()
-        rules = _by_kind[kind] = _rules_for(*kind)
     at.begin(instr)
-    for rule in rules:
+    # Each step in halves is rounded, and meant to be: another formula of it is another number.
+    is_narrow = any(is_half(at.specs[o].dtype) for o in instr.outs)
+    kind = type(instr.op), tuple(makers if len(makers) < 4 else sorted(set(makers)))
+    for rule in index.rules(kind):
         if skip and rule.name in skip:
+            continue
+        if is_narrow and not rule.exact:
             continue
         if at.pending:  # made by a rule that did not fit after all
             at.begin(instr)

@@ -17,10 +17,10 @@ from ..lowering import lowering_revision
 from ..native.background import BACKGROUND
 from ..native.blas import Limit
 from ..op import redefinitions
-from ..plan import Bounded, Plan, exhausted
-from ..plan.cache import default_bytes
+from ..plan import Plan, exhausted
 from ..plan.options import Kernels
 from ..plan.template import Templates
+from ..shared import Bounded, default_bytes
 from ..spec import TensorSpec, spec_of
 from .feeds import example, keyed, named
 from .plain import commit_plainly, comparison, read_sources, run_plainly
@@ -150,12 +150,13 @@ class Session:
 
     def close(self) -> None:
         """Release plans and buffers; running afterwards is an error."""
-        self._closed = True
-        self.release()
-        self.plan_cache.clear()
-        self._templates.clear()
-        self._requests.clear()
-        self._latest = None
+        self._closed = True  # who waits for the lock sees it
+        with self._lock:
+            self.release()
+            self.plan_cache.clear()
+            self._templates.clear()
+            self._requests.clear()
+            self._latest = None
 
     def release(self) -> None:
         """Let go of the memory of all plans, which are kept: the next run of each takes it anew."""
@@ -179,9 +180,8 @@ class Session:
         ...     session.wait_for_kernels()
         True
         """
-        if self._closed:
-            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
         with self._lock:
+            self._check_open()
             for plan in self.plan_cache.values():
                 plan.ask_for_kernels()
         return BACKGROUND.wait(timeout)
@@ -252,8 +252,7 @@ class Session:
         commit_if: Tensor | None = None,
     ) -> Plan:
         """Return the plan for feeds of these shapes, without running it."""
-        if self._closed:
-            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
+        self._check_open()
         stated = keyed(self.graph, shapes or {})
         for t, shape in stated.items():
             if not isinstance(shape, tuple | list) or not all(is_count(n, 0) for n in shape):
@@ -264,6 +263,7 @@ class Session:
                 )
         specs = {t: TensorSpec(tuple(shape), t.dtype) for t, shape in stated.items()}
         with self._lock:
+            self._check_open()
             request = self._request(fetches, specs, updates, training, commit_if)
             request.check(self.graph, -1)
             return self._plan(request, specs)[1]
@@ -281,7 +281,11 @@ class Session:
         [<Tensor 'mul': f32[x_0]>]
         """
         with self._lock:  # a run of another thread may add one
-            return list(self.plan_cache.values())
+            return self.plan_cache.values()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
 
     def _request(
         self,
@@ -304,9 +308,8 @@ class Session:
         return request
 
     def _execute(self, request: Request, arrays: list[Any], step: int | None) -> Any:
-        if self._closed:
-            raise GraphError("this session is closed", hint="with gw.Session(g) as session: ...")
         with self._lock:
+            self._check_open()
             graph, listeners = self.graph, self.listeners
             graph.settle()
             stamp = graph.revision + redefinitions() + lowering_revision()
@@ -405,7 +408,7 @@ class Session:
         """Run node by node for listeners that want nodes; return whether updates were committed."""
         targets, training = request.targets(), request.training
         with np.errstate(all="ignore"):
-            run_plainly(targets, env, self.values, self.listeners, training=training)
+            self._run_plainly(targets, env, training, self.listeners)
         committed = request.commit_if is None or bool(env[request.commit_if])
         if committed and request.updates:
             commit_plainly(request.updates, env, self.values)
@@ -416,8 +419,14 @@ class Session:
         targets = request.targets()
         read_sources(ancestors(targets, stop=env), env, self.values)
         reference = dict(env)
-        run_plainly(targets, reference, self.values, training=request.training)
+        self._run_plainly(targets, reference, request.training)
         return comparison(reference, training=request.training)
+
+    def _run_plainly(
+        self, targets: Any, env: Env, training: bool, listeners: Sequence[Listener] = ()
+    ) -> None:
+        skip = self.options.skip
+        run_plainly(targets, env, self.values, listeners, training=training, skip_rewrites=skip)
 
     def _tell(self, request: Request, number: int, found: list[Any], committed: bool) -> None:
         event = RunEvent(request.fetches, request.training, number, found, committed)

@@ -35,7 +35,7 @@ def recorded(options: PlanOptions) -> dict[str, Any]:
         **{name: switch(name) for name in SWITCHES},
         "threads": tuning.threads,
         **{name: os.environ.get(name, "") for name in _THREADS},
-        "choices": dict(sorted(tuning.choices.items())),
+        "choices": dict(sorted(tuning.choices.copy().items())),
     }
 
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..shared import first_use
 from . import metrics, optim, schedules
 from .accumulate import Accumulation, GradientAccumulator
 from .average import EMA, SWA
@@ -105,5 +106,6 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+    with first_use:
+        found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
     return found

@@ -49,12 +49,13 @@ class Table(Mapping[str, np.ndarray[Any, Any]]):
         self._names: tuple[str, ...] = ()
         self._data = array("d")
         """Row after row, so that a step adds all its numbers at once."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return len(self._data) // len(self._names) if self._names else 0
+        with self._lock:  # a new column changes both
+            return len(self._data) // len(self._names) if self._names else 0
 
     def append(self, row: Mapping[str, float]) -> None:
         """Add a row; a new name becomes a column, empty so far."""

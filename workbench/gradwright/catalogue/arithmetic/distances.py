@@ -11,10 +11,10 @@ from ...errors import DTypeError
 from ...op import ErrorSample, Sample, attr
 from ...ops.choice import Maximum, Minimum, Where
 from ...ops.elementwise import Abs
-from ...ops.functions import Square
-from ...ops.movement import Cast
+from ...ops.lengths import RootSumSquares
+from ...ops.like import BroadcastLike
+from ...ops.movement import Cast, Squeeze
 from ...ops.reduce import CountNonzero, Sum, _Reduction
-from ...ops.statistics import root
 from ...spec import TensorSpec, at_least_float32, broadcast, kind, promote
 
 
@@ -43,6 +43,10 @@ class _Distance(_Reduction):
     def total(self, x: Any) -> Any:
         """Return the sum over the axes."""
         return Sum(axis=self.axis, keepdims=self.keepdims)(x)
+
+    def length(self, x: Any) -> Any:
+        """Return the length over the axes."""
+        return RootSumSquares(axis=self.axis, keepdims=self.keepdims)(x)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -73,7 +77,7 @@ class EuclideanDistance(_Distance):
     """
 
     def between(self, a: Any, b: Any) -> Any:
-        return root(self.total(Square()(a - b)))
+        return self.length(a - b)
 
 
 class ManhattanDistance(_Distance):
@@ -113,7 +117,7 @@ class JaccardDistance(_Distance):
 class CosineSimilarity(_Distance):
     """Cosine of the angle between two vectors; 0 where one of them is 0.
 
-    y = Σ a·b / max(‖a‖·‖b‖, eps)
+    y = Σ a·b / max(‖a‖·‖b‖, eps), with 0/0 = 0
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -122,12 +126,27 @@ class CosineSimilarity(_Distance):
     0.6
     """
 
-    eps: float = attr(1e-8, doc="Least product of the norms.", least=0.0)
+    eps: float = attr(0.0, doc="Least product of the norms; torch takes 1e-8.", least=0.0)
 
     def between(self, a: Any, b: Any) -> Any:
-        one = a * 0.0 + b * 0.0 + 1.0
-        left, right = self.total(Square()(a) * one), self.total(Square()(b) * one)
-        return self.total(a * b) / Maximum()(root(left) * root(right), self.eps)
+        a, b = BroadcastLike()(a, b + a), BroadcastLike()(b, a + b)
+        (left, a), (right, b) = self.direction(a), self.direction(b)
+        y = self.total(a * b)
+        return y * Minimum()(left * (right / self.eps), 1.0) if self.eps else y
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        a, b = rng.uniform(0.2, 2.0, (2, 2, 3))
+        yield Sample((a, b))
+        yield Sample((a, b[0]), {"axis": -1, "keepdims": True})
+        yield Sample((a, b[:1]), {"axis": (0, 1), "eps": 100.0})
+        yield Sample((a[:0], b[:0]), {"axis": 1})
+
+    def direction(self, x: Any) -> tuple[Any, Any]:
+        """Return the length and x/‖x‖, 0 for 0: no square or product of elements overflows."""
+        size = RootSumSquares(axis=self.axis, keepdims=True)(x)
+        y = x / Where()(size == 0.0, 1.0, size)
+        return size if self.keepdims else Squeeze(axis=self.axes(x.rank))(size), y
 
 
 class CosineSeparation(CosineSimilarity):

@@ -172,7 +172,8 @@ class Logcumsumexp(Op):
         return x
 
     def forward(self, x: Any) -> Any:
-        return np.logaddexp.accumulate(widened(x), self.axis).astype(x.dtype, copy=False)
+        y = np.logaddexp.accumulate(x.astype(np.float64), self.axis)  # float32 loses digits
+        return y.astype(x.dtype, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (y,), (x,) = gs, ys, xs

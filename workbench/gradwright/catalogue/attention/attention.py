@@ -105,6 +105,11 @@ class Attention(Op):
         y = (b, t, n * v.shape[3]) if packed else (b, n, t, v.shape[3])
         return query.with_shape(y), k, v, query.with_shape(scores)
 
+    @property
+    def rounds_once(self) -> bool:
+        """Whether it is computed in float32: with a softmax in halves, all steps are rounded."""
+        return self.softmax_precision not in ("float16", "bfloat16")
+
     def expand(
         self,
         query: Any,

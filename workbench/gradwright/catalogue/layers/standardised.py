@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.lengths import lengths
 from ...ops.like import SizeOf
 from ...ops.movement import Cast
 from ...ops.norm import check_floating
@@ -76,9 +77,7 @@ class StandardRows(_OfRows):
             part = y[block]
             np.mean(w[block], 1, keepdims=True, out=mean[block])
             np.subtract(w[block], mean[block], out=part)
-            variance = (part * part).mean(1, keepdims=True)
-            variance += w.dtype.type(self.eps)
-            np.reciprocal(np.sqrt(variance), out=inverse[block])
+            np.reciprocal(lengths(part, (1,), part.shape[1], self.eps), out=inverse[block])
             part *= inverse[block]
         kept: Any = self.kept(TensorSpec(x.shape)).shape
         return tuple(

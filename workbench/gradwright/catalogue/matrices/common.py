@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import operator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Op
-from ...ops.choice import Where
 from ...ops.elementwise import conj
 from ...ops.special import widened
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind, promote
@@ -92,6 +93,19 @@ def _refuse_not_finite(x: Array) -> None:
         )
 
 
+def where_finite(function: Callable[..., Array], *xs: Array) -> Array:
+    """Return a function of matrices, NaN for those that hold NaN or infinity.
+
+    LAPACK's iterations never see these: they would not end.
+    """
+    fits = np.asarray(functools.reduce(operator.and_, (np.isfinite(x).all((-2, -1)) for x in xs)))
+    if fits.all():
+        return function(*xs)
+    y = function(*(np.where(fits[..., None, None], x, x.dtype.type(0)) for x in xs))
+    y[~fits] = np.nan
+    return y
+
+
 def adjoint(x: Any) -> Any:
     """Return the conjugate transpose of tensors."""
     return conj(x.mT)
@@ -99,16 +113,10 @@ def adjoint(x: Any) -> Any:
 
 def hermitian(x: Array) -> Array:
     """Return the Hermitian part of arrays, (x + xᴴ)/2."""
-    turned = x.swapaxes(-1, -2)
-    part: Array = x + (turned if x.dtype.kind == "f" else turned.conj())
-    part *= 0.5
+    half = x * x.dtype.type(0.5)  # first, or the sum of the largest numbers were infinite
+    turned = half.swapaxes(-1, -2)
+    part: Array = half + (turned if x.dtype.kind == "f" else turned.conj())
     return part
-
-
-def safe_reciprocal(x: Any) -> Any:
-    """Return 1/x of a tensor, and 0 where x is 0."""
-    zero = x == 0.0
-    return Where()(zero, 0.0, 1.0 / Where()(zero, 1.0, x))
 
 
 def excess(op: Op, m: AnyDim, n: AnyDim) -> int:

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...ops.choice import Where
 from ...ops.complex import Complex, Imag
+from ...ops.creation import Diag
 from ...ops.elementwise import Log, conj, real_part
 from ...ops.like import ZerosLike
 from ...ops.movement import Cast
 from ...ops.reduce import Sum
-from ...spec import TensorSpec, kind
-from .common import Array, MatrixOp, adjoint
+from ...spec import TensorSpec, kind, shapes_differ
+from .common import Array, MatrixOp, adjoint, where_finite
 from .solutions import Inv
 
 
@@ -58,8 +60,6 @@ class Adjugate(MatrixOp):
     """Transposed cofactors of square matrices, from singular values where there is no inverse.
 
     y = det(x)·x⁻¹ = det(u)·det(vᴴ)·v·diag(Πⱼ≠ᵢ sⱼ)·uᴴ for x = u·diag(s)·vᴴ
-
-    Its own gradient needs regular matrices.
     """
 
     namespace = "gradient"
@@ -68,24 +68,10 @@ class Adjugate(MatrixOp):
         return Inv().infer(x)
 
     def compute(self, *xs: Array) -> Any:
-        (x,) = xs
-        try:
-            inverse = np.linalg.inv(x)
-        except np.linalg.LinAlgError:
-            return _cofactors(x)
-        y = np.linalg.det(x)[..., None, None] * inverse
-        size = np.abs(x).sum(-2).max(-1, initial=0) * np.abs(inverse).sum(-2).max(-1, initial=0)
-        poor = size**2 * np.finfo(x.dtype).eps >= 1  # half the digits are lost
-        if poor.any():
-            y[poor] = _cofactors(x[poor])
-        return y
+        return where_finite(_adjugate, xs[0])
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        (g,), (x,) = gs, xs
-        inverse = adjoint(Inv()(x))
-        along = Sum(axis=(-2, -1), keepdims=True)(g * inverse.mT)
-        scale = conj(Det()(x))[..., None, None]
-        return (scale * (along * inverse - inverse @ g @ inverse),)
+        return (adjoint(AdjugateSlope()(xs[0], adjoint(gs[0]))),)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -93,14 +79,95 @@ class Adjugate(MatrixOp):
         yield Sample((np.diag([2.0, 3.0, 0.0]),), smooth=False, differentiate=())
 
 
+class AdjugateSlope(MatrixOp):
+    """Derivative of the adjugate along matrices e, of matrices of any rank.
+
+    y = det(x)·(tr(x⁻¹·e)·x⁻¹ − x⁻¹·e·x⁻¹), from singular values as :class:`Adjugate`
+
+    tr(h·y) is the same with e and h exchanged. Its own gradient by x needs regular matrices.
+    """
+
+    namespace = "gradient"
+
+    def infer(self, x: TensorSpec, e: TensorSpec) -> TensorSpec:
+        y = Inv().infer(x)
+        if shapes_differ(e.shape, y.shape) or e.dtype != y.dtype:
+            raise ShapeError("the direction is none of x", need=str(y), facts=[f"got {e}"])
+        return y
+
+    def compute(self, *xs: Array) -> Any:
+        return where_finite(_adjugate_slope, *xs)
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        x, e = xs
+        h = adjoint(gs[0])
+
+        def matrix() -> Any:
+            y = Inv()(x)
+            ye, yh = y @ e, y @ h
+            by_e, by_h, both = (_trace(m) for m in (ye, yh, ye @ yh))
+            inner = (by_e * by_h - both) * y - (by_h * ye + by_e * yh) @ y
+            inner = inner + (ye @ yh + yh @ ye) @ y
+            return adjoint(Det()(x)[..., None, None] * inner)
+
+        return matrix, lambda: adjoint(AdjugateSlope()(x, h))
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        yield Sample((rng.standard_normal((2, 3, 3)), rng.standard_normal((2, 3, 3))))
+        yield Sample((rng.standard_normal((1, 1)), rng.standard_normal((1, 1))))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((3, 3)), TensorSpec((3,))), {}, "none of x")
+
+
+def _trace(x: Any) -> Any:
+    return Sum(axis=-1)(Diag()(x))[..., None, None]
+
+
+def _adjugate(x: Array) -> Array:
+    """Return adjugates from inverses, where these keep half the digits."""
+    try:
+        inverse = np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return _cofactors(x)
+    y: Array = np.linalg.det(x)[..., None, None] * inverse
+    size = np.abs(x).sum(-2).max(-1, initial=0) * np.abs(inverse).sum(-2).max(-1, initial=0)
+    poor = ~(size**2 * np.finfo(x.dtype).eps < 1)
+    if poor.any():
+        y[poor] = _cofactors(x[poor])
+    return y
+
+
 def _cofactors(x: Array) -> Array:
     u, s, vh = np.linalg.svd(x)
+    scale = (np.linalg.det(u) * np.linalg.det(vh))[..., None] * _products_but_one(s)
+    v, uh = (m.conj().swapaxes(-1, -2) for m in (vh, u))
+    y: Array = (v * scale[..., None, :]) @ uh
+    return y
+
+
+def _adjugate_slope(x: Array, e: Array) -> Array:
+    u, s, vh = np.linalg.svd(x)
+    v, uh = (m.conj().swapaxes(-1, -2) for m in (vh, u))
+    n = s.shape[-1]
+    others = np.zeros((*s.shape, n), s.dtype)  # products of all but the i-th and the j-th
+    rows = np.arange(n)
+    for i in rows:
+        others[..., i, rows != i] = _products_but_one(s[..., rows != i])
+    e = uh @ e @ v
+    y = -others * e
+    y[..., rows, rows] = (others @ e[..., rows, rows, None])[..., 0]
+    found: Array = (np.linalg.det(u) * np.linalg.det(vh))[..., None, None] * (v @ y @ uh)
+    return found
+
+
+def _products_but_one(s: Array) -> Array:
     before, after = np.ones_like(s), np.ones_like(s)
     before[..., 1:] = np.cumprod(s[..., :-1], -1)
     after[..., :-1] = np.cumprod(s[..., :0:-1], -1)[..., ::-1]
-    scale = (np.linalg.det(u) * np.linalg.det(vh))[..., None] * before * after
-    v, uh = (m.conj().swapaxes(-1, -2) for m in (vh, u))
-    y: Array = (v * scale[..., None, :]) @ uh
+    y: Array = before * after
     return y
 
 

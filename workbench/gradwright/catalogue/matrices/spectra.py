@@ -3,27 +3,28 @@
 An eigenvector may be multiplied by any number of modulus 1. Here its largest component is real and
 positive (the first one, among those within 0.1 % of the largest), so that results are the same on
 every machine and every function of them has a gradient. Gradients by vectors need eigenvalues that
-differ; where two are equal to the bit, they are right for functions that do not see in which basis
-of the eigenspace the vectors are given.
+differ; what they are where two are equal is said in :mod:`.ties`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample
 from ...ops.creation import Diag, DiagGrad
 from ...ops.elementwise import Abs, Real, conj, real_part
+from ...ops.like import ZerosLike
 from ...ops.movement import Cast
 from ...ops.reduce import Argmax, Max, Sum
 from ...ops.scatter import ScatterAdd, TakeAlongAxis
 from ...spec import TensorSpec, kind, promote
 from ...spec import dtype as as_dtype
-from .common import Array, MatrixOp, adjoint, hermitian, safe_reciprocal
+from .common import Array, MatrixOp, adjoint, hermitian
 from .solutions import Solve
+from .ties import SKIP, GapReciprocal, hollow, idle, turn_free
 
 NEAR = 0.999
 """Components this near to the largest count as equally large."""
@@ -61,11 +62,6 @@ def turned(g: Any, v: Any) -> Any:
     return Real()(Sum(axis=-2, keepdims=True)(conj(g) * v * 1j))
 
 
-def gaps(w: Any) -> Any:
-    """Return 1/(wⱼ − wᵢ), 0 on the diagonal and where both are equal."""
-    return safe_reciprocal(w[..., None, :] - w[..., :, None])
-
-
 class Eigh(MatrixOp):
     """Eigenvalues, in ascending order, and orthonormal eigenvectors of Hermitian matrices.
 
@@ -73,7 +69,9 @@ class Eigh(MatrixOp):
 
     For ``x: f32[..., N, N]``, ``w: f32[..., N]`` and ``v: f32[..., N, N]``, one vector per column,
     its largest component positive. Both triangles of x are read, so that the gradient is Hermitian.
-    Where eigenvalues are equal, it is right for functions of the eigenspaces only.
+    Where eigenvalues are equal (to 4 roundings of the largest), functions of v alone have the
+    gradient of functions of the eigenspaces, as v[:, :2] @ v[:, :2].mT is one of the first; those
+    of w and v have NaN, unless nothing flows to the vectors there and the same to both values.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -83,6 +81,8 @@ class Eigh(MatrixOp):
     """
 
     finite = True
+    spaces: ClassVar[bool] = True
+    """Whether a function of v alone is one of spaces; not where w comes in from elsewhere."""
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         self.check(x, square=True)
@@ -99,7 +99,14 @@ class Eigh(MatrixOp):
         if gv is not ZERO:
             if kind(v.dtype) == "c":
                 gv = unpinned(gv, v, turned(gv, v))
-            inner = (adjoint(v) @ gv) * gaps(w)
+            along = hollow(adjoint(v) @ gv)
+            turn = (along - adjoint(along)) * 0.5
+            gap = w[..., None, :] - w[..., :, None]
+            if gw is ZERO and self.spaces:
+                inner = turn * GapReciprocal(reach=SKIP)(gap, w, turn_free(turn, gv))
+            else:
+                values = ZerosLike()(w) if gw is ZERO else gw
+                inner = turn * GapReciprocal()(gap, w, idle(values, along))
         if gw is not ZERO:
             values = DiagGrad()(gw if gw.dtype == v.dtype else Cast(dtype=v.dtype)(gw), v)
             inner = values if inner is ZERO else inner + values
@@ -114,6 +121,16 @@ class Eigh(MatrixOp):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")
+
+
+class EighBeside(Eigh):
+    """Vectors of ``eigh`` beside eigenvalues from elsewhere: for gradients of those.
+
+    (x + xᴴ)/2 = v·diag(w)·vᴴ
+    """
+
+    namespace = "gradient"
+    spaces = False
 
 
 class Eigvalsh(MatrixOp):
@@ -137,7 +154,7 @@ class Eigvalsh(MatrixOp):
         return np.linalg.eigvalsh(hermitian(xs[0]))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        v = Eigh()(xs[0])[1]
+        v = EighBeside()(xs[0])[1]
         return ((v * gs[0][..., None, :]) @ adjoint(v),)
 
     @classmethod
@@ -183,9 +200,15 @@ class Eig(MatrixOp):
         inner = ZERO
         if gv is not ZERO:
             vh = adjoint(v)
-            along = vh @ unpinned(gv, v, turned(gv, v))
+            gv = unpinned(gv, v, turned(gv, v))
+            along = vh @ gv
             length = Cast(dtype=v.dtype)(Real()(Diag()(along)))
-            inner = (along - (vh @ v) * length[..., None, :]) * conj(gaps(w))
+            turn = hollow(along - (vh @ v) * length[..., None, :])
+            gap = conj(w[..., None, :] - w[..., :, None])
+            if gw is ZERO:
+                inner = turn * GapReciprocal(reach=SKIP)(gap, w, turn_free(turn, gv))
+            else:
+                inner = turn * GapReciprocal()(gap, w, idle(gw, hollow(along), turn))
         if gw is not ZERO:
             values = DiagGrad()(gw, v)
             inner = values if inner is ZERO else inner + values

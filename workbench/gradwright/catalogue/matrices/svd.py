@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
-from ...ops.creation import Diag, DiagGrad, diagonal_size
+from ...ops.creation import DiagGrad, diagonal_size
 from ...ops.elementwise import Abs, Sqrt, real_part
 from ...ops.functions import Square
+from ...ops.like import ZerosLike
 from ...ops.movement import Cast
 from ...ops.reduce import Max, Sum
 from ...spec import TensorSpec, kind
-from .common import Array, MatrixOp, adjoint, excess, safe_reciprocal
+from .common import Array, MatrixOp, adjoint, excess
 from .factors import gauge_free, present
 from .solutions import Inv
 from .spectra import phase, turned, unpinned
+from .ties import SKIP, GapReciprocal, hollow, idle, turn_free
 
 
 class Svd(MatrixOp):
@@ -35,8 +35,10 @@ class Svd(MatrixOp):
     real and positive (of those within 0.1 % the first), so that results are the same everywhere.
 
     Gradients by u and vh need singular values that differ and, unless x is square, are not 0
-    (Townsend 2016). The vectors beyond the K-th may turn among themselves: the gradient is that of
-    functions which do not see such turns.
+    (Townsend 2016). Where they do not (to 4 roundings of the largest), functions of u and vh alone
+    have the gradient of functions of the spaces, as the nearest orthogonal matrix u @ vh is one;
+    those of s, too, have NaN, unless nothing flows to the vectors there. The vectors beyond the
+    K-th may turn among themselves: the gradient is that of functions which do not see such turns.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -46,6 +48,8 @@ class Svd(MatrixOp):
     """
 
     finite = True
+    spaces: ClassVar[bool] = True
+    """Whether a function of u and vh alone is one of spaces; not where s comes from elsewhere."""
     full_matrices: bool = attr(True, doc="Whether u and vh are square.")
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
@@ -81,29 +85,43 @@ class Svd(MatrixOp):
             gu = present(gu, u)
             turn = turned(gu, u) if gv is ZERO else turned(gu, u) + turned(gv, v)
             gu = unpinned(gu, u, turn)
-        s, g_s = (t if t is ZERO or not is_complex else Cast(dtype=x.dtype)(t) for t in (s, g_s))
+        if gu is ZERO and gv is ZERO:
+            return (u * _like(g_s, u)[..., None, :] @ adjoint(v),)
+        back = u @ self._turns(gu, g_s, gv, u, s, v) @ adjoint(v)
+        if gu is not ZERO and x.shape[-2] != k:
+            back = back + _outside(gu, u, s) @ adjoint(v)
+        if gv is not ZERO and x.shape[-1] != k:
+            back = back + u @ adjoint(_outside(gv, v, s))
+        return (back,)
+
+    def _turns(self, gu: Any, g_s: Any, gv: Any, u: Any, s: Any, v: Any) -> Any:
+        """Return the cotangent of uᴴ·x·v.
+
+        A turn of two columns that u and v make together is divided by the difference of their
+        singular values, one that they make against each other by the sum.
+        """
+        given = [(g, y) for g, y in ((gu, u), (gv, v)) if g is not ZERO]
+        alongs = [adjoint(y) @ g for g, y in given]
+        turns = [(along - adjoint(along)) * 0.5 for along in alongs]
+        together, against = turns[0], -turns[0] if gu is ZERO else turns[0]
+        if len(turns) == 2:
+            together, against = turns[0] + turns[1], turns[0] - turns[1]
+        together = hollow(together)
         row, column = s[..., None, :], s[..., :, None]
-        apart, shrunk = safe_reciprocal((row - column) * (row + column)), safe_reciprocal(row)
-        inner, outer = [], []  # what is added up: u·inner·vᴴ + outer
-        if gu is not ZERO:
-            along = adjoint(u) @ gu
-            inner.append((along - adjoint(along)) * (apart * row))
-            if is_complex:
-                inner.append(DiagGrad()(Diag()(along - adjoint(along)) * 0.5, along) * shrunk)
-            if x.shape[-2] != k:
-                outer.append((gu - u @ along) * shrunk @ adjoint(v))
-        if gv is not ZERO:
-            along = adjoint(v) @ gv
-            inner.append((along - adjoint(along)) * (column * apart))
-            if x.shape[-1] != k:
-                outer.append(u * shrunk @ adjoint(gv - v @ along))
-        if g_s is not ZERO and inner:
-            inner.append(DiagGrad()(g_s, inner[0]))
-        elif g_s is not ZERO:
-            outer.append(u * g_s[..., None, :] @ adjoint(v))
-        if inner:
-            outer.append(u @ functools.reduce(operator.add, inner) @ adjoint(v))
-        return (functools.reduce(operator.add, outer),)
+        if g_s is ZERO and self.spaces:
+            columns = [g for g, _ in given]
+            factors = [
+                GapReciprocal(reach=SKIP)(gap, s, turn_free(n, *columns))
+                for n, gap in ((together, row - column), (against, row + column))
+            ]
+        else:
+            values, flows = ZerosLike()(s) if g_s is ZERO else g_s, list(map(hollow, alongs))
+            factors = [
+                GapReciprocal()(row - column, s, idle(values, *flows)),
+                GapReciprocal()(row + column, s, idle(values, *flows, against)),
+            ]
+        inner = together * factors[0] + against * factors[1]
+        return inner if g_s is ZERO else inner + DiagGrad()(_like(g_s, inner), inner)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -116,6 +134,27 @@ class Svd(MatrixOp):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((3,)),), {}, "needs matrices")
+
+
+def _like(s: Any, u: Any) -> Any:
+    return s if s.dtype == u.dtype else Cast(dtype=u.dtype)(s)
+
+
+def _outside(g: Any, y: Any, s: Any) -> Any:
+    """Return what flows out of the space of columns y of a singular value each, divided by it."""
+    free = g - y @ (adjoint(y) @ g)
+    gone = Sum(axis=-2, keepdims=True)(Abs()(g)) == 0.0
+    return free * GapReciprocal()(s[..., None, :], s, gone)
+
+
+class SvdBeside(Svd):
+    """Vectors of ``svd`` beside singular values from elsewhere: for gradients of those.
+
+    x = u·diag(s)·vh
+    """
+
+    namespace = "gradient"
+    spaces = False
 
 
 class Svdvals(MatrixOp):
@@ -139,7 +178,7 @@ class Svdvals(MatrixOp):
         return np.linalg.svd(xs[0], compute_uv=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        u, _, vh = Svd(full_matrices=False)(xs[0])
+        u, _, vh = SvdBeside(full_matrices=False)(xs[0])
         return ((u * gs[0][..., None, :]) @ vh,)
 
     @classmethod

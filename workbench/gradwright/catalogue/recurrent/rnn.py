@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Clip
+from ...ops.summing import add_up
 from ...spec import TensorSpec
 from .activations import activations
 from .arrays import Array, Arrays, Cotangents, gates_of
@@ -156,5 +157,5 @@ def of_weights(layer: Arrays, d: int, dz: Array, dr: Array, before: Array) -> di
         "x": dx.reshape(layer.x.shape),
         "w": np.concatenate([part.T @ x for part in flat]),
         "r": np.concatenate([part.T @ h for part in of_r]),
-        "b": np.concatenate([v.sum(1).ravel() for v in (flat, of_r)]),
+        "b": np.concatenate([add_up(v, (1,)).ravel() for v in (flat, of_r)]),
     }

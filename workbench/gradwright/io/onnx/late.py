@@ -62,6 +62,11 @@ class OnnxOp(Op):
                     return None
         return out
 
+    @property
+    def rounds_once(self) -> bool:
+        """Whether halves are rounded once: each of the ops that it becomes does so by itself."""
+        return False
+
     def infer(self, *xs: TensorSpec | None) -> tuple[TensorSpec, ...]:
         """Return the specs of what it becomes, or as much as is known of them."""
         if self._settled(xs) is not None:

@@ -114,7 +114,12 @@ class Store:
         over half a minute.
         """
         with self._alone():
-            self._rebuild()
+            try:
+                self._try(self._refill)  # others go on with the file, so it stays
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                self._replace()
 
     # -- the database ----------------------------------------------------------------------------
 
@@ -122,8 +127,10 @@ class Store:
         """Do ``work`` in a transaction; make the database again first where it is damaged."""
         try:
             return self._try(work)
-        except sqlite3.OperationalError:
-            raise  # a full disk, a lock that is held: the database itself is sound
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_IOERR:
+                raise  # a full disk, a lock that is held: the database itself is sound
+            return self._try(work)  # somebody has put a sound file in its place meanwhile
         except sqlite3.DatabaseError as error:
             with self._alone():
                 try:
@@ -134,19 +141,25 @@ class Store:
                         "again from the run folders",
                         stacklevel=4,
                     )
-                    self._rebuild()
+                    self._replace()
                     return self._try(work)
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with _opened(self.path, "WAL") as db:
             return work(db)
 
-    def _rebuild(self) -> None:
+    def _refill(self, db: sqlite3.Connection) -> None:
+        """Read the folders within a transaction: what a run enters comes before or after it."""
+        rows = [_stored(row) for folder in self._folders() for row in _summary(folder)]
+        db.execute("DELETE FROM runs")
+        db.executemany(_PUT, rows)
+
+    def _replace(self) -> None:
+        """Put a new file in the place of one that is damaged."""
         part = self.path.with_suffix(f".{os.getpid()}.part")
         part.unlink(missing_ok=True)
-        rows = [_stored(row) for folder in self._folders() for row in _summary(folder)]
         with _opened(part, "DELETE") as db:
-            db.executemany(_PUT, rows)
+            self._refill(db)
         for ending in ("-wal", "-shm"):
             self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
         part.replace(self.path)

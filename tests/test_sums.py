@@ -1,0 +1,138 @@
+"""Sums of long float32 axes are as good as pairwise ones: against float64, over any axes."""
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.ops.summing import add_up
+
+N = 300_000
+TENTH = float(np.float32(0.1))
+AS_PAIRWISE = 2e-6
+"""Relative error: numpy's pairwise sums of equal numbers stay below 4e-7, plain ones reach 3e-3."""
+MODES = [{"kernels": "off"}, {"kernels": "wait"}, {"deterministic": True}]
+
+
+def tenths(*shape):
+    return np.full(shape, 0.1, np.float32)
+
+
+def fetched(build, feeds, **mode):
+    """Return what a session makes of placeholders of these arrays."""
+    graph = gw.Graph()
+    given = {n: graph.placeholder(n, x.shape, str(x.dtype)) for n, x in feeds.items()}
+    y = build(graph, **given)
+    with gw.Session(graph, **mode) as session:
+        return session.run(y, feeds)
+
+
+def error(found, expected):
+    found = np.asarray(found, np.float64)
+    return float(np.max(np.abs(found / expected - 1)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_sums_in_any_layout_are_those_of_wider_numbers(dtype):
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        shape = rng.choice(
+            [1, 2, 3, 7, 40, 200, 1000], rng.integers(1, 5), p=[0.1, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1]
+        )
+        if np.prod(shape) > 1 << 20:
+            continue
+        x = (rng.random(shape) + (1j * rng.random(shape) if dtype == "complex64" else 0)).astype(
+            dtype
+        )
+        x = x.transpose(rng.permutation(x.ndim))
+        if rng.random() < 0.4:
+            x = x[tuple(slice(None, None, int(rng.choice([1, 2, -1]))) for _ in x.shape)]
+        if rng.random() < 0.2:
+            x = np.broadcast_to(x[..., None], (*x.shape, 150))
+        axes = tuple(a for a in range(x.ndim) if rng.random() < 0.6)
+        keep = bool(rng.random() < 0.5)
+        y = add_up(x, axes, keepdims=keep)
+        wide = x.astype(np.complex128 if dtype == "complex64" else np.float64)
+        expected = np.asarray(wide.sum(axes, keepdims=keep))
+        assert np.shape(y) == expected.shape and y.dtype == x.dtype
+        np.testing.assert_allclose(y, expected, rtol=1e-14 if dtype == "float64" else 6e-7)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((N, 2), 0), ((3, N // 3, 2), 1), ((8, 128, 96, 3), (0, 1, 2)), ((N // 3, 3), None),
+     ((40, 3, 50, 50), (0, 2, 3)), ((2, N // 2), 1), ((N, 1), (0, 1)), ((9, 7, N // 63), (0, 2))],
+)  # fmt: skip
+def test_sums_and_means_without_kernels(shape, axis):
+    x = tenths(*shape)
+    n = x.size / np.sum(np.ones_like(x), axis).size
+    for op, expected in ((gw.sum, n * TENTH), (gw.mean, TENTH)):
+        found = fetched(lambda _, x, op=op: op(x, axis=axis), {"x": x}, kernels="off")
+        assert error(found, expected) < AS_PAIRWISE
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("inner", [(), (2,)], ids=["vectors", "matrices"])
+def test_segment_sums_and_the_gradient_of_gather(mode, inner):
+    ids, x = np.zeros(N, np.int64), tenths(N, *inner)
+
+    def build(graph, x, ids):
+        table = graph.variable("t", (1, *inner), init=np.zeros((1, *inner), np.float32))
+        taken = (gw.gather(table, ids, axis=0) * np.float32(0.1)).sum()
+        return [
+            gw.unsorted_segment_sum(x, ids, 1) / N,
+            gw.segment_mean(x, ids),
+            gw.index_add(table, ids, x) / N,
+            gw.gradients(taken, [table])[0] / N,
+        ]
+
+    for y in fetched(build, {"x": x, "ids": ids}, **mode):
+        assert error(y, TENTH) < AS_PAIRWISE
+
+
+def test_sums_at_places_of_other_dtypes():
+    rng = np.random.default_rng(0)
+    at = rng.integers(0, 7, 500)
+    for dtype in ("complex64", "complex128", "int64", "float64", "float16"):
+        x = (rng.standard_normal(500) * 5).astype(dtype)
+        expected = np.zeros(7, np.result_type(dtype, np.float64))
+        np.add.at(expected, at, x)
+        y = fetched(lambda _, x, i: gw.unsorted_segment_sum(x, i, 7), {"x": x, "i": at})
+        assert y.dtype == dtype
+        np.testing.assert_allclose(
+            y, expected, rtol=1e-3 if dtype == "float16" else 2e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("n", [N, N - 1], ids=["in chunks", "in one"])
+@pytest.mark.parametrize("inner", [(), (2,)], ids=["vectors", "matrices"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums(n, inner, reverse):
+    def build(_, x):
+        return gw.cumsum(x, 0, reverse=reverse), gw.logcumsumexp(x, 0)
+
+    sums, logs = fetched(build, {"x": tenths(n, *inner)})
+    count = np.arange(1.0, n + 1).reshape(-1, *(1 for _ in inner))
+    assert error(sums, TENTH * (count[::-1] if reverse else count)) < AS_PAIRWISE
+    assert error(logs, TENTH + np.log(count)) < AS_PAIRWISE
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_averages_over_wide_windows(mode):
+    y = fetched(lambda _, x: gw.cnn.avg_pool1d(x, 50_000), {"x": tenths(1, 2, 100_000)}, **mode)
+    assert error(y, TENTH) < 5e-6
+
+
+def test_reductions_over_leading_axes_without_kernels():
+    x = np.random.default_rng(0).random((N, 3), np.float32)
+    wide = x.astype(np.float64)
+    expected = {
+        gw.var: wide.var(0),
+        gw.norm: np.sqrt((wide**2).sum(0)),
+        gw.norm1: wide.sum(0),
+        gw.logsumexp: np.log(np.exp(wide).sum(0)),
+    }
+    for op, y in expected.items():
+        found = fetched(lambda _, x, op=op: op(x, axis=0), {"x": x}, kernels="off")
+        assert error(found, y) < AS_PAIRWISE, op
+    logs = fetched(lambda _, x: gw.nn.log_softmax(x, axis=0), {"x": tenths(N, 2)}, kernels="off")
+    assert error(logs, -np.log(N)) < AS_PAIRWISE
