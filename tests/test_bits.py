@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gradwright as gw
 from gradwright.native import alike
 from gradwright.native.alike import Product, keeps_bits
 from gradwright.native.blas import blas
@@ -56,6 +57,40 @@ def test_bits_are_the_same_with_any_number_of_threads() -> None:
 @pytest.mark.parametrize("kernels", ["wait", "off"])
 def test_bits_are_the_same_wherever_arrays_begin(kernels: str) -> None:
     assert not alone(bit_programs.by_place(kernels=kernels, threads=2))
+
+
+@pytest.mark.skipif(not available(), reason="no llvmlite here")
+def test_bits_are_the_same_of_arrays_that_are_not_aligned_to_their_items() -> None:
+    for name in ("vectors", "attention", "optimizers"):
+        assert (
+            len({bit_programs.digest(bit_programs.PROGRAMS[name](), at) for at in (0, 1, 6)}) == 1
+        )
+
+
+@pytest.mark.skipif(not available(), reason="no llvmlite here")
+def test_bits_are_the_same_of_kernels_from_the_disk(tmp_path: Path) -> None:
+    code = """
+from tests.bit_programs import *
+print(json.dumps([digest(PROGRAMS[name]()) for name in ("attention", "optimizers")]))
+"""
+    fresh = answer(code, GRADWRIGHT_CACHE=str(tmp_path))
+    assert any(tmp_path.rglob("*"))
+    assert answer(code, GRADWRIGHT_CACHE=str(tmp_path)) == fresh
+
+
+def test_bits_do_not_depend_on_which_plan_is_made_first() -> None:
+    g = gw.Graph()
+    x, w = g.placeholder("x", (None, 301)), g.constant(bit_programs.drawn(0, 301, 259))
+    y = gw.nn.softmax(gw.nn.gelu(x @ w))
+    dx = gw.gradients(gw.mean(y * y), [x])
+    feeds = [{"x": bit_programs.drawn(n, n, 301)} for n in (40, 1, 252)]
+    found = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        with gw.Session(g, deterministic=True, threads=2) as session:
+            first = {i: session.run([y, *dx], feeds[i]) for i in order}
+            again = {i: session.run([y, *dx], feeds[i]) for i in order}
+        found += [b"".join(a.tobytes() for i in range(3) for a in r[i]) for r in (first, again)]
+    assert found[0] == found[2] and found[1] == found[3]
 
 
 @pytest.mark.skipif(not available(), reason="no llvmlite here")

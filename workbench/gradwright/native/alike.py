@@ -4,7 +4,7 @@ BLAS adds up an element in an order that depends on where it lies: OpenBLAS's ke
 24 rows at a time, then 12, then fewer, each in an order of its own, and what they take depends on
 the columns, too; its doubles for AVX-512 do likewise, other kernels only at the ends. Which sizes
 go where is nowhere promised, so nothing is concluded from names: both are computed, once a process,
-for numbers that show any other order. It takes two to three products of the size.
+for numbers that show any other order, in the time of 2.5 to 3.5 products of the size.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def _keeps(product: Product, axis: int, found: tuple[int, ...]) -> bool:
     of_a, of_b, of_c = product.pads
     a = _numbers((k, m) if product.turned[0] else (m, k), of_a, product.char)
     b = _numbers((n, k) if product.turned[1] else (k, n), of_b, product.char)
-    whole, pieces = (_numbers((m, n), of_c, product.char) for _ in range(2))
+    there = _numbers if product.adds else _unwritten
+    whole, pieces = (there((m, n), of_c, product.char) for _ in range(2))
     if product.turned[0]:
         a = a.T
     if product.turned[1]:
@@ -90,6 +91,11 @@ def _numbers(shape: tuple[int, int], pad: int, char: str) -> Array:
     """Return numbers around 0 whose sums are rounded, in lines with a distance."""
     size = shape[0] * (shape[1] + pad)
     return np.resize(_drawn(char), size).reshape(shape[0], -1)[:, : shape[1]]
+
+
+def _unwritten(shape: tuple[int, int], pad: int, char: str) -> Array:
+    """Return lines with a distance for what is not read before it is written."""
+    return np.empty((shape[0], shape[1] + pad), char)[:, : shape[1]]
 
 
 @functools.cache

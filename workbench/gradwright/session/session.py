@@ -41,7 +41,10 @@ class Session:
         deterministic: fix everything that could differ between two runs before the first one, so
             ``kernels="background"`` becomes ``"wait"``; what was fixed is recorded in ``tuning``.
             On one machine bits then depend neither on ``threads`` nor on where arrays lie: a
-            product is cut only where its pieces have its bits, else one thread does it.
+            product is cut only where its pieces have its bits, else one thread does it. Numpy alone
+            (``kernels="off"``) adds in another order where a fed array is not aligned to its items,
+            OpenBLAS's kernels for SSE3 where it is not to 16 bytes. ``checkpoint`` is part of what
+            is computed: kernels that fuse other ops round at other places, in last bits.
         check: ``"replay"`` also runs node by node and names the first node that differs;
             ``"rewrites"`` tries each rewrite on random values when it is made, and names the rule.
         kernels: ``"background"`` begins with numpy and goes over to generated kernels, between two
