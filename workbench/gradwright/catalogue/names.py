@@ -75,9 +75,9 @@ NAMES = {
         sigmoid_focal smooth_l1 soft_margin triplet_margin
     """,
     "matrices": """
-        adjugate band_part cholesky condition_number cross det eig eigh eigvals eigvalsh inv logdet
-        lstsq lu matrix_exp matrix_power matrix_rank multi_dot pinv qr slogdet solve svd svdvals tri
-        triangular_solve vander
+        adjugate adjugate_slope band_part cholesky condition_number cross det eig eigh eigh_beside
+        eigvals eigvalsh gap_reciprocal inv logdet lstsq lu matrix_exp matrix_power matrix_rank
+        multi_dot pinv qr slogdet solve svd svd_beside svdvals tri triangular_solve vander
     """,
     "quantised": """
         awq_matmul conv_integer dequantize_blockwise dequantize_ggml dequantize_linear

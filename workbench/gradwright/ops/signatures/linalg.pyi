@@ -124,7 +124,9 @@ def eigh(x: Tensor | ArrayLike, *, name: str | None = None) -> tuple[Tensor, Ten
 
     For ``x: f32[..., N, N]``, ``w: f32[..., N]`` and ``v: f32[..., N, N]``, one vector per column,
     its largest component positive. Both triangles of x are read, so that the gradient is Hermitian.
-    Where eigenvalues are equal, it is right for functions of the eigenspaces only.
+    Where eigenvalues are equal (to 4 roundings of the largest), functions of v alone have the
+    gradient of functions of the eigenspaces, as v[:, :2] @ v[:, :2].mT is one of the first; those
+    of w and v have NaN, unless nothing flows to the vectors there and the same to both values.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -256,7 +258,7 @@ def matmul(a: Tensor | ArrayLike, b: Tensor | ArrayLike, *, name: str | None = N
     """
 
 def matrix_exp(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
-    """Exponential of square matrices, by scaling, a Padé approximant and squaring (Higham 2005).
+    """Exponential of square matrices, by scaling, a Padé approximant and squaring.
 
     y = Σₖ xᵏ / k!
 
@@ -430,8 +432,10 @@ def svd(
     real and positive (of those within 0.1 % the first), so that results are the same everywhere.
 
     Gradients by u and vh need singular values that differ and, unless x is square, are not 0
-    (Townsend 2016). The vectors beyond the K-th may turn among themselves: the gradient is that of
-    functions which do not see such turns.
+    (Townsend 2016). Where they do not (to 4 roundings of the largest), functions of u and vh alone
+    have the gradient of functions of the spaces, as the nearest orthogonal matrix u @ vh is one;
+    those of s, too, have NaN, unless nothing flows to the vectors there. The vectors beyond the
+    K-th may turn among themselves: the gradient is that of functions which do not see such turns.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
