@@ -151,7 +151,7 @@ def _halvings(x: Array) -> Array:
     powers += [powers[2] @ square]
     roots = [_norm(p) ** (1 / k) for k, p in zip((4, 6, 8, 10), powers, strict=True)][1:]
     bound = np.minimum(np.maximum(roots[0], roots[1]), np.maximum(roots[1], roots[2]))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # matrices of zeros
         found = np.ceil(np.log2(bound / _THETA) + exponent)
         found = np.maximum(np.where(bound > 0, found, 0), 0).astype(int)
         beyond, columns = np.zeros(size.shape), np.ones((*size.shape, 1, x.shape[-1]))
