@@ -168,3 +168,10 @@ def test_exponential_of_triangles_with_a_large_corner(b: float) -> None:
     np.testing.assert_allclose(
         found, [[np.exp(1.0), corner], [0, np.exp(-2.0)]], rtol=1e-11, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (0, 0), (0, 2, 2)])
+def test_exponential_of_zeros(shape: tuple[int, ...]) -> None:
+    g = gw.Graph()
+    y = gw.matrix_exp(g.constant(np.zeros(shape)))
+    np.testing.assert_array_equal(g.output({}, y)[y.name], np.zeros(shape) + np.eye(shape[-1]))

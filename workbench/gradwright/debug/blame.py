@@ -206,12 +206,10 @@ class LocalCheck:
         if found.verdict == "ok":
             return found, self.gs
         rough, jump = self._kinked(alone)
+        if found.verdict == "fail":  # not finite, which is right where there is no slope on a side
+            return (replace(found, verdict="kink") if jump else found), self.gs
         if not any(k.any() for k in rough):
-            if found.verdict == "fail":
-                return found, self.gs
             return self._slope(alone, self.gs, exact), self.gs
-        if found.verdict == "fail" and jump:  # NaN where there are no slopes on either side
-            return replace(found, verdict="kink"), self.gs
         smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
         found = self._slope(alone, smooth, self.exact(smooth)[i])
         if found.verdict == "fail":

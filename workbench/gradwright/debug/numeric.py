@@ -269,8 +269,8 @@ def kinked(
         torn = np.zeros(zero.shape, bool)
         for y in jitter:
             apart = np.abs(y - zero)
-            torn |= apart > _TORN * size
+            torn |= apart > _TORN * max(size, NARROW)
             noise = max(noise, 10 * np.max(apart[np.isfinite(apart)], initial=0.0))
         found: Array = (near > 0.3 * far) & (near > noise / NARROW)
         torn |= found & (near > _JUMP * far)
-        return found | torn, torn
+        return found, torn

@@ -1015,7 +1015,7 @@ class TensorMethods:
     ) -> Tensor:
         """Standard deviation; its gradient where all elements are equal is taken to be 0.
 
-        y = √(Σ (x − mean x)² / (n − ddof))
+        y = √(Σ (x − mean x)² / max(0, n − ddof))
 
         >>> import gradwright as gw
         >>> g = gw.Graph()

@@ -70,7 +70,7 @@ class GapReciprocal(Op):
         still = np.eye(3, dtype=bool)
         gap = values[:, None, :] - values[:, :, None] + 8 * still
         yield Sample((gap, values, still), differentiate=(0,))
-        yield Sample((np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0), bool)), differentiate=(0,))
+        yield Sample((np.zeros((0, 0)), np.zeros(0), np.zeros((0, 0), bool)), differentiate=())
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:

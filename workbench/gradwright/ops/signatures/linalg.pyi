@@ -434,8 +434,8 @@ def svd(
     Gradients by u and vh need singular values that differ and, unless x is square, are not 0
     (Townsend 2016). Where they do not (to 4 roundings of the largest), functions of u and vh alone
     have the gradient of functions of the spaces, as the nearest orthogonal matrix u @ vh is one;
-    those of s, too, have NaN, unless nothing flows to the vectors there. The vectors beyond the K-th may turn among themselves: the gradient is that of
-    functions which do not see such turns.
+    those of s, too, have NaN, unless nothing flows to the vectors there. The vectors beyond the
+    K-th may turn among themselves: the gradient is that of functions which do not see such turns.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
