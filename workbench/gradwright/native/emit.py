@@ -21,6 +21,7 @@ from .elements import (
     apply,
     cast,
     divide_by_fixed,
+    expm1_beside_exp,
     from_memory,
     memory_type,
     register_type,
@@ -230,7 +231,12 @@ class _Emitter:
             return cast(args[0], given[0].dtype, value.dtype)
         if value.op == "div" and self.plan.levels[value.args[1]] < self.plan.levels[number]:
             return divide_by_fixed(*args)
+        if value.op == "expm1" and self._has("exp", value.args):
+            return expm1_beside_exp(*args)
         return apply(value.op, args, given)
+
+    def _has(self, op: str, args: tuple[int, ...]) -> bool:
+        return any(v.op == op and v.args == args for v in self.kernel.values)
 
     # Rows ------------------------------------------------------------------------------------
 
