@@ -146,7 +146,7 @@ def arctan(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """
 
 def arctan2(y: Tensor | ArrayLike, x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
-    """Angle of the point (x, y), in (−π, π].
+    """Angle of the point (x, y), in (−π, π]; its gradient at (0, 0) is taken to be 0.
 
     z = arg(x + i·y)
 
@@ -1892,6 +1892,9 @@ def tanh(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """Hyperbolic tangent.
 
     y = (eˣ − e⁻ˣ)/(eˣ + e⁻ˣ)
+
+    The slope is 1 − y², so that x need not be kept; for large |x| its relative error in float32 is
+    2e-8·e^(2|x|), and from 9 on it is 0. Where x is a placeholder or a variable, it is precise.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

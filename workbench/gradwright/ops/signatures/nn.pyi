@@ -2529,6 +2529,9 @@ def sigmoid(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
 
     y = 1/(1 + e⁻ˣ)
 
+    The slope is y·(1 − y), so that x need not be kept; for large x its relative error in float32 is
+    6e-8·eˣ, and from 17 on it is 0. Where x is a placeholder or a variable, it is precise.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> g.output({}, gw.nn.sigmoid(g.constant([-1000.0, 0.0])))["sigmoid"].tolist()
@@ -2552,6 +2555,8 @@ def silu(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
     """Sigmoid-weighted linear unit, also called swish (Elfwing, Uchibe and Doya 2017).
 
     y = x·sigmoid(x)
+
+    The second derivative has 1 − sigmoid(x): for large x its relative error in float32 is 6e-8·eˣ.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
