@@ -112,6 +112,48 @@ def test_slopes_are_precise_at_every_size(name, dtype, kernels):
     assert np.all(np.abs(found[np.abs(want) < 4 * info.tiny]) < 8 * info.tiny)
 
 
+SECOND = {
+    "log_sigmoid": (gw.nn.log_sigmoid, lambda x: -sigma(x) * sigma(-x)),
+    "softplus": (gw.nn.softplus, lambda x: sigma(x) * sigma(-x)),
+    "sigmoid": (gw.nn.sigmoid, lambda x: sigma(x) * sigma(-x) * (sigma(-x) - sigma(x))),
+    "tanh": (gw.tanh, lambda x: -2 * np.tanh(x) * sech2(x)),
+}
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives_do_not_vanish_in_tails(name, kernels):
+    op, want = SECOND[name]
+    x = np.array([-40.0, -20.0, -5.0, -0.5, 0.5, 5.0, 20.0, 40.0], np.float32)
+    g = gw.Graph()
+    t = g.placeholder("x", (None,))
+    (dx,) = gw.gradients(op(t).sum(), [t])
+    (ddx,) = gw.gradients(dx.sum(), [t])
+    with gw.Session(g, kernels=kernels) as s:
+        found = s.run(ddx, {t: x})
+    np.testing.assert_allclose(found.astype(WIDE), want(x.astype(WIDE)), rtol=4e-6)
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+def test_value_and_slope_of_an_elu_in_one_kernel_are_those_of_two(kernels):
+    """There expm1 and exp of one x share the work."""
+    x = np.concatenate([grid("float32"), np.linspace(-110, 3, 4001, dtype=np.float32)])
+    g = gw.Graph()
+    t, w = g.placeholder("x", (None,)), g.placeholder("w", (None,))
+    for op in (gw.nn.elu, gw.nn.celu, gw.nn.selu, gw.expm1):
+        y = op(t)
+        (dx,) = gw.gradients((y * w).sum(), [t])
+        with gw.Session(g, kernels=kernels) as s:
+            feeds = {t: x, w: np.ones_like(x)}
+            both = s.run([y, dx], feeds)
+            for together, alone in zip(both, (s.run(y, feeds), s.run(dx, feeds)), strict=True):
+                np.testing.assert_array_equal(together, alone)
+        if op is gw.nn.elu:
+            below = np.minimum(x, 0).astype(WIDE)
+            want = np.where(x > 0, x, np.expm1(below))
+            np.testing.assert_allclose(both[0].astype(WIDE), want, rtol=4 * 2.0**-23)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_derivatives_as_ops_do_not_cancel(dtype):
     x = grid(dtype)

@@ -141,6 +141,11 @@ def _shrink(op: Any, x: Term) -> Term:
     return where(x < -op.lambd, x + op.bias, where(x <= op.lambd, 0.0, x - op.bias))
 
 
+def _celu(op: Any, x: Term) -> Term:
+    below = at_most(x, 0)  # as in the gradient, whose exponential is half the work for this one
+    return where(x >= 0, x, op.alpha * expm1(below if op.alpha == 1 else below / op.alpha))
+
+
 FORMULAS: dict[str, Callable[..., Term]] = {
     "squared_difference": lambda op, a, b: call("square", a - b),
     "cube": lambda op, x: x * x * x,
@@ -151,7 +156,7 @@ FORMULAS: dict[str, Callable[..., Term]] = {
     "thresholded_relu": lambda op, x: where(x <= op.alpha, 0, x),
     "leaky_relu": lambda op, x: where(x > 0, x, op.negative_slope * x),
     "elu": lambda op, x: where(x >= 0, x, op.alpha * expm1(at_most(x, 0))),
-    "celu": lambda op, x: where(x >= 0, x, op.alpha * expm1(at_most(x, 0) / op.alpha)),
+    "celu": _celu,
     "softplus": lambda op, x: maximum(x, 0) + log1p(exp(-absolute(x))),
     "log_sigmoid": lambda op, x: minimum(x, 0) - log1p(exp(-absolute(x))),
     "softsign": lambda op, x: x / (absolute(x) + 1),

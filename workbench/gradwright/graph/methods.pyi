@@ -729,7 +729,10 @@ class TensorMethods:
     ) -> Tensor:
         """Vector norm over axes; its gradient at 0 is taken to be 0.
 
-        y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞
+        y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞, min |x| for −∞, Σ [x ≠ 0] for 0
+
+        Orders below 1 are no norms, but numpy and torch take them, too. There elements that are 0 get
+        the gradient 0, as in torch, even where the true slope is infinite, and order 0 has none.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
@@ -739,7 +742,7 @@ class TensorMethods:
         Attributes:
             axis: Axis or axes to reduce; None reduces all.
             keepdims: Keep reduced axes with size 1.
-            ord: Order p >= 1 of the norm, or infinity.
+            ord: Order p: any number, ∞ or −∞.
         """
 
     def pad(

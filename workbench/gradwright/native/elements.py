@@ -176,6 +176,12 @@ def apply(name: str, args: Sequence[Num], given: Sequence[Value]) -> Num:
         return mathlib.SERIES[name](*args)
 
 
+def expm1_beside_exp(x: Num) -> Num:
+    """Return eˣ − 1 of an x whose exponential the kernel computes, too."""
+    with x.code.flagged(""):
+        return mathlib.expm1(x, is_beside_exp=True)
+
+
 def divide_by_fixed(x: Num, y: Num) -> Num:
     """Return x/y where y is the same for many x: times 1/y, with y's exponent out of the way.
 

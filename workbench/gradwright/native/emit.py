@@ -23,6 +23,7 @@ from .elements import (
     beyond_zero,
     cast,
     divide_by_fixed,
+    expm1_beside_exp,
     from_memory,
     is_clamp_at_zero,
     memory_type,
@@ -241,7 +242,12 @@ class _Emitter:
             return divide_by_fixed(*args)
         if is_clamp_at_zero(value, self.kernel.values):
             args[0] = beyond_zero(given[0].op, args[2])
+        if value.op == "expm1" and self._has("exp", value.args):
+            return expm1_beside_exp(*args)
         return apply(value.op, args, given)
+
+    def _has(self, op: str, args: tuple[int, ...]) -> bool:
+        return any(v.op == op and v.args == args for v in self.kernel.values)
 
     # Rows ------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from .functions import Square
 from .lengths import RootSumSquares
 from .like import SizeOf
 from .movement import Cast, Squeeze
-from .reduce import Max, Mean, Sum, _Reduction
+from .reduce import CountNonzero, Max, Mean, Min, Sum, _Reduction
 from .special import widened
 from .summing import add_up
 
@@ -105,7 +105,10 @@ class Std(Var):
 class Norm(_Composite):
     """Vector norm over axes; its gradient at 0 is taken to be 0.
 
-    y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞
+    y = (Σ |x|ᵖ)^(1/p) for p = ord, max |x| for ord = ∞, min |x| for −∞, Σ [x ≠ 0] for 0
+
+    Orders below 1 are no norms, but numpy and torch take them, too. There elements that are 0 get
+    the gradient 0, as in torch, even where the true slope is infinite, and order 0 has none.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -114,18 +117,22 @@ class Norm(_Composite):
     """
 
     namespace = "linalg"
-    ord: float = attr(2.0, doc="Order p >= 1 of the norm, or infinity.")
+    ord: float = attr(2.0, doc="Order p: any number, ∞ or −∞.")
     onnx = OnnxRule("ReduceL2", since=18)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
-        if not self.ord >= 1.0:
-            raise GraphError(f"norm: ord={self.ord} is no norm", need="ord >= 1 or inf")
+        if math.isnan(self.ord):
+            raise GraphError(f"norm: ord={self.ord} is no order", need="a number, inf or -inf")
         return super().infer(x)
 
     def reduced(self, x: Any) -> Any:
         axis, keep = self.axis, self.keepdims
         if self.ord == math.inf:
             return Max(axis=axis, keepdims=keep)(Abs()(x))
+        if self.ord == -math.inf:
+            return Min(axis=axis, keepdims=keep)(Abs()(x))
+        if self.ord == 0.0:
+            return Cast(dtype=x.dtype)(CountNonzero(axis=axis, keepdims=keep)(x))
         if self.ord == 1.0:
             return Sum(axis=axis, keepdims=keep)(Abs()(x))
         if self.ord == 2.0:
@@ -133,20 +140,29 @@ class Norm(_Composite):
         size = Abs()(x)
         top = StopGradient()(Max(axis=axis, keepdims=True)(size))  # whose powers may be no numbers
         top = Where()((top > 0.0) & IsFinite()(top), top, 1.0)
-        y = root(Sum(axis=axis, keepdims=True)((size / top) ** self.ord), self.ord) * top
+        total = Sum(axis=axis, keepdims=True)(self.powers(size / top))
+        y = (root(total, self.ord) if self.ord > 0.0 else total ** (1 / self.ord)) * top
         return y if keep else Squeeze(axis=self.axes(x.rank))(y)
+
+    def powers(self, size: Any) -> Any:
+        """Return sizes to the power p; those of order below 1 are without a slope at 0."""
+        if self.ord >= 1.0:
+            return size**self.ord
+        zero = size == 0.0
+        some = Where()(zero, 1.0, size) ** self.ord
+        return Where()(zero, 0.0 if self.ord > 0.0 else math.inf, some)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         yield from super().samples(rng)
-        for ord in (1.0, 3.0, math.inf):
+        for ord in (-math.inf, -1.5, 0.5, 1.0, 3.0, math.inf):
             yield Sample((rng.standard_normal((2, 3)),), {"axis": 0, "ord": ord})
         yield Sample((np.zeros((2, 3)),), {"axis": 1}, smooth=False)
 
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield from super().error_samples()
-        yield ErrorSample((TensorSpec((2,)),), {"ord": 0.5}, "is no norm")
+        yield ErrorSample((TensorSpec((2,)),), {"ord": math.nan}, "is no order")
 
 
 class Logsumexp(_Reduction):

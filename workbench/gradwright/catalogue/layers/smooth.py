@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import GraphError
 from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...ops.activation import Elu, Sigmoid, Softplus, Tanh, _Activation, _Composed
-from ...ops.choice import Minimum, Where
+from ...ops.choice import Where
 from ...ops.elementwise import Abs, Exp
 from ...ops.special import at_least, at_most, widened
 from ...spec import TensorSpec
@@ -84,7 +84,7 @@ class Celu(_Activation):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
-        decay = Exp()(Minimum()(x, 0) / self.alpha)  # y/α + 1 would cancel
+        decay = Exp()(Where()(x > 0, 0, x) / self.alpha)  # y/α + 1 would cancel
         return (Where()(x > 0, g, g * decay),)
 
     @classmethod

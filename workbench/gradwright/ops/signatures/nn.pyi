@@ -2556,6 +2556,8 @@ def silu(x: Tensor | ArrayLike, *, name: str | None = None) -> Tensor:
 
     y = x·sigmoid(x)
 
+    The second derivative has 1 − sigmoid(x): for large x its relative error in float32 is 6e-8·eˣ.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> g.output({}, gw.nn.silu(g.constant([-1000.0, 0.0, 1000.0])))["silu"].tolist()
