@@ -34,11 +34,13 @@ BATCH = 250
 PATIENCE = 120.0
 """Seconds after which a program hangs."""
 FLOATS = ("float32", "float64", "float16", "bfloat16")
-INTS = ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32")
+INTS = ("int64", "int32", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
+COMPLEX = ("complex64", "complex128")
 NARROW = ("float8_e4m3fn", "float8_e5m2")
 EPS = {
     **{"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7},
     **{"float8_e4m3fn": 2.0**-3, "float8_e5m2": 2.0**-2},
+    **{"complex64": 2.0**-23, "complex128": 2.0**-52},
 }
 SAME = "the same with and without kernels"
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-310, 65520.0, 3e38, -1e300)
@@ -75,6 +77,10 @@ INT_PAIRS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "maximum": gw.maximum,
     "minimum": gw.minimum,
 }
+PARTS: dict[str, Callable[[Tensor], Tensor]] = {
+    name: getattr(gw, name) for name in ("real", "imag", "abs", "conj", "neg")
+}
+"""Functions of complex numbers, which numpy computes between kernels."""
 TESTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "less": lambda a, b: a < b,
     "equal": gw.equal,
@@ -104,7 +110,7 @@ class Program:
         rows = self._choose([1, 2, 3, 7, 20])
         self.shapes = [(n,), (n,), (rows, n), (rows, 1), ()]
         self.pool: list[Known] = []
-        self.is_special = self._draw(6) == 0
+        self.is_special, self.is_tied = self._draw(6) == 0, self._draw(4) == 0
         with self.graph:
             for _ in range(1 + self._draw(3)):
                 self._input()
@@ -122,9 +128,13 @@ class Program:
 
     def _input(self) -> None:
         shape = self.shapes[min(self._draw(8), 4)]
-        dtype = self._choose(["bool", *INTS, *FLOATS, *FLOATS, *FLOATS, *FLOATS])
+        dtype = self._choose(["bool", *INTS, *COMPLEX, *FLOATS, *FLOATS, *FLOATS, *FLOATS])
         with np.errstate(all="ignore"):
             x = self._rng.normal(size=shape) * 2
+            if self.is_tied:  # and zeros of both signs
+                x = np.rint(x)
+            if dtype in COMPLEX:
+                x = x + 1j * self._rng.normal(size=shape)
             if self.is_special and dtype in FLOATS and x.size:
                 where = self._rng.random(shape) < 0.2
                 x = np.where(where, self._rng.choice(SPECIAL, shape), x)
@@ -150,6 +160,8 @@ class Program:
             steps += [self._smooth] * 4 + [self._pair] * 3 + [self._reduce] * 2
             steps += [self._test, self._where, self._softmax]
             steps += [self._jump] if known.is_exact else []
+        elif kind in COMPLEX:
+            steps = [self._part] * 3 + [self._complex_pair]
         elif kind in INTS:
             steps += [self._int_pair, self._reduce, self._test, self._where]
         elif kind == "bool":
@@ -196,6 +208,15 @@ class Program:
         name, (b, other) = self._choose(INT_PAIRS), self._other(known)
         t = INT_PAIRS[name](known.tensor, other.tensor)
         self._add(t, f"{name}({at}, {b})", 0.0, True)
+
+    def _part(self, at: int, known: Known) -> None:
+        name = self._choose(PARTS)
+        self._add(PARTS[name](known.tensor), f"{name}({at})", known.eps, False)
+
+    def _complex_pair(self, at: int, known: Known) -> None:
+        name, (b, other) = self._choose(["add", "sub"]), self._other(known)
+        t = PAIRS[name](known.tensor, other.tensor)
+        self._add(t, f"{name}({at}, {b})", max(known.eps, other.eps), False)
 
     def _test(self, at: int, known: Known) -> None:
         name, (b, other) = self._choose(TESTS), self._other(known)
@@ -262,7 +283,8 @@ def problem(program: Program) -> str:
         if not x.size:
             continue
         with np.errstate(all="ignore"):
-            a, b = (np.asarray(v).astype("f8") for v in (x, y))
+            wide = "c16" if x.dtype.kind == "c" else "f8"
+            a, b = (np.asarray(v).astype(wide) for v in (x, y))
             finite = np.isfinite(a) & np.isfinite(b)
             size = max(1.0, float(np.abs(a[finite]).max(initial=0.0)))
             off = float(np.abs(a - b)[finite].max(initial=0.0))
