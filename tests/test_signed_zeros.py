@@ -42,6 +42,25 @@ def test_zeros_keep_their_sign_and_nan_goes_through(dtype):
             assert np.all(np.isnan(wide[2::3])), (name, kernels)
 
 
+WIDER = [("float16", "float32"), ("float16", "float64"), ("bfloat16", "float64"),
+         ("float32", "float64")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("narrow", "wide"), WIDER)
+@pytest.mark.parametrize("bound", ["min", "max"])
+def test_zeros_that_were_widened_keep_their_sign_beside_other_uses(narrow, wide, bound):
+    g = gw.Graph()
+    x = gw.cast(g.placeholder("x", (None,), narrow), wide)
+    y = gw.nn.hard_tanh(x, **{bound: 0.0})
+    fetches = [y, gw.cast(y, narrow), gw.nn.prelu(x, 0.25), x < 0]
+    array = np.array([-0.0, 0.0] * 40).astype(gw.spec.dtype(narrow))
+    for kernels in ("off", "wait"):
+        with gw.Session(g, kernels=kernels) as s:
+            found = s.run(fetches, {g["x"]: array})
+        for z in found[:3]:
+            assert np.array_equal(np.signbit(z.astype(np.float64)), [True, False] * 40), kernels
+
+
 def test_bounds_that_are_nan_give_nan():
     g = gw.Graph()
     x, low = g.placeholder("x", (None,)), g.placeholder("low", (None,))

@@ -16,7 +16,7 @@ from ..fuse.ir import Value
 from . import mathlib
 from .text import REORDER, Code, Num
 
-FLOAT16, FLOAT32, FLOAT64 = map(np.dtype, (np.float16, np.float32, np.float64))
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _MEMORY = {
     **{"bool": "i8", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16"},
     **{"int32": "i32", "uint32": "i32", "int64": "i64", "uint64": "i64"},
@@ -199,23 +199,35 @@ _TESTS = {
 }
 
 
+_WIDENED = {"float32": ("float16",), "float64": ("float16", "bfloat16", "float32")}
+"""Dtypes from which LLVM widens to a dtype in one instruction, at least in the end."""
+
+
 def is_clamp_at_zero(value: Value, values: Sequence[Value]) -> bool:
-    """Tell whether a value is 0 where x < 0 (or x > 0) and x elsewhere, of x that a half may be."""
-    if value.op != "where" or value.dtype != FLOAT32:
+    """Tell whether a value is 0 where x < 0 (or x > 0), else x, of x that may be a narrower one."""
+    if value.op != "where":
         return False
-    test, *chosen = (values[a] for a in value.args)
-    zero = values[test.args[1]] if test.op in ("lt", "gt") else test
-    is_zero = zero.op == "const" and zero.extra == 0 and chosen[0] is zero
-    return is_zero and chosen[1] is values[test.args[0]] and any(v.dtype == FLOAT16 for v in values)
+    test, yes, no = (values[a] for a in value.args)
+    if test.op not in ("lt", "gt") or test.args != (value.args[2], value.args[1]):
+        return False
+    narrower = _WIDENED.get(no.dtype.name, ())
+    return (
+        yes.op == "const"
+        and yes.extra == 0
+        and any(
+            v.op == "cast" and v.dtype == no.dtype and values[v.args[0]].dtype.name in narrower
+            for v in values
+        )
+    )
 
 
 def beyond_zero(test: str, x: Num) -> Num:
-    """Return whether x < 0 (``lt``) or x > 0 (``gt``), by the float that is next to 0.
+    """Return whether x < 0 (``lt``) or x > 0 (``gt``), by the number that is next to 0.
 
-    LLVM tests a half instead of the float made of it, and then takes ``x < 0 ? 0 : x`` for
+    LLVM narrows a test of a widened number against 0, and then takes ``x < 0 ? 0 : x`` for
     ``x <= 0 ? 0 : x``, which loses the sign of -0.0.
     """
-    least = 2.0**-149
+    least = 2.0**-149 if x.type == "float" else 2.0**-1074
     return x.compare("ole", -least) if test == "lt" else x.compare("oge", least)
 
 
