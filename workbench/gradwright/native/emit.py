@@ -235,13 +235,13 @@ class _Emitter:
         given = [self.kernel.values[a] for a in value.args]
         if value.op == "cast":
             return cast(args[0], given[0].dtype, value.dtype)
+        if is_clamp_at_zero(value, self.kernel.values):
+            args[0] = beyond_zero(given[0].op, args[2])
         if number in self.rounded:
             with self.code.flagged(""):
                 return apply(value.op, args, given)
         if value.op == "div" and self.plan.levels[value.args[1]] < self.plan.levels[number]:
             return divide_by_fixed(*args)
-        if is_clamp_at_zero(value, self.kernel.values):
-            args[0] = beyond_zero(given[0].op, args[2])
         if value.op == "expm1" and self._has("exp", value.args):
             return expm1_beside_exp(*args)
         return apply(value.op, args, given)
