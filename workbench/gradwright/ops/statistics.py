@@ -138,7 +138,8 @@ class Norm(_Composite):
         if self.ord == 2.0:
             return RootSumSquares(axis=axis, keepdims=keep)(x)
         size = Abs()(x)
-        top = StopGradient()(Max(axis=axis, keepdims=True)(size))  # whose powers may be no numbers
+        most = Max if self.ord > 0.0 else Min  # the largest of the powers, which may be no number
+        top = StopGradient()(most(axis=axis, keepdims=True)(size))
         top = Where()((top > 0.0) & IsFinite()(top), top, 1.0)
         total = Sum(axis=axis, keepdims=True)(self.powers(size / top))
         y = (root(total, self.ord) if self.ord > 0.0 else total ** (1 / self.ord)) * top
