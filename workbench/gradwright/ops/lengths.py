@@ -25,7 +25,7 @@ class RootSumSquares(_Reduction):
 
     y = √(Σ x² + ε), or with ``mean`` √(Σ x²/n + ε);  ∂y/∂x = x/y, or x/(n·y)
 
-    A square of 1e20 or of 1e-25 is no float32: kernels add up float32 in float64, and numpy
+    A square of 1e20 or of 1e-25 is no float32: kernels scale rows by powers of two, and numpy
     divides the few rows that need it by their largest element.
 
     >>> import gradwright as gw
