@@ -30,10 +30,17 @@ SETS = {
 """OpenBLAS's sets of kernels for x86-64, and what a processor needs for them, as numpy says it."""
 
 
-def answer(code: str, **environment: str) -> Any:
-    """Return what a process of its own finds: the JSON that it prints last."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import json\n{code}"],
+PLAIN = """import numpy as np
+for char in "fdFD":
+    for n in (8, 64, 333):
+        a = np.ones((n, n), char); a @ a; a @ a[0]; a[0] @ a
+"""
+
+
+def process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         timeout=300,
@@ -41,6 +48,11 @@ def answer(code: str, **environment: str) -> Any:
         cwd=ROOT,
         env={**os.environ, **environment},
     )
+
+
+def answer(code: str, **environment: str) -> Any:
+    """Return what a process of its own finds: the JSON that it prints last."""
+    done = process(f"import json\n{code}", **environment)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -104,6 +116,10 @@ def test_bits_are_the_same_with_any_number_of_threads_in_every_set_of_kernels() 
     for name, needed in SETS.items():
         if not has.get(needed):
             print(f"{name}: not run, the processor lacks {needed}")
+            continue
+        if process(PLAIN, OPENBLAS_CORETYPE=name).returncode:
+            # OpenBLAS 0.3.34 in numpy 2.5 ends the process with three of them, asked for by name.
+            print(f"{name}: not run, numpy alone ends the process with it")
             continue
         code = f"from tests.bit_programs import *\nprint(json.dumps(of_this_set({known})))"
         found = answer(code, OPENBLAS_CORETYPE=name, OPENBLAS_NUM_THREADS="2")

@@ -144,6 +144,7 @@ def each(name: str, x: Array, dtype: str) -> Array:
     return y
 
 
+@pytest.mark.skipif(not compiler.available(), reason="llvmlite is not installed")
 def test_helpers_for_halves_are_right_for_all_of_them() -> None:
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 65520.0, -65519.999, 1e300, 2.0**-25]

@@ -247,6 +247,7 @@ np.max(x[:0]) | np.concatenate([x, x[0]]) | x.reshape(5) | x @ x | x[7] | x[:, :
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")  # by numpy 2.5
 @pytest.mark.parametrize(
     "text", [e.strip() for e in EXPRESSIONS.replace("\n", "|").split("|") if e]
 )
