@@ -120,7 +120,7 @@ def test_running_sums(n, inner, reverse):
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_averages_over_wide_windows(mode):
     y = fetched(lambda _, x: gw.cnn.avg_pool1d(x, 50_000), {"x": tenths(1, 2, 100_000)}, **mode)
-    assert error(y, TENTH) < 5e-6
+    assert error(y, TENTH) < AS_PAIRWISE
 
 
 def test_reductions_over_leading_axes_without_kernels():
@@ -206,3 +206,58 @@ def test_products_of_pieces_are_those_of_numpy():
             out = np.empty_like(found)
             assert not out.ndim or product(x, y, out) is out
             assert not out.ndim or np.array_equal(out, found)
+
+
+CONVOLUTIONS = [
+    ((1, 1, N // 3), (1, 1, 3), 1),
+    ((2, 3, N // 6), (6, 3, 2), 1),
+    ((4, 2, 250, 50), (5, 2, 3, 3), 1),
+    ((2, 2, 250, 50), (2, 1, 2, 2), 2),
+    ((50_000, 1, 3), (1, 1, 2), 1),
+    ((20_000, 2, 2, 2), (6, 2, 2, 2), 1),
+    ((1, 3000, 3, 5), (2, 3000, 3, 5), 1),
+    ((1, 1, 40_002), (3, 1, 40_000), 1),
+]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_convolutions_over_many_positions_images_and_channels(mode):
+    for image, weight, groups in CONVOLUTIONS:
+
+        def build(_, x, w, groups=groups):
+            convolved = {3: gw.cnn.conv1d, 4: gw.cnn.conv2d}[x.rank]
+            y = convolved(x, w, groups=groups)
+            return y, *gw.gradients(y.sum(), [w])
+
+        x, w = tenths(*image), tenths(*weight)
+        y, dw = fetched(build, {"x": x, "w": w}, **mode)
+        assert error(y, TENTH**2 * w[0].size) < 6e-6
+        assert error(dw, TENTH * len(x) * y[0, 0].size) < 6e-6, (image, weight)
+
+
+@pytest.mark.parametrize("mode", ["edge", "wrap", "symmetric", "reflect"])
+def test_gradients_of_what_is_padded(mode):
+    def build(graph, x):
+        found = []
+        for shape, axis in (((3,), 0), ((3, 2), 0), ((2, 3), 1)):
+            c = graph.variable(f"c{len(found)}", shape, init=np.zeros(shape, np.float32))
+            sides = [(0, 0)] * len(shape)
+            sides[axis] = (2, 2) if mode == "reflect" else (N, 5)
+            padded = gw.pad(c, sides, mode=mode)
+            found += gw.gradients((padded * np.float32(0.1)).sum(), [c])
+        return found
+
+    n = 3 + 4 if mode == "reflect" else 3 + N + 5
+    places = np.pad(np.arange(3), (2, 2) if mode == "reflect" else (N, 5), mode=mode)
+    counts = np.bincount(places) * TENTH
+    assert n == len(places)
+    for y, expected in zip(
+        fetched(build, {"x": tenths(1)}), (counts, counts[:, None], counts), strict=True
+    ):
+        assert error(y, np.broadcast_to(expected, y.shape)) < AS_PAIRWISE
+
+
+def test_adaptive_means():
+    x = tenths(2, 2, N // 4)
+    y = fetched(lambda _, x: gw.cnn.adaptive_avg_pool1d(x, 2), {"x": x})
+    assert error(y, TENTH) < AS_PAIRWISE
