@@ -25,8 +25,8 @@ class RootSumSquares(_Reduction):
 
     y = √(Σ x² + ε), or with ``mean`` √(Σ x²/n + ε);  ∂y/∂x = x/y, or x/(n·y)
 
-    A square of 1e20 or of 1e-25 is no float32: kernels scale rows by powers of two, and numpy
-    divides the few rows that need it by their largest element.
+    A square of 1e20 or of 1e-25 is no float32: kernels scale the few rows that need it by a power
+    of two, and numpy divides them by their largest element.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
