@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -82,15 +83,23 @@ def lengths(x: Array, axes: Sequence[int], count: int = 1, eps: float = 0.0) -> 
         total = row_dots(rows, rows).reshape(kept)
     else:
         total = np.asarray(add_up(np.square(x), axes, keepdims=True))
-    limits = finfo(x.dtype)
-    least = 0 if eps >= SEEN else float(limits.tiny) / float(limits.eps) ** 2
-    odd = ~((total >= least) & (total < np.inf))
-    y: Array = np.asarray(np.sqrt(np.divide(total, count, dtype=x.dtype) + x.dtype.type(eps)))
-    if n and odd.any():
+    least = 0.0 if eps >= SEEN else _least(x.dtype)
+    right = (total >= least) & (total < np.inf)
+    share = total if count == 1 else np.divide(total, count, dtype=x.dtype)
+    y: Array = np.asarray(np.sqrt(share + x.dtype.type(eps) if eps else share))
+    if n and not right.all():
+        odd = ~right
         moved = np.moveaxis(x, axes, range(first, x.ndim))
         some = moved[odd.reshape(moved.shape[:first])].reshape(np.count_nonzero(odd), n)
         y[odd] = _by_largest(some, (1,), count, eps)[:, 0]
     return y
+
+
+@functools.cache
+def _least(dtype: np.dtype[Any]) -> float:
+    """Return the least sum of squares that has lost no digits."""
+    limits = finfo(dtype)
+    return float(limits.tiny) / float(limits.eps) ** 2
 
 
 def _by_largest(x: Any, axes: tuple[int, ...], count: int, eps: float) -> Any:
