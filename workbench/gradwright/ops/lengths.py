@@ -15,7 +15,7 @@ from .like import SizeOf
 from .reduce import _Reduction
 from .special import finfo, widened
 from .standard import library
-from .summing import Array, add_up, matrix, row_dots
+from .summing import Array, add_up, column_sums, matrix, row_dots
 
 SEEN = 1e-12
 """From this ε on, squares that vanish in float32 are no part of what is added up."""
@@ -81,6 +81,8 @@ def lengths(x: Array, axes: Sequence[int], count: int = 1, eps: float = 0.0) -> 
     if n and x.flags.c_contiguous and tuple(axes) == tuple(range(first, x.ndim)):
         rows = matrix(x, n)
         total = row_dots(rows, rows).reshape(kept)
+    elif x.size and x.flags.c_contiguous and tuple(axes) == tuple(range(len(axes))):
+        total = column_sums(matrix(np.square(x), x.size // n)).reshape(kept)
     else:
         total = np.asarray(add_up(np.square(x), axes, keepdims=True))
     least = 0.0 if eps >= SEEN else _least(x.dtype)
