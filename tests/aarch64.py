@@ -129,6 +129,7 @@ def texts() -> Iterator[tuple[str, str]]:
         machine = tiles.machine_of(TARGET, char)
         for rows in machine.shapes:
             yield f"taps {char} {rows}", tiles.source("taps", machine, rows)
+            yield f"taps {char} {rows} long", tiles.source("taps", machine, rows, 1)
         for taps in tiles.COUNTS:
             yield f"inner {char} {taps}", tiles.source("inner", machine, taps)
             yield f"outer {char} {taps}", tiles.source("outer", machine, taps, machine.columns)

@@ -47,8 +47,8 @@ class Sketch:
     def cast(self, x: int, dtype: Any) -> int:
         return self._add(Value("cast", (x,), np.dtype(dtype), self.values[x].level))
 
-    def reduce(self, kind: str, x: int) -> int:
-        return self._add(Value("reduce", (x,), self.values[x].dtype, Level.ROW, kind))
+    def reduce(self, kind: str, x: int, *needed: int) -> int:
+        return self._add(Value("reduce", (x, *needed), self.values[x].dtype, Level.ROW, kind))
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         function = FUNCTIONS[name.rstrip("_")]

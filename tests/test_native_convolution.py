@@ -44,6 +44,13 @@ LARGER = [
         (6, 2, 3, 2, 1),
         {"stride": (2, 1, 2), "groups": 2, "dilation": (1, 2, 1), "padding": (1, 0, 0)},
     ),
+    ((2, 4, 50, 60), (12, 2, 2, 2), {"groups": 2}),  # many positions: rows, in parts
+    ((1, 2, 140, 130), (2, 2, 2, 2), {"stride": (1, 2)}),
+    ((1, 2, 2600), (9, 2, 3), {"padding": 1}),  # and parts of a row
+    ((1, 2, 1, 17000), (3, 2, 1, 2), {}),
+    ((600, 2, 3, 4), (7, 2, 2, 2), {}),  # many images
+    ((513, 2, 5), (2, 2, 2), {"padding": 1}),
+    ((1, 130, 5, 6), (9, 130, 3, 3), {}),  # many taps
 ]
 CASES = [*Convolution.cases(), *LARGER]
 POOLS = [

@@ -70,6 +70,21 @@ def test_rows_that_do_not_depend_on_scale(dtype, scale, mode):
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lengths_of_rows_of_every_scale_beside_each_other(dtype, mode):
+    info = np.finfo(dtype)
+    scales = np.geomspace(float(info.tiny) * 100, float(info.max) / 100, 60)
+    x = (np.random.default_rng(0).uniform(0.5, 2, (60, D)) * scales[:, None]).astype(dtype)
+    part = x / scales[:, None]
+    expected = np.sqrt(np.square(part.astype(np.longdouble)).sum(1)) * scales
+    found, slope = fetched(lambda p: gw.norm(p, axis=1), x, mode)
+    near(found / scales, (expected / scales).astype(float), dtype)
+    np.testing.assert_allclose(
+        slope, (part / (expected / scales)[:, None]).astype(float), rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
 def test_a_length_of_nothing_and_of_what_is_no_number(mode):
     for x, y in (
         (np.zeros((2, 3)), 0.0),

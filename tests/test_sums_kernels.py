@@ -114,3 +114,39 @@ def test_pieces_on_threads_have_the_bits_of_the_whole() -> None:
         with gw.Session(g, deterministic=True, threads=threads) as session:
             found.append(session.run(y, feeds))
     assert found[0].tobytes() == found[1].tobytes()
+
+
+@pytest.mark.parametrize("columns", [1, 9, 70, 2500])
+def test_a_reduction_for_rows_in_need(columns: int) -> None:
+    """Beside one that all rows have, of a value that is kept for a later pass."""
+    sketch = Sketch(2, 1)
+    x = sketch.load("f4:11")
+    e = sketch.exp(x)
+    total = sketch.reduce("sum", e)
+    is_odd = sketch.lt(total, sketch.const(float(columns)))
+    again = sketch.reduce("sum", sketch.mul(e, total), is_odd)
+    chosen = sketch.where(is_odd, again, total)
+    sketch.store(sketch.div(e, chosen), "f4:11")
+    sketch.store(chosen, "f4:10")
+    given = np.random.default_rng(0).standard_normal((40, columns)).astype("f4")
+    given[::3] -= 3
+    y, sums = np.full_like(given, 77), np.full((40, 1), 77, "f4")
+    launch(sketch.kernel(), [given, y, sums])
+    wide = np.exp(given.astype("f8"))
+    whole = wide.sum(1, keepdims=True)
+    want = np.where(whole < columns, whole * whole, whole)
+    assert 0 < np.count_nonzero(whole < columns) < 40
+    np.testing.assert_allclose(sums, want, rtol=1e-5)
+    np.testing.assert_allclose(y, wide / want, rtol=1e-5)
+
+
+def test_gradients_of_what_two_columns_share_lose_no_digits() -> None:
+    """Rows of two columns are walked down, where elements do not lie next to each other."""
+    g = gw.Graph()
+    x = g.placeholder("x", (None, 2))
+    c = g.variable("c", (2,), init=np.full(2, 0.1, "f4"))
+    (dc,) = gw.gradients((gw.maximum(x * 0.5, c) * x).sum(), [c])
+    terms = np.full((300_000, 2), 0.1, "f4")
+    with gw.Session(g, kernels="wait") as session:
+        found = session.run(dc, {"x": terms})
+    assert error(found, terms, 0) < 16

@@ -24,12 +24,13 @@ from .native.convolution import (
     bind_untap,
     bind_weight_grad,
 )
-from .native.gemm import bind_matmul
+from .native.products import bind_product
 from .native.recurrent import bind_grad, bind_layer
 from .op import Op
 from .ops import rows, special
 from .ops.cross_entropy import class_numbers
 from .ops.nn import softmax_into
+from .ops.products import product
 from .ops.summing import add_up, column_sums, matrix, row_sums, running_sums
 from .ops.windows import Windows
 from .spec import TensorSpec, normalize_axis
@@ -172,18 +173,17 @@ def _matmul(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
         return None
     if a.dtype.char not in "fdFD":
         return None
-    matmul = np.matmul
     if a.rank == 2 or b.rank > 2:
-        return Native(bind_matmul, lambda xs, ys: matmul(xs[0], xs[1], ys[0]))
+        return Native(bind_product, lambda xs, ys: product(xs[0], xs[1], ys[0]))
     rows, inner, columns = math.prod(map(int, a.shape[:-1])), int(b.shape[0]), int(b.shape[1])
 
     def launch(xs: Sequence[Any], ys: Sequence[Any]) -> None:
         x, y = xs[0], ys[0]
         if x.flags.c_contiguous:  # one large product instead of one per batch
             x, y = x.reshape(rows, inner), y.reshape(rows, columns)
-        matmul(x, xs[1], y)
+        product(x, xs[1], y)
 
-    return Native(bind_matmul, launch)
+    return Native(bind_product, launch)
 
 
 def _adder(shape: Sequence[Any], axes: Sequence[int]) -> Callable[[Array, Array], Any]:

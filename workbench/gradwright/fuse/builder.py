@@ -93,9 +93,9 @@ class Term:
         """Return the term in another dtype."""
         return self.builder.cast(self, dtype)
 
-    def reduce(self, how: str) -> Term:
-        """Return the sum, max, min or prod over the columns of each row."""
-        return self.builder.reduce(self, how)
+    def reduce(self, how: str, needed: Term | None = None) -> Term:
+        """Return the sum, max, min or prod over the columns of each row, or of rows in need."""
+        return self.builder.reduce(self, how, needed)
 
 
 class Builder:
@@ -186,9 +186,10 @@ class Builder:
         level = max(t.level for t in terms)
         return self._add(name, tuple(t.number for t in terms), function.result(dtype), level)
 
-    def reduce(self, x: Term, how: str) -> Term:
-        """Return a reduction over the columns of each row."""
-        return self._add("reduce", (x.number,), x.dtype, Level.ROW, how)
+    def reduce(self, x: Term, how: str, needed: Term | None = None) -> Term:
+        """Return a reduction over the columns of each row; all but ``needed`` may be skipped."""
+        args = (x.number,) if needed is None else (x.number, needed.number)
+        return self._add("reduce", args, x.dtype, Level.ROW, how)
 
     def _add(
         self, op: str, args: tuple[int, ...], dtype: np.dtype[Any], level: Level, extra: Any = None

@@ -45,7 +45,8 @@ class Value:
 
     ``op`` is ``"load"`` (``extra``: operand), ``"const"`` (``extra``: number), ``"column"`` (the
     index along the columns, int64), ``"cast"``, ``"reduce"`` (``extra``: one of REDUCTIONS; level
-    ROW), or an element function of ``fuse.functions``.
+    ROW), or an element function of ``fuse.functions``. A reduction may have a second argument, a
+    bool of each row: where it does not hold nobody reads the result, which may be anything.
     """
 
     op: str

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.lengths import SEEN
 from ..ops.reduce import summed
 from ..spec import TensorSpec, normalize_axis
 from .builder import BOOL, FLOAT32, FLOAT64, INT64, Term, call, where
@@ -73,26 +72,36 @@ def _root_sum_squares(op: Any, at: Place, x: Term) -> Term:
     return length(x, at.columns if op.mean else None, op.eps)
 
 
-SCALES = {FLOAT32: (2.0**-40, 2.0**48, 2.0**-8), FLOAT64: (2.0**-400, 2.0**500, 2.0**-40)}
-"""Factors whose products with large and with small numbers have squares, and where those part."""
+SCALES = {
+    FLOAT32: (2.0**-90, 2.0**90, 2.0**-80, 1e-24),
+    FLOAT64: (2.0**-600, 2.0**600, 2.0**-918, 1e-200),
+}
+"""Factors whose products with large and with small numbers have squares, the least sum of squares
+that has lost no digits, and the ε from which on what smaller ones have lost is no part of it."""
 
 
 def length(x: Term, count: int | None, eps: float = 0.0) -> Term:
     """Return √(Σ x²/count + ε) of each row, whose squares may be no numbers of the dtype.
 
-    One pass sums up the squares of what was scaled down and of what was scaled up: powers of two
-    change no digit. Beside an ε that is seen, small ones need no care.
+    Where they are none, or too small, the row is summed up again, scaled by a power of two, which
+    changes no digit. Beside an ε that is seen, small ones need no care.
     """
-    low, high, middle = SCALES[x.dtype]
-
-    def scaled(by: float) -> Term:
-        total = call("square", x * by).reduce("sum")
-        if count is not None:
-            total = total / x.builder.scalar(count, x.dtype)
-        return call("sqrt", total + eps * by * by if eps else total) * (1 / by)
-
-    large = scaled(low)
-    return large if eps >= SEEN else where(large < middle, scaled(high), large)
+    low, high, least, seen = SCALES[x.dtype]
+    total = call("square", x).reduce("sum")
+    scale, back = (x.builder.const(by, x.dtype) for by in (low, 1 / low))
+    is_odd = ~call("isfinite", total)
+    if eps < seen:
+        is_small = total < least
+        scale, back = where(is_small, high, scale), where(is_small, 1 / high, back)
+        is_odd = is_odd | is_small
+    again = call("square", x * scale).reduce("sum", is_odd)
+    total = where(is_odd, again, total)
+    if count is not None:
+        total = total / x.builder.scalar(count, x.dtype)
+    if eps:
+        scale = where(is_odd, scale, 1.0)
+        total = total + scale * eps * scale
+    return call("sqrt", total) * where(is_odd, back, 1.0)
 
 
 def mean(x: Term, at: Place) -> Term:

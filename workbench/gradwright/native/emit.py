@@ -37,6 +37,8 @@ from .totals import BLOCK, Total, totals
 
 COLUMNS = 1024
 """Columns summed in float32, in several vectors, before the sum goes to float64."""
+APART = 128
+"""Likewise where some are not next to each other, so that there may be no vectors."""
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -255,48 +257,61 @@ class _Emitter:
         self._compute(Level.ROW)
         for p in range(len(self.plan.stores)):
             self._pass(p)
+            if self.plan.seldom[p]:
+                self._pass(p, is_seldom=True)
             self._compute(Level.ROW, p + 1)
         for store in self.kernel.stores:
             self._store_row(store)
 
-    def _pass(self, p: int) -> None:
-        """Write one loop over the columns; sums of float32 get a loop of blocks around it."""
+    def _pass(self, p: int, *, is_seldom: bool = False) -> None:
+        """Write one loop over the columns; sums of float32 get a loop of blocks around it.
+
+        The loop for rows in need has no turns in others.
+        """
         code, plan, values = self.code, self.plan, self.kernel.values
-        folds = [Fold(values[r].extra, values[r].args[0], values[r].dtype) for r in plan.reduces[p]]
-        folds += [Fold("sum", s.value, values[s.value].dtype) for s in plan.sums[p]]
+        reduces, sums, columns = plan.reduces[p], plan.sums[p], self.columns
+        if is_seldom:
+            reduces, sums = plan.seldom[p], ()
+            needs = (self.known[values[r].args[1]] for r in reduces)
+            columns = functools.reduce(Num.__or__, needs).where(columns, 0)
+        elif not (reduces or sums or plan.stores[p]):
+            return
+        folds = [Fold(values[r].extra, values[r].args[0], values[r].dtype) for r in reduces]
+        folds += [Fold("sum", s.value, values[s.value].dtype) for s in sums]
         starts = [fold.start(code) for fold in folds]
         # Sums take four vectors at a time to hide their latency; else two are a tenth faster.
         hints = [code.parallel] if folds else [code.parallel, code.in_pairs]
         if self.pattern.is_narrow:
             hints = [code.parallel, code.single, code.masked]
         if any(fold.is_wide for fold in folds):
-            with code.loop(self.zero, self.columns, COLUMNS, starts) as blocks:
-                stop = (blocks.index + COLUMNS).call("smin", self.columns)
+            is_apart = any(a.column == "strided" for a in self.pattern.accesses)
+            at_once = APART if is_apart else COLUMNS
+            with code.loop(self.zero, columns, at_once, starts) as blocks:
+                stop = (blocks.index + at_once).call("smin", columns)
                 inner = [
                     code.const("float", 0) if fold.is_wide else so_far
                     for fold, so_far in zip(folds, blocks.carried, strict=True)
                 ]
                 with code.loop(blocks.index, stop, 1, inner, hints) as loop:
-                    self._column(p, folds, loop)
+                    self._column(p, folds, loop, is_seldom)
                 blocks.turned = [
                     so_far + fold.widen(part) if fold.is_wide else part
                     for fold, so_far, part in zip(folds, blocks.carried, loop.carried, strict=True)
                 ]
             ends = blocks.carried
         else:
-            with code.loop(self.zero, self.columns, 1, starts, hints) as loop:
-                self._column(p, folds, loop)
+            with code.loop(self.zero, columns, 1, starts, hints) as loop:
+                self._column(p, folds, loop, is_seldom)
             ends = loop.carried
         results = [fold.result(end) for fold, end in zip(folds, ends, strict=True)]
-        n_reduces = len(plan.reduces[p])
-        self.known.update(zip(plan.reduces[p], results[:n_reduces], strict=True))
-        self.sums.update(zip(plan.sums[p], results[n_reduces:], strict=True))
+        self.known.update(zip(reduces, results[: len(reduces)], strict=True))
+        self.sums.update(zip(sums, results[len(reduces) :], strict=True))
 
-    def _column(self, p: int, folds: Sequence[Fold], loop: Loop) -> None:
+    def _column(self, p: int, folds: Sequence[Fold], loop: Loop, is_seldom: bool) -> None:
         """Write what a pass does with one column."""
         outside, column = dict(self.known), loop.index
-        for number in self._cone(p):
-            if self.plan.first[number] < p and number in self.plan.kept:
+        for number in self._cone(p, is_seldom):
+            if self._is_kept(number, p):
                 self.known[number] = self._load(*self._kept(number, column))
             else:
                 self.known[number] = self._value(number, column)
@@ -304,23 +319,28 @@ class _Emitter:
             fold.join(so_far, self.known[fold.value])
             for fold, so_far in zip(folds, loop.carried, strict=True)
         ]
-        for number in self.plan.in_scratch:
-            if self.plan.first[number] == p:
-                self._store(self.known[number], *self._kept(number, column))
-        for store in self.plan.stores[p]:
-            self._put(store, self.known[store.value], column)
+        if not is_seldom:
+            for number in self.plan.in_scratch:
+                if self.plan.first[number] == p:
+                    self._store(self.known[number], *self._kept(number, column))
+            for store in self.plan.stores[p]:
+                self._put(store, self.known[store.value], column)
         self.known = outside
 
-    def _cone(self, p: int) -> list[int]:
+    def _is_kept(self, number: int, p: int) -> bool:
+        """Tell whether pass p finds a value where an earlier one has put it."""
+        return number in self.plan.kept and self.plan.first[number] < p
+
+    def _cone(self, p: int, is_seldom: bool) -> list[int]:
         """Return the elements that pass p computes or loads, in order."""
         seen: set[int] = set()
-        todo = roots(self.kernel, self.plan, p)
+        todo = roots(self.kernel, self.plan, p, is_seldom=is_seldom)
         while todo:
             number = todo.pop()
             if number in seen or self.plan.levels[number] < Level.ELEMENT:
                 continue
             seen.add(number)
-            if not (self.plan.first[number] < p and number in self.plan.kept):
+            if not self._is_kept(number, p):
                 todo.extend(self.kernel.values[number].args)
         return sorted(seen)
 

@@ -26,12 +26,14 @@ class Schedule:
     ``levels[v]`` says how often. ``ready[v]`` is the pass that computes an element at the earliest,
     or before which a row's value is there. Pass p computes what ``reduces[p]`` (values),
     ``sums[p]`` (adding up a row) and ``stores[p]`` need; ``kept[v]`` is the output from which
-    passes after ``first[v]`` load a value, or None for scratch.
+    passes after ``first[v]`` load a value, or None for scratch. ``seldom[p]`` are reductions that
+    only rows in need have: they get a loop of their own, which keeps nothing.
     """
 
     levels: tuple[Level, ...]
     ready: tuple[int, ...]
     reduces: tuple[tuple[int, ...], ...]
+    seldom: tuple[tuple[int, ...], ...]
     sums: tuple[tuple[Store, ...], ...]
     stores: tuple[tuple[Store, ...], ...]
     first: dict[int, int]
@@ -60,15 +62,21 @@ def schedule(kernel: Kernel, pattern: Pattern) -> Schedule:
     stores = [store for store in kernel.stores if walks[store.operand]]
     sums = [s for s in kernel.stores if s.mode == "sum" and not walks[s.operand]]
     last = max(
-        [ready[values[r].args[0]] for r in reduces] + [ready[s.value] for s in [*stores, *sums]],
+        [ready[r] - 1 for r in reduces] + [ready[s.value] for s in [*stores, *sums]],
         default=-1,
     )
     overwritten = {output for output, _ in kernel.in_place}
     passes = range(last + 1)
+
+    def of_pass(p: int, is_seldom: bool) -> tuple[int, ...]:
+        found = (r for r in reduces if (len(values[r].args) > 1) == is_seldom)
+        return tuple(r for r in found if ready[r] - 1 == p)
+
     plan = Schedule(
         levels,
         ready,
-        tuple(tuple(r for r in reduces if ready[values[r].args[0]] == p) for p in passes),
+        tuple(of_pass(p, False) for p in passes),
+        tuple(of_pass(p, True) for p in passes),
         tuple(tuple(s for s in sums if ready[s.value] == p) for p in passes),
         tuple(
             tuple(  # an overwritten input may be read until the last pass
@@ -107,8 +115,10 @@ def _ready(kernel: Kernel) -> tuple[int, ...]:
     return tuple(ready)
 
 
-def roots(kernel: Kernel, plan: Schedule, p: int) -> list[int]:
-    """Return the values that pass p is there for."""
+def roots(kernel: Kernel, plan: Schedule, p: int, *, is_seldom: bool = False) -> list[int]:
+    """Return the values that pass p is there for, or its loop for rows in need."""
+    if is_seldom:
+        return [kernel.values[r].args[0] for r in plan.seldom[p]]
     reduced = [kernel.values[r].args[0] for r in plan.reduces[p]]
     return reduced + [store.value for store in (*plan.sums[p], *plan.stores[p])]
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..fuse.builder import Builder, Term
 from ..fuse.ir import Kernel
 from ..lowering import Call
+from ..ops.products import pieces, split
 from .bind import bind_copy, bind_kernel
 from .gemm import bind_matmul
 
@@ -93,7 +94,23 @@ class Steps:
 
     def product(self, a: Array, b: Array, c: Array, *, adds: bool = False) -> None:
         """Store ``a @ b`` in ``c``, or add it to what is there."""
-        self._add(("product", adds), [a, b, c], lambda: bind_matmul([a, b], [c], adds=adds))
+        sizes = c.shape[-2], c.shape[-1], a.shape[-1]
+        count = pieces(a.dtype.char, math.prod(c.shape[:-2]), *sizes)
+        if count == 1:
+            self._add(("product", adds), [a, b, c], lambda: bind_matmul([a, b], [c], adds=adds))
+            return
+        left, right, whole = split(a, b, count)
+        is_rest = whole < a.shape[-1]
+        parts = self.scratch((count + is_rest + adds, *c.shape), c.dtype)
+        self.product(left, right, parts[:count])
+        if is_rest:
+            self.product(a[..., whole:], b[..., whole:, :], parts[count])
+        if adds:
+            self.copy(c, parts[-1])
+        total = c if c.flags.c_contiguous else self.scratch(c.shape, c.dtype)
+        self.sum(parts.reshape(len(parts), -1), total.reshape(1, -1))
+        if total is not c:
+            self.copy(total, c)
 
     def copy(self, x: Array, y: Array) -> None:
         """Store ``x`` in ``y``, which has its shape."""

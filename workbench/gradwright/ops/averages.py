@@ -72,18 +72,26 @@ class _AvgPool(AvgPooling):
 
 
 def _total(views: Iterator[Array], out: Array | None = None) -> Array:
-    """Return the sum of views; of many, in parts, so that wide windows lose no digits."""
-    total = next(views)
-    if out is None:
-        total = total.copy()
-    else:
-        out[...] = total
-        total = out
-    for view in itertools.islice(views, SHORT):
-        total += view
-    for view in views:
-        total += _total(itertools.chain([view], itertools.islice(views, SHORT)))
-    return total
+    """Return the sum of views; of many, part by part and these by pairs, which loses no digits."""
+    parts: list[Array] = []
+    for done in itertools.count(1):
+        view = next(views, None)
+        if view is None:
+            break
+        part = view.copy() if parts or out is None else out
+        if part is out:
+            part[...] = view
+        for another in itertools.islice(views, SHORT - 1):
+            part += another
+        parts.append(part)
+        while done % 2 == 0:  # as a binary counter carries
+            last = parts.pop()
+            parts[-1] += last
+            done //= 2
+    while len(parts) > 1:
+        last = parts.pop()
+        parts[-1] += last
+    return parts[0]
 
 
 class AvgPool1d(_AvgPool):

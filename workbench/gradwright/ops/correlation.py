@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .products import product
 from .rows import workspace
+from .summing import row_dots
 from .windows import Windows, chunks, parts
 
 Array = np.ndarray[Any, Any]
@@ -23,7 +25,7 @@ def correlate(windows: Windows, x: Array, weight: Array, groups: int) -> Array:
     for part, columns in windows.columns(x, groups):
         images, _, rows = part
         size = (images.stop - images.start, rows.stop - rows.start, *n_out[1:])
-        y[part] = (kernels @ columns).reshape(len(weight), *size).swapaxes(0, 1)
+        y[part] = product(kernels, columns).reshape(len(weight), *size).swapaxes(0, 1)
     return y
 
 
@@ -33,10 +35,10 @@ def correlated(windows: Windows, x: Array, g: Array, groups: int, shape: tuple[i
         dw = _correlated_channels(windows, x, g).reshape(shape)
         if np.isfinite(dw).all():  # else infinities at the ends of rows may be in it, times 0
             return dw
-    dw = np.zeros((groups, math.prod(shape[1:]), shape[0] // groups), x.dtype)
+    dw = np.zeros((groups, math.prod(shape[1:]), shape[0] // groups))
     for part, columns in windows.columns(x, groups):
-        dw += columns @ _by_group(g[part], groups).mT
-    return dw.mT.reshape(shape)
+        dw += product(columns, _by_group(g[part], groups).mT)
+    return dw.mT.reshape(shape).astype(x.dtype, copy=False)
 
 
 def correlate_back(
@@ -73,7 +75,7 @@ def correlate_back(
         images, channels, rows = part
         seeds = _by_group(g[part], groups)
         columns = workspace((*kernels.shape[:2], seeds.shape[2]), g.dtype)
-        np.matmul(kernels, seeds, out=columns)
+        product(kernels, seeds, out=columns)
         below = padded[images, channels, rows.start * step : (rows.stop - 1) * step + reach]
         below = below.swapaxes(0, 1)
         columns = columns.reshape(c, *taps, below.shape[1], rows.stop - rows.start, *g.shape[3:])
@@ -142,5 +144,5 @@ def _correlated_channels(windows: Windows, x: Array, g: Array) -> Array:
     dw = np.empty((len(rows), len(starts)), x.dtype)
     for part in chunks(len(rows), 2 * rows[:1].nbytes):
         for tap, start in enumerate(starts):
-            dw[part, tap] = np.vecdot(rows[part, start : start + n], seeds[part, :n])
+            dw[part, tap] = row_dots(rows[part, start : start + n], seeds[part, :n])
     return dw

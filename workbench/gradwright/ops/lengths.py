@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from .like import SizeOf
 from .reduce import _Reduction
 from .special import finfo, widened
 from .standard import library
-from .summing import Array, add_up, matrix, row_dots
+from .summing import Array, add_up, column_sums, matrix, row_dots
 
 SEEN = 1e-12
 """From this ε on, squares that vanish in float32 are no part of what is added up."""
@@ -25,8 +26,8 @@ class RootSumSquares(_Reduction):
 
     y = √(Σ x² + ε), or with ``mean`` √(Σ x²/n + ε);  ∂y/∂x = x/y, or x/(n·y)
 
-    A square of 1e20 or of 1e-25 is no float32: kernels scale rows by powers of two, and numpy
-    divides the few rows that need it by their largest element.
+    A square of 1e20 or of 1e-25 is no float32: kernels scale the few rows that need it by a power
+    of two, and numpy divides them by their largest element.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -80,17 +81,27 @@ def lengths(x: Array, axes: Sequence[int], count: int = 1, eps: float = 0.0) -> 
     if n and x.flags.c_contiguous and tuple(axes) == tuple(range(first, x.ndim)):
         rows = matrix(x, n)
         total = row_dots(rows, rows).reshape(kept)
+    elif x.size and x.flags.c_contiguous and tuple(axes) == tuple(range(len(axes))):
+        total = column_sums(matrix(np.square(x), x.size // n)).reshape(kept)
     else:
         total = np.asarray(add_up(np.square(x), axes, keepdims=True))
-    limits = finfo(x.dtype)
-    least = 0 if eps >= SEEN else float(limits.tiny) / float(limits.eps) ** 2
-    odd = ~((total >= least) & (total < np.inf))
-    y: Array = np.asarray(np.sqrt(np.divide(total, count, dtype=x.dtype) + x.dtype.type(eps)))
-    if n and odd.any():
+    least = 0.0 if eps >= SEEN else _least(x.dtype)
+    right = (total >= least) & (total < np.inf)
+    share = total if count == 1 else np.divide(total, count, dtype=x.dtype)
+    y: Array = np.asarray(np.sqrt(share + x.dtype.type(eps) if eps else share))
+    if n and not right.all():
+        odd = ~right
         moved = np.moveaxis(x, axes, range(first, x.ndim))
         some = moved[odd.reshape(moved.shape[:first])].reshape(np.count_nonzero(odd), n)
         y[odd] = _by_largest(some, (1,), count, eps)[:, 0]
     return y
+
+
+@functools.cache
+def _least(dtype: np.dtype[Any]) -> float:
+    """Return the least sum of squares that has lost no digits."""
+    limits = finfo(dtype)
+    return float(limits.tiny) / float(limits.eps) ** 2
 
 
 def _by_largest(x: Any, axes: tuple[int, ...], count: int, eps: float) -> Any:

@@ -11,6 +11,7 @@ from ..errors import ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
 from ..spec import TensorSpec, broadcast, differ, dtype, kind, promote
 from .elementwise import conj, promoted
+from .products import product
 from .reshape import Flatten
 from .standard import cast, library
 
@@ -53,7 +54,8 @@ class Matmul(Op):
         joint = promoted(a, b)
         half = joint.itemsize < 4 and kind(joint) == "f"
         wide = dtype("float32") if half else joint  # halves accumulate in float32
-        return cast(library(a).matmul(cast(a, wide), cast(b, wide)), joint)
+        multiply = product if library(a) is np else library(a).matmul
+        return cast(multiply(cast(a, wide), cast(b, wide)), joint)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (a, b) = gs, (conj(x) for x in xs)

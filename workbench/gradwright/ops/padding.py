@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import TensorSpec, kind
+from .index import add_rows
 from .special import widened
 
 MODES = "constant", "edge", "reflect", "symmetric", "wrap"
@@ -122,8 +123,9 @@ class PadGrad(Op):
             if self.mode != "constant":
                 mode: Any = self.mode
                 source = np.pad(np.arange(n), (before, after), mode)
-                np.add.at(y, source[:before], moved[:before])
-                np.add.at(y, source[before + n :], moved[before + n :])
+                ends = [slice(before), slice(before + n, None)]
+                at, rows = (np.concatenate([a[end] for end in ends]) for a in (source, moved))
+                y += add_rows(n, at, rows.reshape(len(rows), -1)).reshape(y.shape)
             wide = np.moveaxis(y, 0, axis)
         return wide.astype(g.dtype)
 

@@ -52,8 +52,11 @@ def row_dots(x: Array, y: Array) -> Array:
     if n <= DOT:
         found: Array = np.vecdot(x, y)
         return found
-    parts = [np.vecdot(x[:, i : i + DOT], y[:, i : i + DOT]) for i in range(0, n, DOT)]
-    return row_sums(np.stack(parts, 1))
+    count = n // DOT
+    whole = count * DOT
+    parts = (a[:, :whole].reshape(len(a), count, DOT) for a in (x, y))
+    total: Array = row_sums(np.vecdot(*parts))
+    return total + np.vecdot(x[:, whole:], y[:, whole:]) if whole < n else total
 
 
 def column_sums(x: Array, out: Array | None = None) -> Array:

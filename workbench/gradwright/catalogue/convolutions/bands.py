@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.products import product
 from ...ops.special import widened
 from ...ops.windows import check_cotangent
 from ...spec import TensorSpec
@@ -66,7 +67,8 @@ class Bands:
         for rows, columns, dense in self.parts(x.dtype):
             take, give = (rows, columns) if back else (columns, rows)
             matrix = dense.T if back else dense
-            part = flat[:, take] @ matrix.T if last else matrix @ flat[:, take]
+            some = flat[:, take]
+            part = product(some, matrix.T) if last else product(matrix, some)
             if back:
                 y[:, give] += part
             else:

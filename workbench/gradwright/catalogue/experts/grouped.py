@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite
+from ...ops.products import product
 from ...ops.special import widened
 from ...spec import TensorSpec, differ, kind, promote
 
@@ -74,7 +75,7 @@ class GroupedMatmul(Op):
         a, b = (widened(t.astype(joint, copy=False)) for t in (x, weight))
         y = np.empty((len(x), weight.shape[2]), a.dtype)
         for group, rows in _groups(self, sizes, len(x)):
-            np.matmul(a[rows], b[group], out=y[rows])
+            product(a[rows], b[group], out=y[rows])
         return y.astype(joint, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -121,7 +122,7 @@ class GroupedMatmulGrad(Op):
         a, b = (widened(t.astype(joint, copy=False)) for t in (x, g))
         y = np.zeros((len(sizes), x.shape[1], g.shape[1]), a.dtype)
         for group, rows in _groups(self, sizes, len(x)):
-            np.matmul(a[rows].T, b[rows], out=y[group])
+            product(a[rows].T, b[rows], out=y[group])
         return y.astype(joint, copy=False)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

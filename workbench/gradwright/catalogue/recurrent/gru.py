@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.joining import Stack
+from ...ops.products import product
 from ...spec import TensorSpec
 from .activations import Activation, activations
 from .arrays import Array, Arrays, Cotangents, gates_of
@@ -194,7 +195,8 @@ class Gru(RecurrentLayer):
         if not after:
             n = r.shape[2]
             rows = layer.n_steps * layer.n_batch, n
-            found["r"][2 * n :] = dz[2].reshape(rows).T @ (gates[1] * before).reshape(rows)
+            kept = (gates[1] * before).reshape(rows)
+            found["r"][2 * n :] = product(dz[2].reshape(rows).T, kept)
         return {**found, "initial_h": dh}
 
     def _unclipped(self, layer: Arrays, d: int, before: Array, gates: Array) -> Array:

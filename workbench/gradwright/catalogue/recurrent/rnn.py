@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Clip
+from ...ops.products import product
 from ...ops.summing import add_up
 from ...spec import TensorSpec
 from .activations import activations
@@ -155,7 +156,7 @@ def of_weights(layer: Arrays, d: int, dz: Array, dr: Array, before: Array) -> di
         dx += part @ w
     return {
         "x": dx.reshape(layer.x.shape),
-        "w": np.concatenate([part.T @ x for part in flat]),
-        "r": np.concatenate([part.T @ h for part in of_r]),
+        "w": np.concatenate([product(part.T, x) for part in flat]),
+        "r": np.concatenate([product(part.T, h) for part in of_r]),
         "b": np.concatenate([add_up(v, (1,)).ravel() for v in (flat, of_r)]),
     }

@@ -19,7 +19,7 @@ from ...lowering import Call
 from ...ops.windows import Windows
 from ..repeat import Turn, repeated
 from .geometry import DeclinedError, Padded, Slide, copied, image, room
-from .tiles import TAPS, compiled, machine, numbers
+from .tiles import TAPS, TAPS_AT_ONCE, compiled, machine, numbers
 
 Array = np.ndarray[Any, Any]
 
@@ -241,7 +241,9 @@ class Product:
             y_plane=wide * item,
         )
         held = place, kernels, y, self.offsets
-        return Call(compiled("taps", self.dtype.char, kernels.rows), block, [], held)
+        is_long = self.dtype.char == "f" and len(self.offsets) > 2 * TAPS_AT_ONCE
+        code = compiled("taps", self.dtype.char, kernels.rows, int(is_long))
+        return Call(code, block, [], held)
 
     def giving(self, into: Array) -> list[Call]:
         """Return the calls that copy the result to ``[G·channels, *size]``."""

@@ -41,6 +41,8 @@ WIDE = {8: (3, 2, 1), 4: (6, 3, 1), 2: (8, 4, 1), 1: (8, 4, 1)}
 NARROW = {4: (3, 1), 2: (4, 2, 1), 1: (6, 3, 1)}
 """For so many channels, how many vectors of positions a tile has, and smaller ones for the rest:
 what fits 32 registers, and 16."""
+TAPS_AT_ONCE = 512
+"""Products of float32 that are added up one by one, where there are more than twice as many."""
 COUNTS = (9, 8)
 """How many taps of the image a tile of a weight's gradient may have."""
 
@@ -98,7 +100,7 @@ def taps_in_tile(n: int) -> int:
 
 @functools.cache
 def compiled(kind: str, char: str, *sizes: int) -> int:
-    """Return the address of ``taps`` (rows), ``outer`` (taps, vectors) or ``inner`` (taps)."""
+    """Return the address of ``taps`` (rows, long), ``outer`` (taps, vectors), ``inner`` (taps)."""
     from ..compiler import compile_text
 
     return compile_text(source(kind, machine(char), *sizes))
@@ -231,10 +233,11 @@ class Text:
         return self.add(total, product)
 
 
-def _taps(text: Text, rows: int) -> None:
+def _taps(text: Text, rows: int, is_long: int = 0) -> None:
     """Write products of tiles of ``rows`` channels by a few vectors of positions.
 
-    Vectors reach over the ends of rows, where what they compute is nobody's.
+    Vectors reach over the ends of rows, where what they compute is nobody's. Many taps are added
+    up in blocks, and these then: 28 additions for each block of a tile.
     """
     code, item, width = text.code, text.item, text.width
     at = text.entries(TAPS, 5)
@@ -256,27 +259,48 @@ def _taps(text: Text, rows: int) -> None:
                         weights = text.shift(at["weights"], number * tile_weights)
                         bias = text.shift(at["bias"], number * (rows * item))
                         y_tile = text.shift(y, number * tile_rows)
-                        _taps_tile(text, rows, n, at, x, weights, bias, y_tile)
+                        _taps_tile(text, rows, n, is_long, at, x, weights, bias, y_tile)
                 begin = block.index
 
 
 def _taps_tile(
-    text: Text, rows: int, n: int, at: dict[str, Num], x: Num, weights: Num, bias: Num, y: Num
+    text: Text,
+    rows: int,
+    n: int,
+    is_long: int,
+    at: dict[str, Num],
+    x: Num,
+    weights: Num,
+    bias: Num,
+    y: Num,
 ) -> None:
     code, item, step = text.code, text.item, text.item * text.width
-    with code.loop(text.zero, at["taps"], carried=[text.none] * (rows * n)) as loop:
-        seen = text.shift(x, text.offset(at["offsets"], loop.index))
-        row = text.shift(weights, loop.index * (rows * item))
-        xs = [text.load(text.shift(seen, v * step)) for v in range(n)]
-        for r in range(rows):
-            weight = text.fill(text.load(text.shift(row, r * item), text.real))
-            for v in range(n):
-                loop.turned.append(text.madd(loop.carried[r * n + v], xs[v], weight))
+    nothing = [text.none] * (rows * n)
+
+    def add_up(first: Num, stop: Num) -> list[Num]:
+        with code.loop(first, stop, carried=nothing) as loop:
+            seen = text.shift(x, text.offset(at["offsets"], loop.index))
+            row = text.shift(weights, loop.index * (rows * item))
+            xs = [text.load(text.shift(seen, v * step)) for v in range(n)]
+            for r in range(rows):
+                weight = text.fill(text.load(text.shift(row, r * item), text.real))
+                for v in range(n):
+                    loop.turned.append(text.madd(loop.carried[r * n + v], xs[v], weight))
+        return loop.carried
+
+    if is_long:
+        with code.loop(text.zero, at["taps"], TAPS_AT_ONCE, nothing) as blocks:
+            stop = (blocks.index + TAPS_AT_ONCE).call("smin", at["taps"])
+            parts = add_up(blocks.index, stop)
+            blocks.turned = [text.add(*two) for two in zip(blocks.carried, parts, strict=True)]
+        sums = blocks.carried
+    else:
+        sums = add_up(text.zero, at["taps"])
     for r in range(rows):
         shift = text.fill(text.load(text.shift(bias, r * item), text.real))
         y_row = text.shift(y, at["y_row"] * r)
         for v in range(n):
-            text.store(text.add(loop.carried[r * n + v], shift), text.shift(y_row, v * step))
+            text.store(text.add(sums[r * n + v], shift), text.shift(y_row, v * step))
 
 
 def _outer(text: Text, taps: int, n: int) -> None:
