@@ -112,6 +112,109 @@ def test_what_has_no_weight_poisons_nothing(name, kernels):
     assert nothing == 0 and not slopes[0].any() and not slopes[1].any()
 
 
+OF_WEIGHTS = [
+    name
+    for name, op in sorted(OPS.items())
+    if op.namespace == "loss" and "weights" in (p.name for p in op.inputs)
+]
+
+
+def _weighted(name):
+    """Yield a loss's samples with weights 1, 0, 1, … by example, and places that have examples."""
+    names = [p.name for p in OPS[name].inputs]
+    at = names.index("weights")
+    for sample in OPS[name].samples(np.random.default_rng(0)):
+        xs = [None if x is None else np.asarray(x) for x in sample.inputs]
+        xs += [None] * (len(names) - len(xs))
+        xs[at] = None
+        op = OPS[name](**{**sample.attrs, "reduction": "none"})
+        shape = op.infer(*(None if x is None else spec_of(x) for x in xs)).shape
+        weights = np.ones((shape[0], *(1 for _ in shape[1:])))
+        weights[1 % shape[0]] = 0
+        xs[at] = weights
+        yield sample.attrs, at, xs, [
+            i
+            for i, x in enumerate(xs)
+            if x is not None and i != at and x.dtype.kind == "f" and x.shape[:1] == shape[:1]
+            and names[i] != "projection" and names[i] != "class_weights"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_WEIGHTS)
+def test_every_loss_leaves_out_what_has_no_weight(name):
+    """Values are those of 0.5, a number as good as any, and its slopes are 0.
+
+    But of a contrastive loss, where a row of numbers is a rival of the others in any case.
+    """
+    for attrs, at, xs, places in _weighted(name):
+        row = 1 % len(xs[at])
+        for reduction in ("mean_by_weight", "none"):
+            op = OPS[name](**{**attrs, "reduction": reduction})
+            g = gw.Graph()
+            ins = [None if x is None else g.placeholder(f"x{i}", x.shape, x.dtype)
+                   for i, x in enumerate(xs)]  # fmt: skip
+            y = op(*ins)
+            floats = [i for i, x in enumerate(xs) if x is not None and x.dtype.kind == "f"]
+            by = [i for i in floats if i != at]
+            slopes = gw.gradients(y.sum(), [ins[i] for i in by], unreachable="zero")
+            wants = []
+            with gw.Session(g, kernels="off") as session:
+                for bad in (0.5, np.nan, np.inf, -np.inf)[name == "contrastive" :]:
+                    feeds = {f"x{i}": x.copy() for i, x in enumerate(xs) if x is not None}
+                    for i in places:
+                        feeds[f"x{i}"][row] = bad
+                    found, *of_each = session.run([y, *slopes], feeds)
+                    wants.append(found)
+                    for i, slope in zip(by, of_each, strict=True):
+                        assert np.isfinite(slope).all(), (attrs, bad)
+                        assert i not in places or not slope[row].any(), (attrs, bad)
+            assert all(np.allclose(found, wants[0], rtol=1e-10) for found in wants), attrs
+
+
+def test_rows_of_no_number_and_no_weight_are_no_rivals():
+    a, b = np.random.default_rng(5).standard_normal((2, 4, 3))
+    weights = np.array([1.0, 1.0, 0.0, 2.0])
+    kept = [0, 1, 3]
+    want = run(gw.loss.contrastive, a[kept], b[kept], weights[kept])
+    a[2, 0] = np.nan
+    found = run(gw.loss.contrastive, a, b, weights)
+    assert np.allclose(found[0], want[0])
+    for slope, right in zip(found[1:], want[1:], strict=True):
+        assert np.allclose(slope[kept], right) and not slope[2].any()
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+def test_classes_without_weight_may_be_impossible(kernels):
+    """A logit of −∞ for one, a label of one beside a NaN, and an ignored example of NaN."""
+    labels, of_class = np.array([0, 2, 1]), np.array([1.0, 2.0, 0.0])
+    logits = np.array([[0.3, -0.2, -np.inf], [np.nan, 1.0, 2.0], [0.5, 0.1, -np.inf]])
+    for f in (gw.loss.sparse_softmax_cross_entropy, gw.loss.nll, gw.loss.multi_margin):
+        g = gw.Graph()
+        y, x, w = (g.constant(v) for v in (labels, logits, of_class))
+        loss = f(y, x, None, w, reduction="sum")
+        (slope,) = gw.gradients(loss, [x])
+        ignored = f(g.constant([0, -1, 1]), x, ignore_index=-1, reduction="sum")
+        (other,) = gw.gradients(ignored, [x])
+        with gw.Session(g, kernels=kernels) as session:
+            *values, a, b = session.run([loss, ignored, slope, other])
+        assert np.isfinite(values).all() and np.isfinite(a).all() and np.isfinite(b).all()
+        assert not a[1].any() and not b[1].any()
+    g = gw.Graph()
+    y, x, w = (g.constant(v) for v in (labels[::2], logits[::2], of_class))
+    loss = gw.loss.sparse_softmax_cross_entropy(y, x, None, w, label_smoothing=0.1)
+    assert np.isfinite(g.output({}, loss)[loss.name])
+
+
+def test_sequences_that_do_not_fit_and_have_no_weight():
+    labels, x = np.array([[1, 1, 1], [2, 1, 2]]), np.zeros((2, 3, 3))
+    g = gw.Graph()
+    given = g.constant(x)
+    loss = gw.loss.ctc(g.constant(labels), given, g.constant([0.0, 1.0]))
+    (slope,) = gw.gradients(loss, [given])
+    found = g.output({}, loss, slope)
+    assert np.isclose(found[loss.name], 3 * np.log(3)) and not found[slope.name][0].any()
+
+
 # -- draws and numbers -----------------------------------------------------------------------------
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..containers import ContainerSpec
 from ..declare import Frozen
-from ..errors import GradwrightError, GraphError
+from ..errors import DTypeError, GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
 from ..shared import Bounded
-from ..spec import Dim, TensorSpec, content_of, dtype, is_floating, is_half, known_spec, spec_of
+from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
@@ -101,17 +101,22 @@ _expansions = Bounded[SubGraph](512)
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped.
 
-    It rounds halves once, as primitive ops do: they are float32 inside, and the outputs have the
-    dtypes that the op infers.
+    Its outputs have the dtypes that the op infers. It rounds halves once, as primitive ops do: they
+    are float32 inside; and floats of several dtypes have the widest of them inside.
     """
-    if not _rounds_once(op, specs):
-        return _as_written(op, specs)
-    if type(op).infer is Op.infer:
-        dtypes = [y.dtype for y in _as_written(op, specs).outputs]
-    else:
+    return _held("as run", op, specs, lambda: _as_run(op, specs))
+
+
+def _as_run(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
+    inside = _inside(op, specs)
+    if type(op).infer is not Op.infer:
         found = op.infer(*specs)
         dtypes = [s.dtype for s in (found if isinstance(found, tuple) else (found,))]
-    return _held("rounded", op, specs, lambda: _expanded(op, specs, dtypes))
+    elif inside is None:
+        return _as_written(op, specs)
+    else:
+        dtypes = [y.dtype for y in _as_written(op, specs).outputs]
+    return _expanded(op, specs, inside, dtypes)
 
 
 def _as_written(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
@@ -131,23 +136,25 @@ def _held(
 
 
 def _expanded(
-    op: Op, specs: Sequence[TensorSpec | None], rounded: Sequence[np.dtype[Any]] | None = None
+    op: Op,
+    specs: Sequence[TensorSpec | None],
+    inside: np.dtype[Any] | None = None,
+    dtypes: Sequence[np.dtype[Any]] | None = None,
 ) -> SubGraph:
-    """Build an expansion; in float32 where the outputs are to be ``rounded`` to their dtypes."""
+    """Build an expansion; ``inside`` is what its floats are, ``dtypes`` what the outputs become."""
     inner = Graph(op.name, scratch=True)
     with inner:
         xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
         given = xs
-        if rounded is not None:
-            given = [_cast(x, FLOAT32) if x is not None and is_half(x.dtype) else x for x in xs]
+        if inside is not None:
+            given = [_cast(x, inside) if x is not None and x.dtype in _WIDTHS else x for x in xs]
         ys = op.expand(*given)
         ys = ys if isinstance(ys, tuple) else (ys,)
         if not all(isinstance(y, Tensor) for y in ys):
             raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
-        if rounded is not None:
-            ys = tuple(
-                _cast(y, d) if is_floating(d) else y for y, d in zip(ys, rounded, strict=True)
-            )
+        if dtypes is not None:
+            pairs = zip(ys, dtypes, strict=True)
+            ys = tuple(_cast(y, d) if kind(d) in "fc" else y for y, d in pairs)
     return SubGraph([x for x in xs if x is not None], ys)
 
 
@@ -156,11 +163,20 @@ def _cast(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return made
 
 
-def _rounds_once(op: Op, specs: Sequence[TensorSpec | None]) -> bool:
-    """Tell whether an op has halves to widen, and may: beside sequences all stays as it is."""
+_WIDTHS = {dtype(name): n for n, name in enumerate(("float16", "bfloat16", "float32", "float64"))}
+
+
+def _inside(op: Op, specs: Sequence[TensorSpec | None]) -> np.dtype[Any] | None:
+    """Return the dtype that the floats of a composite have inside; None if they keep theirs.
+
+    Beside sequences all stay as they are.
+    """
     if any(s is not None and s.by_reference for s in specs) or not _may_widen(op):
-        return False
-    return any(s is not None and is_half(s.dtype) for s in specs)
+        return None
+    found = {s.dtype for s in specs if s is not None and s.dtype in _WIDTHS}
+    if len(found) < 2 and not any(map(is_half, found)):
+        return None
+    return max(FLOAT32, *found, key=_WIDTHS.__getitem__)
 
 
 def _may_widen(op: Op) -> bool:
@@ -185,6 +201,22 @@ def expanded_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSp
     if not op.is_composite():
         raise NotImplementedError(f"{op.name} has neither infer nor expand")
     return tuple(t.spec.substitute({}) for t in _as_written(op, specs).outputs)
+
+
+def check_expansion(op: Op, specs: Sequence[TensorSpec | None]) -> None:
+    """Refuse dtypes that the ops inside a composite refuse, as early as its own would be.
+
+    Sizes that are symbols are taken to be 4: where that does not fit, the plan will tell.
+    """
+    dims = [d for s in specs if s is not None for d in s.shape if isinstance(d, Dim)]
+    sizes = dict.fromkeys(frozenset().union(op.symbols(), *(d.symbols for d in dims)), 4)
+    try:
+        given = [None if s is None else s.substitute(sizes) for s in specs] if sizes else specs
+        expansion(op.bind(sizes), given)
+    except DTypeError:
+        raise
+    except Exception:
+        return
 
 
 def interpret(op: Op, xs: Sequence[Any], training: bool) -> Any:

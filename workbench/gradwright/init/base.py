@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DTypeError, GraphError
+from ..rounding import rounded
 from ..spec import dtype as as_dtype
 from ..spec import dtype_name, kind
 
@@ -35,7 +36,7 @@ class Initializer:
     def __call__(self, shape: Shape, dtype: DTypeLike = "float32") -> Array:
         """Return first values of this shape and dtype."""
         target = as_dtype(dtype)
-        return self.rule(tuple(shape), target, **self.settings).astype(target, copy=False)
+        return rounded(self.rule(tuple(shape), target, **self.settings), target)
 
     def __repr__(self) -> str:
         return f"{self.rule.__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"

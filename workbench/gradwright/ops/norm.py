@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, differ, kind, normalize_axis, shapes_differ
+from ..spec import TensorSpec, check_floats, differ, kind, normalize_axis, shapes_differ
 from .elementwise import Sqrt
 from .lengths import SEEN, RootSumSquares
 from .movement import ExpandDims, cast_to, widen
@@ -183,6 +183,7 @@ class BatchNorm(Op):
                 need="a batch of 2 or more",
                 hint="eval mode",
             )
+        check_floats(self.name, weight, bias, running_mean, running_var)
         new = running_mean.with_shape(running_mean.shape), running_var.with_shape(running_var.shape)
         return x.with_shape(x.shape), *new
 
