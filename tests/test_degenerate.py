@@ -290,3 +290,96 @@ def test_batches_of_none_keep_the_shapes_that_are_inferred(name):
             assert all(
                 d == n or not isinstance(d, int) for d, n in zip(spec.shape, y.shape, strict=True)
             )
+
+
+ALONG_ROWS = {
+    *("dropout", "fused_bias_dropout_residual", "flex_attention"),  # a key, or a graph
+    *("grouped_matmul", "mla_attention", "turbo_quant_attention"),  # lengths of the batch
+}
+LEARNED = [
+    name
+    for name, op in sorted(OPS.items())
+    if op.__module__.startswith("gradwright.")
+    and (op.namespace in ("loss", "cnn", "nn") or name in BATCHED)
+    and name not in ALONG_ROWS
+]
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_gradients_of_batches_of_none_are_zeros_of_the_right_shape(name):
+    """Without a warning, in training and in evaluation; or a ShapeError that says why not."""
+    for sample, xs in _of_batches(name):
+        if not any(x is not None and 0 in x.shape for x in xs):
+            continue
+        for training in (False, True):
+            op = OPS[name](**sample.attrs).for_mode(training)
+            try:
+                infer_specs(op, [None if x is None else spec_of(x) for x in xs])
+            except GradwrightError:
+                continue
+            g = gw.Graph()
+            ins = [None if x is None else g.constant(x) for x in xs]
+            ys = op(*ins)
+            ys = [y for y in (ys if isinstance(ys, tuple) else (ys,)) if y.spec.differentiable]
+            by = [i for i, t in enumerate(ins) if t is not None and t.spec.differentiable]
+            if not ys or not by or any(0 not in y.shape and y.shape for y in ys):
+                continue
+            try:
+                slopes = gw.gradients(ys, [ins[i] for i in by], unreachable="zero")
+            except gw.errors.GradientError:
+                continue
+            with gw.Session(g, kernels="off") as session:
+                values = session.run(slopes, training=training)
+            for i, slope in zip(by, values, strict=True):
+                assert slope.shape == xs[i].shape and not np.any(slope), (name, sample.attrs)
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+def test_the_mean_loss_of_no_examples_is_no_number(kernels):
+    """As torch's; the sum is 0, and so is what weights count."""
+    empty, none = np.zeros((0, 3)), np.zeros(0, np.int64)
+    for f in (gw.loss.mean_squared_error, gw.loss.hinge, gw.loss.softmax_cross_entropy):
+        for reduction in ("mean_by_nonzero_weight_count", "sum"):
+            loss, *slopes = run(lambda a, b, f=f, r=reduction: f(a, b, reduction=r), empty, empty,
+                                kernels=kernels)  # fmt: skip
+            assert np.isnan(loss) if reduction != "sum" else loss == 0
+            assert all(s.shape == (0, 3) for s in slopes)
+    loss, slope = run(
+        lambda y, x: gw.loss.sparse_softmax_cross_entropy(y, x), none, empty, kernels=kernels
+    )
+    assert np.isnan(loss) and slope.shape == (0, 3)
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+def test_convolutions_by_channel_of_no_images(kernels):
+    x, w = np.zeros((0, 3, 8, 8)), np.ones((3, 1, 3, 3))
+    y, dx, dw = run(lambda x, w: gw.cnn.conv2d(x, w, groups=3), x, w, kernels=kernels)
+    assert y.shape == (0, 3, 6, 6) and dx.shape == x.shape and not dw.any()
+
+
+def test_a_batch_norm_of_no_values_is_refused():
+    with pytest.raises(ShapeError, match="no values per channel"):
+        x, p = gw.spec.TensorSpec((0, 3)), gw.spec.TensorSpec((3,))
+        OPS["batch_norm"](training=True, unbiased=False).infer(x, p, p, p, p)
+
+
+def test_places_that_are_none_name_the_node():
+    for number, size in ((6, (2, 3)), (-1, (2, 3)), (0, (0, 3))):
+        with gw.Graph() as g:
+            y = gw.unravel_index(g.constant([0, number]), shape=size, name="node")
+        with pytest.raises(GraphError, match=rf"'node'.*{number} at \[\d\] is no element"):
+            g.output({}, *y)
+
+
+@pytest.mark.parametrize("bad", [-1, 2**64, -(2**63), np.int64(-3), 1.5, True])
+def test_seeds_and_steps_of_more_than_64_bits_are_refused(bad):
+    with gw.Graph() as g:
+        y = gw.random.uniform((2,))
+    with pytest.raises(GraphError, match="seed="):
+        gw.Session(g, seed=bad)
+    with pytest.raises(GraphError, match="seed="):
+        gw.init.normal(seed=bad)((2,))
+    with pytest.raises(gw.errors.TrainingError, match="seed="):
+        gw.TrainingConfig(optimizer=gw.optim.SGD(0.1), seed=bad)
+    with gw.Session(g) as session, pytest.raises(GraphError, match="step="):
+        session.run(y, step=bad)

@@ -177,10 +177,11 @@ class BatchNorm(Op):
                 raise ShapeError(
                     "a parameter does not fit", need=f"one number per channel: {channels}"
                 )
-        if self.training and self.unbiased and x.is_concrete and self._count(x) < 2:
+        least = 2 if self.unbiased else 1
+        if self.training and x.is_concrete and self._count(x) < least:
             raise ShapeError(
-                "one value per channel has no variance",
-                need="a batch of 2 or more",
+                f"{'one value' if self._count(x) else 'no values'} per channel has no variance",
+                need=f"a batch of {least} or more",
                 hint="eval mode",
             )
         check_floats(self.name, weight, bias, running_mean, running_var)
