@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from .spec import DTypeLike, dtype, is_floating
+from .spec import dtype, is_floating
 
 Array = np.ndarray[Any, Any]
 

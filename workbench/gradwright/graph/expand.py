@@ -21,7 +21,15 @@ from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
 
-__all__ = ["SubGraph", "build", "expanded_specs", "expansion", "interpret", "run_nodes"]
+__all__ = [
+    "SubGraph",
+    "build",
+    "check_expansion",
+    "expanded_specs",
+    "expansion",
+    "interpret",
+    "run_nodes",
+]
 
 Array = np.ndarray[Any, Any]
 FLOAT32 = dtype("float32")
@@ -102,21 +110,22 @@ def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped.
 
     Its outputs have the dtypes that the op infers. It rounds halves once, as primitive ops do: they
-    are float32 inside; and floats of several dtypes have the widest of them inside.
+    are float32 inside; and where an output is wider than some of the inputs, these are as wide.
     """
     return _held("as run", op, specs, lambda: _as_run(op, specs))
 
 
 def _as_run(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
-    inside = _inside(op, specs)
-    if type(op).infer is not Op.infer:
+    own = type(op).infer is not Op.infer
+    if own:
         found = op.infer(*specs)
-        dtypes = [s.dtype for s in (found if isinstance(found, tuple) else (found,))]
-    elif inside is None:
-        return _as_written(op, specs)
+        outs = found if isinstance(found, tuple) else (found,)
     else:
-        dtypes = [y.dtype for y in _as_written(op, specs).outputs]
-    return _expanded(op, specs, inside, dtypes)
+        outs = tuple(y.spec for y in _as_written(op, specs).outputs)
+    inside = _inside(op, specs, outs)
+    if inside is None and not own:
+        return _as_written(op, specs)
+    return _expanded(op, specs, inside, [s.dtype for s in outs])
 
 
 def _as_written(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
@@ -141,13 +150,13 @@ def _expanded(
     inside: np.dtype[Any] | None = None,
     dtypes: Sequence[np.dtype[Any]] | None = None,
 ) -> SubGraph:
-    """Build an expansion; ``inside`` is what its floats are, ``dtypes`` what the outputs become."""
+    """Build an expansion; its floats are ``inside`` at least, its outputs become ``dtypes``."""
     inner = Graph(op.name, scratch=True)
     with inner:
         xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
         given = xs
         if inside is not None:
-            given = [_cast(x, inside) if x is not None and x.dtype in _WIDTHS else x for x in xs]
+            given = [_widened(x, inside) for x in xs]
         ys = op.expand(*given)
         ys = ys if isinstance(ys, tuple) else (ys,)
         if not all(isinstance(y, Tensor) for y in ys):
@@ -166,17 +175,36 @@ def _cast(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
 _WIDTHS = {dtype(name): n for n, name in enumerate(("float16", "bfloat16", "float32", "float64"))}
 
 
-def _inside(op: Op, specs: Sequence[TensorSpec | None]) -> np.dtype[Any] | None:
-    """Return the dtype that the floats of a composite have inside; None if they keep theirs.
+def _inside(
+    op: Op, specs: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+) -> np.dtype[Any] | None:
+    """Return the dtype that floats of a composite have inside at least; None if all keep theirs.
 
-    Beside sequences all stay as they are.
+    Beside sequences they do. What the outputs of most axes need decides: the float64 numbers of an
+    optimizer's step widen no float32 parameter.
     """
     if any(s is not None and s.by_reference for s in specs) or not _may_widen(op):
         return None
-    found = {s.dtype for s in specs if s is not None and s.dtype in _WIDTHS}
-    if len(found) < 2 and not any(map(is_half, found)):
-        return None
-    return max(FLOAT32, *found, key=_WIDTHS.__getitem__)
+    given = [s for s in specs if s is not None and s.dtype in _WIDTHS]
+    halves = any(is_half(s.dtype) for s in given)  # float32 would be a rounding of its own
+    wanted = {FLOAT32, *_of_most_axes(outs), *(_of_most_axes(given) if halves else ())}
+    widest = max(wanted, key=_WIDTHS.__getitem__)
+    narrowest = min((_WIDTHS[s.dtype] for s in given), default=_WIDTHS[widest])
+    return widest if narrowest < _WIDTHS[widest] else None
+
+
+def _of_most_axes(specs: Sequence[TensorSpec]) -> set[np.dtype[Any]]:
+    """Return the dtypes of floats among those that have the most axes."""
+    floats = [s for s in specs if s.dtype in _WIDTHS]
+    most = max((s.rank for s in floats), default=0)
+    return {s.dtype for s in floats if s.rank == most}
+
+
+def _widened(x: Tensor | None, inside: np.dtype[Any]) -> Tensor | None:
+    """Return a tensor of a narrower float as ``inside``, any other as it is."""
+    if x is None or x.dtype not in _WIDTHS or _WIDTHS[x.dtype] >= _WIDTHS[inside]:
+        return x
+    return _cast(x, inside)
 
 
 def _may_widen(op: Op) -> bool:
