@@ -35,8 +35,8 @@ PACKAGES = {
     "gradwright_kernels": ROOT / "kernels/gradwright_kernels",
 }
 ORDER = [
-    *("errors", "shared", "dims", "spelling", "tables", "spec", "containers", "declare"),
-    *("op", "calling", "graph", "listeners"),
+    *("errors", "shared", "dims", "spelling", "tables", "spec", "rounding", "containers"),
+    *("declare", "op", "calling", "graph", "listeners"),
     *("ops", "init", "math", "linalg", "bitwise", "random", "nn", "cnn", "rnn", "loss"),
     *("image", "audio", "signal", "training", "quant", "strings"),
     *("define", "gradient", "control", "sequence", "catalogue"),

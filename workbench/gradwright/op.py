@@ -159,6 +159,9 @@ class Builder(Protocol):
     def expanded_specs(self, op: Op, specs: Sequence[Any]) -> Any:
         """Return the output specs of a composite."""
 
+    def check_expansion(self, op: Op, specs: Sequence[Any]) -> None:
+        """Refuse dtypes that the ops inside a composite refuse."""
+
     def interpret(self, op: Op, xs: Sequence[Any], training: bool) -> Any:
         """Compute a composite op by op."""
 
@@ -478,6 +481,8 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
     found = op.infer(*specs)
     if found is None:
         raise GraphError(f"infer of {op.name} returned None", need="a TensorSpec, or a tuple")
+    if op.is_composite() and type(op).infer is not Op.infer and _is_mixed(specs):
+        _builder.check_expansion(op, specs)
     out: tuple[TensorSpec, ...] = found if isinstance(found, tuple) else (found,)
     if any(s is not None and s.value is not None for s in specs):  # an input's value is its own
         given = {id(s) for s in specs}
@@ -492,6 +497,12 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
         ):
             spec.value = np.asarray(value)
     return out
+
+
+def _is_mixed(specs: Sequence[TensorSpec | None]) -> bool:
+    """Tell whether floats come with ints or bools, of which inner ops may take only the former."""
+    kinds = {kind(s.dtype) for s in specs if s is not None}
+    return not kinds.isdisjoint("fc") and not kinds.isdisjoint("iub")
 
 
 def _refuse(op: Op, specs: Sequence[TensorSpec | None]) -> None:

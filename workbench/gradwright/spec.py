@@ -183,6 +183,16 @@ def promote_all(*specs: TensorSpec) -> np.dtype[Any]:
     return functools.reduce(promote, (s.dtype for s in specs))
 
 
+def check_floats(what: str, *specs: TensorSpec | None) -> None:
+    """Refuse tensors of ints, bools or complex numbers, naming the first; None is none.
+
+    >>> check_floats("attention", TensorSpec((2,)), None)
+    """
+    for s in specs:
+        if s is not None and kind(s.dtype) != "f":
+            raise DTypeError(f"{what} does not take {s.dtype}", hint="gw.cast(x, 'float32')")
+
+
 def is_half(x: np.dtype[Any]) -> bool:
     """Tell whether a dtype is float16 or bfloat16.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..lowering import replaced_ops
 from ..rewrite import Instr, Program
+from ..rounding import rounded
 from .builder import Axes, Builder, DeclinedError, Scalar, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
@@ -146,7 +147,7 @@ class _Fusion:
 
     def _scalar(self, source: Scalar) -> int:
         """Return the value that holds a number, a new one if the program lacks it."""
-        array = np.asarray(source.number, source.dtype)
+        array = rounded(source.number, source.dtype)
         key = array.dtype, array.tobytes()
         if key not in self.scalars:
             self.scalars[key] = self.program.constant(array)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.summing import add_up
+from ..rounding import rounded
 from .functions import FUNCTIONS
 from .ir import Kernel, Value
 
@@ -47,13 +48,13 @@ def _value(
         case "load":
             return inputs[int(value.extra)]
         case "const":
-            return np.full((1,) * kernel.rank, value.extra, value.dtype)
+            return np.full((1,) * kernel.rank, rounded(value.extra, value.dtype))
         case "column":
             columns = space[n_rows:]
             numbers = np.arange(int(np.prod(columns)), dtype=np.int64)
             return numbers.reshape((1,) * n_rows + columns)
         case "cast":
-            return np.asarray(args[0], value.dtype)
+            return rounded(args[0], value.dtype)
         case "reduce":
             x = args[0]
             wide = np.broadcast_to(x, x.shape[:n_rows] + space[n_rows:])

@@ -19,6 +19,7 @@ from ..ops.random import Bernoulli
 from ..ops.reduce import CountNonzero, Sum
 from ..ops.reshape import Reshape
 from ..rewrite import Instr, Program
+from ..rounding import rounded
 from ..spec import TensorSpec
 from .builder import FLOAT32, FLOAT64, working
 from .rules import HALVES, trailing
@@ -224,7 +225,7 @@ def _dropout(to: _Splitter, instr: Instr) -> bool:
     scale: float = 1 / (1 - op.p) if op.inverted and op.p < 1 else 1
     drawn = Bernoulli(shape=spec.shape, p=1 - op.p, dtype="bool", stream=op.stream)
     kept = to.emit(drawn, (key,), spec.with_dtype("bool"))
-    factor = to.program.constant(np.asarray(scale, spec.dtype))
+    factor = to.program.constant(rounded(scale, spec.dtype))
     number = to.emit(Cast(dtype=spec.dtype), (kept,), spec.with_shape(spec.shape))
     y, mask = instr.outs[0], instr.outs[1:]
     scaled = to.emit(Mul(), (number, factor), mask[0] if mask else spec.with_shape(spec.shape))

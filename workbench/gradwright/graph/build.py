@@ -17,6 +17,7 @@ from ..errors import (
     raised_at,
 )
 from ..op import Op
+from ..rounding import rounded
 from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
 from .tensor import Node, Tensor
@@ -74,7 +75,7 @@ def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         target = as_dtype(dtype)
         if array.dtype.kind in "iuf":
             check_range(array, target, "the values of a constant do")
-        array = np.array(value, target)
+        array = np.array(rounded(array, target) if array.dtype.kind in "iuf" else value, target)
     as_dtype(array.dtype)
     return array.copy() if array is value else array
 
@@ -84,7 +85,7 @@ def number(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     try:
         if isinstance(value, int):
             check_range(np.asarray(value), dtype, f"the number {value} does")
-        return np.asarray(value, dtype)
+        return rounded(value, dtype)
     except OverflowError:
         raise DTypeError(
             f"the number {value} does not fit into {dtype_name(dtype)}",

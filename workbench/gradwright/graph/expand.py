@@ -12,16 +12,24 @@ import numpy as np
 
 from ..containers import ContainerSpec
 from ..declare import Frozen
-from ..errors import GradwrightError, GraphError
+from ..errors import DTypeError, GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
 from ..shared import Bounded
-from ..spec import Dim, TensorSpec, content_of, dtype, is_floating, is_half, known_spec, spec_of
+from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from .build import build, failed, miscounted
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
 
-__all__ = ["SubGraph", "build", "expanded_specs", "expansion", "interpret", "run_nodes"]
+__all__ = [
+    "SubGraph",
+    "build",
+    "check_expansion",
+    "expanded_specs",
+    "expansion",
+    "interpret",
+    "run_nodes",
+]
 
 Array = np.ndarray[Any, Any]
 FLOAT32 = dtype("float32")
@@ -101,17 +109,23 @@ _expansions = Bounded[SubGraph](512)
 def expansion(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
     """Return what a composite stands for on inputs of these specs; None inputs are skipped.
 
-    It rounds halves once, as primitive ops do: they are float32 inside, and the outputs have the
-    dtypes that the op infers.
+    Its outputs have the dtypes that the op infers. It rounds halves once, as primitive ops do: they
+    are float32 inside; and where an output is wider than some of the inputs, these are as wide.
     """
-    if not _rounds_once(op, specs):
-        return _as_written(op, specs)
-    if type(op).infer is Op.infer:
-        dtypes = [y.dtype for y in _as_written(op, specs).outputs]
-    else:
+    return _held("as run", op, specs, lambda: _as_run(op, specs))
+
+
+def _as_run(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
+    own = type(op).infer is not Op.infer
+    if own:
         found = op.infer(*specs)
-        dtypes = [s.dtype for s in (found if isinstance(found, tuple) else (found,))]
-    return _held("rounded", op, specs, lambda: _expanded(op, specs, dtypes))
+        outs = found if isinstance(found, tuple) else (found,)
+    else:
+        outs = tuple(y.spec for y in _as_written(op, specs).outputs)
+    inside = _inside(op, specs, outs)
+    if inside is None and not own:
+        return _as_written(op, specs)
+    return _expanded(op, specs, inside, [s.dtype for s in outs])
 
 
 def _as_written(op: Op, specs: Sequence[TensorSpec | None]) -> SubGraph:
@@ -131,23 +145,25 @@ def _held(
 
 
 def _expanded(
-    op: Op, specs: Sequence[TensorSpec | None], rounded: Sequence[np.dtype[Any]] | None = None
+    op: Op,
+    specs: Sequence[TensorSpec | None],
+    inside: np.dtype[Any] | None = None,
+    dtypes: Sequence[np.dtype[Any]] | None = None,
 ) -> SubGraph:
-    """Build an expansion; in float32 where the outputs are to be ``rounded`` to their dtypes."""
+    """Build an expansion; its floats are ``inside`` at least, its outputs become ``dtypes``."""
     inner = Graph(op.name, scratch=True)
     with inner:
         xs = [None if s is None else stand_in(inner, f"in{i}", s) for i, s in enumerate(specs)]
         given = xs
-        if rounded is not None:
-            given = [_cast(x, FLOAT32) if x is not None and is_half(x.dtype) else x for x in xs]
+        if inside is not None:
+            given = [_widened(x, inside) for x in xs]
         ys = op.expand(*given)
         ys = ys if isinstance(ys, tuple) else (ys,)
         if not all(isinstance(y, Tensor) for y in ys):
             raise GraphError(f"expand of {op.name} returned {ys!r}", need="a tensor, or a tuple")
-        if rounded is not None:
-            ys = tuple(
-                _cast(y, d) if is_floating(d) else y for y, d in zip(ys, rounded, strict=True)
-            )
+        if dtypes is not None:
+            pairs = zip(ys, dtypes, strict=True)
+            ys = tuple(_cast(y, d) if kind(d) in "fc" else y for y, d in pairs)
     return SubGraph([x for x in xs if x is not None], ys)
 
 
@@ -156,11 +172,39 @@ def _cast(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return made
 
 
-def _rounds_once(op: Op, specs: Sequence[TensorSpec | None]) -> bool:
-    """Tell whether an op has halves to widen, and may: beside sequences all stays as it is."""
+_WIDTHS = {dtype(name): n for n, name in enumerate(("float16", "bfloat16", "float32", "float64"))}
+
+
+def _inside(
+    op: Op, specs: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+) -> np.dtype[Any] | None:
+    """Return the dtype that floats of a composite have inside at least; None if all keep theirs.
+
+    Beside sequences they do. What the outputs of most axes need decides: the float64 numbers of an
+    optimizer's step widen no float32 parameter.
+    """
     if any(s is not None and s.by_reference for s in specs) or not _may_widen(op):
-        return False
-    return any(s is not None and is_half(s.dtype) for s in specs)
+        return None
+    given = [s for s in specs if s is not None and s.dtype in _WIDTHS]
+    halves = any(is_half(s.dtype) for s in given)  # float32 would be a rounding of its own
+    wanted = {FLOAT32, *_of_most_axes(outs), *(_of_most_axes(given) if halves else ())}
+    widest = max(wanted, key=_WIDTHS.__getitem__)
+    narrowest = min((_WIDTHS[s.dtype] for s in given), default=_WIDTHS[widest])
+    return widest if narrowest < _WIDTHS[widest] else None
+
+
+def _of_most_axes(specs: Sequence[TensorSpec]) -> set[np.dtype[Any]]:
+    """Return the dtypes of floats among those that have the most axes."""
+    floats = [s for s in specs if s.dtype in _WIDTHS]
+    most = max((s.rank for s in floats), default=0)
+    return {s.dtype for s in floats if s.rank == most}
+
+
+def _widened(x: Tensor | None, inside: np.dtype[Any]) -> Tensor | None:
+    """Return a tensor of a narrower float as ``inside``, any other as it is."""
+    if x is None or x.dtype not in _WIDTHS or _WIDTHS[x.dtype] >= _WIDTHS[inside]:
+        return x
+    return _cast(x, inside)
 
 
 def _may_widen(op: Op) -> bool:
@@ -185,6 +229,22 @@ def expanded_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSp
     if not op.is_composite():
         raise NotImplementedError(f"{op.name} has neither infer nor expand")
     return tuple(t.spec.substitute({}) for t in _as_written(op, specs).outputs)
+
+
+def check_expansion(op: Op, specs: Sequence[TensorSpec | None]) -> None:
+    """Refuse dtypes that the ops inside a composite refuse, as early as its own would be.
+
+    Sizes that are symbols are taken to be 4: where that does not fit, the plan will tell.
+    """
+    dims = [d for s in specs if s is not None for d in s.shape if isinstance(d, Dim)]
+    sizes = dict.fromkeys(frozenset().union(op.symbols(), *(d.symbols for d in dims)), 4)
+    try:
+        given = [None if s is None else s.substitute(sizes) for s in specs] if sizes else specs
+        expansion(op.bind(sizes), given)
+    except DTypeError:
+        raise
+    except Exception:
+        return
 
 
 def interpret(op: Op, xs: Sequence[Any], training: bool) -> Any:

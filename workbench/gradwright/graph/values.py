@@ -22,6 +22,7 @@ import numpy as np
 
 from ..containers import ContainerSpec, OptionalSpec, SequenceSpec, box, box_sequence, to_python
 from ..errors import DTypeError, GraphError, ShapeError
+from ..rounding import rounded
 from ..spec import BOXED, Dim, TensorSpec, dtype, dtype_name, kind, spec_of
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _text(array: Array, spec: TensorSpec, label: str) -> Array:
 
 def _cast(array: Array, target: np.dtype[Any], label: str) -> Array:
     check_range(array, target, f"{label}: values do")
-    return array.astype(target)
+    return rounded(array, target)
 
 
 def check_range(array: Array, target: np.dtype[Any], what: str) -> None:

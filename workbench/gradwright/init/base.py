@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DTypeError, GraphError
+from ..ops.philox import is_word
+from ..rounding import rounded
 from ..spec import dtype as as_dtype
 from ..spec import dtype_name, kind
 
@@ -35,7 +37,7 @@ class Initializer:
     def __call__(self, shape: Shape, dtype: DTypeLike = "float32") -> Array:
         """Return first values of this shape and dtype."""
         target = as_dtype(dtype)
-        return self.rule(tuple(shape), target, **self.settings).astype(target, copy=False)
+        return rounded(self.rule(tuple(shape), target, **self.settings), target)
 
     def __repr__(self) -> str:
         return f"{self.rule.__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
@@ -84,8 +86,8 @@ def draw(
     check_floating(dtype)
     if seed is None:
         seed = int.from_bytes(os.urandom(8), "little")
-    elif not 0 <= seed < 1 << 64:
-        raise GraphError(f"seed={seed} is out of range", need="0 <= seed < 2**64")
+    elif not is_word(seed):
+        raise GraphError(f"seed={seed!r} is out of range", need="an int, 0 <= seed < 2**64")
     wide = np.dtype("float64" if dtype == np.float64 else "float32")
     key = np.array([seed, 0], np.uint64)
     return source(key, 0, math.prod(shape), wide).reshape(shape)

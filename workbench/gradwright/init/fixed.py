@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError, ShapeError
+from ..rounding import rounded
 from .base import Array, Initializer, Shape, initializer
 
 
@@ -41,7 +42,7 @@ def constant(value: float) -> Initializer:
 
 
 def _filled(shape: Shape, dtype: np.dtype[Any], *, value: float) -> Array:
-    return np.full(shape, value, dtype)
+    return np.full(shape, rounded(value, dtype))
 
 
 def array(values: Any) -> Initializer:

@@ -130,7 +130,7 @@ def _correlate_channels(windows: Windows, x: Array, kernels: Array) -> Array:
         for tap, start in enumerate(starts[1:], 1):
             np.multiply(seen[:, start : start + n], taps[:, tap, None], out=product)
             total += product
-        y[:, part] = whole.reshape(-1, *padded.shape[1:])[crop].swapaxes(0, 1)
+        y[:, part] = whole.reshape(len(seen), *padded.shape[1:])[crop].swapaxes(0, 1)
     return y
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..rounding import rounded
 from ..spec import AnyDim, Dim, TensorSpec, dtype, shapes_differ
 from .reshape import stated_shape
 
@@ -47,7 +48,7 @@ class Full(Op):
 
     def forward(self, shape: Any = None) -> Any:
         given = None if shape is None else TensorSpec(shape.shape, "int64", shape)
-        return np.full(stated_shape(self, given), np.asarray(self.fill_value).astype(self.dtype))
+        return np.full(stated_shape(self, given), rounded(self.fill_value, self.dtype))
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -115,7 +116,7 @@ class Arange(Op):
     def forward(self) -> Any:
         start, stop = self.bounds()
         n = max(0, math.ceil((stop - start) / self.step))
-        return (start + np.arange(n) * self.step).astype(self.result())
+        return rounded(start + np.arange(n) * self.step, self.result())
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -156,7 +157,7 @@ class Linspace(Op):
         return TensorSpec((self.num,), self.dtype)
 
     def forward(self) -> Any:
-        return np.linspace(self.start, self.stop, self.num, self.endpoint).astype(self.dtype)
+        return rounded(np.linspace(self.start, self.stop, self.num, self.endpoint), self.dtype)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

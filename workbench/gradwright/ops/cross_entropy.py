@@ -12,6 +12,7 @@ from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ..spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
 from .activation import Softplus
 from .choice import Minimum, Where
+from .comparison import IsFinite, LogicalOr
 from .index import Gather
 from .loss import _Loss, _OverClasses, check_floating
 from .movement import Cast, ExpandDims, Transpose
@@ -147,18 +148,24 @@ class _OfLabels(_Loss):
         if axis != predictions.rank - 1:
             others = (i for i in range(predictions.rank) if i != axis)
             predictions = Transpose(axes=(*others, axis))(predictions)
-        each = self.each(labels, predictions)
+        given = weights
         if self.ignore_index is not None:
-            kept = Cast(dtype=each.dtype)(labels != self.ignore_index)
+            kept = Cast(dtype=predictions.dtype)(labels != self.ignore_index)
             weights = kept if weights is None else kept * weights
         of_example = weights
         if class_weights is not None:
             numbers = ClassNumbers(ignore_index=self.ignore_index)(labels, predictions)
             of_class = Gather()(class_weights, numbers)
             weights = of_class if weights is None else of_class * weights
+        predictions = self.settled_logits(predictions, given, of_example, weights)
+        each = self.each(labels, predictions)
         weighted = each if weights is None else each * weights
         weighted = self.smoothed(weighted, predictions, of_example, class_weights)
         return self.total(weighted, weights)
+
+    def settled_logits(self, predictions: Any, given: Any, of_example: Any, weights: Any) -> Any:
+        """Return predictions that are finite where their example has no weight, all told."""
+        return self.settled(predictions, weights, 1)
 
     def smoothed(self, weighted: Any, predictions: Any, weights: Any, class_weights: Any) -> Any:
         """Return the weighted loss with labels smoothed, where a loss does so."""
@@ -215,12 +222,22 @@ class SparseSoftmaxCrossEntropy(_OfLabels):
     def each(self, labels: Any, predictions: Any) -> Any:
         return LabelCrossEntropy(ignore_index=self.ignore_index)(labels, predictions)
 
+    def settled_logits(self, predictions: Any, given: Any, of_example: Any, weights: Any) -> Any:
+        if self.label_smoothing:  # which counts, whatever the weight of the label's own class
+            return self.settled(predictions, of_example, 1)
+        if given is None and weights is of_example:  # ``each`` leaves out what is ignored
+            return predictions
+        return self.settled(predictions, weights, 1)
+
     def smoothed(self, weighted: Any, predictions: Any, weights: Any, class_weights: Any) -> Any:
         s = self.label_smoothing
         if not s:
             return weighted
         logs = LogSoftmax()(predictions)
-        spread = (logs if class_weights is None else logs * class_weights).mean(-1)
+        if class_weights is not None:  # a class without weight may be as unlikely as can be
+            logs = Where()(LogicalOr()(class_weights != 0, IsFinite()(logs)), logs, 0)
+            logs = logs * class_weights
+        spread = logs.mean(-1)
         return weighted * (1 - s) - (spread if weights is None else spread * weights) * s
 
     @classmethod

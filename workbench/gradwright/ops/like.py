@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..rounding import rounded
 from ..spec import TensorSpec, differ, dtype, kind, normalize_axes
 from .special import widened
 from .summing import add_up
@@ -284,7 +285,7 @@ class SizeOf(Op):
         return TensorSpec((), self.dtype, np.array(n) if self.dtype.kind in "iu" else None)
 
     def forward(self, x: Any) -> Any:
-        return np.array(self.count(x.shape), self.dtype)
+        return rounded(self.count(x.shape), self.dtype)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (ZERO,)

@@ -75,11 +75,18 @@ class _Loss(Op):
             labels = Cast(dtype=predictions.dtype)(labels)
         return self.reduced(self.each(labels, predictions), weights)
 
-    def settled(self, x: Any, weights: Any) -> Any:
-        """Return labels or predictions with 0.5, good for all losses, where 0·NaN would come in."""
+    def settled(self, x: Any, weights: Any, summed: int | None = None) -> Any:
+        """Return labels or predictions with 0.5, good for all losses, where 0·NaN would come in.
+
+        ``summed`` says how many last axes of x the weights lack, where ``per_class`` cannot tell.
+        """
         if weights is None or kind(x.dtype) != "f":
             return x
-        return Where()(LogicalOr()(self.per_class(weights, x) != 0, IsFinite()(x)), x, 0.5)
+        if summed is None:
+            weights = self.per_class(weights, x)
+        elif summed and weights.rank:
+            weights = ExpandDims(axis=tuple(range(-summed, 0)))(weights)
+        return Where()(LogicalOr()(weights != 0, IsFinite()(x)), x, 0.5)
 
     def per_class(self, weights: Any, x: Any) -> Any:
         """Return weights with the axes over which ``each`` sums, so that they broadcast to x."""

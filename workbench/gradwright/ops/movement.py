@@ -10,14 +10,17 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..rounding import rounded
 from ..spec import (
     TensorSpec,
     at_least_float32,
     differ,
     dtype,
     is_floating,
+    kind,
     normalize_axes,
     normalize_axis,
+    promote_all,
 )
 from .standard import library
 
@@ -67,9 +70,8 @@ class Cast(Op):
             if self.saturate and self.dtype in _SATURATED and x.dtype != self.dtype:
                 top = float(ml_dtypes.finfo(self.dtype).max)  # type: ignore[no-untyped-call]
                 x = np.clip(x.astype(np.result_type(x.dtype, np.float32)), -top, top)
-            if is_floating(self.dtype) and self.dtype.isbuiltin != 1:
-                x = _to_be_narrowed(x)  # ml_dtypes goes through float32, and would round twice
-            return x.astype(self.dtype)
+            y = rounded(x, self.dtype)
+            return y.copy() if y is x else y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (gs[0] if is_floating(self.dtype) else ZERO,)
@@ -87,26 +89,6 @@ class Cast(Op):
         yield Sample((x * 3,), {"dtype": dtype("int4")})
 
 
-def _to_be_narrowed(x: Any) -> Any:
-    """Return wide numbers as float32 that rounds to fewer digits as the numbers themselves would.
-
-    What float32 does not hold becomes that one of its two neighbours whose last bit is 1, so that
-    fewer digits see what was lost (round to odd). 64-bit ints first leave 11 bits, in the same way.
-    """
-    if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
-        odd = (x & ~x.dtype.type(0x7FF)) | x.dtype.type(0x800)
-        is_large = (x > 2**53) | (x < -(2**53)) if x.dtype.kind == "i" else x > 2**53
-        x = np.where(is_large & (x & 0x7FF != 0), odd, x)
-    if x.dtype.kind not in "iuf" or (x.dtype.kind == "f" and x.dtype.itemsize < 8):
-        return x
-    wide = x.astype(np.float64, copy=False)
-    near = wide.astype(np.float32)
-    back = near.astype(np.float64)
-    is_other = (back != wide) & (wide == wide)
-    bits = near.view(np.int32) - (np.abs(back) > np.abs(wide))
-    return np.where(is_other, bits | 1, bits).astype(np.int32).view(np.float32)
-
-
 def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
     """Return x as float8_e8m0fnu: the biased exponent k + 127 of 2ᵏ, 255 for what is no number.
 
@@ -122,6 +104,17 @@ def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
 def cast_to(dtype: Any, x: Any) -> Any:
     """Return a tensor in a dtype; itself if it has it."""
     return x if x.dtype == dtype else Cast(dtype=dtype)(x)
+
+
+def alike(*xs: Any) -> tuple[Any, ...]:
+    """Return tensors with ints and bools in the common dtype, where that is of another kind.
+
+    So a composite counts them as the numbers that its result holds: a product of bools is a bool,
+    and one of ints overflows where floats do not. None stays None.
+    """
+    joint = promote_all(*(x.spec for x in xs if x is not None))
+    same = (None, kind(joint))
+    return tuple(x if x is None or kind(x.dtype) in same else Cast(dtype=joint)(x) for x in xs)
 
 
 def widen(x: Any) -> Any:

@@ -10,10 +10,12 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, IdError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
-from ..spec import TensorSpec, differ, kind, normalize_axis, promote
+from ..rounding import rounded
+from ..spec import TensorSpec, check_floats, differ, kind, normalize_axis, promote, promote_all
 from . import philox
 from .elementwise import Exp
 from .index import GatherGrad
+from .movement import alike, cast_to
 from .rows import BLOCK
 from .special import widened
 from .summing import add_up
@@ -113,6 +115,7 @@ class SoftmaxGrad(Op):
         if g.rank != p.rank or any(map(differ, g.shape, p.shape)):
             raise ShapeError("the cotangent does not fit the weights", need=str(p))
         normalize_axis(self.axis, p.rank)
+        check_floats(self.name, g, p)
         return TensorSpec(p.shape, promote(g.dtype, p.dtype))
 
     def expand(self, g: Any, p: Any) -> Any:
@@ -248,7 +251,7 @@ class Dropout(Op):
 
     def forward(self, rng: Any, x: Any) -> Any:
         if not self.training:
-            mask = np.full(x.shape, 1 if self.inverted else 1 - self.p, x.dtype)
+            mask = np.full(x.shape, rounded(1 if self.inverted else 1 - self.p, x.dtype))
         else:
             kept = philox.bernoulli(rng, self.stream, x.size, 1 - self.p).reshape(x.shape)
             scale = 1 / (1 - self.p) if self.inverted and self.p < 1 else 1
@@ -306,6 +309,10 @@ class Linear(Op):
         return TensorSpec((*x.shape[:-1], weight.shape[1]), dtype)
 
     def expand(self, x: Any, weight: Any, bias: Any = None) -> Any:
+        x, weight, bias = alike(x, weight, bias)
+        if bias is not None and bias.dtype != x.dtype:  # a wider one widens the product, too
+            joint = promote_all(x.spec, weight.spec, bias.spec)
+            x, weight = cast_to(joint, x), cast_to(joint, weight)
         y = x @ weight
         return y if bias is None else y + bias
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ErrorSample, OnnxRule, Op, Sample, attr
-from ..spec import TensorSpec, differ, kind, normalize_axis, shapes_differ
+from ..spec import TensorSpec, check_floats, differ, kind, normalize_axis, shapes_differ
 from .elementwise import Sqrt
 from .lengths import SEEN, RootSumSquares
 from .movement import ExpandDims, cast_to, widen
@@ -177,12 +177,14 @@ class BatchNorm(Op):
                 raise ShapeError(
                     "a parameter does not fit", need=f"one number per channel: {channels}"
                 )
-        if self.training and self.unbiased and x.is_concrete and self._count(x) < 2:
+        least = 2 if self.unbiased else 1
+        if self.training and x.is_concrete and self._count(x) < least:
             raise ShapeError(
-                "one value per channel has no variance",
-                need="a batch of 2 or more",
+                f"{'one value' if self._count(x) else 'no values'} per channel has no variance",
+                need=f"a batch of {least} or more",
                 hint="eval mode",
             )
+        check_floats(self.name, weight, bias, running_mean, running_var)
         new = running_mean.with_shape(running_mean.shape), running_var.with_shape(running_var.shape)
         return x.with_shape(x.shape), *new
 

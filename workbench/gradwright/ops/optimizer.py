@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
+from ..rounding import rounded
 from ..spec import TensorSpec, at_least_float32, dtype, kind, promote_all, shapes_differ
 from .choice import Maximum
 from .elementwise import Sqrt
@@ -59,7 +60,7 @@ class _Update(Op):
     def cast(self, moved: Sequence[Any], inputs: Sequence[Any]) -> Any:
         """Round the new parameter and states to the dtypes of the old ones."""
         if isinstance(moved[0], np.ndarray):
-            out = tuple(y.astype(x.dtype, copy=False) for y, x in zip(moved, inputs, strict=True))
+            out = tuple(rounded(y, x.dtype) for y, x in zip(moved, inputs, strict=True))
         else:
             out = tuple(cast_to(x.dtype, y) for y, x in zip(moved, inputs, strict=True))
         return out if self.n_state else out[0]
@@ -219,8 +220,10 @@ class AdamUpdate(_Update):
         lr, b1, b2, t = float(learning_rate), float(beta1), float(beta2), float(step)
         m1 = b1 * m1 + (1 - b1) * g
         v1 = b2 * v1 + (1 - b2) * (g * g)
-        scale = np.sqrt(v1) * (1 / (1 - b2**t) ** 0.5) + float(eps)
-        p = p * (1 - lr * float(weight_decay)) - (lr / (1 - b1**t)) * (m1 / scale)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate, root = np.float64(lr) / (1 - b1**t), np.float64(1 - b2**t) ** 0.5
+            scale = np.sqrt(v1) * float(1 / root) + float(eps)
+            p = p * (1 - lr * float(weight_decay)) - float(rate) * (m1 / scale)
         return self.cast([np.asarray(y) for y in (p, m1, v1)], [param, m, v])
 
     def expand(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..rounding import rounded
 from ..spec import TensorSpec, kind
 from .index import add_rows
 from .special import widened
@@ -68,7 +69,7 @@ class Pad(Op):
     def forward(self, x: Any) -> Any:
         widths = self.widths(x.ndim)
         if self.mode == "constant":
-            fill = np.asarray(self.value).astype(x.dtype)
+            fill = rounded(self.value, x.dtype)
             return np.pad(x, widths, constant_values=fill) if widths else x.copy()
         mode: Any = self.mode
         return np.pad(x, widths, mode) if widths else x.copy()

@@ -46,6 +46,15 @@ def philox(key: tuple[int, int], counter: Array) -> Array:
     return np.stack([c0, c1, c2, c3], -1).astype(np.uint32)
 
 
+def is_word(n: Any) -> bool:
+    """Tell whether ``n`` is a whole number of 64 bits, as seeds and steps are; True is none.
+
+    >>> is_word(2**64 - 1), is_word(-1), is_word(2**64), is_word(1.0)
+    (True, False, False, False)
+    """
+    return isinstance(n, (int, np.integer)) and not isinstance(n, bool) and 0 <= int(n) < 1 << 64
+
+
 def words(rng: Array, stream: int, n: int) -> Array:
     """Return ``n`` 32-bit words of a stream; ``rng`` is ``u64[2]``: seed and step."""
     seed, step = int(rng[0]), int(rng[1])

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ..rounding import rounded
 from ..spec import AnyDim, Dim, TensorSpec, differ, dtype_name, kind
 from . import philox
 
@@ -50,7 +51,7 @@ class _Random(Op):
 
     def forward(self, rng: Any) -> Any:
         drawn = self.draw(rng, math.prod(self.shape))  # type: ignore[arg-type]
-        return drawn.astype(self.dtype, copy=False).reshape(self.shape)
+        return rounded(drawn, self.dtype).reshape(self.shape)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (ZERO,)
@@ -131,8 +132,7 @@ class Uniform(_Random):
     def check(self) -> None:
         if not self.low < self.high:
             raise GraphError(f"nothing is between {self.low} and {self.high}", need="low < high")
-        with np.errstate(over="ignore"):
-            ends = np.array([self.low, self.high, self.high - self.low]).astype(self.dtype)
+        ends = rounded([self.low, self.high, self.high - self.low], self.dtype)
         if not np.isfinite(ends.astype(np.float64)).all():
             raise GraphError(
                 f"{dtype_name(self.dtype)} does not hold the range from {self.low} to {self.high}",
@@ -143,11 +143,8 @@ class Uniform(_Random):
         u = philox.uniform(rng, self.stream, n, self.dtype)
         if (self.low, self.high) == (0.0, 1.0):
             return u
-        scalar = self.dtype.type
-        y = u * scalar(self.high - self.low) + scalar(self.low)
-        return np.minimum(
-            y, np.nextafter(scalar(self.high), scalar(self.low))
-        )  # may have rounded up
+        low, high, span = rounded([self.low, self.high, self.high - self.low], self.dtype)
+        return np.minimum(u * span + low, np.nextafter(high, low))  # may have rounded up
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

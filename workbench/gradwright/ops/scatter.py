@@ -19,7 +19,7 @@ from .choice import Where
 from .elementwise import promoted
 from .index import Array, add_rows, check_indices, places
 from .like import IotaLike, ZerosLike
-from .movement import Cast
+from .movement import Cast, alike
 
 
 class _Places(Op):
@@ -112,6 +112,7 @@ class _Add(_Scatter):
     """Add at the places."""
 
     def expand(self, x: Any, indices: Any, updates: Any) -> Any:
+        x, updates = alike(x, updates)
         return x + self.sibling(1)(updates, indices, x)
 
 

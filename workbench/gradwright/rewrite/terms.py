@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..op import OPS
+from ..rounding import rounded
 from ..spec import kind, normalize_axis
 from .editor import DeclinedError
 from .program import Recipe
@@ -140,7 +141,7 @@ class Number(Term):
         if self.value is None:
             return int(binds[self.name, "value"])
         dtype = at.specs[at.root.outs[0]].dtype
-        return at.constant(np.array(self.value, dtype))
+        return at.constant(rounded(self.value, dtype))
 
     def tensor(self, given: Mapping[str, Any]) -> Any:
         if isinstance(self.value, bool):

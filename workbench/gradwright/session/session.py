@@ -17,6 +17,7 @@ from ..lowering import lowering_revision
 from ..native.background import BACKGROUND
 from ..native.blas import Limit
 from ..op import redefinitions
+from ..ops.philox import is_word
 from ..plan import Plan, exhausted
 from ..plan.options import Kernels
 from ..plan.template import Templates
@@ -101,8 +102,8 @@ class Session:
                 f"max_plans={max_plans!r}, cache_bytes={cache_bytes!r} make no sense",
                 need="an int max_plans >= 1; an int cache_bytes >= 0, or None",
             )
-        if not is_count(seed):
-            raise GraphError(f"seed={seed!r} is no seed", need="an int")
+        if not is_word(seed):
+            raise GraphError(f"seed={seed!r} is no seed", need="an int, 0 <= seed < 2**64")
         if deterministic and kernels == "background":
             kernels = "wait"  # when a background compiler is ready, no clock and no seed decides
         self.graph, self.device = graph, open_device(device)
@@ -317,6 +318,8 @@ class Session:
                 request.check(graph, stamp)
             shapes = request.fit(arrays)
             number = self.step if step is None else step
+            if not is_word(number):
+                raise GraphError(f"step={step!r} is no step", need="an int, 0 <= step < 2**64")
             env: Env = dict(zip(request.feeds, arrays))  # noqa: B905 - as many, by fit
             if request.rng is not None:
                 env[request.rng] = np.array((self.seed, number), np.uint64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..graph import Tensor
 from ..ops.movement import cast_to
+from ..rounding import rounded
 from .arguments import axes_of, checked_axis, floating, fresh, lift, op
 from .lazy import LazyArray
 from .registry import UNSAID, call, implements
@@ -252,7 +253,7 @@ implements(np.cumprod)(_running("cumprod"))
 def _without_nan(plain: Any, filler: Any) -> Callable[..., Any]:
     def reduction(a: Any, axis: Any = None, dtype: Any = None, **options: Any) -> Any:
         x = lift(a)
-        clean = call(np.where, np.isnan(x), np.asarray(filler, x.dtype), x)
+        clean = call(np.where, np.isnan(x), rounded(filler, x.dtype), x)
         given = {} if dtype is None else {"dtype": dtype}
         return call(plain, clean, axis=axis, **given, **options)
 

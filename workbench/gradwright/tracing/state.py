@@ -12,6 +12,7 @@ from ..errors import GradwrightError
 from ..graph import Graph, Tensor
 from ..ops.choice import Maximum, Where
 from ..ops.like import SizeOf
+from ..rounding import rounded
 from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
 from .lazy import LazyArray
@@ -84,7 +85,7 @@ class Recording:
 
     def number(self, value: Any, dtype: np.dtype[Any]) -> Tensor:
         """Return a Python number in the dtype that numpy gives it beside arrays."""
-        return self.constant(np.asarray(value, dtype))
+        return self.constant(rounded(value, dtype))
 
     def lift(self, value: Any) -> LazyArray:
         """Return any value that numpy's functions take as an array of this trace."""

@@ -10,6 +10,7 @@ from ..graph import Tensor
 from ..op import find_op
 from ..ops.choice import Where
 from ..ops.comparison import LogicalAnd
+from ..rounding import rounded
 from ..spec import TensorSpec, at_least_float32
 from .groups import check_number
 from .jsonable import jsonable
@@ -132,7 +133,7 @@ def held_average(state: OptimizerState, name: str, v: Tensor) -> Tensor:
     new = f"{state.scope}/{full}" not in state.values
     held = state.variable(full, TensorSpec(v.shape, at_least_float32(v.dtype)))
     if new:
-        state.values.commit({held.name: state.values.array(v.name).astype(held.dtype)})
+        state.values.commit({held.name: rounded(state.values.array(v.name), held.dtype)})
     return held
 
 

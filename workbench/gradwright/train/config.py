@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from ..errors import TrainingError
 from ..graph import Tensor
+from ..ops.philox import is_word
 from ..plan.options import Kernels
 from ..spelling import meant
 from .accumulate import Accumulation
@@ -171,8 +172,8 @@ class TrainingConfig:
                 f"validate_with={self.validate_with!r} is no average that is kept",
                 hint="ema=gw.EMA(), or swa=gw.SWA()",
             )
-        if type(self.seed) is not int:
-            raise TrainingError(f"seed={self.seed!r} is no seed", need="an int")
+        if type(self.seed) is not int or not is_word(self.seed):
+            raise TrainingError(f"seed={self.seed!r} is no seed", need="an int, 0 <= seed < 2**64")
 
     # -- what follows from it --------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import TrainingError
 from ..graph import Graph, Node, Tensor, Values, Variable
 from ..graph.edit import discard
+from ..rounding import rounded
 from ..spec import TensorSpec
 from .optim import Optimizer
 
@@ -155,11 +156,11 @@ class OptimizerState:
             self._drop([held.node])
             held = None
         if held is None:
-            array: Array = np.full(spec.shape, init, spec.dtype)
+            array: Array = np.full(spec.shape, rounded(init, spec.dtype))
             with self.graph.deriving(self.scope):
                 held = self.graph.variable(name, init=array, trainable=False)
         if held.name not in self.values:  # the session has its own copy of the values
-            self.values.commit({held.name: np.full(spec.shape, init, spec.dtype)})
+            self.values.commit({held.name: np.full(spec.shape, rounded(init, spec.dtype))})
         return held
 
     # -- saving ----------------------------------------------------------------------------------

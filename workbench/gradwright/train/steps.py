@@ -12,6 +12,7 @@ import numpy as np
 from ..data.batches import Feeds
 from ..errors import IdError, TrainingError
 from ..graph import Tensor, Values
+from ..rounding import rounded
 from ..session import Prepared, Session
 from ..spec import TensorSpec, at_least_float32
 from .accumulate import SUMS, WEIGHT
@@ -231,7 +232,7 @@ class Steps:
         if name != "optimizer" and not session.values.array(f"{scope}/averaging/{name}/counted"):
             held = {}
         return {
-            v.name: session.values[full].astype(v.dtype, copy=False)
+            v.name: rounded(session.values[full], v.dtype)
             for v, own in held.items()
             if (full := f"{scope}/{own}") in session.values
         }

@@ -16,7 +16,7 @@ from ...op import ErrorSample, Op, Sample, WeightSite, attr
 from ...ops.choice import Maximum
 from ...ops.elementwise import StopGradient
 from ...ops.index import Gather
-from ...ops.movement import Cast, ExpandDims, Squeeze
+from ...ops.movement import Cast, ExpandDims, Squeeze, alike
 from ...ops.nn import Linear
 from ...ops.statistics import Norm
 from ...spec import TensorSpec, differ, kind, promote_all
@@ -91,6 +91,7 @@ class LoraMatmul(_Adapted):
         return y
 
     def expand(self, x: Any, weight: Any, a: Any, b: Any, bias: Any = None) -> Any:
+        x, weight, a, b, bias = alike(x, weight, a, b, bias)
         y = x @ weight + self.scaled((x @ a) @ b)
         return y if bias is None else y + bias
 
@@ -140,6 +141,7 @@ class DoraMatmul(_Adapted):
         return y
 
     def expand(self, x: Any, weight: Any, a: Any, b: Any, magnitude: Any, bias: Any = None) -> Any:
+        x, weight, a, b, magnitude, bias = alike(x, weight, a, b, magnitude, bias)
         size = StopGradient()(Norm(axis=0)(weight + self.scaled(a @ b)))
         y = (x @ weight + self.scaled((x @ a) @ b)) * (magnitude / size)
         return y if bias is None else y + bias
@@ -215,6 +217,7 @@ class MultiLoraMatmul(_Adapted):
         scales: Any = None,
         bias: Any = None,
     ) -> Any:
+        x, weight, a, b, scales, bias = alike(x, weight, a, b, scales, bias)
         single = x.rank == adapter.rank + 1
         rows = ExpandDims(axis=-2)(x) if single else x
         at = Maximum()(adapter, 0)

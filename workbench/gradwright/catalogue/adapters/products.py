@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...op import ErrorSample, Sample
+from ...ops.movement import alike
 from ...ops.reshape import Reshape
 from ...spec import TensorSpec, differ
 from .low_rank import _Adapted, check_factors
@@ -44,6 +45,7 @@ class LohaMatmul(_Adapted):
     def expand(
         self, x: Any, weight: Any, a1: Any, b1: Any, a2: Any, b2: Any, bias: Any = None
     ) -> Any:
+        x, weight, a1, b1, a2, b2, bias = alike(x, weight, a1, b1, a2, b2, bias)
         y = x @ (weight + self.scaled((a1 @ b1) * (a2 @ b2)))
         return y if bias is None else y + bias
 
@@ -113,6 +115,7 @@ class LokrMatmul(_Adapted):
         w2_b: Any = None,
         bias: Any = None,
     ) -> Any:
+        x, weight, w1, w2, w1_b, w2_b, bias = alike(x, weight, w1, w2, w1_b, w2_b, bias)
         w1 = w1 if w1_b is None else w1 @ w1_b
         w2 = w2 if w2_b is None else w2 @ w2_b
         grid = Reshape(shape=(*x.shape[:-1], w1.shape[0], w2.shape[0]))(x)

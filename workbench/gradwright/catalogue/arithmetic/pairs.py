@@ -14,6 +14,7 @@ from ...ops.activation import Sigmoid
 from ...ops.choice import Where
 from ...ops.comparison import Sign, _Comparison
 from ...ops.elementwise import Div, Log, Sub, _Binary, promoted
+from ...ops.movement import alike
 from ...spec import TensorSpec, broadcast, kind, promote_all
 from .elementary import Trunc
 
@@ -313,6 +314,7 @@ class Lerp(Op):
         return TensorSpec(broadcast(a.shape, b.shape, weight.shape), joint)
 
     def expand(self, a: Any, b: Any, weight: Any) -> Any:
+        a, b, weight = alike(a, b, weight)
         return a + weight * (b - a)
 
     @classmethod

@@ -16,7 +16,7 @@ from ...errors import DTypeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...ops.elementwise import promoted
 from ...ops.like import IotaLike, OnesLike, ReshapeLike
-from ...ops.movement import Cast
+from ...ops.movement import Cast, alike
 from ...ops.reshape import Flatten
 from ...ops.scatter import _Along, _Nd, _Scatter
 from ...ops.special import widened
@@ -24,17 +24,29 @@ from ...spec import TensorSpec, kind
 from .unsorted import UnsortedSegmentProd
 
 
-class _Sub(_Scatter):
+class _Counting(_Scatter):
+    """Change numbers at the places, which bools are not."""
+
+    def infer(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> TensorSpec:
+        spec = super().infer(x, indices, updates)
+        if kind(spec.dtype) == "b":
+            raise DTypeError(f"{self.name} does not take bool", hint="gw.cast(x, 'int32')")
+        return spec
+
+
+class _Sub(_Counting):
     """Subtract at the places."""
 
     def expand(self, x: Any, indices: Any, updates: Any) -> Any:
+        x, updates = alike(x, updates)
         return x - self.sibling(1)(updates, indices, x)
 
 
-class _Mul(_Scatter):
+class _Mul(_Counting):
     """Multiply at the places."""
 
     def expand(self, x: Any, indices: Any, updates: Any) -> Any:
+        x, updates = alike(x, updates)
         number = self.sibling(0)(IotaLike()(x), indices)
         n = math.prod(x.shape)
         factor = UnsortedSegmentProd(num_segments=n)(Flatten()(updates), Flatten()(number))
@@ -53,6 +65,7 @@ class _Div(_Scatter):
         return spec
 
     def expand(self, x: Any, indices: Any, updates: Any) -> Any:
+        x, updates = alike(x, updates)
         return x / self.multiply(**self.attributes())(OnesLike()(x), indices, updates)
 
     @classmethod

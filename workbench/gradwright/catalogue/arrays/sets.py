@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.index import Gather, GatherGrad, check_indices
 from ...ops.masking import Nonzero
+from ...ops.nn import refuse_outside
 from ...ops.reshape import Flatten
 from ...ops.special import widened
 from ...spec import AnyDim, Dim, TensorSpec, kind, normalize_axis
@@ -229,10 +231,14 @@ class UnravelIndex(Op):
         check_indices(indices)
         if not self.shape:
             raise ShapeError("a scalar has no coordinates", need="a shape of rank 1 or more")
+        if any(isinstance(d, int) and d < 0 for d in self.shape):
+            raise ShapeError(f"shape={self.shape} is none", need="sizes >= 0")
         return tuple(TensorSpec(indices.shape, "int64") for _ in self.shape)
 
     def forward(self, indices: Any) -> Any:
         shape: Any = self.shape
+        n = math.prod(shape)
+        refuse_outside(indices, (indices >= 0) & (indices < n), f"element of {shape}", n)
         return tuple(np.asarray(i, np.int64) for i in np.unravel_index(indices, shape))
 
     @classmethod
@@ -245,3 +251,4 @@ class UnravelIndex(Op):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((2,)),), {"shape": (2,)}, "not integers")
         yield ErrorSample((TensorSpec((2,), "int64"),), {"shape": ()}, "no coordinates")
+        yield ErrorSample((TensorSpec((2,), "int64"),), {"shape": (2, -1)}, "is none")

@@ -16,6 +16,7 @@ from ...ops.movement import Cast, ExpandDims
 from ...ops.reshape import Flatten, stated_shape
 from ...ops.scatter import ScatterNdUpdate
 from ...ops.slicing import StridedSlice
+from ...rounding import rounded
 from ...spec import AnyDim, Dim, TensorSpec, differ, normalize_axis
 
 
@@ -223,8 +224,7 @@ class FullLike(Op):
         return TensorSpec(x.shape, self.dtype or x.dtype)
 
     def forward(self, x: Any) -> Any:
-        kind = self.dtype or x.dtype
-        return np.full(x.shape, np.asarray(self.fill_value).astype(kind), kind)
+        return np.full(x.shape, rounded(self.fill_value, self.dtype or x.dtype))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         return (ZERO,)

@@ -14,7 +14,7 @@ from ...ops.choice import Where
 from ...ops.joining import Concat
 from ...ops.movement import Cast
 from ...ops.padding import Pad
-from ...spec import AnyDim, TensorSpec, broadcast, differ, kind
+from ...spec import AnyDim, TensorSpec, broadcast, check_floats, differ, kind
 from .weights import (
     MaskedSoftmax,
     VisibleKeys,
@@ -239,6 +239,7 @@ def _joined(
     """Return the specs of keys and values once the past stands before them."""
     if past_key is None and past_value is None:
         return key.with_shape(key.shape), value.with_shape(value.shape)
+    check_floats("attention", past_key, past_value)
     if past_key is None or past_value is None:
         raise GraphError("past_key and past_value come together", need="both, or neither")
     if past_key.rank != 4 or past_value.rank != 4 or differ(past_key.shape[2], past_value.shape[2]):

@@ -14,6 +14,7 @@ from ...ops.elementwise import Abs
 from ...ops.like import ReshapeLike, ZerosLike
 from ...ops.movement import Cast
 from ...ops.special import widened
+from ...rounding import rounded
 from ...spec import TensorSpec, differ, kind, normalize_axis
 
 
@@ -88,7 +89,7 @@ class KvScatter(Op):
     def forward(self, cache: Any, update: Any, write_indices: Any = None) -> Any:
         y = np.array(cache)
         rows, new = np.moveaxis(y, self.axis, 1), np.moveaxis(update, self.axis, 1)
-        rows[_places(self, rows.shape, new.shape[1], write_indices)] = new.astype(y.dtype)
+        rows[_places(self, rows.shape, new.shape[1], write_indices)] = rounded(new, y.dtype)
         return y
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

@@ -11,7 +11,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Where
 from ...ops.movement import Cast
-from ...spec import TensorSpec, differ, kind
+from ...spec import TensorSpec, check_floats, differ, kind
 from .attention import Attention, unpacked
 from .cache import KvCacheUpdate
 from .weights import VisibleKeys, check_heads, join_heads, split_heads
@@ -55,6 +55,7 @@ class MultiHeadAttention(Op):
         past_key: TensorSpec | None = None,
         past_value: TensorSpec | None = None,
     ) -> tuple[TensorSpec, ...]:
+        check_floats("attention", query, key, value, bias)
         if bias is not None:
             width = query.shape[-1] + key.shape[-1] + value.shape[-1]
             if bias.rank != 1 or differ(bias.shape[0], width):
@@ -177,6 +178,7 @@ class DecoderMaskedMha(Op):
         past_sequence_length: TensorSpec,
         attention_bias: TensorSpec | None = None,
     ) -> tuple[TensorSpec, ...]:
+        check_floats("attention", key_cache, value_cache)
         heads = self.kv_num_heads or self.num_heads
         q = unpacked(query, self.num_heads, "num_heads")
         k, v = (unpacked(x, heads, "kv_num_heads") for x in (key, value))

@@ -15,7 +15,7 @@ from ...ops.elementwise import Exp
 from ...ops.joining import filled
 from ...ops.movement import Cast, ExpandDims
 from ...ops.special import widened
-from ...spec import TensorSpec, shapes_differ
+from ...spec import TensorSpec, check_floats, shapes_differ
 from .weights import VisibleKeys, check_heads, check_windows, scale_of
 
 Array = np.ndarray[Any, Any]
@@ -195,6 +195,7 @@ class FlashAttentionGrad(_Tiled):
         delta: TensorSpec,
     ) -> tuple[TensorSpec, ...]:
         y, like = FlashAttention(**self.attributes()).infer(query, key, value)
+        check_floats("attention", g, lse, delta)
         for given, need in ((g, y), (lse, like), (delta, like)):
             if shapes_differ(given.shape, need.shape):
                 raise ShapeError("a cotangent does not fit the attention", need=str(need))
@@ -202,7 +203,7 @@ class FlashAttentionGrad(_Tiled):
 
     def forward(self, g: Any, query: Any, key: Any, value: Any, lse: Any, delta: Any) -> Any:
         heads, share = query.shape[1], query.shape[1] // max(key.shape[1], 1)
-        wide = lse.dtype.type
+        wide = np.result_type(*map(widened, (g, query, key, value, lse, delta))).type
         scale = wide(scale_of(self.scale, query.shape[3]))
         n_queries, n_keys = query.shape[2], key.shape[2]
         flat = [_flat(x) for x in (g, query, key, value, lse[..., None], delta[..., None])]
@@ -278,6 +279,7 @@ class FlashAttentionGradGrad(_Tiled):
         delta: TensorSpec,
     ) -> tuple[TensorSpec, ...]:
         found = FlashAttentionGrad(**self.attributes()).infer(g, query, key, value, lse, delta)
+        check_floats("attention", a, b, c)
         for given, need in zip((a, b, c), found, strict=True):
             if shapes_differ(given.shape, need.shape):
                 raise ShapeError("a cotangent does not fit the gradient", need=str(need))

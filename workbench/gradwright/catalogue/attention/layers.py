@@ -15,7 +15,7 @@ from ...ops.choice import Where
 from ...ops.joining import Concat
 from ...ops.movement import Transpose
 from ...ops.nn import Linear
-from ...spec import TensorSpec, broadcast, differ, kind, promote_all
+from ...spec import TensorSpec, broadcast, check_floats, differ, kind, promote_all
 from .attention import Attention, check_mask, with_mask
 from .weights import MaskedSoftmax, VisibleKeys, check_heads, scale_of
 
@@ -345,9 +345,9 @@ class MlaAttention(Op):
                 raise ShapeError(f"{what} are {left} and {right}", need="equally many")
         if nonpad_kv_seqlen is not None:
             VisibleKeys().infer(TensorSpec((t, latent.shape[1])), nonpad_kv_seqlen)
-        dtype = promote_all(query, latent, rotary_key, key_weight, value_weight)
-        if kind(dtype) != "f":
-            raise DTypeError(f"attention does not take {dtype}", hint="gw.cast(x, 'float32')")
+        inputs = query, latent, rotary_key, key_weight, value_weight
+        check_floats("attention", *inputs)
+        dtype = promote_all(*inputs)
         return TensorSpec((b, n, t, value_weight.shape[2]), dtype)
 
     def expand(

@@ -13,7 +13,7 @@ from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.choice import Where
 from ...ops.index import Gather
 from ...ops.special import normal_cdf, widened
-from ...spec import AnyDim, TensorSpec, differ, kind, promote
+from ...spec import AnyDim, TensorSpec, check_floats, differ, kind, promote
 from .attention import Attention
 from .weights import VisibleKeys, check_heads
 
@@ -59,8 +59,9 @@ class TurboQuantize(Op):
     bits: int = attr(4, doc="Bits of a code.", choices=BITS)
 
     def infer(self, x: TensorSpec, rotation: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
-        if not x.rank or kind(promote(x.dtype, rotation.dtype)) != "f":
-            raise DTypeError(f"turbo_quantize does not take {x}", need="f32[..., D]")
+        check_floats("turbo_quantize", x, rotation)
+        if not x.rank:
+            raise ShapeError("turbo_quantize takes vectors", need="f32[..., D]")
         check_rotation(rotation, x.shape[-1])
         return x.with_dtype("int8"), x.with_shape(x.shape[:-1])
 
@@ -129,6 +130,7 @@ class TurboQuantAttention(Op):
         rotation: TensorSpec,
         nonpad_kv_seqlen: TensorSpec | None = None,
     ) -> TensorSpec:
+        check_floats("attention", query, key_norms, value_norms, rotation)
         joint = promote(promote(query.dtype, key_norms.dtype), value_norms.dtype)
         k, v = key_codes.with_dtype(joint), value_codes.with_dtype(joint)
         if kind(key_codes.dtype) not in "iu" or kind(value_codes.dtype) not in "iu":

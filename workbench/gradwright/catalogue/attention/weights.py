@@ -12,7 +12,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.nn import SoftmaxGrad, softmax_into
 from ...ops.special import widened
-from ...spec import AnyDim, Dim, TensorSpec, broadcast, differ, kind, promote_all
+from ...spec import AnyDim, Dim, TensorSpec, broadcast, check_floats, differ, kind
 
 
 class VisibleKeys(Op):
@@ -164,9 +164,7 @@ def check_heads(query: TensorSpec, key: TensorSpec, value: TensorSpec) -> None:
     if differ(key.shape[1], value.shape[1]) or differ(query.shape[0], key.shape[0]):
         raise ShapeError("key and value have other heads or samples", need="equal leading axes")
     check_groups(query.shape[1], key.shape[1])
-    dtype = promote_all(query, key, value)
-    if kind(dtype) != "f":
-        raise DTypeError(f"attention does not take {dtype}", hint="gw.cast(x, 'float32')")
+    check_floats("attention", query, key, value)
 
 
 def check_groups(n_queries: AnyDim, n_keys: AnyDim) -> None:

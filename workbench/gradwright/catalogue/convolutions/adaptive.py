@@ -43,13 +43,13 @@ class _Adaptive(Op):
     def sizes(self, given: Sequence[AnyDim]) -> tuple[AnyDim, ...]:
         """Return the size of the result for an image of a size."""
         each = self.output_size
-        each = (each,) * self.n_axes if isinstance(each, int) else each
-        if len(each) != self.n_axes or not all(
+        each = (each,) * len(given) if isinstance(each, int) else each
+        if len(each) != len(given) or not all(
             m is None or (isinstance(m, int) and m > 0) for m in each
         ):
             raise ShapeError(
                 f"output_size={self.output_size!r} is not understood",
-                need=f"an int > 0, or {self.n_axes} of them",
+                need=f"an int > 0, or {len(given)} of them",
             )
         return tuple(n if m is None else m for n, m in zip(given, each, strict=True))
 
@@ -155,10 +155,7 @@ class AdaptivePlaces(_Adaptive):
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         check_images(self, x)
-        each = self.output_size
-        each = (each,) * (x.rank - 2) if isinstance(each, int) else each
-        size = (n if m is None else m for n, m in zip(x.shape[2:], each, strict=True))
-        return TensorSpec((*x.shape[:2], *size), "int64")
+        return TensorSpec((*x.shape[:2], *self.sizes(x.shape[2:])), "int64")
 
     def forward(self, x: Any) -> Any:
         size = x.shape[2:]
@@ -186,6 +183,8 @@ class AdaptivePlaces(_Adaptive):
     @classmethod
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((1, 2)),), {"output_size": 2}, "takes images")
+        yield ErrorSample((TensorSpec((1, 2, 3)),), {"output_size": (2, 2)}, "is not understood")
+        yield ErrorSample((TensorSpec((1, 2, 3)),), {"output_size": -1}, "is not understood")
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):

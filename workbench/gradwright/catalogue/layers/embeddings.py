@@ -12,7 +12,7 @@ from ...op import Cotangent, ErrorSample, Op, Sample, WeightSite, attr
 from ...ops.choice import Maximum, Where
 from ...ops.elementwise import _Unary
 from ...ops.like import SizeOf
-from ...ops.movement import Cast, ExpandDims
+from ...ops.movement import Cast, ExpandDims, alike
 from ...ops.nn import Embedding, Softmax
 from ...ops.reduce import Cumsum
 from ...ops.scatter import TakeAlongAxis
@@ -239,6 +239,7 @@ class CenterAndSharpen(Op):
         return TensorSpec(x.shape, joint)
 
     def expand(self, x: Any, center: Any, temperature: Any) -> Any:
+        x, center, temperature = alike(x, center, temperature)
         return Softmax(axis=self.axis)((x - center) / temperature)
 
     @classmethod

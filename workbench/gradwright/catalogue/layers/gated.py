@@ -12,6 +12,7 @@ from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr, find
 from ...ops.activation import Gelu, Relu, Sigmoid
 from ...ops.elementwise import _Binary, _Unary
 from ...ops.joining import Split
+from ...ops.movement import alike
 from ...spec import TensorSpec, kind, normalize_axis, promote, shapes_differ
 from .smooth import Swish
 
@@ -65,6 +66,7 @@ class _Gated(Op):
         return TensorSpec(x.shape, joint)
 
     def expand(self, gate: Any, x: Any) -> Any:
+        gate, x = alike(gate, x)
         return self.activated(gate) * x
 
     def activated(self, gate: Any) -> Any:

@@ -11,7 +11,7 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ErrorSample, Op, Sample, WeightSite, attr
 from ...ops.activation import Gelu, Silu
 from ...ops.joining import Split
-from ...ops.movement import ExpandDims
+from ...ops.movement import ExpandDims, alike
 from ...ops.nn import Dropout, Linear
 from ...spec import TensorSpec, differ, kind, normalize_axis, promote, shapes_differ
 
@@ -122,6 +122,7 @@ class FusedGemmSwiglu(Op):
     def expand(
         self, x: Any, gate_weight: Any, up_weight: Any, gate_bias: Any = None, up_bias: Any = None
     ) -> Any:
+        x, gate_weight, up_weight = alike(x, gate_weight, up_weight, gate_bias, up_bias)[:3]
         gate = Linear()(x, gate_weight, *([] if gate_bias is None else [gate_bias]))
         up = Linear()(x, up_weight, *([] if up_bias is None else [up_bias]))
         return Silu()(gate) * up
@@ -247,6 +248,7 @@ class ColumnParallelLinear(_Parallel):
         return y if self.part is None else y.with_shape((*y.shape[:-1], n // self.parts))
 
     def expand(self, x: Any, weight: Any, bias: Any = None) -> Any:
+        x, weight, bias = alike(x, weight, bias)
         y = x @ self.pick(weight, 1)
         return y if bias is None else y + self.pick(bias, 0)
 
@@ -284,6 +286,7 @@ class RowParallelLinear(_Parallel):
         return share
 
     def expand(self, x: Any, weight: Any, bias: Any = None) -> Any:
+        x, weight, bias = alike(x, weight, bias)
         rows = x if self.shared(x, weight) else self.pick(x, x.rank - 1)
         y = rows @ self.pick(weight, 0)
         return y + bias if bias is not None and not self.part else y

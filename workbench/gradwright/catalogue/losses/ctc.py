@@ -20,12 +20,12 @@ import numpy as np
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...ops.choice import Where
-from ...ops.comparison import IsFinite
+from ...ops.comparison import IsFinite, LogicalOr
 from ...ops.like import OnesLike
 from ...ops.loss import _Loss, check_floating
 from ...ops.movement import Cast
 from ...ops.nn import LogSoftmax, refuse_outside
-from ...spec import Shape, TensorSpec, differ, kind
+from ...spec import Shape, TensorSpec, check_floats, differ, kind
 
 Array = np.ndarray[Any, Any]
 
@@ -232,6 +232,7 @@ class CtcGrad(CtcOfLogs):
         times: TensorSpec,
     ) -> TensorSpec:
         super().infer(labels, x, sizes, times)
+        check_floats(self.name, g)
         return x.with_shape(x.shape)
 
     def forward(self, g: Any, labels: Any, x: Any, sizes: Any, times: Any) -> Any:  # type: ignore[override]
@@ -284,6 +285,7 @@ class CtcCurvature(CtcOfLogs):
         times: TensorSpec,
     ) -> TensorSpec:
         super().infer(labels, x, sizes, times)
+        check_floats(self.name, u, g)
         return x.with_shape(x.shape)
 
     def forward(  # type: ignore[override]
@@ -362,10 +364,12 @@ class Ctc(_Loss):
     ) -> Any:
         sizes = _lengths(labels[:, :, None]) if label_lengths is None else label_lengths
         times = _lengths(predictions) if prediction_lengths is None else prediction_lengths
-        logs = LogSoftmax()(predictions)
+        logs = LogSoftmax()(self.settled(predictions, weights, 2))
         each = CtcOfLogs(blank=self.blank)(labels, logs, sizes, times)
         if self.zero_infinity:
             each = Where()(IsFinite()(each), each, 0)
+        elif weights is not None:
+            each = Where()(LogicalOr()(weights != 0, IsFinite()(each)), each, 0)
         return self.reduced(each, weights)
 
     @classmethod

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import GraphError, ShapeError
 from ...op import ErrorSample, Sample, attr
 from ...ops.cross_entropy import LabelCrossEntropy
-from ...ops.elementwise import Exp
+from ...ops.elementwise import Abs, Exp
 from ...ops.functions import Square
 from ...ops.loss import _Loss, _OverClasses, check_floating
 from ...ops.nn import LogSoftmax
@@ -59,6 +59,7 @@ class DistillationKl(_OverClasses):
     def expand(
         self, labels: Any, predictions: Any, weights: Any = None, targets: Any = None
     ) -> Any:
+        labels, predictions = (self.settled(x, weights) for x in (labels, predictions))
         t, softmax = self.temperature, LogSoftmax(axis=self.axis)
         teacher, student = softmax(labels / t), softmax(predictions / t)
         each = (Exp()(teacher) * (teacher - student)).sum(self.axis) * (t * t)
@@ -169,7 +170,12 @@ class FeatureDistillation(_Loss):
     def expand(
         self, labels: Any, predictions: Any, weights: Any = None, projection: Any = None
     ) -> Any:
-        found = predictions if projection is None else predictions @ projection
+        found = predictions
+        if projection is not None:
+            if weights is not None:  # what is no number would come to the projection's gradient
+                rows = Abs()(weights).sum(-1) if weights.rank else weights
+                predictions = self.settled(predictions, rows, 1)
+            found = predictions @ projection
         labels, found = (self.settled(x, weights) for x in (labels, found))
         return self.reduced(Square()(found - labels), weights)
 

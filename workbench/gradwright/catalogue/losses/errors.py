@@ -14,6 +14,7 @@ from ...ops.activation import Relu, Softplus
 from ...ops.choice import Maximum, Where
 from ...ops.elementwise import Abs, Log
 from ...ops.functions import Log1p, Square
+from ...ops.like import BroadcastLike
 from ...ops.loss import _Loss
 from ...ops.trigonometry import Sinh
 from ...spec import Shape, TensorSpec, broadcast, differ, promote
@@ -191,7 +192,11 @@ class GaussianNll(_Loss):
     def expand(  # type: ignore[override]
         self, labels: Any, predictions: Any, variance: Any, weights: Any = None
     ) -> Any:
-        labels, predictions = (self.settled(x, weights) for x in (labels, predictions))
+        if weights is not None:
+            variance = BroadcastLike()(variance, predictions)
+        labels, predictions, variance = (
+            self.settled(x, weights, 0) for x in (labels, predictions, variance)
+        )
         v = Where()(variance < self.eps, self.eps, variance)
         each = (Log()(v) + Square()(predictions - labels) / v) * 0.5
         return self.reduced(each + 0.5 * math.log(2 * math.pi) if self.full else each, weights)

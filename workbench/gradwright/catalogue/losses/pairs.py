@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DTypeError, GraphError, ShapeError
+from ...errors import GraphError, ShapeError
 from ...op import ErrorSample, Sample, attr
 from ...ops.activation import Relu
 from ...ops.choice import Minimum, Where
+from ...ops.comparison import IsFinite, LogicalAnd, LogicalOr
 from ...ops.cross_entropy import LabelCrossEntropy
 from ...ops.elementwise import StopGradient
-from ...ops.like import IotaLike
+from ...ops.like import BroadcastLike, IotaLike
 from ...ops.loss import _Loss, check_floating
+from ...ops.movement import ExpandDims
+from ...ops.reduce import All
 from ...ops.statistics import Norm
-from ...spec import TensorSpec, kind, promote, promote_all, shapes_differ
+from ...spec import TensorSpec, check_floats, promote, shapes_differ
 
 
 def unit(x: Any) -> Any:
@@ -38,7 +41,8 @@ class Contrastive(_Loss):
     l = ½(−log softmax(s)[i, i] − log softmax(sᵀ)[i, i]), s = a·bᵀ/temperature, with a = labels/‖·‖
     and b = predictions/‖·‖, both f32[B, D]; normalize=False takes them as they are
 
-    The temperature is a number, or a tensor that may be learned, as in CLIP.
+    The temperature is a number, or a tensor that may be learned, as in CLIP. A row without weight
+    still is one that others must not pick, unless it is NaN or infinite on one side.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -76,12 +80,20 @@ class Contrastive(_Loss):
     def expand(
         self, labels: Any, predictions: Any, weights: Any = None, temperature: Any = None
     ) -> Any:
-        a, b = labels, predictions
+        a, b, seen = labels, predictions, None
+        if weights is not None:  # rows that are no numbers and have no weight are nobody's rivals
+            rows = BroadcastLike()(weights, All(axis=-1)(IsFinite()(a))) != 0
+            there = LogicalOr()(rows, All(axis=-1)(LogicalAnd()(IsFinite()(a), IsFinite()(b))))
+            a, b = (Where()(ExpandDims(axis=-1)(there), x, 0.5) for x in (a, b))
+            seen = LogicalAnd()(ExpandDims(axis=-1)(there), there)
         if self.normalize:
             a, b = (unit(x) for x in (a, b))
         t = self.temperature or 1.0 if temperature is None else temperature
         scores = (a @ b.mT) / t
         rows = IotaLike()(scores.sum(-1))
+        if seen is not None:
+            seen = LogicalOr()(seen, ExpandDims(axis=-1)(rows) == rows)
+            scores = Where()(seen, scores, -math.inf)
         each = (LabelCrossEntropy()(rows, scores) + LabelCrossEntropy()(rows, scores.mT)) * 0.5
         return self.reduced(each, weights)
 
@@ -145,6 +157,9 @@ class TripletMargin(_Loss):
     def expand(  # type: ignore[override]
         self, labels: Any, predictions: Any, negatives: Any, weights: Any = None
     ) -> Any:
+        labels, predictions, negatives = (
+            self.settled(x, weights, 1) for x in (labels, predictions, negatives)
+        )
         near, far = self.distance(labels, predictions), self.distance(labels, negatives)
         if self.swap:
             far = Minimum()(far, self.distance(predictions, negatives))
@@ -179,9 +194,7 @@ class _OfTwo(_Loss):
         b: TensorSpec,
         weights: TensorSpec | None = None,
     ) -> TensorSpec:
-        joint = promote_all(a, b)
-        if kind(joint) != "f":
-            raise DTypeError(f"{self.name} does not take {joint}", need="floating tensors")
+        check_floats(self.name, a, b)
         if shapes_differ(a.shape, b.shape):
             raise ShapeError("the two tensors have different shapes", need="equal shapes")
         y = super().infer(labels, a, weights)
@@ -190,6 +203,9 @@ class _OfTwo(_Loss):
     def expand(  # type: ignore[override]
         self, labels: Any, a: Any, b: Any, weights: Any = None
     ) -> Any:
+        summed = a.rank - labels.rank
+        labels = self.settled(labels, weights, 0)
+        a, b = (self.settled(x, weights, summed) for x in (a, b))
         return self.reduced(self.of_two(labels, a, b), weights)
 
     def of_two(self, labels: Any, a: Any, b: Any) -> Any:

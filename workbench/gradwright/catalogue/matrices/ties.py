@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.creation import Diag, DiagGrad
 from ...ops.elementwise import Abs, conj
 from ...ops.reduce import Sum
 from ...ops.special import finfo
-from ...spec import TensorSpec, broadcast, shapes_differ
+from ...spec import TensorSpec, broadcast, kind, shapes_differ
 
 TIE = 4.0
 """Roundings of the largest value within which two values are equal. Values that are equal in exact
@@ -44,6 +44,8 @@ class GapReciprocal(Op):
     reach: float = attr(0.0, doc="Relative size of gaps that are skipped where nothing turns.")
 
     def infer(self, gap: TensorSpec, values: TensorSpec, still: TensorSpec) -> TensorSpec:
+        if {kind(gap.dtype), kind(values.dtype)} - {*"fc"} or kind(still.dtype) != "b":
+            raise DTypeError(f"{self.name} does not take {gap}, {values} and {still}")
         shape = broadcast(gap.shape, still.shape)
         if shapes_differ(shape, gap.shape) or values.rank != gap.rank - 1:
             raise ShapeError(

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
-from ...spec import TensorSpec, differ, dtype, dtype_name, kind, promote
+from ...spec import TensorSpec, check_floats, differ, dtype, dtype_name, kind, promote
 
 Array = np.ndarray[Any, Any]
 NAMES = ("float8_e4m3fn", "float8_e5m2")
@@ -359,6 +359,7 @@ class UpdateFp8Scale(Op):
         self, history: TensorSpec, scale: TensorSpec, *amax: TensorSpec
     ) -> tuple[TensorSpec, TensorSpec]:
         n = len(self.tops)
+        check_floats(self.name, history, scale)
         _check_scale(self, **{f"amax {i}": m for i, m in enumerate(amax)})
         if history.rank != 2 or len(amax) != n or scale.shape != (n,) or history.shape[1] != n:
             raise ShapeError(

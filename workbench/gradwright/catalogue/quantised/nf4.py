@@ -62,6 +62,8 @@ def codes(x: Array, table: Array, block_size: int) -> tuple[Array, Array]:
     padded = np.zeros(-(-flat.size // block_size) * block_size, np.float32)
     padded[: flat.size] = flat
     blocks = padded.reshape(-1, block_size)
+    top = np.finfo(np.float32).max
+    np.clip(blocks, -top, top, out=blocks)  # a block of 0 and ∞ would be read as NaN
     absmax = np.abs(blocks).max(1, initial=0)
     with np.errstate(over="ignore"):
         scaled = np.clip(blocks * (1 / np.maximum(absmax, np.float32(1e-38)))[:, None], -1, 1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.joining import Stack
+from ...ops.movement import alike
 from ...ops.products import product
 from ...spec import TensorSpec
 from .activations import Activation, activations
@@ -62,6 +63,7 @@ class GruCell(Op):
 
     def expand(self, x: Any, h: Any, w: Any, r: Any, b: Any = None) -> Any:
         f = activations(self.activations, self.activation_alpha, self.activation_beta)
+        x, h, w, r, b = alike(x, h, w, r, b)
         return step(f, self.clip, self.linear_before_reset, x, h, (w, r, b))[0]
 
     @classmethod

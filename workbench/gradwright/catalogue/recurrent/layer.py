@@ -22,7 +22,15 @@ from ...ops.creation import Arange
 from ...ops.joining import Stack
 from ...ops.like import ZerosLike
 from ...ops.special import widened
-from ...spec import TensorSpec, at_least_float32, is_floating, kind, promote, shapes_differ
+from ...spec import (
+    TensorSpec,
+    at_least_float32,
+    check_floats,
+    is_floating,
+    kind,
+    promote,
+    shapes_differ,
+)
 from .activations import Activation, activations
 from .arrays import Arrays, Cotangents
 
@@ -289,6 +297,7 @@ class RecurrentGrad(Op):
         return self.op
 
     def infer(self, *args: TensorSpec | None) -> tuple[TensorSpec, ...]:
+        check_floats(self.name, *args[:4], *args[5:])  # all but lengths
         wanted = (args[i] for i in self.wrt)
         return tuple(x.with_shape(x.shape) for x in wanted if x is not None)
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.joining import Concat, Stack
 from ...ops.like import ZerosLike
+from ...ops.movement import alike
 from ...spec import TensorSpec
 from .activations import Activation, activations
 from .arrays import Array, Arrays, Cotangents, gates_of
@@ -62,6 +63,7 @@ class LstmCell(Op):
 
     def expand(self, x: Any, h: Any, c: Any, w: Any, r: Any, b: Any = None, p: Any = None) -> Any:
         f = activations(self.activations, self.activation_alpha, self.activation_beta)
+        x, h, c, w, r, b, p = alike(x, h, c, w, r, b, p)
         z = joined(x, h, w, r, b)
         return step(f, self.clip, self.input_forget, z, c, p)[:2]
 

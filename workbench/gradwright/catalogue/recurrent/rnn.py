@@ -9,6 +9,7 @@ import numpy as np
 
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Clip
+from ...ops.movement import alike
 from ...ops.products import product
 from ...ops.summing import add_up
 from ...spec import TensorSpec
@@ -39,6 +40,7 @@ class RnnCell(Op):
     def expand(self, x: Any, h: Any, w: Any, r: Any, b: Any = None) -> Any:
         given = ([] if v is None else [v] for v in (self.alpha, self.beta))
         [f] = activations([self.activation], *given)
+        x, h, w, r, b = alike(x, h, w, r, b)
         return f.build(clipped(joined(x, h, w, r, b), self.clip))
 
     @classmethod

@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...op import ErrorSample, Op, Sample
 from ...ops.activation import Sigmoid, Tanh
+from ...ops.movement import alike
 from ...spec import TensorSpec, differ
 from ..arrays.recurrence import LinearScan
 
@@ -61,6 +62,7 @@ class SruCell(Op):
         return super().infer(x, c, w, b)
 
     def expand(self, x: Any, c: Any, w: Any, b: Any = None) -> Any:
+        x, c, w, b = alike(x, c, w, b)
         u, f, r = _gates(x, w, b)
         c = f * c + (1.0 - f) * u
         return r * Tanh()(c) + (1.0 - r) * x, c
@@ -111,6 +113,7 @@ class Sru(Op):
         return super().infer(x, w, b, initial_c)
 
     def expand(self, x: Any, w: Any, b: Any = None, initial_c: Any = None) -> Any:
+        x, w, b, initial_c = alike(x, w, b, initial_c)
         u, f, r = _gates(x, w, b)
         c = LinearScan()(f, (1.0 - f) * u, *(() if initial_c is None else (initial_c,)))
         return r * Tanh()(c) + (1.0 - r) * x, c

@@ -13,6 +13,7 @@ from ...ops.choice import Maximum
 from ...ops.elementwise import Abs
 from ...ops.functions import Log10
 from ...ops.reduce import Max
+from ...rounding import rounded
 from ...spec import TensorSpec, dtype
 from .spectral import OfSpectrum, energy, spectrum
 
@@ -98,7 +99,7 @@ class MelFilterbank(Op):
         weight = np.maximum(0, np.minimum(rising, falling))
         if self.norm is not None:
             weight *= 2 / (edges[2:] - edges[:-2])
-        return weight.astype(self.dtype)
+        return rounded(weight, self.dtype)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -164,7 +165,7 @@ class MelWeightMatrix(Op):
         falling = (right - k) / np.maximum(right - centre, 1)
         y = np.where((left <= k) & (k < centre), rising, 0)
         y = np.where((centre < k) & (k < right), falling, y)
-        return np.where(k == centre, 1, y).astype(self.dtype)
+        return rounded(np.where(k == centre, 1, y), self.dtype)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -259,7 +260,7 @@ class DctMatrix(Op):
         angle = np.arange(self.k)[:, None] * (2 * np.arange(self.n) + 1) * (np.pi / (2 * self.n))
         y = np.cos(angle) * np.sqrt(2 / self.n)
         y[:1] /= np.sqrt(2)
-        return y.astype(self.dtype)
+        return rounded(y, self.dtype)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

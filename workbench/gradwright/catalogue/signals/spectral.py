@@ -17,6 +17,7 @@ from ...ops.functions import Square
 from ...ops.movement import Cast
 from ...ops.padding import Pad
 from ...ops.reduce import Cumsum, Max, Sum
+from ...rounding import rounded
 from ...spec import TensorSpec, dtype, kind
 from .common import InFloat32
 from .fourier import Rfft
@@ -187,7 +188,7 @@ class ChromaFilterbank(Op):
         weight = np.exp(-2 * (apart / width) ** 2)
         weight /= np.sqrt((weight**2).sum(0))
         weight *= np.exp(-0.5 * ((pitch / n - 5) / 2) ** 2)
-        return np.roll(weight, -3 * (n // 12), axis=0).astype(self.dtype)
+        return rounded(np.roll(weight, -3 * (n // 12), axis=0), self.dtype)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -11,6 +11,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...ops.choice import Where
 from ...ops.creation import Full
+from ...ops.movement import alike
 from ...ops.reshape import BroadcastTo
 from ...spec import AnyDim, TensorSpec, differ, kind, normalize_axis
 from .common import InFloat32
@@ -195,6 +196,7 @@ class Istft(InFloat32):
         if window is None:
             window = Full(shape=(size,), fill_value=1.0, dtype=spectrum.dtype)()
         back = Irfft if self.onesided else Ifft
+        spectrum, window = alike(spectrum, window)
         place = OverlapAdd(frame_step=self.frame_step)
         total = place(back(n=size)(joined(spectrum)) * window)
         weight = place(BroadcastTo(shape=(n_frames, size))(window * window))

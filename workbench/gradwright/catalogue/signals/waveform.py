@@ -19,6 +19,7 @@ from ...ops.padding import Pad
 from ...ops.reduce import Argmax, Max, Mean, Sum
 from ...ops.reshape import Flatten
 from ...ops.scatter import TakeAlongAxis
+from ...rounding import rounded
 from ...spec import TensorSpec, dtype
 from .fourier import Irfft, Rfft
 from .frames import Frame
@@ -287,7 +288,7 @@ class LanczosKernel(Op):
         i = np.arange(2 * self.reach + self.down + 1)[:, None]
         t = cutoff * (i - self.reach - np.arange(self.up) * (self.down / self.up))
         y = np.where(np.abs(t) < self.width, np.sinc(t) * np.sinc(t / self.width), 0)
-        return (y / y.sum(0)).astype(self.dtype)
+        return rounded(y / y.sum(0), self.dtype)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...rounding import rounded
 from ...spec import AnyDim, TensorSpec, dtype
 
 
@@ -36,7 +37,7 @@ class _Window(Op):
 
     def forward(self) -> Any:
         size: Any = self.size
-        return cosine_sum(self.coefficients, size, self.periodic).astype(self.dtype)
+        return rounded(cosine_sum(self.coefficients, size, self.periodic), self.dtype)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -161,7 +161,7 @@ class TfIdfVectorizer(Op):
         if self.mode == "IDF":
             counts = (counts > 0).astype(np.float32)
         y = counts if self.mode == "TF" else counts * weights
-        return y.reshape(*x.shape[:-1], -1) if counts.shape[1] else y.reshape(*x.shape[:-1], 0)
+        return y.reshape(*x.shape[:-1], counts.shape[1])
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

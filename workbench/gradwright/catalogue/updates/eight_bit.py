@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import DTypeError, ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...rounding import rounded
 from ...spec import TensorSpec, at_least_float32, differ, kind, shapes_differ
 from ..quantised.nf4 import FROZEN, blocks, check_blocks, codes, count, dynamic_map
 
@@ -96,16 +97,18 @@ class Adam8bitUpdate(Op):
         v1 = self.read(v, v_absmax, signed=False)
         m1 = b1 * m1 + (1 - b1) * g
         v1 = b2 * v1 + (1 - b2) * (g * g)
-        scale = np.sqrt(v1) * (1 / (1 - b2**t) ** 0.5) + float(eps)
-        p = p * (1 - lr * float(weight_decay)) - (m1 / scale) * (lr / (1 - b1**t))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rate, root = np.float64(lr) / (1 - b1**t), np.float64(1 - b2**t) ** 0.5
+            scale = np.sqrt(v1) * float(1 / root) + float(eps)
+            p = p * (1 - lr * float(weight_decay)) - (m1 / scale) * float(rate)
         new_m, m_scale = codes(m1, dynamic_map(), self.block_size)
         new_v, v_scale = codes(v1, dynamic_map(signed=False), self.block_size)
         return (
-            np.asarray(p).astype(param.dtype, copy=False),
+            rounded(p, param.dtype),
             new_m.reshape(m.shape),
-            m_scale.astype(m_absmax.dtype, copy=False),
+            rounded(m_scale, m_absmax.dtype),
             new_v.reshape(v.shape),
-            v_scale.astype(v_absmax.dtype, copy=False),
+            rounded(v_scale, v_absmax.dtype),
         )
 
     def read(self, code: Any, absmax: Any, *, signed: bool) -> Any:

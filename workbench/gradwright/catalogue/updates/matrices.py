@@ -14,6 +14,7 @@ from ...ops.elementwise import Sqrt
 from ...ops.movement import cast_to
 from ...ops.optimizer import _Update, work_dtype
 from ...ops.reduce import Mean
+from ...ops.special import finfo
 from ...ops.statistics import Norm
 from ...spec import TensorSpec, kind, shapes_differ
 from .scaled import prepared, running, times
@@ -61,7 +62,7 @@ class AdafactorUpdate(_Update):
             (step, learning_rate, beta2_decay, eps1, eps2, clip_threshold, weight_decay),
         )
         t, _, delta, small, *_ = scalars
-        v1 = running(1 - t**-delta, v1, g * g + cast_to(p.dtype, small))
+        v1 = running(1 - t**-delta, v1, squares(g) + cast_to(p.dtype, small))
         return self.cast([self.moved(p, g / Sqrt()(v1), *scalars), v1], [param, v])
 
     def moved(self, p: Any, u: Any, *scalars: Any) -> Any:
@@ -165,10 +166,12 @@ class AdafactorMatrixUpdate(AdafactorUpdate):
             (step, learning_rate, beta2_decay, eps1, eps2, clip_threshold, weight_decay),
         )
         t, _, delta, small, *_ = scalars
-        square, keep = g * g + cast_to(p.dtype, small), 1 - t**-delta
+        square, keep = squares(g) + cast_to(p.dtype, small), 1 - t**-delta
         r = running(keep, r, Mean(axis=-1)(square))
         c = running(keep, c, Mean(axis=-2)(square))
-        by_row = 1 / Sqrt()(r / Mean(axis=-1, keepdims=True)(r))
+        share = r / Mean(axis=-1, keepdims=True)(r)
+        # Of a row beside one that is 2^63 times as large it would vanish, and 0·∞ come of it.
+        by_row = 1 / Sqrt()(Maximum()(share, float(finfo(p.dtype).smallest_normal)))
         u = g * by_row[..., None] * (1 / Sqrt()(c))[..., None, :]
         return self.cast([self.moved(p, u, *scalars), r, c], [param, rows, columns])
 
@@ -190,6 +193,15 @@ class AdafactorMatrixUpdate(AdafactorUpdate):
         yield ErrorSample((p, p, c, c, *numbers), {}, "rows has another shape")
         yield ErrorSample((p, p, r, r.with_dtype("int32"), *numbers), {}, "columns cannot be int32")
         yield ErrorSample((p, p.with_shape((3, 2)), r, c, *numbers), {}, "grad has another shape")
+
+
+def squares(g: Any) -> Any:
+    """Return g², or the largest number of which 2²⁴ can be added up.
+
+    In float32 gradients above 5e15 count as that: their squares would be infinite, so would be the
+    moments from then on, and their shares by row and column ∞/∞.
+    """
+    return Minimum()(g * g, float(finfo(g.dtype).max) * 2.0**-24)
 
 
 def rms(x: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError, UnsupportedOpError
-from ...graph.expand import expansion
+from ...graph.expand import expanded_specs, expansion
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
 from .node import OnnxNode, Outputs, Reader, known_value, like_first
@@ -70,7 +70,7 @@ class OnnxOp(Op):
     def infer(self, *xs: TensorSpec | None) -> tuple[TensorSpec, ...]:
         """Return the specs of what it becomes, or as much as is known of them."""
         if self._settled(xs) is not None:
-            return tuple(TensorSpec(t.shape, t.dtype) for t in expansion(self, xs).outputs)
+            return expanded_specs(self, xs)
         outputs: Outputs = self.reader.outputs or like_first
         return tuple(outputs(self.node, *xs))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...containers import ANY, OptionalSpec, SequenceSpec
 from ...op import Op
+from ...rounding import rounded
 from ...spec import AnyDim, Dim, TensorSpec, promote_all
 from .dtypes import element_type
 
@@ -216,7 +217,7 @@ class Call:
 
     def number(self, value: Any) -> str:
         """Return a 0-d constant of the first input's dtype."""
-        return self.out.constant(np.asarray(value).astype(self.x.dtype))
+        return self.out.constant(rounded(value, self.x.dtype))
 
 
 def to_tensor(array: Array, name: str) -> TensorProto:

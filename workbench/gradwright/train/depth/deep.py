@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TrainingError
+from ...rounding import rounded
 from ...spec import TensorSpec, is_floating
 from ..optim import Adam, Optimizer
 from .section import Array, Arrays, Section
@@ -247,7 +248,7 @@ class DeepTrainer:
             raise TrainingError("this is no state of a DeepTrainer: it has no counters")
         for group, specs in wanted.items():
             kind = group.partition("/")[0]
-            held = {name: groups[group][name].astype(a.dtype) for name, a in specs.items()}
+            held = {name: rounded(groups[group][name], a.dtype) for name, a in specs.items()}
             self._stores[kind].put(group, held)
         self.n_layers, self._torn = n, False
         self.steps_done, self.skipped, self._updates_done = map(int, groups["counters"][""])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...graph import Graph, Tensor
+from ...rounding import rounded
 from ...session import Session
 from ...spec import TensorSpec
 from ..optim import Optimizer
@@ -66,9 +67,9 @@ class Updates:
         found = {}
         for label, (owner, slot) in self._slots.items():
             if slot.init == "parameter":
-                found[label] = np.array(params[owner], slot.dtype)
+                found[label] = rounded(np.array(params[owner]), slot.dtype)
             else:
-                found[label] = np.full(slot.shape, slot.init, slot.dtype)
+                found[label] = np.full(slot.shape, rounded(slot.init, slot.dtype))
         return found
 
     def move(

@@ -13,6 +13,7 @@ from ...graph import Constant, Graph, Node, Source, SubGraph, Tensor, ancestors
 from ...graph.expand import expansion, stand_in
 from ...op import Op
 from ...ops.movement import Cast
+from ...rounding import rounded
 from ...spec import dtype, dtype_name, kind
 from .policy import Precision
 from .rules import APART, FREE, HIGH, LOW, Rule, rule_of
@@ -172,9 +173,7 @@ class Rebuild:
         if found is None:
             origin, self._origin = self._origin, t.node.origin or t.node
             if isinstance(t.op, Constant) and not t.rank:
-                found = self.graph.scalar(
-                    t.graph.values.array(t.node.name)[()].astype(to.type).item(), to
-                )
+                found = self.graph.scalar(rounded(t.graph.values.array(t.node.name), to).item(), to)
             else:
                 name = t.name.replace(":", "_").removeprefix(self.prefix + "/")
                 fresh = bool(self.prefix) and not t.name.startswith(self.prefix + "/")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....errors import ArchiveError
+from ....rounding import rounded
 from ..node import OnnxNode, op, reads
 
 Array = np.ndarray[Any, Any]
@@ -57,7 +58,7 @@ def _floats(x: Any) -> Any:
 
 
 def _constant(x: Any, value: Any) -> Any:
-    return x.graph.constant(np.asarray(value, x.dtype))
+    return x.graph.constant(rounded(value, x.dtype))
 
 
 # -- features ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....rounding import rounded
 from ....spec import kind
 from ..dtypes import from_element_type
 from ..node import OnnxNode, cast, op, reads
@@ -60,7 +61,7 @@ def power(node: OnnxNode, a: Any, b: Any) -> Any:
 @reads("Clip", since=6)
 def clip_to_attributes(node: OnnxNode, x: Any) -> Any:
     low, high = (
-        None if v is None else np.asarray(v, x.dtype) for v in (node.get("min"), node.get("max"))
+        None if v is None else rounded(v, x.dtype) for v in (node.get("min"), node.get("max"))
     )
     return clip(node, x, low, high)
 
