@@ -175,3 +175,11 @@ def test_exponential_of_zeros(shape: tuple[int, ...]) -> None:
     g = gw.Graph()
     y = gw.matrix_exp(g.constant(np.zeros(shape)))
     np.testing.assert_array_equal(g.output({}, y)[y.name], np.zeros(shape) + np.eye(shape[-1]))
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-12, 1e12, 1e200])
+def test_slopes_of_the_exponential_are_linear_in_cotangents(size: float) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 4))
+    plain = slopes(lambda t: (gw.matrix_exp(t) * np.arange(16.0).reshape(4, 4)).sum(), x)
+    found = slopes(lambda t: (gw.matrix_exp(t) * (size * np.arange(16.0).reshape(4, 4))).sum(), x)
+    np.testing.assert_allclose(found, size * plain, rtol=1e-12)

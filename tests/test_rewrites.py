@@ -62,10 +62,8 @@ def test_values_agree_with_the_rule_left_out(name, dtype):
                 # What rounds or saves the plain form may differ where that is not finite.
                 if name == "softmax":  # a row that holds infinity has none
                     found = np.where(np.isnan(want).any(-1, keepdims=True), want, found)
-                if name.startswith(("layer_norm", "rms_norm")):  # written out, squares overflow
-                    with np.errstate(over="ignore"):
-                        lost = np.isinf(np.square(feeds["x"]).sum(-1, keepdims=True))
-                    found = np.where(lost, want, found)
+                if name.startswith("inverse_"):  # one over squares that overflow
+                    found = np.where(want == 0, want, found)
                 assert not difference(want, found, exact=exact)
                 exact = exact and all(RULES[r].exact for r in fired(every))
 

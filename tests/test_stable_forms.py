@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.ops.nn import SoftmaxGrad
 from gradwright.rewrite.stand_ins import FORMS
 
 X = [1000.0, 0.5, -1000.0, 3.0]
@@ -134,6 +135,57 @@ CASES = {
         of_logs,
     ),
 }
+
+FAR_OUT = [3e160, -4e160, 1e3, 2e160]
+LENGTHS = {
+    "of_sum": (lambda x: (x * x).sum(-1), lambda x: x, 1),
+    "of_mean": (lambda x: gw.square(x).mean(-1), lambda x: x, 4),
+    "of_var": (lambda x: gw.var(x, axis=-1), lambda x: x - math.fsum(x / 4), 4),
+}
+ROOTS = {
+    "root": (gw.sqrt, False),
+    "power": (lambda y: y**0.5, False),
+    "inverse_root": (gw.rsqrt, True),
+    "inverse_power": (lambda y: y**-0.5, True),
+}
+
+
+def length_case(root, squares, of, n, inverted, eps):
+    def value(x):
+        size = math.hypot(*of(x), math.sqrt(eps * n)) / math.sqrt(n)
+        return 1 / size if inverted else size
+
+    def slope(x):
+        y = value(x)
+        return W.sum() * (of(x) * y / n * -y * y if inverted else of(x) / y / n)
+
+    return (lambda x: root(squares(x) + eps if eps else squares(x))), FAR_OUT, value, slope
+
+
+CASES |= {
+    f"{r}_{kind}{'_plus' if eps else ''}": length_case(root, squares, of, n, inverted, eps)
+    for r, (root, inverted) in ROOTS.items()
+    for kind, (squares, of, n) in LENGTHS.items()
+    for eps in (0.0, 1e-5)
+}
+
+
+def log_softmax_grad(x):
+    p = gw.nn.softmax(x)
+    return SoftmaxGrad()(W / p, p)
+
+
+def log_softmax_grad_of_parts(x):
+    p = gw.nn.softmax(x)
+    g = W / p
+    return (g - (g * p).sum(-1, keepdims=True)) * p
+
+
+for _name, _form in (
+    ("log_softmax_grad", log_softmax_grad),
+    ("log_softmax_grad_of_parts", log_softmax_grad_of_parts),
+):
+    CASES[_name] = _form, X, of_logs, lambda x: -W.sum() * of_shares(x)
 
 
 def test_every_form_has_a_case():

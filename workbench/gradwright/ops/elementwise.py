@@ -106,6 +106,17 @@ class Function(_Unary, abstract=True):
         return (gs[0] * conj(self.slope(xs[0], ys[0])),)
 
 
+class Inverse(_Unary, abstract=True):
+    """A differentiable function of each element, given by what cotangents are divided by."""
+
+    def divisor(self, x: Any) -> Any:
+        """Return dx/dy as a tensor."""
+        raise NotImplementedError
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        return (gs[0] / conj(self.divisor(xs[0])),)
+
+
 class _Binary(_Elementwise):
     """An op on two tensors that broadcasts and promotes."""
 
@@ -380,7 +391,7 @@ class Exp(Function):
         return y
 
 
-class Log(Function):
+class Log(Inverse):
     """Natural logarithm.
 
     y = ln x
@@ -396,8 +407,8 @@ class Log(Function):
     domain = (0.2, 3.0)
     onnx = OnnxRule("Log", since=6)
 
-    def slope(self, x: Any, y: Any) -> Any:
-        return 1.0 / x
+    def divisor(self, x: Any) -> Any:
+        return x
 
 
 class Sqrt(Function):

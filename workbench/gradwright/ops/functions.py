@@ -12,7 +12,7 @@ from ..op import ZERO, Cotangent, OnnxRule, Sample
 from ..spec import kind
 from .choice import Where
 from .comparison import IsInf
-from .elementwise import Exp, Function, Log, _Binary, conj, promoted
+from .elementwise import Exp, Function, Inverse, Log, _Binary, conj, promoted
 from .standard import cast, library
 
 
@@ -178,7 +178,7 @@ class Expm1(Function):
         return Exp()(x)  # y + 1 would cancel for negative x
 
 
-class Log1p(Function):
+class Log1p(Inverse):
     """Logarithm of one more, precise near 0.
 
     y = ln(1 + x)
@@ -193,11 +193,11 @@ class Log1p(Function):
     ufunc = np.log1p
     domain = (-0.5, 2.0)
 
-    def slope(self, x: Any, y: Any) -> Any:
-        return 1.0 / (x + 1.0)
+    def divisor(self, x: Any) -> Any:
+        return x + 1.0
 
 
-class Log2(Function):
+class Log2(Inverse):
     """Logarithm to base 2.
 
     y = log₂ x
@@ -212,11 +212,11 @@ class Log2(Function):
     ufunc = np.log2
     domain = (0.2, 3.0)
 
-    def slope(self, x: Any, y: Any) -> Any:
-        return (1 / math.log(2)) / x
+    def divisor(self, x: Any) -> Any:
+        return x * math.log(2)
 
 
-class Log10(Function):
+class Log10(Inverse):
     """Logarithm to base 10.
 
     y = log₁₀ x
@@ -231,5 +231,5 @@ class Log10(Function):
     ufunc = np.log10
     domain = (0.2, 3.0)
 
-    def slope(self, x: Any, y: Any) -> Any:
-        return (1 / math.log(10)) / x
+    def divisor(self, x: Any) -> Any:
+        return x * math.log(10)

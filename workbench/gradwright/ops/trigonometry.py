@@ -10,7 +10,7 @@ import numpy as np
 from ..op import Cotangent, OnnxRule
 from ..spec import TensorSpec, kind
 from .choice import Maximum, Minimum, Where
-from .elementwise import Abs, Function, _Binary
+from .elementwise import Abs, Function, Inverse, _Binary
 from .functions import Rsqrt
 from .special import finfo
 
@@ -121,7 +121,7 @@ class Arccos(Function):
         return -Rsqrt()(one_less_square(x))
 
 
-class Arctan(Function):
+class Arctan(Inverse):
     """Inverse tangent.
 
     y = arctan x
@@ -136,8 +136,8 @@ class Arctan(Function):
     ufunc = np.arctan
     onnx = OnnxRule("Atan", since=7)
 
-    def slope(self, x: Any, y: Any) -> Any:
-        return 1.0 / (x * x + 1.0)
+    def divisor(self, x: Any) -> Any:
+        return x * x + 1.0
 
 
 class Sinh(Function):
@@ -222,7 +222,7 @@ class Arccosh(Function):
         return Rsqrt()(x - 1.0) * Rsqrt()(x + 1.0)
 
 
-class Arctanh(Function):
+class Arctanh(Inverse):
     """Inverse hyperbolic tangent.
 
     y = artanh x
@@ -238,8 +238,8 @@ class Arctanh(Function):
     domain = (-0.9, 0.9)
     onnx = OnnxRule("Atanh", since=9)
 
-    def slope(self, x: Any, y: Any) -> Any:
-        return 1.0 / one_less_square(x)
+    def divisor(self, x: Any) -> Any:
+        return one_less_square(x)
 
 
 class Arctan2(_Binary):

@@ -181,7 +181,9 @@ def _already_whole(at: Editor, instr: Instr) -> int | None:
     return instr.ins[0] if plain and not any(instr.op.attributes().values()) else None
 
 
-_POSITIVE = frozenset(("square", "exp", "abs", "sigmoid", "softmax", "softplus", "cosh"))
+_POSITIVE = frozenset(
+    ("square", "exp", "abs", "sigmoid", "softmax", "softplus", "cosh", "root_sum_squares")
+)
 _OF_POSITIVE = frozenset(
     ("add", "mul", "div", "maximum", "sum", "mean", "max", "sqrt", "cast", "reshape", "expand_dims",
      "squeeze", "broadcast_to", "broadcast_like", "transpose", "sum_like", "relu")

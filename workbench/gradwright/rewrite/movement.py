@@ -10,7 +10,7 @@ from ..op import Op
 from ..ops.elementwise import Exp
 from ..ops.linalg import Matmul
 from ..ops.movement import Cast, ExpandDims, Flip, Squeeze, Swapaxes, Transpose
-from ..ops.reduce import Sum
+from ..ops.reduce import Max, Sum
 from ..ops.reshape import Reshape
 from ..spec import dtype, kind
 from .editor import Editor
@@ -189,16 +189,17 @@ def _reduce_kept(at: Editor, instr: Instr) -> int | None:
 @rule(
     "reduce_twice",
     "sum max min",
-    "sum(sum(x, a), b)",
-    "sum(x, a and b)",
+    "max(max(x, a), b)",
+    "max(x, a and b)",
     needs=("sum", "max", "min"),
-    exact=False,
-    example=lambda s: Sum(axis=1)(Sum(axis=1)(s)),
+    example=lambda s: Max(axis=1)(Max(axis=1)(s)),
 )
 def _reduce_twice(at: Editor, instr: Instr) -> int | None:
-    """Two reductions of one kind are one, over the axes of both."""
+    """Two reductions of one kind are one, over the axes of both; sums of floats may overflow."""
     inner = at.producer(instr.ins[0], instr.op.name)
     if inner is None or not at.is_alone(inner.outs[0]):
+        return None
+    if instr.op.name == "sum" and kind(at.spec(instr.ins[0]).dtype) not in "iu":
         return None
     first: Any = inner.op
     second: Any = instr.op

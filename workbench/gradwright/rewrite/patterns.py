@@ -26,23 +26,16 @@ from .stable import A
 from .table import formula, rule
 from .terms import Any_, Bind, Binds, Call, Either, Number, Term
 
-eps = Number("ε", sample=1e-5)
 weight, bias = Any_("weight"), Any_("bias")
 PARAMETERS = {"weight": "w", "bias": "v"}
+_kept_axis, _kept_eps = Bind("axis", -1), Bind("eps", 1e-5)
 
 # -- norms ----------------------------------------------------------------------------------------
 
 
-def _mean(of: Term) -> Call:
-    return Call("mean", of, axes=A, keepdims=True)
-
-
-def _over_root(above: Term, below: Term) -> tuple[Term, ...]:
-    """Return the ways to write a quotient by a root."""
-    root = Call("sqrt", below)
-    return above / root, above * (1.0 / root), above * Call("rsqrt", below), (
-        above * Call("reciprocal", root)
-    )  # fmt: skip
+def _over(above: Term, below: Term) -> tuple[Term, ...]:
+    """Return the ways to write a quotient."""
+    return above / below, above * (1.0 / below), above * Call("reciprocal", below)
 
 
 def _trailing(at: Editor, b: Binds) -> bool:
@@ -51,18 +44,14 @@ def _trailing(at: Editor, b: Binds) -> bool:
     return kind(spec.dtype) == "f" and axes == tuple(range(axes[0], spec.rank)) if axes else False
 
 
-_norm: dict[str, Any] = {"axis": lambda b: b["axes"][0], "eps": lambda b: float(b["ε"])}
-_centred = x - _mean(x)
-_kept_axis, _kept_eps = Bind("axis", -1), Bind("eps", 1e-5)
-for _name, _above, _square in (
-    ("layer_norm", _centred, Call("square", _centred)),
-    ("rms_norm", x, Call("square", x)),
-):
-    for _i, _form in enumerate(_over_root(_above, _mean(_square) + eps)):
+_centred = x - Call("mean", x, axes=A, keepdims=True)
+for _name, _above in (("layer_norm", _centred), ("rms_norm", x)):
+    _deviation = Call("root_sum_squares", _above, axes=A, keepdims=True, mean=True, eps=_kept_eps)
+    for _i, _form in enumerate(_over(_above, _deviation)):
         formula(
-            _name + ("", "_by_inverse", "_by_rsqrt", "_by_reciprocal")[_i],
+            _name + ("", "_by_inverse", "_by_reciprocal")[_i],
             _form,
-            Call(_name, x, whole=True, **_norm),
+            Call(_name, x, whole=True, axis=lambda b: b["axes"][0], eps=_kept_eps),
             "A norm written out.",
             when=_trailing,
             alone=True,

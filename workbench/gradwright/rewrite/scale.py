@@ -1,33 +1,61 @@
 """Numbers meet numbers: chains of sums and products with constants, powers, and scaled products.
 
-These change the last place: by 2 units of the largest number met at most. A product of constants
-that overflows, underflows or is no number is left in two steps; where the first of two steps would
-have overflowed and the joint one does not, the result is finite. Sums of constants of opposite
-signs stay: (x + c) − c rounds x, and is meant to. The inner result must be needed nowhere else, so
-that steps which share it give the same bits whether or not they are in one plan.
+These change the last place: by 2 units of the largest number met at most. The inner result must be
+needed nowhere else, so that a rule may not decide what overflows, underflows or cancels: values
+would depend on what else is fetched. So two products join where both numbers make larger or both
+make smaller, and two sums where the sum of the numbers is exact: (x + 1e8) + 1 is 1 at −1e8. Sums
+of constants of opposite signs stay: (x + c) − c rounds x, and is meant to. A product of constants
+that is no ordinary number is left in two steps, and so is x·(1/y), since 1/y may overflow alone.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ..ops.movement import ExpandDims
 from ..spec import TensorSpec, kind
-from .algebra import is_float, is_positive, is_real, x, y
+from .algebra import is_float, is_positive, is_real, x
 from .editor import Editor
 from .program import Instr
 from .table import formula, rule
 from .terms import Any_, Binds, Call, Computed, Number
 
 c, d = Number("c", sample=3.0), Number("d", sample=5.0)
+_share = Number("d", sample=0.2)
+
+
+def _is_whole(at: Editor, b: Binds) -> bool:
+    return kind(at.specs[b["x"]].dtype) in "iu"  # whose sums and products wrap around alike
 
 
 def _same_sign(at: Editor, b: Binds) -> bool:
-    if kind(at.specs[b["x"]].dtype) in "iu":
-        return True  # they wrap around alike
-    return is_real(at, b) and bool(np.signbit(b["c"]) == np.signbit(b["d"]))
+    if _is_whole(at, b):
+        return True
+    if not is_real(at, b) or np.signbit(b["c"]) != np.signbit(b["d"]):
+        return False
+    both = b["c"] + b["d"]
+    return bool(both - b["c"] == b["d"] and both - b["d"] == b["c"])
+
+
+def _same_side(c: Any, d: Any) -> bool:
+    """Tell whether two factors make numbers larger, or both smaller."""
+    sizes = abs(float(c)), abs(float(d))
+    return min(sizes) >= 1 or max(sizes) <= 1
+
+
+def _both_factors(at: Editor, b: Binds) -> bool:
+    return is_real(at, b) and (_is_whole(at, b) or _same_side(b["c"], b["d"]))
+
+
+def _both_divisors(at: Editor, b: Binds) -> bool:
+    return is_float(at, b) and _same_side(b["c"], b["d"])
+
+
+def _factor_and_divisor(at: Editor, b: Binds) -> bool:
+    return is_float(at, b) and bool(b["c"] and b["d"]) and _same_side(b["c"], 1 / float(b["d"]))
 
 
 formula(
@@ -35,25 +63,25 @@ formula(
     (x * c) * d,
     x * Computed("(c·d)", lambda b: b["c"] * b["d"]),
     "Two numbers are multiplied once; integers wrap around alike.",
-    when=is_real,
+    when=_both_factors,
     alone=True,
     exact=False,
 )
 formula(
     "mul_div",
-    (x * c) / d,
+    (x * c) / _share,
     x * Computed("(c/d)", lambda b: b["c"] / b["d"]),
     "A number and a divisor are one number.",
-    when=is_float,
+    when=_factor_and_divisor,
     alone=True,
     exact=False,
 )
 formula(
     "div_mul",
-    (x / c) * d,
+    (x / c) * _share,
     x * Computed("(d/c)", lambda b: b["d"] / b["c"]),
     "A divisor and a number are one number.",
-    when=is_float,
+    when=_factor_and_divisor,
     alone=True,
     exact=False,
 )
@@ -62,7 +90,7 @@ formula(
     (x / c) / d,
     x / Computed("(c·d)", lambda b: b["c"] * b["d"]),
     "Two divisors are one.",
-    when=is_float,
+    when=_both_divisors,
     alone=True,
     exact=False,
 )
@@ -79,7 +107,7 @@ formula(
     "add_add",
     (x + c) + d,
     x + Computed("(c + d)", lambda b: b["c"] + b["d"]),
-    "Two numbers of one sign are added once; integers wrap around alike.",
+    "Two numbers of one sign whose sum is exact are added once; integers wrap around alike.",
     when=_same_sign,
     alone=True,
     exact=False,
@@ -88,17 +116,8 @@ formula(
     "sub_sub",
     (x - c) - d,
     x - Computed("(c + d)", lambda b: b["c"] + b["d"]),
-    "Two numbers of one sign are subtracted once; integers wrap around alike.",
+    "Two numbers of one sign whose sum is exact are subtracted once, integers always.",
     when=_same_sign,
-    alone=True,
-    exact=False,
-)
-formula(
-    "mul_inverse",
-    x * (1.0 / y),
-    x / y,
-    "A product with an inverse is a quotient, rounded once; a smaller inverse is left.",
-    when=lambda at, b: is_float(at, b) and at.specs[b["x"]] == at.specs[b["y"]],
     alone=True,
     exact=False,
 )
@@ -167,7 +186,7 @@ formula(
 
 
 _TINY, _HUGE = 1e-4, 1e4
-"""Between these a number brings no product near the limits of float32."""
+"""Between these a number brings no product near the limits of float32, if that is below 1e34."""
 
 
 def _scale(at: Editor, instr: Instr, spec: TensorSpec) -> tuple[int, int] | None:

@@ -32,13 +32,14 @@ def stable(
     after: Term,
     doc: str,
     when: Callable[[Editor, Binds], bool] | None = None,
+    lowers: tuple[str, ...] = (),
 ) -> None:
     """Declare a rule for values, and its form for gradients.
 
     It fires whoever else reads what is in between, so that a value never depends on that.
     """
     assert isinstance(before, Call)
-    formula(name, before, after, doc, when=when, exact=False)
+    formula(name, before, after, doc, when=when, exact=False, lowers=lowers)
     FORMS.setdefault(before.name, []).append(Form(name, before, after, when))
 
 
@@ -170,22 +171,50 @@ _log_grad = Call(
     Call("log_softmax", x, axis=Bind("axis", -1)),
     axis=Bind("axis", -1),
 )
-formula(
+stable(
     "log_softmax_grad",
     Call("softmax_grad", _g / _softmax, _softmax, axis=Bind("axis", -1)),
     _log_grad,
     "The gradient of log(softmax(x)) has no share to divide by, which may be 0.",
-    exact=False,
     lowers=("softmax_grad",),
 )
-formula(
+stable(
     "log_softmax_grad_of_parts",
     (_g / _softmax - Call("sum", (_g / _softmax) * _softmax, **_kept)) * _softmax,
     _log_grad,
     "The same gradient, where the device takes it apart.",
     when=lambda at, b: b["axes"] == (b["axis"],),
-    exact=False,
 )
+
+# -- lengths --------------------------------------------------------------------------------------
+
+eps = Number("ε", sample=1e-5)
+_squares = Either(Call("square", x), x * x, x**2.0)
+_centred_squares = Call("var", x, axes=A, keepdims=K, ddof=0)
+_away: Term = x - Call("mean", x, axis=A, keepdims=True)
+_added: dict[str, Any] = {"eps": lambda b: float(b["ε"])}
+_mean: dict[str, Any] = {"mean": True}
+for _kind, _inner, _of, _as in (
+    ("of_sum", Call("sum", _squares, axes=A, keepdims=K), x, {}),
+    ("of_mean", Call("mean", _squares, axes=A, keepdims=K), x, _mean),
+    ("of_var", _centred_squares, _away, _mean),
+):
+    for _suffix, _below, _more in (("", _inner, {}), ("_plus", _inner + eps, _added)):
+        _length = Call("root_sum_squares", _of, axis=A, keepdims=K, **_as, **_more)
+        for _root, _outer, _made in (
+            ("root", Call("sqrt", _below), _length),
+            ("power", _below**0.5, _length),
+            ("inverse_root", Call("rsqrt", _below), 1.0 / _length),
+            ("inverse_power", _below ** (-0.5), 1.0 / _length),
+        ):
+            stable(
+                f"{_root}_{_kind}{_suffix}",
+                _outer,
+                _made,
+                "The squares may be no numbers of the dtype where their root is one.",
+                when=is_float,
+                lowers=("var",),
+            )
 
 # -- means ----------------------------------------------------------------------------------------
 

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...ops.choice import Maximum, Minimum, Where
 from ...ops.creation import DiagGrad
-from ...ops.elementwise import Identity
+from ...ops.elementwise import Abs, Identity, StopGradient
 from ...ops.joining import Concat, Split
 from ...ops.like import OnesLike, ZerosLike
+from ...ops.movement import Cast
+from ...ops.reduce import Sum
 from ...spec import TensorSpec
 from .common import Array, MatrixOp, adjoint
 from .solutions import Inv
@@ -25,6 +28,10 @@ _PADE = [
 """Coefficients of the numerator of the diagonal approximant, up to a common factor."""
 _THETA = 5.371920351148152
 """Norm up to which it is exact to a rounding of float64 (Higham 2005, table 2.3)."""
+FURTHEST = 2.0**60
+"""Bound on what cotangents are scaled by, and divided by."""
+GIVEN = 3
+"""Halvings too many that are given away, for three bits: to look for fewer takes longer."""
 
 
 def identity_like(x: Any) -> Any:
@@ -91,10 +98,13 @@ class MatrixExp(MatrixOp):
 
     def compute(self, *xs: Array) -> Any:
         (x,) = xs
-        fits = np.asarray(np.isfinite(x).all((-2, -1)))
-        x = np.where(fits[..., None, None], x, x.dtype.type(0))
+        norm = _norm(x)
+        fits: Any = True
+        if not np.isfinite(norm).all():
+            fits = np.asarray(np.isfinite(x).all((-2, -1)))
+            x = np.where(fits[..., None, None], x, x.dtype.type(0))
         # Each matrix for itself: what is squared more often than it needs loses digits.
-        halvings = _halvings(x)
+        halvings = _halvings(x, norm)
         x = x * np.ldexp(np.ones((), x.real.dtype), -halvings)[..., None, None]
         one = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
         x2 = x @ x
@@ -112,16 +122,20 @@ class MatrixExp(MatrixOp):
         for i in range(halvings.max(initial=0)):
             more = halvings > i
             y[more] = y[more] @ y[more]
-        y[~fits] = np.nan
-        return y
+        return y if fits is True else np.where(fits[..., None, None], y, y.dtype.type(np.nan))
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        x = adjoint(xs[0])
-        upper = Concat(axis=-1)(x, gs[0])
+        x, g = adjoint(xs[0]), gs[0]
+        # It is linear in g: one as large as x asks for no more halvings than x.
+        a, b = (Sum(axis=(-2, -1), keepdims=True)(Abs()(m)) for m in (x, g))
+        near = Minimum()(Maximum()(a / b, 1 / FURTHEST), FURTHEST)
+        scale = StopGradient()(Where()((a > 0.0) & (b > 0.0), near, 1.0))
+        scale = scale if scale.dtype == x.dtype else Cast(dtype=x.dtype)(scale)
+        upper = Concat(axis=-1)(x, g * scale)
         lower = Concat(axis=-1)(ZerosLike()(x), x)
         y = MatrixExp()(Concat(axis=-2)(upper, lower))
         rows = Split(parts=2, axis=-2)(y)[0]
-        return (Split(parts=2, axis=-1)(rows)[1],)
+        return (Split(parts=2, axis=-1)(rows)[1] / scale,)
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
@@ -134,36 +148,64 @@ class MatrixExp(MatrixOp):
         yield ErrorSample((TensorSpec((2, 3)),), {}, "needs square matrices")
 
 
-def _halvings(x: Array) -> Array:
-    """Return how often each matrix is halved (Al-Mohy and Higham 2009, algorithm 5.1).
+def _halvings(x: Array, norm: Array) -> Array:
+    """Return how often each matrix is halved, by its norm or, where that asks for many, by others.
+
+    Some more than needed are given away, or norms of powers would take longer than the rest.
+    """
+    found = np.asarray(np.maximum(np.frexp(norm / norm.dtype.type(_THETA))[1], 0))
+    many = ~(norm <= _THETA * 2**GIVEN)
+    if many.any():
+        x = x[many]
+        wide, exponent = _scaled(x)
+        square = wide @ wide
+        fourth = square @ square
+        with np.errstate(divide="ignore"):
+            full, least = np.log2(_norm(wide)), np.log2(_norm(fourth)) / 4
+        more = np.maximum(np.ceil(full - math.log2(_THETA)) + exponent, 0).astype(int)
+        powerless = ~(least > full - GIVEN)
+        if powerless.any():
+            more[powerless] = _fewest_halvings(
+                *(m[powerless] for m in (wide, square, fourth)), exponent[powerless], x.dtype
+            )
+        found[many] = more
+    return found
+
+
+def _scaled(x: Array) -> tuple[Array, Array]:
+    """Return matrices below 1, whose powers are finite, and the exponents taken out."""
+    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
+    exponent = np.frexp(np.abs(wide).max((-2, -1), initial=0))[1]
+    return wide * np.ldexp(1.0, -exponent)[..., None, None], exponent
+
+
+def _fewest_halvings(
+    wide: Array, square: Array, fourth: Array, exponent: Array, dtype: Any
+) -> Array:
+    """Return how often matrices times 2^exponent are halved (Al-Mohy and Higham 2009, alg. 5.1).
 
     Norms of powers decide, as that of x may be large though its powers are small: [[0, 1e9], [0,
     0]] needs no halving. What that leaves out is the error of the approximant beyond the powers
     that were looked at, which the norm of |x|²⁷ bounds.
     """
-    wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
-    size = np.abs(wide).max((-2, -1), initial=0)
-    exponent = np.frexp(size)[1]
-    wide = wide * np.ldexp(1.0, -exponent)[..., None, None]  # below 1, so powers are finite
-    square = wide @ wide
-    powers = [square @ square]
-    powers += [powers[0] @ square, powers[0] @ powers[0]]
-    powers += [powers[2] @ square]
-    roots = [_norm(p) ** (1 / k) for k, p in zip((4, 6, 8, 10), powers, strict=True)][1:]
+    eighth = fourth @ fourth
+    powers = (fourth @ square, eighth, eighth @ square)
+    roots = [_norm(p) ** (1 / k) for k, p in zip((6, 8, 10), powers, strict=True)]
     bound = np.minimum(np.maximum(roots[0], roots[1]), np.maximum(roots[1], roots[2]))
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.ceil(np.log2(bound / _THETA) + exponent)
         found = np.maximum(np.where(bound > 0, found, 0), 0).astype(int)
-        beyond, columns = np.zeros(size.shape), np.ones((*size.shape, 1, x.shape[-1]))
+        beyond, sizes = np.zeros(exponent.shape), np.abs(wide)
+        columns = np.ones((*exponent.shape, 1, wide.shape[-1]))
         for _ in range(2 * _DEGREE + 1):
-            columns = columns @ np.abs(wide)
+            columns = columns @ sizes
             most = columns.max((-2, -1), initial=0)
             beyond = beyond + np.log2(most)
             columns = columns / np.where(most > 0, most, 1)[..., None, None]
         scale = exponent - found  # of what is halved: wide·2^scale
         error = beyond - np.log2(_norm(wide)) + 2 * _DEGREE * scale
         error = (
-            error - math.log2(math.comb(2 * _DEGREE, _DEGREE)) + 1 - np.log2(np.finfo(x.dtype).eps)
+            error - math.log2(math.comb(2 * _DEGREE, _DEGREE)) + 1 - np.log2(np.finfo(dtype).eps)
         )
         error = error - math.log2(math.factorial(2 * _DEGREE + 1))
     more = np.where(np.isfinite(error), np.ceil(error / (2 * _DEGREE)), 0)

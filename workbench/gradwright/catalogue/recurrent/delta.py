@@ -12,7 +12,7 @@ from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.activation import Sigmoid, Silu, Softplus
 from ...ops.creation import Tril
 from ...ops.elementwise import Exp
-from ...ops.functions import Rsqrt
+from ...ops.lengths import RootSumSquares
 from ...ops.norm import RmsNorm
 from ...ops.reduce import Cumsum
 from ...ops.special import widened
@@ -128,7 +128,7 @@ class GatedDeltaRule(Op):
         q, k, v, g, beta, initial = wide(query, key, value, decay, beta, initial)
         batch, steps, heads, n = q.shape
         if self.normalize:
-            q, k = (x * Rsqrt()((x * x).sum(-1, keepdims=True) + 1e-6) for x in (q, k))
+            q, k = (x / RootSumSquares(axis=-1, keepdims=True, eps=1e-6)(x) for x in (q, k))
         factor = float(int(n)) ** -0.5 if self.scale is None else self.scale
         size = min(self.chunk_size, max(int(steps), 1)) if isinstance(steps, int) else 1
         # [batch, chunk, head, step, …]: products of matrices run over the last two axes.

@@ -11,6 +11,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, Op, Sample, attr
 from ...ops.choice import Maximum, Minimum
 from ...ops.elementwise import Sqrt
+from ...ops.lengths import RootSumSquares
 from ...ops.movement import cast_to
 from ...ops.optimizer import _Update, work_dtype
 from ...ops.reduce import Mean
@@ -206,7 +207,7 @@ def squares(g: Any) -> Any:
 
 def rms(x: Any) -> Any:
     """Return the root of the mean square of all elements."""
-    return Sqrt()(Mean()(x * x))
+    return RootSumSquares(mean=True)(x)
 
 
 class NewtonSchulz(Op):
