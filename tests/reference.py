@@ -25,11 +25,11 @@ ELEMENTS = frozenset((*SAME, *FORMULAS))
 
 
 class Reference:
-    """Runs of a random graph with variables of their own: plain, and disturbed twice."""
+    """Runs of a random graph with variables of their own: plain, and disturbed twice or more."""
 
-    def __init__(self, drawn: Any, seed: int = 0) -> None:
+    def __init__(self, drawn: Any, seed: int = 0, disturbed: int = 2) -> None:
         self.drawn, self.seed = drawn, seed
-        self.values = [drawn.graph.values.snapshot() for _ in range(3)]
+        self.values = [drawn.graph.values.snapshot() for _ in range(1 + disturbed)]
 
     def run(self, feeds: Mapping[Tensor, Array], step: int) -> list[tuple[Array, ...]] | None:
         """Return for each fetch, then each updated variable, its value in all runs.

@@ -95,10 +95,23 @@ def check(drawn: RandomGraph, kernels: str, checkpoint: Any) -> None:
             if not step:
                 FIRED.update(fired)
             saves = any(not RULES[name].exact for name in fired)
-            for t, y, runs in zip(named, found, want, strict=True):
+            for i, t in enumerate(named):
+                if not is_plain(t):
+                    continue
                 size = 1.0 if t in slopes else 0.0
-                says = is_plain(t) and problem(y, runs, unit[t], size=size, may_save=saves)
+                says = problem(found[i], want[i], unit[t], size=size, may_save=saves)
+                if says and (more := again(drawn, step)):
+                    says = problem(found[i], more[i], unit[t], size=size, may_save=saves)
                 assert not says, f"run {step}: {t.name} ({t.node.op!r}): {says}"
+
+
+def again(drawn: RandomGraph, step: int) -> list[tuple[Any, ...]] | None:
+    """Return the reference's results of a step from 16 disturbed runs: two may miss a jump.
+
+    The pitch of a constant signal is one: all its autocorrelations are alike but for rounding.
+    """
+    reference = Reference(drawn, disturbed=16)
+    return [reference.run(resized(drawn.feeds, max(s - 1, 0)), s) for s in range(step + 1)][-1]
 
 
 def fired_in(session: gw.Session) -> collections.Counter[str]:

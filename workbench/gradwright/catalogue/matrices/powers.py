@@ -165,9 +165,10 @@ def _halvings(x: Array, norm: Array) -> Array:
         more = np.maximum(np.ceil(full - math.log2(_THETA)) + exponent, 0).astype(int)
         powerless = ~(least > full - GIVEN)
         if powerless.any():
-            more[powerless] = _fewest_halvings(
-                *(m[powerless] for m in (wide, square, fourth)), exponent[powerless], x.dtype
+            wide, square, fourth, exponent = (
+                m[powerless] for m in (wide, square, fourth, exponent)
             )
+            more[powerless] = _fewest_halvings(wide, square, fourth, exponent, x.dtype)
         found[many] = more
     return found
 
