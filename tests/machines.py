@@ -24,7 +24,7 @@ FILES = [
     *("engine*", "native*", "fusion*", "threads", "bits", "unroll*", "prepare", "interrupted"),
     *("cpu", "optimizer_kernels", "plans", "session*", "memory", "digits", "targets", "fuzz"),
     *("sums*", "norms*", "halves*", "narrowing", "slopes*", "signed_zeros", "stable_forms"),
-    "linalg*",
+    *("linalg*", "fetch_sets", "mixed_dtypes", "update_ranges"),
 ]
 """Which ``tests/test_*.py`` differ from machine to machine."""
 
