@@ -64,7 +64,8 @@ def contrastive(
     l = ½(−log softmax(s)[i, i] − log softmax(sᵀ)[i, i]), s = a·bᵀ/temperature, with a = labels/‖·‖
     and b = predictions/‖·‖, both f32[B, D]; normalize=False takes them as they are
 
-    The temperature is a number, or a tensor that may be learned, as in CLIP.
+    The temperature is a number, or a tensor that may be learned, as in CLIP. A row without weight
+    still is one that others must not pick, unless it is NaN or infinite on one side.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
