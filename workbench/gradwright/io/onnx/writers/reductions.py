@@ -31,6 +31,18 @@ def _reduced(call: Call, op_type: str, x: str) -> str:
     return call.add(op_type, x, call.out.ints(axes), keepdims=int(call.keepdims))
 
 
+@writes("root_sum_squares")
+def length(call: Call) -> str:
+    """Write a length as ONNX's, whose programs care for its range, if it is no more than one."""
+    x, axes = call.xs[0], normalize_axes(call.axis, call.x.rank)
+    if axes and not call.mean and not call.eps:
+        return _reduced(call, "ReduceL2", x)
+    total = _reduced(call, "ReduceMean" if call.mean else "ReduceSum", call.add("Mul", x, x))
+    if call.eps:
+        total = call.add("Add", total, call.number(call.eps))
+    return call.add("Sqrt", total)
+
+
 @writes("any", "all")
 def any_all(call: Call) -> str:
     """Count the elements that hold, or those that do not."""
