@@ -40,6 +40,11 @@ def sech2(x):
     return 4 * e / (1 + e) ** 2
 
 
+def mish(x):
+    soft, far = np.logaddexp(0, x), sigma(-x)
+    return np.tanh(soft) + x * sigma(x) * 4 * far**2 / (1 + far**2) ** 2
+
+
 def gelu_tanh(x):
     x = np.clip(x, -100, 100)
     u = 2 * np.sqrt(2 / np.arccos(WIDE(-1))) * (x + WIDE("0.044715") * x**3)
@@ -69,6 +74,7 @@ SLOPES = {
     "tanh_shrink": (gw.nn.tanh_shrink, lambda x: np.tanh(x) ** 2, None, 6),
     "softplus": (gw.nn.softplus, sigma, None, 4),
     "log_sigmoid": (gw.nn.log_sigmoid, lambda x: sigma(-x), None, 4),
+    "mish": (gw.nn.mish, mish, None, 10),
     "softsign": (gw.nn.softsign, lambda x: 1 / (1 + np.abs(x)) ** 2, None, 4),
     "gelu_tanh": (lambda x: gw.nn.gelu(x, approximate="tanh"), gelu_tanh, None, 1000),
     "fused_gelu": (gw.nn.fused_gelu, gelu_tanh, None, 1000),
@@ -132,6 +138,45 @@ def test_second_derivatives_do_not_vanish_in_tails(name, kernels):
     with gw.Session(g, kernels=kernels) as s:
         found = s.run(ddx, {t: x})
     np.testing.assert_allclose(found.astype(WIDE), want(x.astype(WIDE)), rtol=4e-6)
+
+
+FAR = {
+    **{name: op for name, (op, *_) in SLOPES.items() if not name.startswith("arc")},
+    **{name: getattr(gw.nn, name) for name in ("gelu", "silu", "mish")},
+    "erf": gw.erf,
+    "erfc": gw.erfc,
+    "logaddexp": lambda x: gw.logaddexp(x, 0.0),
+}
+GROWING = ("expm1", "log1p")
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+@pytest.mark.parametrize("name", [name for name in FAR if name not in GROWING])
+def test_slopes_of_slopes_are_zero_far_out(name, kernels):
+    size = np.array([1e3, 1e10, 1e19, 1e20, 1e30, 3e38], np.float32)
+    x = np.concatenate([size, -size])
+    g = gw.Graph()
+    t = g.placeholder("x", (None,))
+    (dx,) = gw.gradients(FAR[name](t).sum(), [t])
+    (ddx,) = gw.gradients(dx.sum(), [t])
+    with gw.Session(g, kernels=kernels) as s:
+        first, second = s.run([dx, ddx], {t: x})
+    assert np.isfinite(first).all()
+    assert np.abs(second).max() < 1e-8
+
+
+@pytest.mark.parametrize("kernels", ["off", "wait"])
+def test_logaddexp_of_equal_numbers_is_as_smooth_as_of_others(kernels):
+    g = gw.Graph()
+    a, b = g.placeholder("a", (5,), "float64"), g.placeholder("b", (5,), "float64")
+    first = gw.gradients(gw.logaddexp(a, b).sum(), [a, b])
+    second = gw.gradients((first[0] - 2.0 * first[1]).sum(), [a, b])
+    at = np.array([0.0, 3.0, -700.0, np.inf, -np.inf])
+    with gw.Session(g, kernels=kernels) as s:
+        slopes, bends = s.run([first[0], *second], {a: at, b: at})[0], s.run(second, {a: at, b: at})
+    np.testing.assert_array_equal(slopes, 0.5)
+    np.testing.assert_allclose(bends[0][:3], 0.75)
+    np.testing.assert_allclose(bends[1][:3], -0.75)
 
 
 @pytest.mark.parametrize("kernels", ["off", "wait"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..op import Cotangent, OnnxRule, Op, Sample, attr
 from ..spec import kind
-from .choice import Minimum, Where
+from .choice import Clip, Where
 from .elementwise import Abs, Exp, Function, _Unary
 from .movement import cast_to, widen
 from .special import Erfc, at_least, at_most, sigmoid, softplus
@@ -263,12 +263,11 @@ class Gelu(_Composed):
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
         if self.approximate == "tanh":
-            wide = widen(x)  # x² of halves would overflow
-            square = wide * wide
-            s = _near_cdf(wide, square)
-            far = Minimum()(square, 1024)  # beyond, s is 0 or 1, and 0·∞ is neither
-            bend = far * (3 * 0.044715 * _STEEP) + _STEEP
-            return (g * cast_to(x.dtype, s * (1 + wide * (1 - s) * bend)),)
+            near = Clip()(widen(x), -32.0, 32.0)  # beyond, s is 0 or 1, and 0·∞ is neither
+            square = near * near
+            s = _near_cdf(near, square)
+            bend = square * (3 * 0.044715 * _STEEP) + _STEEP
+            return (g * cast_to(x.dtype, s * (1 + near * (1 - s) * bend)),)
         return (g * (_normal_cdf(x) + x * Exp()(x * x * -0.5) * math.sqrt(0.5 / math.pi)),)
 
     @classmethod

@@ -12,7 +12,7 @@ from ...errors import DTypeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...ops.activation import Sigmoid
 from ...ops.choice import Where
-from ...ops.comparison import Sign, _Comparison
+from ...ops.comparison import IsInf, Sign, _Comparison
 from ...ops.elementwise import Div, Log, Sub, _Binary, promoted
 from ...ops.movement import alike
 from ...spec import TensorSpec, broadcast, kind, promote_all
@@ -169,7 +169,7 @@ class Logaddexp(_Binary):
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (a, b) = gs, xs
-        lead = Where()(a == b, 0.0, a - b)  # ∞ − ∞ is NaN
+        lead = Where()((a == b) & IsInf()(a), 0.0, a - b)  # ∞ − ∞ is NaN
         return lambda: g * Sigmoid()(lead), lambda: g * Sigmoid()(-lead)
 
     @classmethod

@@ -10,8 +10,9 @@ import numpy as np
 from ...errors import GraphError
 from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...ops.activation import Elu, Sigmoid, Softplus, Tanh, _Activation, _Composed
-from ...ops.choice import Where
+from ...ops.choice import Clip, Where
 from ...ops.elementwise import Abs, Exp
+from ...ops.movement import cast_to, widen
 from ...ops.special import at_least, at_most, widened
 from ...spec import TensorSpec
 
@@ -182,6 +183,14 @@ class Mish(_Composed):
 
     def expand(self, x: Any) -> Any:
         return x * Tanh()(Softplus()(x))
+
+    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
+        x = Clip()(widen(xs[0]), -1000.0, 1000.0)  # beyond, it is 0 or 1, and 0·∞ is neither
+        share = Sigmoid()(-x)
+        square = share * share
+        bend = square * 4.0 / ((square + 1.0) * (square + 1.0))  # 1 − tanh², which would cancel
+        slope = Tanh()(Softplus()(x)) + x * (Sigmoid()(x) * bend)
+        return (gs[0] * cast_to(xs[0].dtype, slope),)
 
 
 class TanhShrink(_Composed):
