@@ -15,7 +15,7 @@ DTYPES = ["float32", "float64"]
 
 def grid(dtype):
     """Return numbers of all sizes, and where exponentials reach the ends of a dtype."""
-    top = 37 if dtype == "float32" else 150
+    top = 38 if dtype == "float32" else 150
     sizes = [10.0**k for k in range(-top, top + 1, 3)]
     sizes += [0.1, 0.5, 2.0, 5.0, 9.0, 13.0, 17.0, 20.0, 30.0, 40.0, 50.0, 80.0, 86.0, 100.0, 700.0]
     near_one = [1 - 10.0**-k for k in range(1, 6)]
@@ -153,7 +153,7 @@ GROWING = ("expm1", "log1p")
 @pytest.mark.parametrize("kernels", ["off", "wait"])
 @pytest.mark.parametrize("name", [name for name in FAR if name not in GROWING])
 def test_slopes_of_slopes_are_zero_far_out(name, kernels):
-    size = np.array([1e3, 1e10, 1e19, 1e20, 1e30, 3e38], np.float32)
+    size = np.array([1e3, 1e10, 1e19, 1e20, 1e30, 1e36], np.float32)
     x = np.concatenate([size, -size])
     g = gw.Graph()
     t = g.placeholder("x", (None,))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..op import Cotangent, OnnxRule, Op, Sample, attr
 from ..spec import kind
-from .choice import Clip, Where
+from .choice import Minimum, Where
 from .elementwise import Abs, Exp, Function, _Unary
 from .movement import cast_to, widen
 from .special import Erfc, at_least, at_most, sigmoid, softplus
@@ -235,9 +235,13 @@ def _normal_cdf(x: Any) -> Any:
 _STEEP = math.sqrt(8 / math.pi)
 
 
-def _near_cdf(x: Any, square: Any) -> Any:
-    """Return about that probability: (1 + tanh u)/2 = σ(2u), which does not cancel for small x."""
-    return Sigmoid()(x * (square * (0.044715 * _STEEP) + _STEEP))
+def _near_cdf(x: Any) -> tuple[Any, Any]:
+    """Return about that probability, and x² where it is neither 0 nor 1, or 0·∞ might come.
+
+    It is (1 + tanh u)/2 = σ(2u), which does not cancel for small x.
+    """
+    square = Minimum()(x * x, 1024.0)
+    return Sigmoid()(x * (square * (0.044715 * _STEEP) + _STEEP)), square
 
 
 class Gelu(_Composed):
@@ -257,17 +261,16 @@ class Gelu(_Composed):
 
     def expand(self, x: Any) -> Any:
         if self.approximate == "tanh":
-            return x * _near_cdf(x, x * x)
+            return x * _near_cdf(x)[0]
         return x * _normal_cdf(x)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
         (g,), (x,) = gs, xs
         if self.approximate == "tanh":
-            near = Clip()(widen(x), -32.0, 32.0)  # beyond, s is 0 or 1, and 0·∞ is neither
-            square = near * near
-            s = _near_cdf(near, square)
+            wide = widen(x)  # x² of halves would overflow
+            s, square = _near_cdf(wide)
             bend = square * (3 * 0.044715 * _STEEP) + _STEEP
-            return (g * cast_to(x.dtype, s * (1 + near * (1 - s) * bend)),)
+            return (g * cast_to(x.dtype, s + (s * wide) * ((1 - s) * bend)),)
         return (g * (_normal_cdf(x) + x * Exp()(x * x * -0.5) * math.sqrt(0.5 / math.pi)),)
 
     @classmethod
