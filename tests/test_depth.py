@@ -357,6 +357,22 @@ def test_after_a_torn_update_the_trainer_asks_for_saved_state(rng, monkeypatch):
     assert np.isfinite(deep.step(batch))
 
 
+def test_saved_state_that_was_loaded_stays_the_callers(rng):
+    sections, values = parts(rng)
+    deep = gw.DeepTrainer(*sections)
+    deep.start(*values)
+    saved = deep.state_dict()
+    before = {name: np.array(a) for name, a in saved.items()}
+    deep.load_state_dict(saved)
+    assert not any(
+        np.shares_memory(a, saved[name]) for name, a in deep.state_dict().items() if a.ndim
+    )
+    for _ in range(2):
+        deep.step({"a": rng.standard_normal((4, 3)), "t": rng.standard_normal(4)})
+    for name, a in saved.items():
+        np.testing.assert_array_equal(a, before[name])
+
+
 @pytest.mark.parametrize("at", range(1, 40, 5))
 def test_a_disk_that_was_full_is_tried_again(rng, monkeypatch, at):
     """Wherever in a step it is full, what is kept is still there, and the training goes on."""

@@ -133,7 +133,8 @@ def held_average(state: OptimizerState, name: str, v: Tensor) -> Tensor:
     new = f"{state.scope}/{full}" not in state.values
     held = state.variable(full, TensorSpec(v.shape, at_least_float32(v.dtype)))
     if new:
-        state.values.commit({held.name: rounded(state.values.array(v.name), held.dtype)})
+        first = rounded(state.values.array(v.name), held.dtype)
+        state.values.commit({held.name: first.copy()})
     return held
 
 

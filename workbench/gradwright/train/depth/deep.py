@@ -248,8 +248,9 @@ class DeepTrainer:
             raise TrainingError("this is no state of a DeepTrainer: it has no counters")
         for group, specs in wanted.items():
             kind = group.partition("/")[0]
-            held = {name: rounded(groups[group][name], a.dtype) for name, a in specs.items()}
-            self._stores[kind].put(group, held)
+            came = {name: rounded(groups[group][name], a.dtype) for name, a in specs.items()}
+            # The store keeps arrays and writes into them; these are the caller's.
+            self._stores[kind].put(group, {name: a.copy() for name, a in came.items()})
         self.n_layers, self._torn = n, False
         self.steps_done, self.skipped, self._updates_done = map(int, groups["counters"][""])
 
