@@ -22,16 +22,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from gradwright.cpu.llvm import chain, gemm, repeat
+from gradwright.cpu.llvm.compiler import Toolchain
+from gradwright.cpu.llvm.convolution import tiles, turning
+from gradwright.cpu.llvm.emit import emit
+from gradwright.cpu.llvm.target import Target
+from gradwright.cpu.threads import forks
 from gradwright.fuse.functions import FUNCTIONS
 from gradwright.fuse.interpret import evaluate
 from gradwright.fuse.ir import Kernel
-from gradwright.native import chain, forks, gemm, repeat
-from gradwright.native.compiler import Toolchain
-from gradwright.native.convolution import tiles, turning
-from gradwright.native.emit import emit
-from gradwright.native.layout import Loops, block, lay_out
-from gradwright.native.schedule import scratch_bytes
-from gradwright.native.target import Target
+from gradwright.fuse.layout import Loops, block, lay_out
+from gradwright.fuse.schedule import scratch_bytes
 from tests.sketches import Sketch, space_of
 
 Array = np.ndarray[Any, Any]
@@ -166,7 +167,7 @@ int main(int count, char **names) {
 
 def difference(case: Case, folder: Path) -> float:
     """Return by how much a kernel under qemu and numpy differ, relative to what each is held to."""
-    from gradwright.native.layout import Slots
+    from gradwright.fuse.layout import Slots
 
     loops, operands = case.bound()
     scratch = scratch_bytes(case.kernel, loops)

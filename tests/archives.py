@@ -14,8 +14,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError
+from gradwright.formats.archive.container import Writer
 from gradwright.graph.expand import run_nodes
-from gradwright.io.container import Writer
 from gradwright.op import Op
 from gradwright.spec import FLOATS
 

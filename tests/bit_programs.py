@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from gradwright.native.blas import Limit, blas
-from gradwright.native.chain import chain
-from gradwright.native.gemm import bind_matmul
-from gradwright.native.tuning import pieces
+from gradwright.cpu.llvm.blas import Limit, blas
+from gradwright.cpu.llvm.chain import chain
+from gradwright.cpu.llvm.gemm import bind_matmul
+from gradwright.cpu.threads.tuning import pieces
 
 Array = np.ndarray[Any, Any]
 Program = tuple[gw.Graph, list[Any], dict[str, Array], dict[Any, Any]]

@@ -35,7 +35,7 @@ if "GRADWRIGHT_CACHE" not in os.environ:  # xdist's workers inherit it, and shar
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if os.environ.get("GRADWRIGHT_TEST_HIDE_BLAS"):  # as where numpy has another BLAS than OpenBLAS
-    from gradwright.native import blas as _blas
+    from gradwright.cpu.llvm import blas as _blas
 
     _blas._libraries = lambda: iter(())
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gradwright.catalogue import load
 from gradwright.fuse import Fused, fuse
 from gradwright.op import OPS, Op, infer_specs, run_forward
-from gradwright.rewrite import Program
+from gradwright.ops.core.index import load
+from gradwright.program.program import Program
 from gradwright.spec import known_spec
 
 load()

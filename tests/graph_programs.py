@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gradwright.graph import ancestors
-from gradwright.lowering import find_launch
 from gradwright.op import infer_specs, run_forward
-from gradwright.rewrite import Program
+from gradwright.program.lowering import find_launch
+from gradwright.program.program import Program
 
 
 def program_of(*targets, sizes=None, training=False, lowers=()):

@@ -17,9 +17,9 @@ import triton.language as tl
 
 import gradwright as gw
 from gradwright.errors import LoweringError
-from gradwright.gradient import Pullback
-from gradwright.lowering import find_launch, lowered_ops
 from gradwright.op import Op, find_op, infer_specs, run_forward
+from gradwright.ops.core.pullback import Pullback
+from gradwright.program.lowering import find_launch, lowered_ops
 from gradwright.spec import dtype, spec_of
 from gradwright_kernels import layer_norm
 from gradwright_kernels.compiler import Call

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import gradwright as gw
+from gradwright.cpu.bound import Bound
+from gradwright.cpu.plain import Segment
 from gradwright.plan import Plan
-from gradwright.plan.bound import Bound
-from gradwright.plan.options import PlanOptions
-from gradwright.plan.segment import Segment
+from gradwright.program.options import PlanOptions
 from gradwright.spec import spec_of
 
 RNG = np.random.default_rng(0)

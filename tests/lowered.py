@@ -5,10 +5,10 @@ from __future__ import annotations
 import gradwright as gw
 from gradwright.graph import SubGraph, ancestors
 from gradwright.graph.expand import expansion
-from gradwright.ops.cnn import Convolution
-from gradwright.ops.linalg import Matmul
+from gradwright.ops.convolutions.cnn import Convolution
+from gradwright.ops.matrices.linalg import Matmul
 from gradwright.train.precision import lowered
-from gradwright.train.state import OptimizerState
+from gradwright.train.slots import OptimizerState
 
 
 def copy_of(graph, *tensors, precision="bfloat16", fp8=None):

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from gradwright.catalogue import load
-from gradwright.containers import ContainerSpec
 from gradwright.debug.float64 import known_specs
 from gradwright.errors import GradwrightError
-from gradwright.gradient import Pullback
 from gradwright.graph import Source, Tensor, ancestors
 from gradwright.graph.expand import bind_dims, run_node, stand_in
 from gradwright.op import OPS, Op
+from gradwright.ops.core.index import load
+from gradwright.ops.core.pullback import Pullback
 from gradwright.rewrite import RULES
 from gradwright.rewrite.examples import INPUTS
 from gradwright.spec import Dim, TensorSpec, is_floating
+from gradwright.spec.containers import ContainerSpec
 from gradwright.testing import samples
 from gradwright.testing.common import cast
 

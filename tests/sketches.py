@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from gradwright.cpu.llvm import compiler
+from gradwright.cpu.llvm.chain import chain
+from gradwright.cpu.llvm.emit import emit
 from gradwright.fuse.functions import FUNCTIONS
 from gradwright.fuse.interpret import evaluate
 from gradwright.fuse.ir import Kernel, Level, Operand, Store, Value
-from gradwright.native import compiler
-from gradwright.native.chain import chain
-from gradwright.native.emit import emit
-from gradwright.native.layout import Loops, block, lay_out
-from gradwright.native.schedule import scratch_bytes
+from gradwright.fuse.layout import Loops, block, lay_out
+from gradwright.fuse.schedule import scratch_bytes
 
 Array = np.ndarray[Any, Any]
 

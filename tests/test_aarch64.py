@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from gradwright.native.compiler import available
-from gradwright.native.objects import outside
-from gradwright.native.target import Target
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.llvm.objects import outside
+from gradwright.cpu.llvm.target import Target
 
 pytestmark = pytest.mark.skipif(not available(), reason="no llvmlite here")
 LIBRARY = {
@@ -53,7 +53,7 @@ def test_chains_threads_products_and_convolutions_compile_for_aarch64() -> None:
     ],
 )
 def test_what_an_object_file_needs_is_known_of_every_format(triple: str, machine: str) -> None:
-    from gradwright.native.compiler import Toolchain
+    from gradwright.cpu.llvm.compiler import Toolchain
 
     text = """
 define void @k(ptr %block) {

@@ -10,7 +10,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, GraphError
-from gradwright.io import checked, container
+from gradwright.formats.archive import checked, container
 from tests import archives
 from tests.archives import (
     Halves,

@@ -143,11 +143,11 @@ def test_loaded_arrays_are_copies_unless_mapped(path):
 def test_what_could_not_be_read_again_is_not_written(path, monkeypatch):
     g = gw.Graph()
     g.variable("w", init=np.ones(3))
-    monkeypatch.setattr("gradwright.io.archive.MAX_JSON", 100)
+    monkeypatch.setattr("gradwright.formats.archive.archive.MAX_JSON", 100)
     with pytest.raises(GraphError, match="limit 100"):
         g.save(path)
     monkeypatch.undo()
-    monkeypatch.setattr("gradwright.io.tensors.MAX_HEADER", 10)
+    monkeypatch.setattr("gradwright.formats.archive.tensors.MAX_HEADER", 10)
     with pytest.raises(GraphError, match="max_shard_bytes"):
         g.save(path)
     assert not path.exists()
@@ -226,8 +226,8 @@ def test_inspect_tells_all_without_reading_arrays(path, rng, monkeypatch):
     def no_arrays(*args):
         raise AssertionError("inspect read an array")
 
-    monkeypatch.setattr("gradwright.io.container.Stream", no_arrays)
-    monkeypatch.setattr("gradwright.io.container.Reader.map", no_arrays)
+    monkeypatch.setattr("gradwright.formats.archive.container.Stream", no_arrays)
+    monkeypatch.setattr("gradwright.formats.archive.container.Reader.map", no_arrays)
     info = gw.inspect(path)
     assert info.ops["archive/noise"] == 1 and info.ops["cond"] >= 2  # one inside the other
     assert {k: str(s) for k, s in info.placeholders.items()} == {"x": "f64[B, 4]", "flag": "bool[]"}
@@ -253,6 +253,6 @@ def test_loading_imports_nothing(path):
 
 
 def test_every_dtype_of_gradwright_is_tested():
-    from gradwright import spec
+    from gradwright.spec import tensor as spec
 
     assert {dtype_name(d) for d in spec._DTYPES.values()} == {*DTYPES, "str"}  # by_reference tests

@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import UnsupportedOpError
-from gradwright.io import UnknownOp
+from gradwright.formats.archive import UnknownOp
 from gradwright.op import OPS, Op
 from tests import archives
 from tests.archives import Halves, Mode, Noise, refused

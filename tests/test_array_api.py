@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue import load
 from gradwright.op import OPS, run_forward
-from gradwright.ops.standard import STANDARD
+from gradwright.ops.core.index import load
+from gradwright.ops.core.standard import STANDARD
 from gradwright.testing.common import samples
 
 load()

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.native import alike
-from gradwright.native.alike import Product, keeps_bits
-from gradwright.native.blas import blas
-from gradwright.native.compiler import available
+from gradwright.cpu.llvm.blas import blas
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.threads import alike
+from gradwright.cpu.threads.alike import Product, keeps_bits
 
 from . import bit_programs
 
@@ -162,7 +162,7 @@ import gradwright
 from tests import bit_programs
 from gradwright.fuse.rules import RULES as fusions
 from gradwright.rewrite import RULES as rewrites
-lowerings = sys.modules["gradwright.lowering"]._table
+lowerings = sys.modules["gradwright.program.lowering"]._table
 
 def tables():
     return [dict(t) for t in (fusions, rewrites, lowerings)]

@@ -7,9 +7,9 @@ import pytest
 
 import gradwright as gw
 from gradwright import OptionalSpec, SequenceSpec, TensorSpec
-from gradwright.containers import join
 from gradwright.errors import ArchiveError, DTypeError, FeedError, ShapeError
-from gradwright.io import texts
+from gradwright.formats.archive import texts
+from gradwright.spec.containers import join
 
 WORDS = ["a", "", "ü" * 20, "nul\0 inside", "a"]
 

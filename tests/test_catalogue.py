@@ -139,7 +139,7 @@ def test_families_load_when_they_are_needed() -> None:
     code = """
 import sys
 import gradwright as gw
-names = "gradwright.catalogue.names"
+names = "gradwright.ops.names"
 loaded = lambda: sorted(m for m in {*sys.modules} - {names} if m.startswith(names[:-5]))
 assert not loaded(), loaded()
 gw.nn.relu, gw.exp, gw.cnn.conv2d

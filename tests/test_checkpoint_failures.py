@@ -14,7 +14,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.io import container
+from gradwright.formats.archive import container
 from gradwright.train.checkpoints import folder, snapshot
 from gradwright.train.checkpoints.folder import scan
 from tests.test_checkpoints import X, fit, steps, trainer_of

@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, GraphError, TrainingError
-from gradwright.io import container
+from gradwright.formats.archive import container
 from gradwright.train.checkpoints import callback, folder, snapshot
 from tests.panels import wait_for
 

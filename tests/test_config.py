@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import FeedError, TrainingError
-from gradwright.train.jsonable import from_json, jsonable, to_json
+from gradwright.words.jsonable import from_json, jsonable, to_json
 
 
 def line(**options):
@@ -121,7 +121,7 @@ def test_names_of_other_classes_are_not_taken():
 
     assert from_json(to_json(Mine(3))) == Mine(3)
     other = dataclasses.make_dataclass("EMA", ["n"])
-    with pytest.raises(TypeError, match=r"'EMA' is the name of gradwright.train.average.EMA"):
+    with pytest.raises(TypeError, match=r"'EMA' is the name of gradwright.train.step.average.EMA"):
         jsonable(other)
     with pytest.raises(TypeError, match="int is no dataclass"):
         jsonable(int)

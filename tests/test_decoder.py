@@ -10,7 +10,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import FeedError, GraphError
 from gradwright.models import Decoder, DecoderConfig, windows
-from gradwright.train.jsonable import from_json, to_json
+from gradwright.words.jsonable import from_json, to_json
 from tests import networks
 
 SIZES = {"vocabulary": 31, "width": 24, "layers": 2, "heads": 4, "inner": 40, "eps": 1e-5}

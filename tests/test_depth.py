@@ -16,7 +16,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError, ShapeError, TrainingError
-from gradwright.train.depth import Disk, Memory, Section, seeded_cross_entropy
+from gradwright.recipes.depth import Disk, Memory, Section, seeded_cross_entropy
 
 D = 8
 SHAPES = {
@@ -164,7 +164,7 @@ def test_a_disk_that_cannot_be_written_says_so(tmp_path):
         import resource
         import numpy as np
         from gradwright.errors import TrainingError
-        from gradwright.train.depth import Disk
+        from gradwright.recipes.depth import Disk
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
         with Disk() as store:
             try:

@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ShapeError, TrainingError
-from gradwright.train.pretraining import continue_pretraining, replayed, token_rows
+from gradwright.recipes.pretraining import continue_pretraining, replayed, token_rows
 
 
 def value_and_gradient(build, *arrays):

@@ -10,7 +10,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright.ops import namespace, philox
+from gradwright.ops import namespace
+from gradwright.ops.draws import philox
 from tests.distributions import CRITICAL, distance, gaussian
 
 KEY = np.array([0x123456789ABCDEF0, 0xFEDCBA9876543210], np.uint64)

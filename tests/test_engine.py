@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.lowering import Native, find_launch
-from gradwright.native.blas import blas
-from gradwright.native.compiler import available
-from gradwright.native.gemm import bind_matmul
+from gradwright.cpu.call import Native
+from gradwright.cpu.llvm.blas import blas
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.llvm.gemm import bind_matmul
+from gradwright.program.lowering import find_launch
 from gradwright.spec import TensorSpec
 from tests.kernel_plans import Step, array, both, close
 
@@ -134,7 +135,7 @@ PRODUCTS = {
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_those_of_numpy(name, dtype):
-    from gradwright.native.chain import chain
+    from gradwright.cpu.llvm.chain import chain
 
     a, b = PRODUCTS[name](dtype)
     y = np.full((a @ b).shape, np.nan, dtype)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.bound import Bound
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.plain import Segment
 from gradwright.fuse.fused import Fused
-from gradwright.native.compiler import available
-from gradwright.plan import part
-from gradwright.plan.bound import Bound
-from gradwright.plan.segment import Segment
+from gradwright.plan import segment as part
 from tests.kernel_plans import Step, mlp
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
@@ -44,7 +44,7 @@ def test_the_background_thread_binds_and_ends():
 
 
 def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
-    from gradwright.native import compiler
+    from gradwright.cpu.llvm import compiler
 
     monkeypatch.setattr(compiler.KERNELS, "compile", lambda key: None)
     step, other = Step(), Step("off")
@@ -58,7 +58,7 @@ def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
 
 @pytest.mark.parametrize("op", ["sqrt", "exp", "where", "pow"])
 def test_a_kernel_that_cannot_be_compiled_leaves_its_own_ops_to_numpy(monkeypatch, op):
-    from gradwright.native import compiler
+    from gradwright.cpu.llvm import compiler
 
     refused, compiled = [], compiler.KERNELS.compile
 

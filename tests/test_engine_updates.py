@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.bound import Bound
+from gradwright.cpu.llvm.compiler import available
 from gradwright.graph.values import atomically
-from gradwright.native.compiler import available
-from gradwright.plan import part
-from gradwright.plan.bound import Bound
+from gradwright.plan import segment as part
 from tests.kernel_plans import Step, array, close
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")

@@ -10,9 +10,9 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.train.jsonable import from_json, to_json
 from gradwright.train.precision import lowered
-from gradwright.train.state import OptimizerState
+from gradwright.train.slots import OptimizerState
+from gradwright.words.jsonable import from_json, to_json
 from tests.networks import classifier, digits
 
 TOP = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.native.compiler import available
+from gradwright.cpu.llvm.compiler import available
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.bound import Bound
+from gradwright.cpu.llvm.compiler import KERNELS, available
 from gradwright.fuse import Fused, fusion, steps
 from gradwright.gradient import gradients
-from gradwright.native.compiler import KERNELS, available
 from gradwright.op import Op
-from gradwright.plan.bound import Bound
 from gradwright.testing import cases, samples
 from gradwright.testing.common import cast, known_specs, stand_in, wanted
 from tests.random_graphs import ALL, is_plain, is_real

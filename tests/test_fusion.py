@@ -9,8 +9,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.fuse import Fused, fuse
-from gradwright.lowering import _table
 from gradwright.op import Op, infer_specs
+from gradwright.program.lowering import _table
 from tests.fused_programs import check, kernels, leave, op, program_of, run_plan
 
 RNG = np.random.default_rng(1)

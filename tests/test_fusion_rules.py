@@ -13,7 +13,7 @@ from gradwright.fuse import fuse
 from gradwright.fuse.rules import RULES
 from gradwright.fuse.rules_elements import FORMULAS, SAME
 from gradwright.op import OPS, infer_specs
-from gradwright.rewrite import Program
+from gradwright.program.program import Program
 from gradwright.spec import known_spec
 from tests.fused_programs import check, kernels, leave, program_of, run, run_plan
 

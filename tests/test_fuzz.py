@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwright.native.compiler import available
+from gradwright.cpu.llvm.compiler import available
 from tests import fuzz
 
 

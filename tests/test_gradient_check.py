@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.ops.nn import Dropout
+from gradwright.ops.layers.nn import Dropout
 from tests.wrong_gradients import Broken, Dead, Off, Right, X, linear
 
 # -- verdicts --------------------------------------------------------------------------------------

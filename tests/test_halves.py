@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.llvm.compiler import available
 from gradwright.fuse.rules import RULES as IN_KERNELS
 from gradwright.gradient import gradients
-from gradwright.native.compiler import available
 from gradwright.op import infer_specs, run_forward
-from gradwright.ops.elementwise import AddN, _Elementwise
+from gradwright.ops.core.elementwise import AddN, _Elementwise
 from gradwright.spec import TensorSpec, dtype, is_half, kind
 from gradwright.testing import samples
 from tests.random_graphs import ALL, is_plain

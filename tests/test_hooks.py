@@ -11,8 +11,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
+from gradwright.files.lock import Lock
 from gradwright.train.checkpoints.writer import Background
-from gradwright.train.locked import Lock
 
 DATA = {"x": np.random.default_rng(5).standard_normal((20, 3)).astype("float32")}
 STEPS = 5

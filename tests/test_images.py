@@ -190,7 +190,7 @@ def test_means_of_large_windows_are_taken_axis_by_axis(
     y = CNN.avg_pool2d(v, **attrs)
     found = [y, *gw.gradients((y * y).sum(), [v])]
     fast = g.output({}, *found).values()
-    monkeypatch.setattr("gradwright.ops.averages.FEW", 100)
+    monkeypatch.setattr("gradwright.ops.convolutions.averages.FEW", 100)
     for a, b in zip(fast, g.output({}, *found).values(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
@@ -209,10 +209,10 @@ def test_the_largest_of_large_windows_is_found_axis_by_axis(
     y, places = CNN.max_pool_with_argmax(v, **attrs)
     (dx,) = gw.gradients((y * y * rng.standard_normal(y.shape)).sum(), [v])
     (again,) = gw.gradients((dx * x[::-1]).sum(), [v])  # through Tap, the transpose
-    monkeypatch.setattr("gradwright.ops.pooling.MANY", 1)
+    monkeypatch.setattr("gradwright.ops.convolutions.pooling.MANY", 1)
     fast = g.output({}, y, places, dx, again).values()
-    monkeypatch.setattr("gradwright.ops.pooling.FEW", 100)
-    monkeypatch.setattr("gradwright.ops.pooling.MANY", 100)
+    monkeypatch.setattr("gradwright.ops.convolutions.pooling.FEW", 100)
+    monkeypatch.setattr("gradwright.ops.convolutions.pooling.MANY", 100)
     for a, b in zip(fast, g.output({}, y, places, dx, again).values(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
@@ -225,7 +225,7 @@ def test_rows_of_large_images_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -
     y = CNN.conv2d(x, w, groups=2, **attrs)
     found = [y, *gw.gradients((y * y).sum(), [x, w])]
     whole = g.output({}, *found).values()
-    monkeypatch.setattr("gradwright.ops.windows.LARGEST", 500)
+    monkeypatch.setattr("gradwright.ops.convolutions.windows.LARGEST", 500)
     for a, b in zip(whole, g.output({}, *found).values(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 

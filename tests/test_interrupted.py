@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.native.compiler import available
-from gradwright.plan.binder import Binder
-from gradwright.plan.bound import Bound
+from gradwright.cpu.binder import Binder
+from gradwright.cpu.bound import Bound
+from gradwright.cpu.llvm.compiler import available
 
 pytestmark = pytest.mark.skipif(not available(), reason="kernels need llvmlite")
 X = np.linspace(-1, 1, 50, dtype=np.float32)
@@ -104,8 +104,8 @@ def test_what_compiles_is_imported_before_its_thread_begins():
     script = """
 import sys
 import gradwright as gw
-from gradwright.native.background import BACKGROUND
-BACKGROUND.add = lambda work: print("gradwright.native.compiler" in sys.modules)
+from gradwright.cpu.threads.background import BACKGROUND
+BACKGROUND.add = lambda work: print("gradwright.cpu.llvm.compiler" in sys.modules)
 g = gw.Graph()
 x = g.placeholder("x", (None,))
 session, y = gw.Session(g), gw.tanh(x) * 2.0

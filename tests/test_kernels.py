@@ -24,9 +24,9 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import LoweringError
-from gradwright.gradient import Pullback
-from gradwright.lowering import find_launch, lowered_ops
 from gradwright.op import find_op
+from gradwright.ops.core.pullback import Pullback
+from gradwright.program.lowering import find_launch, lowered_ops
 
 HERE = Path(__file__).parent
 INTERPRETING = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")

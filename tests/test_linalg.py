@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue.matrices.factors import PANEL
-from gradwright.catalogue.matrices.patterns import cheapest
-from gradwright.catalogue.matrices.solutions import BLOCK
 from gradwright.errors import GradwrightError, GraphError, ShapeError
 from gradwright.op import find_op
+from gradwright.ops.matrices.factors import PANEL
+from gradwright.ops.matrices.patterns import cheapest
+from gradwright.ops.matrices.solutions import BLOCK
 from gradwright.testing import SAMPLE_CHECKS, samples
 
 Array = np.ndarray[Any, Any]

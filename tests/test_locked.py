@@ -12,12 +12,12 @@ import sys
 import pytest
 
 from gradwright.errors import TrainingError
-from gradwright.train import locked
-from gradwright.train.locked import Lock
+from gradwright.files import lock as locked
+from gradwright.files.lock import Lock
 
 HOLDER = """
 import sys, time
-from gradwright.train.locked import Lock
+from gradwright.files.lock import Lock
 lock = Lock(sys.argv[1], "the run")
 lock.acquire()
 print("held", flush=True)
@@ -67,7 +67,7 @@ def test_a_forked_child_does_not_keep_its_parent_s_lock(tmp_path):
     """Workers of a data loader may outlive a parent that was killed."""
     script = f"""
 import os, sys, time
-from gradwright.train.locked import Lock
+from gradwright.files.lock import Lock
 lock = Lock({str(tmp_path / ".lock")!r})
 lock.acquire()
 if os.fork() == 0:

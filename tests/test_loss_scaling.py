@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.train.jsonable import from_json, to_json
+from gradwright.words.jsonable import from_json, to_json
 
 
 def trajectory(torch, config, finite):

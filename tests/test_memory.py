@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.plan.liveness import Lifetimes
-from gradwright.plan.memory import Interval, lay_out, lower_bound
+from gradwright.program.liveness import Lifetimes
+from gradwright.program.memory import Interval, lay_out, lower_bound
 from tests.memory_models import convolutions, decoder, feeds_of, mlp, plan_of
 
 # -- layouts ---------------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.device import Cpu, open_device, register_device
+from gradwright.cpu.memory import Cpu
 from gradwright.errors import GraphError, MemoryLimitError
-from gradwright.plan.options import PlanOptions
 from gradwright.plan.plan import Plan
-from gradwright.rewrite import Program
+from gradwright.program.device import open_device, register_device
+from gradwright.program.options import PlanOptions
+from gradwright.program.program import Program
 from gradwright.rewrite.checkpoint import is_forward
 from gradwright.shared import Bounded
 from gradwright.spec import TensorSpec

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.llvm.compiler import available
 from gradwright.debug.float64 import known_specs
 from gradwright.errors import DTypeError, GradwrightError
-from gradwright.native.compiler import available
 from gradwright.op import infer_specs, run_forward
 from gradwright.spec import TensorSpec, dtype, is_half, kind
 from gradwright.testing import samples

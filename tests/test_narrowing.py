@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.native import compiler, helpers
+from gradwright.cpu.llvm import compiler, helpers
 
 Array = np.ndarray[Any, Any]
 NARROW = {

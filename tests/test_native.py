@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwright.cpu.llvm import compiler
+from gradwright.cpu.llvm.emit import emit
 from gradwright.errors import LoweringError
 from gradwright.fuse.interpret import evaluate
 from gradwright.fuse.ir import Kernel, Level
-from gradwright.native import compiler
-from gradwright.native.emit import emit
-from gradwright.native.layout import CopyFirst, Loops, Slots, block, lay_out
-from gradwright.native.schedule import schedule
+from gradwright.fuse.layout import CopyFirst, Loops, Slots, block, lay_out
+from gradwright.fuse.schedule import schedule
 from tests.sketches import Sketch, check, launch, ulps
 
 pytestmark = pytest.mark.skipif(not compiler.available(), reason="llvmlite is not installed")

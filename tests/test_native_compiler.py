@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwright.cpu.llvm import cache, compiler, image
+from gradwright.cpu.threads.background import Background
 from gradwright.fuse.ir import Kernel
-from gradwright.native import cache, compiler, image
-from gradwright.native.background import Background
-from gradwright.native.layout import Loops, lay_out
+from gradwright.fuse.layout import Loops, lay_out
 from tests.sketches import Sketch
 
 pytestmark = pytest.mark.skipif(not compiler.available(), reason="llvmlite is not installed")
@@ -124,7 +124,7 @@ declare double @no_such_function(double)
 def test_without_llvmlite_nothing_is_available() -> None:
     code = (
         "import sys; sys.modules['llvmlite'] = None\n"
-        "from gradwright.native import compiler\n"
+        "from gradwright.cpu.llvm import compiler\n"
         "assert not compiler.available()\n"
         "import gradwright as gw\n"
     )
@@ -174,7 +174,7 @@ def test_object_files_that_are_more_than_an_image_are_left_to_llvm() -> None:
 
 AT_WORK = """
 import os, sys
-from gradwright.native.background import BACKGROUND
+from gradwright.cpu.threads.background import BACKGROUND
 from tests.test_native_compiler import compiler, doubling, key_of
 keys = [key_of(doubling(n)) for n in range(20, 40)]
 for key in keys:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.native import compiler
-from gradwright.native.bind import bind_copy
-from gradwright.native.compiler import available
-from gradwright.native.convolution import bind_untap, pooling, tiles, turning
-from gradwright.native.repeat import Turn, repeated
-from gradwright.ops.cnn import ConvInputGrad, Convolution, ConvWeightGrad
-from gradwright.ops.pooling import MaxPooling
-from gradwright.ops.windows import Windows
+from gradwright.cpu.llvm import compiler
+from gradwright.cpu.llvm.bind import bind_copy
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.llvm.convolution import bind_untap, pooling, tiles, turning
+from gradwright.cpu.llvm.repeat import Turn, repeated
+from gradwright.ops.convolutions.cnn import ConvInputGrad, Convolution, ConvWeightGrad
+from gradwright.ops.convolutions.pooling import MaxPooling
+from gradwright.ops.convolutions.windows import Windows
 from tests.sketches import run_all
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
@@ -130,9 +130,9 @@ def no_numpy(monkeypatch):
             raise AssertionError("numpy computes it")
 
         for name in ("correlate", "correlate_back", "correlated"):
-            monkeypatch.setattr(f"gradwright.ops.cnn.{name}", fail)
-        monkeypatch.setattr("gradwright.ops.pooling.largest", fail)
-        monkeypatch.setattr("gradwright.ops.pooling.Untap.forward", fail)
+            monkeypatch.setattr(f"gradwright.ops.convolutions.cnn.{name}", fail)
+        monkeypatch.setattr("gradwright.ops.convolutions.pooling.largest", fail)
+        monkeypatch.setattr("gradwright.ops.convolutions.pooling.Untap.forward", fail)
 
     return refuse
 
@@ -204,7 +204,7 @@ def test_transposed_convolutions(attrs, rng, no_numpy, monkeypatch):
     arrays = drawn(rng, "float64", (2, 4, 6, 7), (4, 3, 3, 2), (3 * groups,))
     expected = run("off")
     no_numpy()
-    monkeypatch.setattr("gradwright.catalogue.convolutions.transposed.correlate_back", None)
+    monkeypatch.setattr("gradwright.ops.convolutions.transposed.correlate_back", None)
     same(run("wait"), expected, "float64")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradwright.cpu.llvm.compiler import available
 from gradwright.fuse.functions import FUNCTIONS
 from gradwright.fuse.ir import Level, Operand, Value
-from gradwright.native.compiler import available
 from tests.sketches import Sketch, launch, ulps
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue.recurrent.gru import Gru
-from gradwright.catalogue.recurrent.layer import RecurrentGrad
-from gradwright.catalogue.recurrent.lstm import Lstm
-from gradwright.catalogue.recurrent.rnn import Rnn
-from gradwright.lowering import Native, find_launch
-from gradwright.native import recurrent
-from gradwright.native.blas import blas
-from gradwright.native.compiler import available
-from gradwright.native.gemm import bind_matmul
-from gradwright.native.steps import DeclinedError, Steps
+from gradwright.cpu.call import Native
+from gradwright.cpu.llvm import recurrent
+from gradwright.cpu.llvm.blas import blas
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.llvm.gemm import bind_matmul
+from gradwright.cpu.llvm.steps import DeclinedError, Steps
+from gradwright.ops.recurrent.gru import Gru
+from gradwright.ops.recurrent.layer import RecurrentGrad
+from gradwright.ops.recurrent.lstm import Lstm
+from gradwright.ops.recurrent.rnn import Rnn
+from gradwright.program.lowering import find_launch
 from gradwright.spec import spec_of
 from tests.sketches import run_all
 

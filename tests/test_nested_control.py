@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.control import unrolled
 from gradwright.errors import GradwrightError, GraphError
+from gradwright.ops.control import unrolled
 from tests.control_flow import everywhere, orders
 
 RNG = np.random.default_rng(0)

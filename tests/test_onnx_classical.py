@@ -126,7 +126,7 @@ def test_results_are_those_of_the_reference(op_type: str, n: int, attributes: An
 
 def test_probabilities_of_pairs_that_agree_are_recovered() -> None:
     """Where rᵢⱼ = pᵢ/(pᵢ + pⱼ) for all pairs, the coupled probabilities are p."""
-    from gradwright.io.onnx.readers.classical import _coupled
+    from gradwright.formats.onnx.readers.classical import _coupled
 
     p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
     pairs = [(0, 1), (0, 2), (1, 2)]

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue import load
-from gradwright.declare import REQUIRED
 from gradwright.errors import GraphError, UnsupportedOpError
 from gradwright.op import OPS
+from gradwright.op.declare import REQUIRED
+from gradwright.ops.core.index import load
 from tests.onnx_models import helper, model, onnx
 
 
@@ -154,7 +154,7 @@ def test_what_onnx_cannot_express_is_named_at_once(tmp_path: Path) -> None:
 
 def test_defaults_of_operators_are_those_of_their_schemas() -> None:
     """An op read by its rule takes ONNX's default where a model leaves an attribute out."""
-    from gradwright.io.onnx.node import READERS
+    from gradwright.formats.onnx.node import READERS
 
     load()
     gw.onnx.operators()

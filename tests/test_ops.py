@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue import load as load_catalogue
 from gradwright.errors import DTypeError, GraphError
-from gradwright.gradient import Pullback
 from gradwright.graph import Source
 from gradwright.op import OPS
+from gradwright.ops.core.index import load as load_catalogue
+from gradwright.ops.core.pullback import Pullback
 from gradwright.testing import CLASS_CHECKS, SAMPLE_CHECKS, OpCheckError, check_op, samples
 
 load_catalogue()

@@ -11,7 +11,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import DTypeError, GraphError, ShapeError
-from gradwright.ops import special
+from gradwright.ops.core import special
 from tests.op_values import run, slope
 
 # -- activations -----------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ import pytest
 import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright.graph import interpret
-from gradwright.lowering import find_launch
 from gradwright.op import run_forward
-from gradwright.ops.optimizer import (
+from gradwright.ops.updates.base import (
     AdamUpdate,
     AllFinite,
     ClipByGlobalNorm,
@@ -20,6 +19,7 @@ from gradwright.ops.optimizer import (
     MomentumUpdate,
     SgdUpdate,
 )
+from gradwright.program.lowering import find_launch
 from gradwright.spec import dtype as as_dtype
 from gradwright.spec import spec_of
 
@@ -139,7 +139,7 @@ def test_expansions_agree_with_the_reference(op, rng):
 @pytest.mark.parametrize("device", ["cpu", "guard"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_adam_in_blocks_is_bit_equal_to_the_reference(dtype, device, rng, monkeypatch):
-    monkeypatch.setattr("gradwright.native.adam.BLOCK", 7)
+    monkeypatch.setattr("gradwright.cpu.lowerings.adam.BLOCK", 7)
     scalars = [np.asarray(v) for v in AdamUpdate.scalars()]
     for shape in ((5, 6), (), (0, 3), (7,)):
         tensors = [rng.standard_normal(shape).astype(dtype) for _ in range(3)]

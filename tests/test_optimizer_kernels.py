@@ -10,12 +10,12 @@ import pytest
 
 import gradwright as gw
 from gradwright import optim
-from gradwright.catalogue.updates.eight_bit import Adam8bitUpdate
-from gradwright.lowering import find_launch
-from gradwright.native import adam_8bit
-from gradwright.native.blas import blas
-from gradwright.native.compiler import available
+from gradwright.cpu.llvm.blas import blas
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.lowerings import adam_8bit
 from gradwright.op import run_forward
+from gradwright.ops.updates.eight_bit import Adam8bitUpdate
+from gradwright.program.lowering import find_launch
 from gradwright.spec import spec_of
 
 from .fed_gradients import fed, gradients, linear

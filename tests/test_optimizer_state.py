@@ -13,8 +13,8 @@ import gradwright as gw
 from gradwright import optim
 from gradwright.errors import TrainingError
 from gradwright.spec import TensorSpec
-from gradwright.train.jsonable import from_json, to_json
-from gradwright.train.state import OptimizerState
+from gradwright.train.slots import OptimizerState
+from gradwright.words.jsonable import from_json, to_json
 
 from .fed_gradients import MATRICES, SHAPES, fed, gradients, linear, trajectory
 

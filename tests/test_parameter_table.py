@@ -16,7 +16,7 @@ import traitlets
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright.train.statistics import COLUMNS
+from gradwright.train.callbacks.statistics import COLUMNS
 from gradwright_widgets import ParameterTable, Workbench, _measuring
 from gradwright_widgets.parameter_table import _closed_at_first, fits
 from tests.panels import EVIL, sent, wait_for

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.bound import Bound
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.plain import Segment
 from gradwright.errors import FeedError, GraphError, LoweringError
-from gradwright.native.compiler import available
-from gradwright.plan import part
-from gradwright.plan.bound import Bound
-from gradwright.plan.segment import Segment
+from gradwright.plan import segment as part
 from tests.panels import EVIL
 
 compiled = pytest.mark.skipif(not available(), reason="no llvmlite: pip install -e '.[fast]'")
@@ -207,7 +207,7 @@ def test_rows_go_on_after_sizes_that_values_decide():
 
 @compiled
 def test_a_kernel_that_cannot_be_compiled_is_told(monkeypatch):
-    from gradwright.native import compiler
+    from gradwright.cpu.llvm import compiler
 
     monkeypatch.setattr(compiler.KERNELS, "compile", lambda key: None)
     plan = trained_plan(kernels="wait")
@@ -219,7 +219,7 @@ def test_a_kernel_that_cannot_be_compiled_is_told(monkeypatch):
 
 @compiled
 def test_while_kernels_are_compiled_the_table_counts_them(monkeypatch):
-    from gradwright.native import compiler
+    from gradwright.cpu.llvm import compiler
 
     begun, go_on, n = threading.Event(), threading.Event(), []
     real = compiler.KERNELS.compile
@@ -330,7 +330,7 @@ def test_replay_blames_no_step_for_the_rounding_before_it():
 
 
 def test_replay_still_names_the_step_that_is_wrong(monkeypatch):
-    table = importlib.import_module("gradwright.lowering")._table
+    table = importlib.import_module("gradwright.program.lowering")._table
     monkeypatch.setitem(table, ("tanh", "cpu"), lambda op, ins, outs: slightly_wrong)
     g = gw.Graph()
     x = g.placeholder("x", (5,))

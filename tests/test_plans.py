@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ShapeError
-from gradwright.plan.memory import Interval, lay_out
+from gradwright.program.memory import Interval, lay_out
 from tests.networks import squares
 
 line = pytest.fixture(squares)

@@ -10,7 +10,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright.graph import Tensor
-from gradwright.train.jsonable import from_json, to_json
+from gradwright.words.jsonable import from_json, to_json
 from tests.lowered import copy_of, products, run
 from tests.networks import classifier, digits
 

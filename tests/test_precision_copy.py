@@ -6,7 +6,7 @@ import numpy as np
 
 import gradwright as gw
 from gradwright.graph import ancestors
-from gradwright.ops.movement import Cast
+from gradwright.ops.core.movement import Cast
 from tests.lowered import copy_of, products, run
 
 F32 = np.float32

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.llvm.compiler import available
 from gradwright.errors import FeedError
-from gradwright.native.compiler import available
 
 KERNELS = [
     "off",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue.quantised.ggml import FORMATS
-from gradwright.catalogue.quantised.nf4 import dynamic_map, packed_nf4
 from gradwright.errors import GradientError
+from gradwright.ops.quantised.ggml import FORMATS
+from gradwright.ops.quantised.nf4 import dynamic_map, packed_nf4
 
 
 def bytes_of(rng: np.random.Generator, name: str, rows: int, n: int) -> np.ndarray:
@@ -118,7 +118,7 @@ def test_products_hold_a_part_of_the_weight_as_floats(rng):
 
 
 def test_weights_of_several_blocks_of_rows_are_one_product(rng, monkeypatch):
-    from gradwright.catalogue.quantised import products
+    from gradwright.ops.quantised import products
 
     raw = bytes_of(rng, "q8_0", 7, 64)
     x = rng.standard_normal((3, 64))

@@ -9,8 +9,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright.ops import philox
-from gradwright.ops.special import normal_cdf, normal_quantile
+from gradwright.ops.core.special import normal_cdf, normal_quantile
+from gradwright.ops.draws import philox
 from tests.distributions import CRITICAL, distance, gaussian
 
 KEY = np.array([0x123456789ABCDEF0, 0xFEDCBA9876543210], np.uint64)

@@ -23,10 +23,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import gradwright as gw
+from gradwright.cpu.llvm.compiler import available
 from gradwright.errors import GradwrightError
-from gradwright.lowering import _table
-from gradwright.native.compiler import available
 from gradwright.op import OPS, run_forward
+from gradwright.program.lowering import _table
 from gradwright.rewrite import RULES
 from tests.random_graphs import ALL, Choose, RandomGraph, is_plain, resized
 from tests.reference import Reference, problem, units

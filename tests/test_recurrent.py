@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue.recurrent.activations import _KNOWN
-from gradwright.catalogue.recurrent.gru import Gru
-from gradwright.catalogue.recurrent.layer import RecurrentGrad, RecurrentSteps
-from gradwright.catalogue.recurrent.lstm import Lstm
-from gradwright.catalogue.recurrent.rnn import Rnn
 from gradwright.errors import GraphError, ShapeError
 from gradwright.op import run_forward
+from gradwright.ops.recurrent.activations import _KNOWN
+from gradwright.ops.recurrent.gru import Gru
+from gradwright.ops.recurrent.layer import RecurrentGrad, RecurrentSteps
+from gradwright.ops.recurrent.lstm import Lstm
+from gradwright.ops.recurrent.rnn import Rnn
 
 LAYERS = {"rnn": Rnn, "gru": Gru, "lstm": Lstm}
 

@@ -10,7 +10,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.io import container
+from gradwright.formats.archive import container
 from gradwright.train.checkpoints.folder import scan
 from tests.resumed import DATA, fit, trained, trainer_of, whole
 

@@ -13,7 +13,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.train.runs.store import _read
+from gradwright.recording.store import _read
 from tests.test_runs import fit, line, rows
 
 SOURCES = str(Path(gw.__file__).parent.parent)

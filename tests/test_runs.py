@@ -12,9 +12,9 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.train.runs import events
-from gradwright.train.runs.about import git_commit
-from gradwright.train.runs.store import default_root
+from gradwright.recording import events
+from gradwright.recording.about import git_commit
+from gradwright.recording.store import default_root
 from tests.lines import rows
 
 SOURCES = str(Path(gw.__file__).parent.parent)

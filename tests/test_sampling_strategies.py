@@ -22,7 +22,7 @@ from gradwright.models import (
     in_order,
     probabilities,
 )
-from gradwright.train.jsonable import from_json, to_json
+from gradwright.words.jsonable import from_json, to_json
 
 VOCABULARY = 40
 

@@ -14,7 +14,7 @@ import pytest
 import gradwright as gw
 from gradwright import schedules as s
 from gradwright.errors import TrainingError
-from gradwright.train.jsonable import from_json, to_json
+from gradwright.words.jsonable import from_json, to_json
 
 EXACT = 1e-12
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.device import open_device
 from gradwright.errors import FeedError, ShapeError
-from gradwright.plan.options import PlanOptions
 from gradwright.plan.plan import Plan
 from gradwright.plan.template import Templates
+from gradwright.program.device import open_device
+from gradwright.program.options import PlanOptions
 from gradwright.spec import TensorSpec
 
 OFF = PlanOptions(kernels="off")

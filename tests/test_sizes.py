@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.dims import joined, larger, smaller
-from gradwright.ops.slicing import extent
+from gradwright.ops.core.slicing import extent
 from gradwright.spec import Dim
+from gradwright.spec.dims import joined, larger, smaller
 
 N, P, Q = map(Dim.symbol, "npq")
 BOUNDS = (None, 0, 1, 2, 5, -1, -2, -5, 2**62, -(2**62))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.ops.nn import SoftmaxGrad
+from gradwright.ops.layers.nn import SoftmaxGrad
 from gradwright.rewrite.stand_ins import FORMS
 
 X = [1000.0, 0.5, -1000.0, 3.0]

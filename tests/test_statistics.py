@@ -10,9 +10,9 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.train import moments
-from gradwright.train.moments import norms, value_statistics
-from gradwright.train.statistics import COLUMNS
+from gradwright.train.callbacks import moments
+from gradwright.train.callbacks.moments import norms, value_statistics
+from gradwright.train.callbacks.statistics import COLUMNS
 
 
 def model(dtype="float32", *, optimizer=None, session=None, **options):
@@ -277,7 +277,7 @@ def test_a_long_history_is_thinned_and_keeps_its_ends():
 
 
 def test_memory_is_bounded(monkeypatch):
-    from gradwright.train import statistics
+    from gradwright.train.callbacks import statistics
 
     monkeypatch.setattr(statistics, "MOST_BYTES", 5 * 3 * 9 * 8)
     watch = gw.ParameterStatistics(every=1)
@@ -346,7 +346,7 @@ def test_a_thinned_history_loses_nothing_that_stays(others):
 
 
 def test_a_frozen_parameter_is_not_read_again(monkeypatch):
-    from gradwright.train import statistics
+    from gradwright.train.callbacks import statistics
 
     read = []
 
@@ -368,7 +368,7 @@ def test_a_frozen_parameter_is_not_read_again(monkeypatch):
 
 
 def test_the_clock_decides_when_asked_to(monkeypatch):
-    from gradwright.train import statistics
+    from gradwright.train.callbacks import statistics
 
     clock = [100.0]
     monkeypatch.setattr(statistics.time, "perf_counter", lambda: clock[0])

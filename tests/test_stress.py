@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import gradwright as gw
-from gradwright.device import Cpu
-from gradwright.lowering import _table, replaced_ops
-from gradwright.native.background import Background
+from gradwright.cpu.memory import Cpu
+from gradwright.cpu.threads.background import Background
+from gradwright.program.lowering import _table, replaced_ops
 from gradwright.rewrite import table
 from gradwright.shared import Bounded
 

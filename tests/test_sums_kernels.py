@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.native.compiler import available
-from gradwright.native.totals import BLOCK
+from gradwright.cpu.llvm.compiler import available
+from gradwright.fuse.totals import BLOCK
 from tests.sketches import Sketch, launch
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")

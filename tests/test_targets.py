@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.llvm import cache, compiler, image, target
 from gradwright.errors import GraphError
-from gradwright.native import cache, compiler, image, target
 
 FLAGS = " ".join(sorted(target.V3))
 needs_x86 = pytest.mark.skipif(platform.machine() not in target.X86, reason="levels of x86-64")
@@ -51,7 +51,7 @@ def test_levels_that_the_machine_lacks_are_errors(monkeypatch: pytest.MonkeyPatc
 SHOW = """
 import numpy as np
 import gradwright as gw
-from gradwright.native.compiler import identity
+from gradwright.cpu.llvm.compiler import identity
 g = gw.Graph()
 x = g.placeholder("x", (None,), dtype="float64")
 h = g.placeholder("h", (None,), dtype="float16")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.catalogue.texts.regex import Pattern
 from gradwright.errors import GraphError
+from gradwright.ops.texts.regex import Pattern
 
 TEXT = np.dtypes.StringDType()
 

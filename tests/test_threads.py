@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu.call import Call, Cut
+from gradwright.cpu.llvm import bind, gemm
+from gradwright.cpu.llvm.blas import Limit, blas, default_threads
+from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.llvm.gemm import bind_matmul
+from gradwright.cpu.threads import tuning
+from gradwright.cpu.threads.forks import PARALLEL, SERIAL, TURNS
+from gradwright.cpu.threads.threads import POOL, can_fork
+from gradwright.cpu.threads.tuning import Tuning, pieces
 from gradwright.errors import GraphError
-from gradwright.lowering import Call, Cut
-from gradwright.native import bind, gemm, tuning
-from gradwright.native.blas import Limit, blas, default_threads
-from gradwright.native.compiler import available
-from gradwright.native.forks import PARALLEL, SERIAL, TURNS
-from gradwright.native.gemm import bind_matmul
-from gradwright.native.threads import POOL, can_fork
-from gradwright.native.tuning import Tuning, pieces
 
 native = pytest.mark.skipif(not available(), reason="no llvmlite here")
 threaded = pytest.mark.skipif(not can_fork(), reason="no threads of machine code here")
@@ -32,7 +33,7 @@ counted = pytest.mark.skipif(blas() is None, reason="numpy has another BLAS")
 def small(monkeypatch):
     """Let small calls be cut, too: tests are about results."""
     monkeypatch.setattr(tuning, "CUT", 0)
-    monkeypatch.setattr("gradwright.plan.binder.ASKED", 0)
+    monkeypatch.setattr("gradwright.cpu.binder.ASKED", 0)
     monkeypatch.setattr(bind, "_LEAST", 8)
     monkeypatch.setattr(gemm, "_SMALL", 64)  # pieces that keep their bits are found all the same
     monkeypatch.setattr(tuning, "_known", dict)  # neither the disk nor other tests know anything
@@ -204,7 +205,7 @@ def test_sessions_with_other_counts_at_the_same_time(small):
 
 
 def test_without_machine_code_threads_are_openblas_own(monkeypatch):
-    monkeypatch.setattr("gradwright.native.compiler.available", lambda: False)
+    monkeypatch.setattr("gradwright.cpu.llvm.compiler.available", lambda: False)
     close(trained(threads=2)[0], trained(threads=1)[0])
 
 
@@ -236,7 +237,7 @@ x, w = g.placeholder("x", (256, 256)), g.variable("w", (256, 256), init=0.5)
 session = gw.Session(g, threads=2, deterministic=True)
 for _ in range(3):
     y = session.run(x @ w, {"x": np.ones((256, 256), "f4")})
-from gradwright.native.threads import POOL
+from gradwright.cpu.threads.threads import POOL
 print(POOL.n_workers, float(y[0, 0]))
 """
     done = subprocess.run(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.native.compiler import available
+from gradwright.cpu.llvm.compiler import available
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import DTypeError, GradientError, GradwrightError, GraphError, LoweringError
 from gradwright.op import OPS
-from gradwright.ops.elementwise import conj
+from gradwright.ops.core.elementwise import conj
 from gradwright.testing import OpCheckError, check_op
 
 VECTOR = np.ones(3)

@@ -16,8 +16,8 @@ import numpy as np
 import triton
 import triton.language as tl
 
-from gradwright.lowering import Found, Make, find_launch, lowering
 from gradwright.op import Op, infer_specs
+from gradwright.program.lowering import Found, Make, find_launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
 
 from .compiler import Ahead, Binary, Call

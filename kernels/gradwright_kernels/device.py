@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import triton
 
-from gradwright.device import Device, Guard, register_device
+from gradwright.cpu.memory import Guard
 from gradwright.errors import LoweringError
+from gradwright.program.device import Device, register_device
 
 from .driver import Driver
 

@@ -18,7 +18,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from gradwright.lowering import Launch, lowering
+from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
 from ._launch import accumulator, contiguous, index_type, prepare, tile

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from gradwright.train.depth import Disk
+from gradwright.recipes.depth import Disk
 
 WIDTH, TOKENS, BATCH = 128, 64, 8
 SHAPES = {

@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 
 import gradwright as gw  # noqa: E402
 from gradwright import optim  # noqa: E402
-from gradwright.train.state import OptimizerState  # noqa: E402
+from gradwright.train.slots import OptimizerState  # noqa: E402
 
 from .checking import HAS_TORCH  # noqa: E402
 from .timing import race, table  # noqa: E402

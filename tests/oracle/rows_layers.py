@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from gradwright.catalogue.layers.gated import FusedElementwiseChain
-from gradwright.catalogue.layers.projections import FusedBiasDropoutResidual
+from gradwright.ops.layers.gated import FusedElementwiseChain
+from gradwright.ops.layers.projections import FusedBiasDropoutResidual
 from tests.oracle.rows import Row, ints, normal, unary, uniform
 
 KINKS = np.array([-8.0, -2.0, -1.0, 0.0, 0.25, 1.0, 2.0, 8.0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwright.ops.norm import BatchNorm
+from gradwright.ops.layers.norm import BatchNorm
 from tests.oracle.rows import Array, Case, Row, bools, ints, normal, probabilities, unary, uniform
 
 KINKS = np.array([-8.0, -3.0, -1.0, 0.0, 0.5, 3.0, 6.0, 8.0])

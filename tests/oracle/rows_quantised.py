@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gradwright.catalogue.quantised.ggml import FORMATS
-from gradwright.catalogue.quantised.nf4 import NF4, dynamic_map, packed_nf4
+from gradwright.ops.quantised.ggml import FORMATS
+from gradwright.ops.quantised.nf4 import NF4, dynamic_map, packed_nf4
 from tests.oracle.rows import Array, Row, ints, normal, uniform
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gradwright.graph import Values
 from gradwright.train import ParameterStatistics
-from gradwright.train.moments import value_statistics
+from gradwright.train.callbacks.moments import value_statistics
 
 from ._base import BaseWidget
 from ._work import Work

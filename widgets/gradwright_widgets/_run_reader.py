@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwright.train.runs.events import number
+from gradwright.recording.events import number
 
 PLACE = ("step", "epoch", "seconds")
 CHUNK = 16_000_000

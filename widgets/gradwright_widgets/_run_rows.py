@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gradwright.recording.folder import RunSummary
+from gradwright.recording.table import RunsComparison
 from gradwright.train import Runs
-from gradwright.train.runs.folder import RunSummary
-from gradwright.train.runs.table import RunsComparison
 
 from .parameter_table import fits
 

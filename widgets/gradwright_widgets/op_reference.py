@@ -18,7 +18,7 @@ import numpy as np
 import gradwright as gw
 from gradwright import Graph
 from gradwright.ops import Entries, Entry
-from gradwright.spelling import spellings
+from gradwright.words.spelling import spellings
 
 from .graph_view import GraphView
 

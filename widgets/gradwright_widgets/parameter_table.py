@@ -15,7 +15,7 @@ import traitlets
 from gradwright import Graph
 from gradwright.errors import GraphError
 from gradwright.train import ParameterStatistics, Record
-from gradwright.train.statistics import COLUMNS, FLAGS, VALUE_COLUMNS
+from gradwright.train.callbacks.statistics import COLUMNS, FLAGS, VALUE_COLUMNS
 
 from ._base import Message, handles
 from ._bound import GraphWidget

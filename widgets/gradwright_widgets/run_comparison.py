@@ -12,8 +12,8 @@ import traitlets
 
 from gradwright import runs
 from gradwright.errors import GradwrightError
+from gradwright.recording.folder import RunSummary
 from gradwright.train import Run, Runs, Store
-from gradwright.train.runs.folder import RunSummary
 
 from ._base import BaseWidget, Finite, Message, handles
 from ._run_reader import RunReader

@@ -1,226 +1,79 @@
 """gradwright: declare an autodiff graph, see it, step through it, check it, train it."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from . import (
-    audio,
-    bitwise,
-    cnn,
-    image,
-    init,
-    linalg,
-    loss,
-    math,
-    nn,
-    ops,
-    quant,
-    random,
-    rnn,
-    sequence,
-    signal,
-    strings,
-    training,
-)
-from .containers import OptionalSpec, SequenceSpec
-from .control import function
-from .define import define_op
-from .gradient import gradients
-from .graph import Graph, Node, Tensor, Values, clone
-from .listeners import Listener
-from .lowering import lowering
-from .op import (
-    ZERO,
-    ErrorSample,
-    NotDifferentiable,
-    OnnxRule,
-    Op,
-    Sample,
-    WeightSite,
-    attr,
-    register,
-)
-from .ops import loaded, surface
-from .session import Session
+from . import ops
 from .shared import first_use
-from .spec import Dim, TensorSpec
-
-if TYPE_CHECKING:
-    from . import data, models, testing, train
-    from .debug import Stepper
-    from .debug.gradient_check import gradient_check
-    from .io import inspect, load, load_state, onnx, save
-    from .ops.signatures.base import *  # noqa: F403
-    from .ops.signatures.linalg import *  # noqa: F403
-    from .ops.signatures.math import *  # noqa: F403
-    from .tracing import compile, cond, loop, map_fn, scan, trace, while_loop
-    from .train import (
-        EMA,
-        SWA,
-        Accumulation,
-        Callback,
-        EarlyStopping,
-        GradientAccumulator,
-        Group,
-        History,
-        ParameterStatistics,
-        Trainer,
-        TrainingConfig,
-        UnrolledTrainer,
-        distillation,
-        evaluation,
-        metrics,
-        optim,
-        schedules,
-        transfer,
-    )
-    from .train.checkpoints import Checkpoints, resume
-    from .train.depth import CheckpointedStack, DeepTrainer, backward_from
-    from .train.evaluation import evaluate
-    from .train.precision import FP8, LossScale, LossScaler, Precision
-    from .train.predict import predict
-    from .train.runs import Run, runs
 
 __version__ = "0.1.0"
 
+CORE = {
+    "spec": "Dim TensorSpec",
+    "spec.containers": "OptionalSpec SequenceSpec",
+    "op": "ZERO ErrorSample NotDifferentiable OnnxRule Op Sample WeightSite attr register",
+    "graph": "Graph Node Tensor Values clone",
+    "ops.control": "function",
+    "ops.define": "define_op",
+    "gradient": "gradients",
+    "program.lowering": "lowering",
+    "session": "Listener Session",
+}
+"""Home -> its names that stand here. A type checker reads ``__init__.pyi``, written from this."""
+LATER = {
+    "tracing": "compile cond loop map_fn scan trace while_loop",
+    "debug": "Stepper gradient_check",
+    "formats.archive": "inspect load load_state save",
+    "evaluation": "evaluate",
+    "evaluation.predict": "predict",
+    "train": (
+        "EMA SWA Accumulation Callback EarlyStopping GradientAccumulator Group History"
+        " ParameterStatistics Trainer TrainingConfig"
+    ),
+    "train.checkpoints": "Checkpoints resume",
+    "train.precision": "FP8 LossScale LossScaler Precision",
+    "recipes.depth": "CheckpointedStack DeepTrainer backward_from",
+    "recipes.unrolled_trainer": "UnrolledTrainer",
+    "recording": "Run runs",
+}
+"""The same for what is imported when first asked for: it takes longer than all the rest."""
+MODULES = {
+    **{name: name for name in ("data", "evaluation", "init", "models", "ops", "testing", "train")},
+    "distillation": "recipes.distillation",
+    "metrics": "evaluation.metrics",
+    "onnx": "formats.onnx",
+    "optim": "train.optim",
+    "schedules": "train.schedules",
+    "transfer": "recipes.transfer",
+}
+"""Public name -> the module that it is, imported when first asked for."""
+TOP = ("base", "math", "linalg")
+"""Namespaces whose functions stand here, too, as numpy has them at its top level: exp, matmul."""
+
+for _home, _names in CORE.items():
+    _module = import_module(f".{_home}", __name__)
+    globals().update({name: getattr(_module, name) for name in _names.split()})
+globals().update(ops.modules())
+globals().update(ops.loaded(*TOP))
+
+_homes = {name: home for home, names in LATER.items() for name in names.split()}
 __all__ = [
-    "EMA",
-    "FP8",
-    "SWA",
-    "ZERO",
-    "Accumulation",
-    "Callback",
-    "CheckpointedStack",
-    "Checkpoints",
-    "DeepTrainer",
-    "Dim",
-    "EarlyStopping",
-    "ErrorSample",
-    "GradientAccumulator",
-    "Graph",
-    "Group",
-    "History",
-    "Listener",
-    "LossScale",
-    "LossScaler",
-    "Node",
-    "NotDifferentiable",
-    "OnnxRule",
-    "Op",
-    "OptionalSpec",
-    "ParameterStatistics",
-    "Precision",
-    "Run",
-    "Sample",
-    "SequenceSpec",
-    "Session",
-    "Stepper",
-    "Tensor",
-    "TensorSpec",
-    "Trainer",
-    "TrainingConfig",
-    "UnrolledTrainer",
-    "Values",
-    "WeightSite",
-    "attr",
-    "audio",
-    "backward_from",
-    "bitwise",
-    "clone",
-    "cnn",
-    "compile",
-    "cond",
-    "data",
-    "define_op",
-    "distillation",
-    "evaluate",
-    "evaluation",
-    "function",
-    "gradient_check",
-    "gradients",
-    "image",
-    "init",
-    "inspect",
-    "linalg",
-    "load",
-    "load_state",
-    "loop",
-    "loss",
-    "lowering",
-    "map_fn",
-    "math",
-    "metrics",
-    "models",
-    "nn",
-    "onnx",
-    "ops",
-    "optim",
-    "predict",
-    "quant",
-    "random",
-    "register",
-    "resume",
-    "rnn",
-    "runs",
-    "save",
-    "scan",
-    "schedules",
-    "sequence",
-    "signal",
-    "strings",
-    "testing",
-    "trace",
-    "train",
-    "training",
-    "transfer",
-    "while_loop",
+    *(name for names in CORE.values() for name in names.split()),
+    *_homes,
+    *MODULES,
+    *ops.modules(),
+    *ops.loaded(*TOP),
 ]
-
-
-# exp, concat, matmul ...: the ops of the namespaces that numpy has at its top level, too.
-_functions = loaded("base", "math", "linalg")
-globals().update(_functions)
-__all__ += list(_functions)
-_member, __dir__ = surface(__name__, "base", "math", "linalg", also=__all__)
-
-_LATER = {
-    name: stage
-    for stage, names in {
-        "debug": ("Stepper", "gradient_check"),
-        "io": ("inspect", "load", "load_state", "onnx", "save"),
-        "tracing": ("compile", "cond", "loop", "map_fn", "scan", "trace", "while_loop"),
-        "train": (
-            *("EMA", "SWA", "Accumulation", "Callback", "EarlyStopping", "GradientAccumulator"),
-            *("Group", "History", "ParameterStatistics", "Trainer", "TrainingConfig"),
-            "UnrolledTrainer",
-        ),
-        "train.checkpoints": ("Checkpoints", "resume"),
-        "train.depth": ("CheckpointedStack", "DeepTrainer", "backward_from"),
-        "train.evaluation": ("evaluate",),
-        "train.precision": ("FP8", "LossScale", "LossScaler", "Precision"),
-        "train.predict": ("predict",),
-        "train.runs": ("Run", "runs"),
-    }.items()
-    for name in names
-}
-"""What is imported when first asked for: together it takes longer than all the rest."""
-_MODULES = {
-    **{stage: stage for stage in ("data", "debug", "io", "models", "testing", "tracing", "train")},
-    **{
-        part: f"train.{part}"
-        for part in ("distillation", "evaluation", "metrics", "optim", "schedules", "transfer")
-    },
-}
+_member, __dir__ = ops.surface(__name__, *TOP, also=__all__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        with first_use:
-            found = import_module(f".{_MODULES[name]}", __name__)
-    elif name in _LATER:
-        with first_use:
-            found = getattr(import_module(f".{_LATER[name]}", __name__), name)
-    else:
-        return _member(name)
+    with first_use:
+        if name in MODULES:
+            found = import_module(f".{MODULES[name]}", __name__)
+        elif name in _homes:
+            found = getattr(import_module(f".{_homes[name]}", __name__), name)
+        else:
+            return _member(name)
     globals()[name] = found
     return found

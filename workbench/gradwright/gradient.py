@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .containers import ContainerSpec
 from .errors import GradientError, ShapeError
 from .graph import Graph, Node, Source, Tensor, ancestors
 from .graph.collecting import without_collecting
-from .op import ZERO, NotDifferentiable, Op, attr, redefinitions
-from .ops.elementwise import Add, AddN, Real, StopGradient
-from .ops.items import AddItems, FillItems
-from .ops.like import OnesLike, SumLike, ZerosLike
-from .ops.movement import Cast
-from .spec import TensorSpec, differ, kind
+from .op import ZERO, NotDifferentiable, redefinitions, seams
+from .ops.core.elementwise import Add, AddN, Real
+from .ops.core.like import OnesLike, SumLike, ZerosLike
+from .ops.core.movement import Cast
+from .ops.core.pullback import Pullback, active_from
+from .ops.sequences.items import AddItems, FillItems
+from .spec import differ, kind
+from .spec.containers import ContainerSpec
 
 STAND_INS: list[
     Callable[[Sequence[Node], Collection[Tensor]], Mapping[Tensor, Callable[[], Tensor]]]
@@ -94,7 +95,7 @@ def _backpropagate(
     unreachable: str,
 ) -> list[Tensor]:
     order = ancestors(ys, stop=stop)
-    active = _active(order, wrt, stop)
+    active = active_from(order, wrt, stop)
     stand_ins: dict[Tensor, Callable[[], Tensor]] = {}
     for find in STAND_INS:
         stand_ins |= find([n for n in order if not active.isdisjoint(n.outputs)], {*wrt, *stop})
@@ -151,22 +152,6 @@ def _through(y: Tensor, g: Any, active: set[Tensor]) -> list[tuple[Tensor, Tenso
     return out
 
 
-def _active(order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor]) -> set[Tensor]:
-    """Return the tensors that lie on a floating path from ``wrt``."""
-    active = set(wrt)
-    for node in order:
-        if isinstance(node.op, StopGradient):
-            continue
-        if any(t is not None and t in active and t not in stop for t in node.inputs):
-            active.update(t for t in node.outputs if t.spec.differentiable)
-    return active
-
-
-def reached_from(order: Sequence[Node], t: Tensor) -> set[Tensor]:
-    """Return the tensors of ``order`` that depend on ``t`` by a floating path, itself included."""
-    return _active(order, [t], frozenset()) if t.spec.differentiable else set()
-
-
 def _seed(y: Tensor, seed: Any) -> Tensor:
     if seed is None and isinstance(y.spec, ContainerSpec):
         return FillItems(value=1.0)(y)  # type: ignore[no-any-return]
@@ -194,7 +179,7 @@ def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence
     """Return the cotangents of a node's inputs, from its own vjp or from its expansion."""
     op = node.op.current()
     if op.has_vjp():
-        out = op.pull(gs, node.outputs, node.inputs, wanted)  # type: ignore[arg-type]
+        out = op.pull(gs, node.outputs, node.inputs, wanted)
         if not isinstance(out, Sequence):
             raise GradientError(
                 f"vjp of {op.name} returned {out!r}", need="a tuple, one entry per input"
@@ -275,27 +260,4 @@ def _depends(ys: Sequence[Tensor], t: Tensor) -> bool:
     return t.node in set(ancestors(ys))
 
 
-class Pullback(Op):
-    """Cotangents of a composite's inputs, derived from its expansion: itself a composite.
-
-    Inputs are those of ``op`` and then the cotangents of the outputs that have one. The expansion
-    runs ``op`` again; a plan that holds both shares what is the same.
-    """
-
-    namespace = "gradient"
-    op: Op = attr(doc="The composite that is differentiated.")
-    n_inputs: int = attr(doc="How many of the inputs belong to it.")
-    wrt: tuple[int, ...] = attr(doc="Inputs whose cotangents are wanted.")
-    present: tuple[bool, ...] = attr(doc="Outputs that have a cotangent.")
-
-    def infer(self, *args: TensorSpec) -> Any:
-        """Each cotangent has its primal's spec."""
-        return tuple(args[i].with_shape(args[i].shape) for i in self.wrt)
-
-    def expand(self, *args: Tensor) -> Any:
-        """Build the composite's expansion and differentiate it."""
-        xs, gs = args[: self.n_inputs], args[self.n_inputs :]
-        ys = self.op.expand(*xs)
-        ys = ys if isinstance(ys, tuple) else (ys,)
-        chosen = [y for y, there in zip(ys, self.present, strict=True) if there]
-        return tuple(gradients(chosen, [xs[i] for i in self.wrt], list(gs), unreachable="zero"))
+seams.gradients = gradients

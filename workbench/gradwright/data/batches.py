@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..containers import ContainerSpec
 from ..errors import DTypeError, FeedError, TrainingError
 from ..graph import Graph, Tensor, coerce
 from ..session import as_feed
 from ..spec import TensorSpec, kind
+from ..spec.containers import ContainerSpec
 from .columns import Array, Columns, as_array, listed, rows_of
 from .dataset import Dataset, Table
 from .prefetch import Prefetched

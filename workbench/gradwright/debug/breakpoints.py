@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..control import Cond, LoopOp
 from ..errors import GraphError
 from ..graph import Node, SubGraph, expansion
+from ..ops.control import Cond, LoopOp
 from .expression import Expression
 
 

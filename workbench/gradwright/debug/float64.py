@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..control import Cond
 from ..errors import FeedError
 from ..graph import (
     Constant,
@@ -28,6 +27,7 @@ from ..graph import (
 )
 from ..graph.expand import bind_dims, stand_in
 from ..op import Op, run_forward
+from ..ops.control import Cond
 from ..session import as_feed
 from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec, spec_of
 

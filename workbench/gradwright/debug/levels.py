@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..containers import to_python
-from ..control import Cond, LoopOp, unrolled
 from ..errors import GraphError
 from ..graph import Graph, Node, SubGraph, Tensor, Values, ancestors, expansion, read_only
+from ..ops.control import Cond, LoopOp, unrolled
 from ..session import as_feed
 from ..spec import BOXED, known_spec
+from ..spec.containers import to_python
 from .frame import Frame
 from .turns import Turns
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import GradientError
 from ..graph import Graph, Values
-from ..tables import Table
+from ..words.tables import Table
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .findings import Finding, findings

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops import special
+from ..ops.core import special
 
 CHEAP, SLOW, EXP, POWER = 1, 4, 10, 25
 """What a function costs, in additions: arithmetic, division and roots, one series, two of them."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..lowering import replaced_ops
-from ..rewrite import Instr, Program
-from ..rounding import rounded
+from ..program.lowering import replaced_ops
+from ..program.program import Instr, Program
+from ..spec.rounding import rounded
 from .builder import Axes, Builder, DeclinedError, Scalar, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused

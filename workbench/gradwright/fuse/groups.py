@@ -16,8 +16,8 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ops.boundary import Boundary
-from ..rewrite import Instr, Program
+from ..ops.core.boundary import Boundary
+from ..program.program import Instr, Program
 from .builder import Axes
 from .steps import Flow, Step, find_step
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.summing import add_up
-from ..rounding import rounded
+from ..ops.core.summing import add_up
+from ..spec.rounding import rounded
 from .functions import FUNCTIONS
 from .ir import Kernel, Value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Set
 
-from ..rewrite import Instr, Program
+from ..program.program import Instr, Program
 from .fused import Fused
 
 

@@ -78,7 +78,7 @@ def rule(*names: str, locate: Locate) -> Callable[[Build], Build]:
 def has_rule(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> bool:
     """Tell whether an op becomes part of a kernel on these specs.
 
-    >>> from gradwright.ops.activation import Relu
+    >>> from gradwright.ops.core.activation import Relu
     >>> has_rule(Relu(), [TensorSpec((2, 3))], [TensorSpec((2, 3))])
     True
     """

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ..ops.special import finfo
+from ..ops.core.special import finfo
 from .builder import BOOL, FLOAT32, DeclinedError, Term, call, where, working
 from .rules import RULES, Place, Rule, broadcast, joint, rule
 

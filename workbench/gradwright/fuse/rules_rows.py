@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.reduce import summed
+from ..ops.core.reduce import summed
 from ..spec import TensorSpec, normalize_axis
 from .builder import BOOL, FLOAT32, FLOAT64, INT64, Term, call, where
 from .rules import Place, Specs, reduced, rule, trailing

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..op import Op, attr
-from ..ops.comparison import Equal, IsFinite, LogicalAnd, LogicalNot
-from ..ops.cross_entropy import class_numbers
-from ..ops.elementwise import Add, AddN, Div, Mul, Sqrt
-from ..ops.functions import Square
-from ..ops.movement import Cast, ExpandDims, Flip
-from ..ops.random import Bernoulli
-from ..ops.reduce import CountNonzero, Sum
-from ..ops.reshape import Reshape
-from ..rewrite import Instr, Program
-from ..rounding import rounded
+from ..ops.core.comparison import Equal, IsFinite, LogicalAnd, LogicalNot
+from ..ops.core.elementwise import Add, AddN, Div, Mul, Sqrt
+from ..ops.core.functions import Square
+from ..ops.core.movement import Cast, ExpandDims, Flip
+from ..ops.core.reduce import CountNonzero, Sum
+from ..ops.core.reshape import Reshape
+from ..ops.draws.random import Bernoulli
+from ..ops.losses.cross_entropy import class_numbers
+from ..program.program import Instr, Program
 from ..spec import TensorSpec
+from ..spec.rounding import rounded
 from .builder import FLOAT32, FLOAT64, working
 from .rules import HALVES, trailing
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..op import Op
-from ..ops.boundary import Boundary
-from ..rewrite import Instr, Program
+from ..ops.core.boundary import Boundary
+from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .builder import Axes
 from .rules import RULES, Place, Specs, find_place

@@ -1,6 +1,6 @@
 """The graph: tensors, nodes, scopes, values and edits."""
 
-from ..op import set_builder
+from ..op import seams
 from . import expand
 from .build import active_graph, check_update
 from .edit import Edit, clone
@@ -10,7 +10,7 @@ from .tensor import Constant, Node, Placeholder, Rng, Source, Tensor, Variable
 from .values import Values, coerce, read_only
 from .walk import ancestors, descendants
 
-set_builder(expand)
+seams.builder = expand
 
 __all__ = [
     "Constant",

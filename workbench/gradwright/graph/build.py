@@ -17,9 +17,9 @@ from ..errors import (
     raised_at,
 )
 from ..op import Op
-from ..rounding import rounded
 from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
+from ..spec.rounding import rounded
 from .tensor import Node, Tensor
 from .values import check_range, coerce
 

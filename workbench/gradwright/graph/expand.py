@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..containers import ContainerSpec
-from ..declare import Frozen
 from ..errors import DTypeError, GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
+from ..op.declare import Frozen
 from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
+from ..spec.containers import ContainerSpec
 from .build import build, failed, miscounted
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor

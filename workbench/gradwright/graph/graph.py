@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ..containers import ContainerSpec
 from ..errors import DTypeError, GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
 from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
 from ..spec import dtype as as_dtype
+from ..spec.containers import ContainerSpec
 from .build import active, check_name, check_update, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
+from .doors import door
 from .edit import Edit, drop_derived
 from .summary import summarize
 from .table import RNG, NodeTable
@@ -455,7 +456,7 @@ class Graph(NodeTable):
                 if self._stale and current_cell() != self._cell:
                     remove_stale(self, self._stale)
 
-    # -- doors to the later stages ---------------------------------------------------------------
+    # -- doors to rooms above ---------------------------------------------------------------------
 
     def output(self, feeds: Mapping[Any, Any], *fetches: Any) -> dict[str, np.ndarray[Any, Any]]:
         """Run in eval mode and return arrays by name; without ``fetches`` all unused outputs.
@@ -463,24 +464,15 @@ class Graph(NodeTable):
         All in numpy, so that the same values give the same bits: kernels would come in the midst of
         a loop, or be too late.
         """
-        from ..session import Session
-
-        chosen = fetches or tuple(
-            t for n in self.nodes if n.kind == "array" for t in n.public if not t.uses
-        )
-        tensors = [self[f] if isinstance(f, str) else f for f in chosen]
-        with Session(self, kernels="off") as session:
-            return dict(zip((t.name for t in tensors), session.run(tensors, feeds), strict=True))
+        return door("output")(self, feeds, fetches)  # type: ignore[no-any-return]
 
     def summary(self) -> str:
         """Return a table of the graph: nodes by scope, specs, parameters, updates."""
         return summarize(self)
 
     def save(self, path: Any, **options: Any) -> None:
-        """Write the graph and its values as a ``.gw`` archive; see :func:`gradwright.io.save`."""
-        from ..io import save
-
-        save(self, path, **options)
+        """Write the graph and its values as a ``.gw`` archive; see :func:`gradwright.save`."""
+        door("save")(self, path, **options)
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {len(self.trainable)} trainable>"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..calling import called
 from ..errors import GraphError, Site, describe_site
 from ..op import OPS, Op, find_op
+from ..op.calling import called
 from ..spec import AnyDim, Shape, TensorSpec
 from .methods import TensorMethods
 

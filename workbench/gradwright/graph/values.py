@@ -20,10 +20,17 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from ..containers import ContainerSpec, OptionalSpec, SequenceSpec, box, box_sequence, to_python
 from ..errors import DTypeError, GraphError, ShapeError
-from ..rounding import rounded
 from ..spec import BOXED, Dim, TensorSpec, dtype, dtype_name, kind, spec_of
+from ..spec.containers import (
+    ContainerSpec,
+    OptionalSpec,
+    SequenceSpec,
+    box,
+    box_sequence,
+    to_python,
+)
+from ..spec.rounding import rounded
 
 if TYPE_CHECKING:
     from .graph import Graph

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from .tensor import Node, Tensor
+from .tensor import Node, Placeholder, Tensor
 
 
 def ancestors(tensors: Iterable[Tensor], stop: Collection[Tensor] = ()) -> list[Node]:
@@ -60,3 +60,8 @@ def descendants(nodes: Iterable[Node]) -> list[Node] | None:
                     order.append(node)
     order.reverse()
     return order
+
+
+def placeholders(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return what has to be fed to compute tensors."""
+    return [n.outputs[0] for n in ancestors(tensors) if isinstance(n.op, Placeholder)]

@@ -4,9 +4,9 @@ Every name here works as it is (``init=gw.init.ones``), with settings (``gw.init
 seed=0)`` gives an initializer), and directly (``gw.init.ones((2, 3))`` gives an array).
 
 The same seed gives the same numbers on every machine and under every version of numpy: they come
-from the generator of the random ops (``ops/philox.py``), since numpy keeps the right to change how
-its own turns words into normals. Without a seed they are fresh each time. Variables of one shape
-need different seeds, or they start out equal.
+from the generator of the random ops (``ops/draws/philox.py``), since numpy keeps the right to
+change how its own turns words into normals. Without a seed they are fresh each time. Variables of
+one shape need different seeds, or they start out equal.
 
 Fans, the number of inputs and outputs that one weight connects:
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DTypeError, GraphError
-from ..ops.philox import is_word
-from ..rounding import rounded
+from ..ops.draws.philox import is_word
 from ..spec import dtype as as_dtype
 from ..spec import dtype_name, kind
+from ..spec.rounding import rounded
 
 Array = np.ndarray[Any, Any]
 Shape = Sequence[int]

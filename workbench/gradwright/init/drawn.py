@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError, ShapeError
-from ..ops import philox
+from ..ops.draws import philox
 from .base import Array, Initializer, Shape, check_floating, draw, initializer
 from .fixed import kernel_parts
 

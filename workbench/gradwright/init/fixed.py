@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError, ShapeError
-from ..rounding import rounded
+from ..spec.rounding import rounded
 from .base import Array, Initializer, Shape, initializer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GraphError
-from ..ops import philox
+from ..ops.draws import philox
 from .base import Array, Shape, draw, fans, initializer
 
 # A standard normal cut at ±2 has variance 1 − 4φ(2)/(2Φ(2) − 1) = 0.8796²; divided out below.

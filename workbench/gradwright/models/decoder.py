@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from .. import init, loss, nn
-from ..catalogue.attention.weights import group_average, group_scores
 from ..errors import FeedError, GraphError
 from ..graph import Graph, Tensor
-from ..ops.choice import Where
-from ..ops.creation import Arange
-from ..ops.elementwise import Identity
-from ..ops.joining import Concat, Stack
-from ..ops.movement import Cast
-from ..ops.reduce import Sum
+from ..ops.attention.weights import group_average, group_scores
+from ..ops.core.choice import Where
+from ..ops.core.creation import Arange
+from ..ops.core.elementwise import Identity
+from ..ops.core.joining import Concat, Stack
+from ..ops.core.movement import Cast
+from ..ops.core.reduce import Sum
 from ..session import Session
-from ..train.jsonable import jsonable
+from ..words.jsonable import jsonable
 from .generation import Generation
 from .tokenizers import TextCodec
 

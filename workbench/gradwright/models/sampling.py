@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import GraphError
-from ..ops import philox
-from ..train.jsonable import jsonable
+from ..ops.draws import philox
+from ..words.jsonable import jsonable
 
 Array = np.ndarray[Any, Any]
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..calling import HIDDEN, called, function, public_name, public_outputs
 from ..errors import UnsupportedOpError
 from ..op import OPS, REQUIRED, Attr, Op
+from ..op.calling import HIDDEN, called, function, public_name, public_outputs
 from ..spec import dtype_name
-from ..spelling import spellings
-from ..tables import Table
+from ..words.spelling import spellings
+from ..words.tables import Table
+from .index import load
 from .samediff import SAMEDIFF
 
 
@@ -173,8 +174,6 @@ def table(namespace: str = "") -> Entries:
     >>> [entry.call for entry in gw.ops.table("signal")][:2]
     ['gw.signal.blackman_window', 'gw.signal.dft']
     """
-    from ..catalogue import load
-
     load(*([namespace] if namespace else []))
     public = [c for c in list(OPS.values()) if c.namespace not in HIDDEN and "/" not in c.name]
     chosen = [c for c in public if namespace in ("", c.namespace)]
@@ -194,8 +193,6 @@ def find(name: str) -> Entry:
     >>> gw.ops.find("maxPooling2d").call, gw.ops.find("math.max").call, gw.ops.find("MatMul").call
     ('gw.cnn.max_pool2d', 'gw.maximum', 'gw.matmul')
     """
-    from ..catalogue import load
-
     load()
     if name in OPS:
         return Entry(OPS[name])

@@ -1,10 +1,10 @@
-"""Writes what type checkers and editors read of the ops: ``python -m gradwright.ops.stubs``.
+"""Writes what type checkers and editors read: ``python -m gradwright.ops.stubs``.
 
-Functions and Tensor methods are derived from op classes in a running Python, which type checkers
-never see. So their signatures are committed as stubs: one file per namespace in ``signatures/``,
-and ``graph/methods.pyi``. Beside them stands ``catalogue/names.py``, which tells what to load for a
-name. With ``--check`` nothing is written, and the exit code says whether all files are as they
-should be.
+Functions, namespaces, Tensor methods and the package's face are derived in a running Python, which
+type checkers never see. So their signatures are written as stubs, ``nn.pyi`` and the like, and with
+them the index that tells which file defines an op. All are made by the build and by ``make``, and
+travel in wheels; none is tracked. With ``--check`` nothing is written, and the exit code says
+whether all files are as they should be.
 """
 
 from __future__ import annotations
@@ -14,25 +14,22 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..calling import function
+import gradwright
+
 from ..op import OPS
-from . import namespace
+from ..op.calling import function
+from .index import INDEX, written
+from .namespaces import NAMESPACES, namespace
 
 PACKAGE = Path(__file__).parent.parent
-NAMESPACES = (
-    *("base", "math", "linalg", "bitwise", "random"),
-    *("nn", "cnn", "rnn", "loss", "image", "audio", "signal"),
-    *("training", "quant", "sequence", "strings"),
-)
 WIDTH = 100
 IMPORTS: tuple[dict[str, list[str]], ...] = (
-    {"collections.abc": ["Sequence"], "typing": ["Any"]},
+    {"collections.abc": ["Callable", "Sequence"], "typing": ["Any"]},
     {"numpy.typing": ["ArrayLike", "DTypeLike"]},
     {"gradwright.graph": ["Tensor"], "gradwright.spec": ["AnyDim"]},
 )
@@ -47,14 +44,10 @@ GIVEN = {
 
 def stubs() -> dict[Path, str]:
     """Return the text of every stub file."""
-    found = {}
-    for name in NAMESPACES:
-        functions = namespace(name)
-        if name != "base":  # what a module writes out itself has its signature there
-            own = vars(import_module(f"gradwright.{name}"))
-            functions = {k: f for k, f in functions.items() if k not in own}
-        path = PACKAGE / f"ops/signatures/{name}.pyi"
-        body = [_stub(k, f) for k, f in sorted(functions.items())]
+    found = {INDEX: written(), PACKAGE / "__init__.pyi": _face()}
+    for name in ("base", *NAMESPACES):
+        path = PACKAGE / ("ops" if name == "base" else "") / f"{name}.pyi"
+        body = [_stub(k, f) for k, f in sorted(namespace(name).items())]
         found[path] = _file(f"Functions of the namespace {name}", body)
     methods = sorted(
         _stub(cls.name, function(cls), method=True)
@@ -63,30 +56,24 @@ def stubs() -> dict[Path, str]:
     )
     body = ["class TensorMethods:\n" + textwrap.indent("\n".join(methods), "    ")]
     found[PACKAGE / "graph/methods.pyi"] = _file("Methods of Tensor that are ops", body)
-    found[PACKAGE / "catalogue/names.py"] = _names()
     return found
 
 
-def _names() -> str:
-    """Return the table from which names are loaded: the ops of each family of the catalogue."""
-    families: dict[str, list[str]] = {}
-    for cls in OPS.values():
-        package, _, family = cls.__module__.partition(".catalogue.")
-        if package == "gradwright":
-            families.setdefault(family.partition(".")[0], []).append(cls.name)
-    lines = ['"""The ops of each family; written by python -m gradwright.ops.stubs."""', ""]
-    lines.append("NAMES = {")
-    for family, names in sorted(families.items()):
-        room = " " * 8
-        text = textwrap.fill(
-            " ".join(sorted(names)),
-            WIDTH,
-            initial_indent=room,
-            subsequent_indent=room,
-            break_on_hyphens=False,
-        )
-        lines += [f'    "{family}": """', text, '    """,']
-    return "\n".join([*lines, "}", ""])
+def _face() -> str:
+    """Return the face of the package as imports, which is what it does when it is asked."""
+    face = vars(gradwright)
+    homes = {**face["CORE"], **face["LATER"]}
+    taken = {name for names in homes.values() for name in names.split()}
+    lines = ['"""Written by python -m gradwright.ops.stubs from the tables of the face."""', ""]
+    for name, module in {**face["MODULES"], **{name: name for name in NAMESPACES}}.items():
+        room, _, module = module.rpartition(".")
+        lines.append(f"from .{room} import {module} as {name}")
+    for home, names in homes.items():
+        lines += [f"from .{home} import {name} as {name}" for name in names.split()]
+    for name in face["TOP"]:
+        home = "ops.base" if name == "base" else name
+        lines += [f"from .{home} import {f} as {f}" for f in sorted({*namespace(name)} - taken)]
+    return "\n".join([*lines, "", "__version__: str", ""])
 
 
 def _file(title: str, parts: Iterable[str]) -> str:
@@ -147,7 +134,6 @@ def main(arguments: list[str]) -> int:
     }
     for path, text in stale.items():
         if "--check" not in arguments:
-            path.parent.mkdir(exist_ok=True)
             path.write_text(text, "utf-8")
         sys.stdout.write(f"{path.relative_to(PACKAGE)}\n")
     return int(bool(stale) and "--check" in arguments)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Device, open_device
 from ..graph import SubGraph, Tensor
-from ..lowering import Launch, Make, Returning, lowering
+from ..program.device import Device, open_device
+from ..program.lowering import Launch, Make, Returning, lowering
+from ..program.options import PlanOptions, current_options
 from ..shared import Bounded, default_bytes
 from ..spec import BOXED, TensorSpec, spec_of
-from .options import PlanOptions, current_options
 from .plan import Plan
 from .template import Templates
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..graph import Constant, Node, Source, Tensor
-from ..lowering import find_launch
 from ..op import Op, infer_specs, run_forward
-from ..rewrite import Instr, Program, Recipe
+from ..program.lowering import find_launch
+from ..program.program import Instr, Program, Recipe
 from ..spec import Dim, TensorSpec
 
 if TYPE_CHECKING:

@@ -7,16 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..cpu.call import Native
+from ..cpu.dense import Dense
 from ..fuse.fused import Fused
 from ..fuse.rules import HALVES, RULES, VALUES, has_rule
 from ..graph import Node, Tensor
-from ..lowering import Found, Native
 from ..op import Op
-from ..rewrite import Instr, Program
+from ..program.lowering import Found
+from ..program.program import Instr, Program
 from ..spec import TensorSpec
-from ..tables import Table
-from .dense import Dense
-from .part import RUNS, Part
+from ..words.tables import Table
+from .segment import RUNS, Part
 
 What = Literal["kernel", "product", "copy", "machine code", "plans", "numpy", "view"]
 PRODUCTS = frozenset({"matmul"})
@@ -61,8 +62,8 @@ class Row:
         """The LLVM text that a kernel was compiled from; empty before, and for other steps."""
         if not self._functions:
             return ""
-        from ..native.compiler import KERNELS  # llvmlite, which no import of ours may load
-        from ..native.emit import emit
+        from ..cpu.llvm.compiler import KERNELS  # llvmlite, which no import of ours may load
+        from ..cpu.llvm.emit import emit
 
         of = {address: key for key, address in KERNELS.addresses.copy().items()}
         return "\n".join(emit(*of[a]) for a in self._functions if a in of)

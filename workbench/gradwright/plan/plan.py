@@ -13,27 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..device import Device
+from ..cpu.bound import Bound
+from ..cpu.plain import Segment
 from ..errors import FeedError, GradwrightError, ShapeError
+from ..fuse.overwrite import split_tail
 from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
 from ..graph.build import located
 from ..graph.collecting import without_collecting
 from ..graph.expand import bind_dims
-from ..lowering import find_launch, lowering_revision
 from ..op import Op
-from ..rewrite import Program, RewriteLog, Verifier, rewrite
+from ..program.device import Device
+from ..program.log import RewriteLog
+from ..program.lowering import find_launch, lowering_revision
+from ..program.options import DEFAULTS, PlanOptions, using
+from ..program.program import Program
+from ..rewrite import Verifier, rewrite
 from ..rewrite.checkpoint import checkpoint
 from ..rewrite.schedule import schedule
 from ..spec import TensorSpec
-from .bound import Bound
 from .inference import lacks_value, specs_of
 from .kernels import Kernels
-from .options import DEFAULTS, PlanOptions, using
-from .overwrite import split_tail
-from .part import Part
 from .profile import Profile, profile
 from .report import Memory
-from .segment import Segment
+from .segment import Part
 from .sizes import bind_sizes
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..cpu.threads.background import BACKGROUND
 from ..errors import FeedError
 from ..graph import Node, Tensor, Values
-from ..native.background import BACKGROUND
-from ..rewrite import Instr, Program
+from ..program.program import Instr, Program
 from ..spec import known_spec
-from ..tables import Table
+from ..words.tables import Table
 from .kernels import Row, sizes
 
 if TYPE_CHECKING:
-    from .part import Part
     from .plan import Plan
+    from .segment import Part
 
 Array = np.ndarray[Any, Any]
 SHOWN = 40

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import MemoryLimitError
-from ..rewrite import Instr, Program
+from ..fuse.overwrite import Overwrite
+from ..program.liveness import Lifetimes
+from ..program.memory import Layout
+from ..program.program import Instr, Program
 from ..spec import TensorSpec
-from ..tables import Table
-from .liveness import Lifetimes
-from .memory import Layout
-from .overwrite import Overwrite
+from ..words.tables import Table
 
 TOP = 12
 """Rows that a printed report shows of the largest arrays."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Op, infer_specs
-from ..rewrite import Instr, Program
+from ..program.program import Instr, Program
 from ..spec import Dim, content_of, known_spec
 from .flat import Sized, UnfitError, sized
 

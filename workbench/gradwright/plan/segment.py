@@ -1,282 +1,170 @@
-"""Segment: the executable form of a program: pre-bound calls over an arena."""
+"""Part: a segment of a plan, in numpy at first and with its kernels when they are compiled."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+import weakref
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..device import Device
+from ..cpu.binder import RefusedError
+from ..cpu.bound import Bound
+from ..cpu.llvm.target import switch
+from ..cpu.plain import Segment
+from ..cpu.threads.background import BACKGROUND
+from ..errors import LoweringError
+from ..fuse import fuse
+from ..fuse.fused import Fused
 from ..graph import Tensor
-from ..lowering import Launch, Returning, find_launch, numpy_launch, overwritable
-from ..rewrite import Instr, Program
-from ..spec import spec_of
-from .forward import apart, explained, results
-from .liveness import Lifetimes, place
-from .memory import Layout, Spares
-from .overwrite import Overwrite
+from ..program.device import Device
+from ..program.options import PlanOptions
+from ..program.program import Instr, Program
+from ..shared import Bounded
+from ..spec import TensorSpec, known_spec
 
 Array = np.ndarray[Any, Any]
-Registers = list[Any]
-Observe = Callable[[int, Array], None]
-Write = tuple[Tensor, int, Callable[[Array], Array] | None]
-"""A result, its register, and what copies it if others have it, too."""
+MAX_TAILS = 32
+RUNS = 3
+"""Runs after which kernels are compiled in the background: who runs a plan once or twice, as for a
+look at another shape, would not see them any more."""
+_MISSING = "no llvmlite that knows this machine: pip install 'gradwright[fast]'"
+_log = logging.getLogger("gradwright")
 
 
-class Segment:
-    """Runs a program: reads sources into registers, calls step after step, returns outputs.
+class Part:
+    """A segment, where it ends, and what follows for each set of shapes met there.
 
-    A value lives in the arena when a launcher writes it and nobody outside keeps it. Each result
-    that leaves the segment is an array that nobody else holds: who writes into it changes no other
-    result, no feed and no stored value.
+    ``updates`` are those that may be written in place; ``variables`` what the plan reads.
     """
 
-    def __init__(self, program: Program, device: Device) -> None:
-        self.program, self.device = program, device
-        self.lives = Lifetimes(program)
-        self.found = [
-            find_launch(
-                instr.op,
-                device.name,
-                [None if i is None else program.specs[i] for i in instr.ins],
-                [program.specs[o] for o in instr.outs],
-            )
-            for instr in program.instrs
-        ]
-        """How each instruction runs; some hold plans of their own."""
-        self._launches = [numpy_launch(found) for found in self.found]
-        self.layout, self.over = self._place(self._launches)
-        self.overwrites: tuple[Overwrite, ...] = ()
-        """Updates that overwrite their variables: none, new arrays are swapped in."""
-        self._frees = self._free_lists()
-        self._transient = [
-            i
-            for i in range(len(program.specs))
-            if i not in program.constants and i not in self.layout.offsets
-        ]
-        self.registers: Registers = []
-        self._steps: list[Callable[[Registers], None]] = []
-        n = len(program.instrs)
-        self.n_body = n if program.n_body is None else program.n_body
-        self._writes: tuple[list[Write], list[Write]] = [], []
-        """What the body and the tail write."""
-
-    # -- preparation -----------------------------------------------------------------------------
-
-    def _place(
-        self, launches: Sequence[Launch | Returning | None]
-    ) -> tuple[Layout, dict[int, int]]:
-        """Lay out what launchers write; a ufunc writes over an input that dies."""
-        if self.device.guarded:
-            return Layout({}, 0, 0), {}
-        program = self.program
-        fixed = [launch is not None and not isinstance(launch, Returning) for launch in launches]
-        overwrites = {
-            step: overwritable(
-                instr.op,
-                self.device.name,
-                [None if i is None else program.specs[i] for i in instr.ins],
-                [program.specs[o] for o in instr.outs],
-            )
-            for step, instr in enumerate(program.instrs)
-            if fixed[step] and instr.op.ufunc is not None
-        }
-        return place(self.lives, fixed, overwrites)
-
-    def prepare(self) -> None:
-        """Allocate the arena and bind every step to it; the first run does so."""
-        program = self.program
-        registers: Registers = [None] * len(program.specs)
-        arena = self.device.arena(self.layout.nbytes)
-        for number, array in program.constants.items():
-            registers[number] = array
-        for number, offset in self.layout.offsets.items():
-            spec = program.specs[number]
-            shape: Any = spec.shape
-            registers[number] = np.ndarray(shape, spec.dtype, arena, offset)
-        self.registers = registers
-        self._steps = [self._bind(n, launch) for n, launch in enumerate(self._launches)]
-        given_away = {*program.sources, *program.constants}
-        self._writes = [], []
-        for t in program.outputs:
-            number = program.numbers[t]
-            is_shared = self.lives.roots[number] != number or number in given_away
-            is_late = self.lives.born.get(number, -1) >= self.n_body
-            write = t, number, self._copier(number) if is_shared else None
-            self._writes[is_late].append(write)
-            given_away.add(number)
-
-    def release(self) -> None:
-        """Let the arena and all spare arrays go; the next run prepares them again."""
-        self.registers, self._steps, self._writes = [], [], ([], [])
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        options: PlanOptions,
+        variables: Sequence[Tensor],
+        updates: Mapping[Tensor, Tensor],
+        commit_if: Tensor | None,
+        end: int,
+        dynamic: Sequence[Tensor],
+        by_value: bool,
+        known: dict[Tensor, TensorSpec],
+        sizes: dict[str, int],
+    ) -> None:
+        self.plain = Segment(program, device)
+        self.bound: Bound | None = None
+        """The segment with its kernels, when there is one; it runs from then on."""
+        self.coming: Bound | None = None
+        """The same while its kernels are being compiled."""
+        self.kernels = options.kernels if device.name == "cpu" and program.instrs else "off"
+        self.why = "" if self.kernels != "off" else _why_off(options, device)
+        """Why it stays in numpy; empty while kernels are expected, or in."""
+        self._variables, self._updates = variables, updates
+        self._tuning, self._commit_if = options.tuning, commit_if
+        self._runs, self.is_asked = 0, False
+        self.end, self.dynamic = end, list(dynamic)
+        self.by_value = by_value
+        """Whether it ends since values decide what follows, be they large or floating."""
+        self.known, self.sizes = known, sizes
+        self.tails = Bounded[Part](MAX_TAILS)
+        results = (program.specs[program.numbers[t]] for t in program.outputs)
+        constants = (a.nbytes for a in program.constants.values() if any(a.strides))
+        self.kept = sum(constants) + sum(s.nbytes for s in results if s.is_concrete)
+        """Bytes that stay from run to run beside the arena: constants, and results to reuse."""
 
     @property
-    def arena(self) -> Array | None:
-        """The memory that it is bound to, if it is prepared."""
-        for number in self.layout.offsets:
-            base: Any = self.registers[number].base if self.registers else None
-            return base  # type: ignore[no-any-return]
-        return None
+    def segment(self) -> Segment | Bound:
+        """What runs now."""
+        return self.plain if self.bound is None else self.bound
 
-    def _free_lists(self) -> list[list[int]]:
-        """Return per step the registers whose arrays nobody reads afterwards."""
-        frees: list[list[int]] = [[] for _ in self.program.instrs]
-        roots, dies = self.lives.roots, self.lives.dies
-        for instr in self.program.instrs:
-            for o in instr.outs:
-                if o not in self.layout.offsets and roots[o] not in self.lives.leaving:
-                    frees[dies[roots[o]]].append(o)
-        return frees
+    def choose(self) -> Segment | Bound:
+        """Return what runs next; it is never changed within a run."""
+        if self.bound is None and self.kernels != "off":
+            self._runs += 1
+            if self.kernels == "wait":
+                self.bind()
+            elif self._runs == RUNS:
+                self.ask()
+        if self.bound is not None:
+            if self.plain.registers:
+                self.plain.release()
+            return self.bound
+        return self.plain
 
-    def _copier(self, number: int) -> Callable[[Array], Array]:
-        """Return what copies a value that others hold, too."""
-        spec = self.program.specs[number]
-        if self.device.name != "cpu" or spec.by_reference or not spec.is_concrete:
-            return lambda value: value.copy()
-        take = Spares(spec, self.device.empty).take
+    def ask(self) -> None:
+        """Have kernels compiled in the background, unless that was asked for before."""
+        if self.kernels == "wait":
+            self.bind()
+        elif self.kernels == "background" and not self.is_asked:
+            from ..cpu.llvm import compiler  # noqa: F401 - before the thread, or a fork misses its locks
 
-        def copied(value: Array) -> Array:
-            result = take()
-            np.copyto(result, value)
-            return result
+            self.is_asked = True
+            BACKGROUND.add(functools.partial(_bind, weakref.ref(self)))
 
-        return copied
+    def bind(self) -> None:
+        """Make the segment with its kernels; those that cannot be compiled stay on numpy."""
+        from ..cpu.llvm.compiler import available  # llvmlite, which no import of ours may load
 
-    def _bind(self, number: int, launch: Launch | Returning | None) -> Callable[[Registers], None]:
-        instr, device, frees = self.program.instrs[number], self.device, self._frees[number]
-        ins, outs = instr.ins, instr.outs
-        if launch is None or isinstance(launch, Returning) or device.guarded:
-            return self._bind_forward(instr, launch, frees)
-        if any(i is None for i in ins):
-            padded = tuple(-1 if i is None else i for i in ins)
-            read: Any = lambda regs: [None if i < 0 else regs[i] for i in padded]  # noqa: E731
-        else:
-            read = lambda regs: [regs[i] for i in ins]  # noqa: E731
-        fixed = all(o in self.layout.offsets for o in outs)
-        if fixed and not frees:
-            results = [self.registers[o] for o in outs]
-            if len(ins) == 1 and ins[0] is not None:
-                only = ins[0]
-                return lambda regs: launch((regs[only],), results)
-            if len(ins) == 2 and ins[0] is not None and ins[1] is not None:
-                first, second = ins[0], ins[1]
-                return lambda regs: launch((regs[first], regs[second]), results)
-            return lambda regs: launch(read(regs), results)
-        fresh = [o for o in outs if o not in self.layout.offsets]
-        spares = [(o, Spares(self.program.specs[o], device.empty).take) for o in fresh]
-
-        def run(regs: Registers) -> None:
-            for o, take in spares:
-                regs[o] = take()
-            launch(read(regs), [regs[o] for o in outs])
-            for i in frees:
-                regs[i] = None
-
-        return run
-
-    def _bind_forward(
-        self, instr: Instr, launch: Launch | Returning | None, frees: Sequence[int]
-    ) -> Callable[[Registers], None]:
-        op, ins, outs, device = instr.op, instr.ins, instr.outs, self.device
-        specs = [self.program.specs[o] for o in outs]
-        program, views = self.program, op.views
-
-        def run(regs: Registers) -> None:
-            xs = [None if i is None else regs[i] for i in ins]
-            if launch is not None and not isinstance(launch, Returning):
-                ys: Sequence[Array] = [device.empty(s) for s in specs]
-                launch(xs, ys)
-            else:
-                ys = results(program, instr, launch, xs)
-                if device.guarded:
-                    ys = [_copied(y, device) for y in ys]
-                elif not views:
-                    ys = apart(ys, xs)
-            for o, y in zip(outs, ys, strict=True):
-                regs[o] = y
-            if device.guarded:
-                device.check(f"{op.name} {instr.path!r}")
-            for i in frees:
-                if device.guarded:
-                    device.free(regs[i])
-                regs[i] = None
-
-        return run
-
-    # -- running ---------------------------------------------------------------------------------
-
-    def run(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
-        """Compute the outputs into ``env``, but for those that only ``finish`` makes.
-
-        ``observe`` sees every value as it appears.
-        """
-        if not self.registers:
-            self.prepare()
-        for number, t in self.program.sources.items():
-            self.registers[number] = env[t]
-        self._run(False, env, observe)
-        if self.n_body == len(self._steps):
-            self.drop()
-
-    def finish(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
-        """Compute what only updates need, after ``run``."""
-        self._run(True, env, observe)
-        self.drop()
-
-    @contextlib.contextmanager
-    def singly(self, env: Mapping[Tensor, Array]) -> Iterator[list[tuple[int, Callable[[], Any]]]]:
-        """Yield its calls one by one with their steps, in order; ``env`` is as in ``run``."""
-        if not self.registers:
-            self.prepare()
-        for number, t in self.program.sources.items():
-            self.registers[number] = env[t]
         try:
-            yield [
-                (step, functools.partial(call, self.registers))
-                for step, call in enumerate(self._steps)
-            ]
+            if available():
+                self.bound = self._bound()
+            else:
+                is_off = switch("GRADWRIGHT_KERNELS") == "off"
+                self.why = "GRADWRIGHT_KERNELS=off" if is_off else _MISSING
+        except Exception as error:  # no kernel is worth a failed run: numpy computes it
+            self.why = str(error)
+            _log.info("a plan stays on numpy: %s", error, exc_info=not _is_expected(error))
         finally:
-            self.drop()
+            self.coming = None
+        self.kernels = "off"  # there is no more to come; after Ctrl-C there is
 
-    def drop(self) -> None:
-        """Hold no array that is not its own."""
-        for i in self._transient:
-            self.registers[i] = None
+    def _bound(self) -> Bound:
+        """Return the segment with its kernels; raises LoweringError if none can be compiled."""
+        plain = self.plain
+        known = {
+            instr.outs: (instr.op, found)
+            for instr, found in zip(plain.program.instrs, plain.found, strict=True)
+        }
+        refused: list[Instr] = []
+        while True:
+            fused = fuse(plain.program, refused)
+            if refused and not any(isinstance(instr.op, Fused) for instr in fused.instrs):
+                raise RefusedError(refused)
+            coming = self.coming = Bound(
+                fused, plain.device, self._variables, self._updates, known, self._tuning,
+                self._commit_if,
+            )  # fmt: skip
+            try:
+                coming.prepare()
+                return coming
+            except RefusedError as error:
+                again = {instr.outs for instr in error.kernels} & {i.outs for i in refused}
+                if again:
+                    raise
+                _log.info("numpy computes what these would: %s", error)
+                refused += error.kernels
 
-    def _run(self, is_tail: bool, env: dict[Tensor, Array], observe: Observe | None) -> None:
-        regs = self.registers
-        start, stop = (self.n_body, len(self._steps)) if is_tail else (0, self.n_body)
-        step = start
-        try:
-            if observe is None:
-                for call in self._steps[start:stop]:
-                    call(regs)
-                    step += 1
-            else:
-                for step in range(start, stop):
-                    held = [regs[i] for i in self._frees[step]]
-                    self._steps[step](regs)
-                    for o in self.program.instrs[step].outs:
-                        if regs[o] is not None:
-                            observe(o, regs[o])
-                    del held
-            for t, number, copied in self._writes[is_tail]:
-                env[t] = copied(regs[number]) if copied else regs[number]
-        except Exception as error:
-            self.drop()
-            cause = explained(error, self.program, step)
-            if cause is error:
-                raise
-            raise cause from error
-        except BaseException:
-            self.drop()
-            raise
+    def met(self, array: Array) -> TensorSpec:
+        """Return the spec of an array that decides what follows."""
+        if self.by_value:
+            return TensorSpec(array.shape, array.dtype, array.copy())
+        return known_spec(array)
 
 
-def _copied(y: Array, device: Device) -> Array:
-    copy = device.empty(spec_of(y))
-    np.copyto(copy, y)
-    return copy
+def _why_off(options: PlanOptions, device: Device) -> str:
+    if options.kernels == "off":
+        return 'kernels="off"'
+    return "" if device.name == "cpu" else f"the device is {device.name!r}"
+
+
+def _is_expected(error: Exception) -> bool:
+    return isinstance(error, LoweringError)
+
+
+def _bind(waiting: weakref.ref[Part]) -> None:
+    """Bind a part, if somebody still holds it."""
+    if (part := waiting()) is not None:
+        part.bind()

@@ -18,16 +18,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ..device import Device
 from ..graph import Tensor
-from ..lowering import lowering_revision
 from ..op import redefinitions
-from ..rewrite import Program, rewrite
+from ..program.device import Device
+from ..program.lowering import lowering_revision
+from ..program.options import DEFAULTS, PlanOptions
+from ..program.program import Program
+from ..rewrite import rewrite
 from ..rewrite.schedule import schedule
 from ..shared import Bounded
 from ..spec import TensorSpec
 from .flat import Flat, Known, Sized, Sizes, SpecialError, UnfitError
-from .options import DEFAULTS, PlanOptions
 from .plan import Plan
 from .rewritten import Rewritten
 

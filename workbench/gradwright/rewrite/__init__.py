@@ -1,8 +1,8 @@
 """From graph to program: flattening, and rewrites as a table of rules."""
 
 from . import cleanup, movement, parts, algebra, stable, scale, patterns  # noqa: I001  in the order tried
-from .log import Entry, RewriteLog
-from .program import Instr, Program, Recipe
+from ..program.log import Entry, RewriteLog
+from ..program.program import Instr, Program, Recipe
 from .table import RULES, Rule, check_names, rewrite, verify_rewrites
 from .verify import Verifier
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.comparison import Ceil, Floor
+from ..ops.core.comparison import Ceil, Floor
+from ..program.program import Instr
 from ..spec import kind
 from .editor import Editor
-from .program import Instr
 from .table import formula, rule
 from .terms import Any_, Binds, Call, Computed, Number
 

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 from ..errors import GraphError
 from ..graph import Node, Source
-from ..ops.boundary import Boundary
-from .program import Instr, Program
+from ..ops.core.boundary import Boundary
+from ..program.program import Instr, Program
 
 Policy = str | int | tuple[str, ...] | None
 TINY = 256

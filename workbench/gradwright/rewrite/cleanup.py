@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..control import scan
 from ..op import Op, run_forward
-from ..ops.elementwise import Exp, Identity
-from ..ops.like import BroadcastLike
+from ..ops.control import scan
+from ..ops.core.elementwise import Exp, Identity
+from ..ops.core.like import BroadcastLike
+from ..program.program import Instr, Recipe
 from .editor import Editor
-from .program import Instr, Recipe
 from .table import rule
 
 FOLD_BYTES = 1 << 20

@@ -12,9 +12,9 @@ import numpy as np
 from ..errors import GradwrightError
 from ..graph import Node
 from ..op import Op, infer_specs
+from ..program.log import Entry, lines
+from ..program.program import Instr, Program, Recipe
 from ..spec import TensorSpec, content_of
-from .log import Entry, lines
-from .program import Instr, Program, Recipe
 
 Array = np.ndarray[Any, Any]
 UNIFORM = 4096

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..op import Op
-from ..ops.elementwise import Exp
-from ..ops.linalg import Matmul
-from ..ops.movement import Cast, ExpandDims, Flip, Squeeze, Swapaxes, Transpose
-from ..ops.reduce import Max, Sum
-from ..ops.reshape import Reshape
+from ..ops.core.elementwise import Exp
+from ..ops.core.movement import Cast, ExpandDims, Flip, Squeeze, Swapaxes, Transpose
+from ..ops.core.reduce import Max, Sum
+from ..ops.core.reshape import Reshape
+from ..ops.matrices.linalg import Matmul
+from ..program.program import Instr
 from ..spec import dtype, kind
 from .editor import Editor
-from .program import Instr
 from .table import rule
 
 # -- axes -----------------------------------------------------------------------------------------

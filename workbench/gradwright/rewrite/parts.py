@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ops.elementwise import Add, Mul
-from ..ops.joining import Concat, Split
-from ..ops.like import BroadcastLike, SizeOf, SumLike
-from ..ops.movement import ExpandDims
-from ..ops.reshape import BroadcastTo, Reshape
-from ..ops.slicing import ALL, StridedSlice, StridedSliceGrad
+from ..ops.core.elementwise import Add, Mul
+from ..ops.core.joining import Concat, Split
+from ..ops.core.like import BroadcastLike, SizeOf, SumLike
+from ..ops.core.movement import ExpandDims
+from ..ops.core.reshape import BroadcastTo, Reshape
+from ..ops.core.slicing import ALL, StridedSlice, StridedSliceGrad
+from ..program.program import Instr
 from ..spec import TensorSpec, kind
 from .editor import Editor
-from .program import Instr
 from .table import rule
 
 # -- broadcasts -----------------------------------------------------------------------------------

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.activation import Gelu, Silu, Tanh
-from ..ops.attention import ScaledDotProductAttention
-from ..ops.elementwise import Div, Mul
-from ..ops.movement import Swapaxes
-from ..ops.nn import Softmax
-from ..ops.special import Erfc
+from ..ops.attention.scaled import ScaledDotProductAttention
+from ..ops.core.activation import Gelu, Silu, Tanh
+from ..ops.core.elementwise import Div, Mul
+from ..ops.core.movement import Swapaxes
+from ..ops.core.special import Erfc
+from ..ops.layers.nn import Softmax
+from ..program.program import Instr
 from ..spec import kind
 from .algebra import x
 from .editor import Editor
-from .program import Instr
 from .stable import A
 from .table import formula, rule
 from .terms import Any_, Bind, Binds, Call, Either, Number, Term

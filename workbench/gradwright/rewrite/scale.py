@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.movement import ExpandDims
+from ..ops.core.movement import ExpandDims
+from ..program.program import Instr
 from ..spec import TensorSpec, kind
 from .algebra import is_float, is_positive, is_real, x
 from .editor import Editor
-from .program import Instr
 from .table import formula, rule
 from .terms import Any_, Binds, Call, Computed, Number
 

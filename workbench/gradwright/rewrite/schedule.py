@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from .program import Program
+from ..program.program import Program
 
 
 def schedule(program: Program) -> int:

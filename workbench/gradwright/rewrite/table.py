@@ -17,11 +17,11 @@ import numpy as np
 
 from ..errors import GradwrightError, GraphError
 from ..op import Op
+from ..program.log import lines
+from ..program.program import Instr, Program
 from ..spec import is_half
-from ..spelling import meant
+from ..words.spelling import meant
 from .editor import Editor
-from .log import lines
-from .program import Instr, Program
 from .terms import INNER, Binds, Call, Term
 from .verify import Verifier
 

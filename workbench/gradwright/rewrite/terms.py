@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..op import OPS
-from ..rounding import rounded
+from ..program.program import Recipe
 from ..spec import kind, normalize_axis
+from ..spec.rounding import rounded
 from .editor import DeclinedError
-from .program import Recipe
 
 if TYPE_CHECKING:
+    from ..program.program import Instr
     from .editor import Editor
-    from .program import Instr
 
 Array = np.ndarray[Any, Any]
 Binds = Mapping[Any, Any]

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import LoweringError
 from ..op import run_forward
+from ..program.log import Entry
+from ..program.program import Instr, Program
 from ..spec import TensorSpec, kind
-from .log import Entry
-from .program import Instr, Program
 
 if TYPE_CHECKING:
     from .editor import Editor

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..containers import ContainerSpec
 from ..errors import DTypeError, FeedError, GradwrightError
 from ..graph import Graph, Tensor, coerce
 from ..spec import Dim, TensorSpec
+from ..spec.containers import ContainerSpec
 
 Array = np.ndarray[Any, Any]
 

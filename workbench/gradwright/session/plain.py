@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..containers import contents
 from ..errors import FeedError, LoweringError, ShapeError
 from ..graph import Tensor, Values, ancestors
 from ..graph.expand import bind_dims, run_node
-from ..listeners import Listener, NodeEvent
-from ..rewrite import Program, stand_ins
+from ..program.program import Program
+from ..rewrite import stand_ins
 from ..spec import BOXED
+from ..spec.containers import contents
+from .listeners import Listener, NodeEvent
 
 Array = np.ndarray[Any, Any]
 TRIALS, ROUNDINGS = 4, 20

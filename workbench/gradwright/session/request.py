@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..containers import ContainerSpec, to_python
 from ..errors import DTypeError, FeedError, GraphError
 from ..graph import Constant, Graph, Rng, Tensor, Values, Variable, ancestors, check_update
 from ..graph import read_only as as_read_only
 from ..plan import Plan
 from ..spec import spec_of
+from ..spec.containers import ContainerSpec, to_python
 from .feeds import as_feed, named
 
 Array = np.ndarray[Any, Any]

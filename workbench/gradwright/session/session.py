@@ -9,26 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from ..device import open_device
+from ..cpu.llvm.blas import Limit
+from ..cpu.threads.background import BACKGROUND
+from ..cpu.threads.record import recorded, tuned
 from ..errors import FeedError, GraphError, MemoryLimitError
 from ..graph import Graph, Tensor, Values, ancestors
-from ..listeners import Listener, RunEvent
-from ..lowering import lowering_revision
-from ..native.background import BACKGROUND
-from ..native.blas import Limit
 from ..op import redefinitions
-from ..ops.philox import is_word
+from ..ops.draws.philox import is_word
 from ..plan import Plan, exhausted
-from ..plan.options import Kernels
 from ..plan.template import Templates
+from ..program.device import open_device
+from ..program.lowering import lowering_revision
+from ..program.options import Kernels
 from ..shared import Bounded, default_bytes
 from ..spec import TensorSpec, spec_of
 from .feeds import example, keyed, named
+from .listeners import Listener, RunEvent
 from .plain import commit_plainly, comparison, read_sources, run_plainly
 from .prepared import Prepared
 from .request import UPDATES, Env, Request, signature
 from .settings import Checkpoint, checked_listeners, is_count, plan_options
-from .tuning import recorded, tuned
 
 
 class Session:

@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import numpy as np
 
+from ..cpu.llvm.target import check_switches
+from ..cpu.threads.tuning import Tuning
 from ..errors import GraphError
-from ..listeners import Listener
-from ..native.target import check_switches
-from ..native.tuning import Tuning
-from ..plan.options import Kernels, PlanOptions
+from ..program.options import Kernels, PlanOptions
 from ..rewrite import check_names
+from .listeners import Listener
 
 Checkpoint = str | int | Sequence[str] | None
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..containers import ContainerSpec, contents, join, to_python
 from ..debug.blame import LocalCheck
 from ..debug.directions import normal_like
 from ..debug.float64 import known_specs
@@ -17,6 +16,7 @@ from ..graph.expand import stand_in
 from ..op import Op, Sample, infer_specs, run_forward
 from ..spec import BOXED, Dim, TensorSpec, content_of, is_floating, spec_of
 from ..spec import dtype as as_dtype
+from ..spec.containers import ContainerSpec, contents, join, to_python
 
 Array = np.ndarray[Any, Any]
 Case = tuple[Op, tuple[Array | None, ...]]

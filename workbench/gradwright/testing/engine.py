@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..containers import ContainerSpec
 from ..errors import ShapeError
 from ..gradient import gradients
 from ..graph import Graph, ancestors
@@ -14,6 +13,7 @@ from ..graph.expand import run_nodes, stand_in
 from ..op import Op, Sample, run_forward
 from ..session import Session
 from ..spec import BOXED, Dim, TensorSpec, is_floating, spec_of
+from ..spec.containers import ContainerSpec
 from .common import Array, cases, cast, close, draw_seeds, need, place, wanted
 
 

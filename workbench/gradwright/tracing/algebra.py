@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.movement import cast_to
+from ..ops.core.movement import cast_to
 from .arguments import checked_axis, floating, fresh, joined, lift, op
 from .lazy import LazyArray
 from .refusals import refusal

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..graph import Tensor
 from ..op import find_op
-from ..ops.movement import cast_to
+from ..ops.core.movement import cast_to
 from .refusals import refusal
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..control.body import flatten
 from ..errors import FeedError
 from ..graph import Tensor, ancestors
+from ..ops.control.body import flatten
 from ..session import Session
 from ..spec import AnyDim, Dim, TensorSpec
 from .arguments import current, op

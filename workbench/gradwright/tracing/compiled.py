@@ -15,7 +15,7 @@ from ..errors import GradientError, GradwrightError, TraceError
 from ..graph import Graph
 from ..session import Session
 from ..spec import AnyDim, Dim
-from ..spelling import meant
+from ..words.spelling import meant
 from .arguments import current
 from .replay import Pattern, Traced
 from .signature import Leaf, Signature, replaced

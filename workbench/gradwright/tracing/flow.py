@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from .. import control
 from ..graph import Tensor
+from ..ops import control
 from .arguments import current
 from .lazy import LazyArray
 from .signature import replaced

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..graph import Tensor
-from ..ops.choice import Where
-from ..ops.like import BroadcastLike, IotaLike, ReshapeLike
-from ..ops.masking import Nonzero
-from ..ops.movement import Cast, ExpandDims
-from ..ops.reshape import Reshape
-from ..ops.scatter import ScatterUpdate
-from ..ops.slicing import ALL, subscript
+from ..ops.core.choice import Where
+from ..ops.core.like import BroadcastLike, IotaLike, ReshapeLike
+from ..ops.core.masking import Nonzero
+from ..ops.core.movement import Cast, ExpandDims
+from ..ops.core.reshape import Reshape
+from ..ops.core.scatter import ScatterUpdate
+from ..ops.core.slicing import ALL, subscript
 from ..spec import Dim, kind
 from .refusals import refusal
 from .views import Sliced

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import Tensor
-from ..ops.movement import cast_to
+from ..ops.core.movement import cast_to
 from .arguments import checked_axis, floating, fresh, joined, joint_dtype, lift, op
 from .lazy import LazyArray
 from .refusals import refusal

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..graph import Tensor
-from ..ops.movement import cast_to
-from ..rounding import rounded
+from ..ops.core.movement import cast_to
+from ..spec.rounding import rounded
 from .arguments import axes_of, checked_axis, floating, fresh, lift, op
 from .lazy import LazyArray
 from .registry import UNSAID, call, implements

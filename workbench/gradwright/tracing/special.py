@@ -8,7 +8,7 @@ from typing import Any
 
 from ..graph import Tensor
 from ..op import find_op
-from ..ops.movement import cast_to
+from ..ops.core.movement import cast_to
 from ..spec import kind
 
 

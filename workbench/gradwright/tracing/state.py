@@ -10,11 +10,11 @@ import numpy as np
 
 from ..errors import GradwrightError
 from ..graph import Graph, Tensor
-from ..ops.choice import Maximum, Where
-from ..ops.like import SizeOf
-from ..rounding import rounded
+from ..ops.core.choice import Maximum, Where
+from ..ops.core.like import SizeOf
 from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
+from ..spec.rounding import rounded
 from .lazy import LazyArray
 from .operators import as_number
 from .refusals import refusal

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..catalogue import load
 from ..errors import DTypeError, ShapeError
 from ..graph import Tensor
 from ..op import OPS, find_op
-from ..ops.like import BroadcastLike, ReshapeLike
-from ..ops.movement import cast_to
+from ..ops.core.like import BroadcastLike, ReshapeLike
+from ..ops.core.movement import cast_to
+from ..ops.index import load
 from ..spec import broadcast, kind
 from . import indexing
 from .lazy import UFUNCS, LazyArray

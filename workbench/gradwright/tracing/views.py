@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..catalogue.arrays.put import PutSlice
 from ..graph import Tensor
-from ..ops.complex import Complex, Imag
-from ..ops.elementwise import Real
-from ..ops.like import BroadcastLike, ReshapeLike
-from ..ops.movement import Transpose
-from ..ops.reshape import BroadcastTo, Reshape
-from ..ops.slicing import StridedSlice
+from ..ops.arrays.put import PutSlice
+from ..ops.core.complex import Complex, Imag
+from ..ops.core.elementwise import Real
+from ..ops.core.like import BroadcastLike, ReshapeLike
+from ..ops.core.movement import Transpose
+from ..ops.core.reshape import BroadcastTo, Reshape
+from ..ops.core.slicing import StridedSlice
 from .refusals import refusal
 
 

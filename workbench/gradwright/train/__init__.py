@@ -3,10 +3,10 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..evaluation import metrics
+from ..evaluation.metrics import Metric
 from ..shared import first_use
-from . import metrics, optim, schedules
-from .accumulate import Accumulation, GradientAccumulator
-from .average import EMA, SWA
+from . import optim, schedules
 from .callbacks import (
     Callback,
     Change,
@@ -23,24 +23,25 @@ from .callbacks import (
     on_epoch,
     on_step,
 )
+from .callbacks.statistics import ParameterStatistics
 from .config import TrainingConfig
-from .groups import Group
 from .history import History, Record
-from .metrics import Metric
-from .statistics import ParameterStatistics
+from .step.accumulate import Accumulation, GradientAccumulator
+from .step.average import EMA, SWA
+from .step.groups import Group
 from .trainer import Trainer
 
 if TYPE_CHECKING:
-    from .activations import (
+    from ..recipes.learning_rate_finder import LearningRates, find_learning_rate
+    from ..recipes.unrolled_trainer import UnrolledTrainer
+    from ..recording import Run, RunFolder, Runs, RunsComparison, Store
+    from .callbacks.activations import (
         ActivationComparison,
         SaveActivations,
         compare_activations,
         load_activations,
     )
-    from .learning_rate_finder import LearningRates, find_learning_rate
-    from .reproduce import Reproduce
-    from .runs import Run, RunFolder, Runs, RunsComparison, Store
-    from .unrolled_trainer import UnrolledTrainer
+    from .callbacks.reproduce import Reproduce
 
 __all__ = [
     "EMA",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .measure import Totals
+from .step.measure import Totals
 
 
 @dataclass

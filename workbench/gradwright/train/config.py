@@ -10,15 +10,15 @@ from typing import Any, Self
 
 from ..errors import TrainingError
 from ..graph import Tensor
-from ..ops.philox import is_word
-from ..plan.options import Kernels
-from ..spelling import meant
-from .accumulate import Accumulation
-from .average import EMA, SWA
-from .groups import Group, check_number, names_of
-from .jsonable import from_json, jsonable, to_json
+from ..ops.draws.philox import is_word
+from ..program.options import Kernels
+from ..words.jsonable import from_json, jsonable, to_json
+from ..words.spelling import meant
 from .optim import Adam, Optimizer
 from .precision import FP8, LossScale, Precision, checked
+from .step.accumulate import Accumulation
+from .step.average import EMA, SWA
+from .step.groups import Group, check_number, names_of
 
 NONFINITE = ("raise", "skip")
 OF_SESSION = ("checkpoint", "kernels", "threads", "deterministic")

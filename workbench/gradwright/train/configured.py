@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..data.batches import Feeds
 from ..errors import TrainingError
+from ..evaluation.metrics import Metric
 from ..graph import Graph, Tensor, Values
 from ..session import Session
 from ..spec import kind
-from ..tables import Table
+from ..words.tables import Table
 from .begun import Begun
 from .callbacks import Callback
 from .config import OF_SESSION, TrainingConfig
 from .controlled import Controlled
 from .history import History
-from .measure import Measures, now
-from .metrics import Metric
 from .optim import Optimizer
 from .precision.forward import table
 from .precision.scaler import LossScaler
-from .step import StepGraph
-from .steps import Steps
+from .step.graph import StepGraph
+from .step.keeper import Steps
+from .step.measure import Measures, now
 
 if TYPE_CHECKING:
     from .trainer import Trainer

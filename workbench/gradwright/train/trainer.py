@@ -14,22 +14,23 @@ from ..data import Batches, batches, split
 from ..data.batches import Feeds, grouped, named
 from ..data.columns import named_parts
 from ..errors import IdError, TrainingError
+from ..evaluation.metrics import Metric
 from ..graph import Graph, Tensor
+from ..graph.walk import placeholders
 from ..session import Session
 from ..session.settings import is_count
-from .backward import placeholders
+from ..words.watched import is_watched
 from .begun import Begun
-from .callbacks import Callback, Progress, is_watched
-from .chosen import listed
+from .callbacks import Callback, Progress
 from .config import OF_SESSION, TrainingConfig, check_names
 from .history import History, Record
-from .measure import Totals
-from .metrics import Metric
 from .optim import Optimizer
 from .progress import Fit
-from .refusal import found_in, misplaced
-from .saved import restore, saved
-from .stepping import Stepping
+from .stateful import restore, saved
+from .step.chosen import listed
+from .step.measure import Totals
+from .step.refusal import found_in, misplaced
+from .step.taker import Stepping
 
 
 class Trainer(Stepping):

@@ -4,7 +4,7 @@ import type { Model } from "../ui/afm";
 import { bytes } from "../ui/buffers";
 import { followed, Store } from "../ui/store";
 
-/** Columns of the latest numbers, as `COLUMNS` in workbench/gradwright/train/statistics.py has them. */
+/** Columns of the latest numbers, as `COLUMNS` in workbench/gradwright/train/callbacks/statistics.py has them. */
 export const NUMBERS = ["mean", "std", "norm", "min", "max", "zeros", "gradient_norm", "update_norm", "ratio"] as const;
 /** Columns that are kept over the steps. */
 export const HISTORY = ["gradient_norm", "ratio"] as const;

@@ -1,6 +1,6 @@
 """Callbacks: hooks into training, and those that come with gradwright."""
 
-from .bar import Progress, is_watched
+from .bar import Progress
 from .base import Callback, Change
 from .limits import Divergence, MaxSteps, ScoreReached, TimeLimit
 from .plain import on_epoch, on_step
@@ -23,7 +23,6 @@ __all__ = [
     "TimeLimit",
     "UpdateRatio",
     "compare_profiles",
-    "is_watched",
     "on_epoch",
     "on_step",
 ]

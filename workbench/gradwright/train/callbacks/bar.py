@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +49,3 @@ class Progress(Callback):
         self._bar.set_postfix(
             {k: f"{v:.4g}" for k, v in record.metrics.items() if k not in hidden}, refresh=False
         )
-
-
-def is_watched() -> bool:
-    """Tell whether somebody sees a progress bar: a terminal, or a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel") or sys.stderr.isatty()

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ...graph import Tensor
-from ...listeners import Listener, RunEvent
+from ...session.listeners import Listener, RunEvent
 from ...spec import Dim
 
 if TYPE_CHECKING:

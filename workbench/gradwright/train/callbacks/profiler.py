@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TrainingError
-from ...listeners import Listener, RunEvent
 from ...plan.profile import Profile
-from ...tables import Table
+from ...session.listeners import Listener, RunEvent
+from ...words.tables import Table
 from ..history import Record
 from .base import Callback
 

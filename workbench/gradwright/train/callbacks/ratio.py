@@ -11,8 +11,8 @@ import numpy as np
 
 from ...errors import TrainingError
 from ..history import Record, Table
-from ..moments import norms
 from .base import Callback, Change
+from .moments import norms
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import GradwrightError, TrainingError
+from ...files.lock import Lock
 from ..callbacks import Callback
 from ..callbacks.direction import falls
 from ..history import Record
-from ..locked import Lock
 from .folder import Checkpoint, Listing, expendable, leftovers, scan
 from .resuming import TRAININGS, folder_of, resume
 from .settings import settings_of

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ArchiveError, TrainingError
-from ...io.archive import opened
-from ...io.checked import expect, expect_fields
-from ..jsonable import from_json
+from ...formats.archive.archive import opened
+from ...formats.archive.checked import expect, expect_fields
+from ...words.jsonable import from_json
 
 RECORD = "checkpoint.json"
 """The member that tells what a checkpoint is of."""

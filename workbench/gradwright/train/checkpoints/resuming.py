@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...cpu.threads.record import tuned
+from ...cpu.threads.tuning import Tuning
 from ...errors import ArchiveError, TrainingError
-from ...io.archive import STATE, VALUES, opened
-from ...io.tensors import read_tensors
-from ...native.tuning import Tuning
+from ...formats.archive.archive import STATE, VALUES, opened
+from ...formats.archive.tensors import read_tensors
 from ...session import Session
-from ...session.tuning import tuned
 from ...spec import TensorSpec
 from ..callbacks import Callback
 from .folder import Checkpoint, Listing, best, read_record, reason, scan

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from ...errors import TrainingError
+from ...words.jsonable import CLASS, from_json, to_json
 from ..config import TrainingConfig
-from ..jsonable import CLASS, from_json, to_json
 
 if TYPE_CHECKING:
     from ..trainer import Trainer

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...formats.archive.archive import STATE, VALUES, streams_of, write_archive
+from ...formats.archive.document import DOCUMENT, DocumentWriter
+from ...formats.archive.tensors import check_tensors
 from ...graph import Graph, Values
-from ...io.archive import STATE, VALUES, streams_of, write_archive
-from ...io.document import DOCUMENT, DocumentWriter
-from ...io.tensors import check_tensors
-from ..jsonable import to_json
+from ...words.jsonable import to_json
 from .folder import PREFIX, RECORD, name_of, utc
 from .settings import libraries, settings_of
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from ..schedules import Schedule
 from .base import Optimizer, Slot, applied, sizes
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...graph import Tensor
 from ...op import find_op
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from ..schedules import Schedule
 from .base import Optimizer, Slot, applied, zeros
 

@@ -11,7 +11,7 @@ from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
 from ...spec import at_least_float32
-from ..named import Named
+from ...words.named import Named
 from ..schedules import Schedule
 
 

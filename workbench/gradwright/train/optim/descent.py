@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...errors import TrainingError
 from ...graph import Tensor
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from ..schedules import Schedule
 from .base import Optimizer, Slot, applied, zeros
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...errors import TrainingError
 from ...graph import Tensor
 from ...spec import at_least_float32
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from ..schedules import Schedule
 from .base import Optimizer, Slot, applied, sizes, zeros
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...graph import Tensor
-from ...ops.movement import cast_to
-from ..jsonable import jsonable
+from ...ops.core.movement import cast_to
+from ...words.jsonable import jsonable
 from ..schedules import Schedule
 from .base import Optimizer, Slot, applied, zeros
 

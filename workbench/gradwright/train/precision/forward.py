@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...graph import Tensor
-from ...tables import Table
-from ..state import OptimizerState
+from ...words.tables import Table
+from ..slots import OptimizerState
 from .fp8 import FP8
 from .policy import Precision, checked
 from .rebuild import Rebuild, Row
@@ -48,7 +48,7 @@ class Lowered:
 
         >>> import gradwright as gw
         >>> from gradwright.train.precision import lowered
-        >>> from gradwright.train.state import OptimizerState
+        >>> from gradwright.train.slots import OptimizerState
         >>> g = gw.Graph()
         >>> x, w = g.placeholder("x", (None, 2)), g.variable("w", (2, 1))
         >>> loss = gw.mean(x @ w, name="loss")
@@ -93,7 +93,7 @@ def lowered(
 
     >>> import gradwright as gw
     >>> from gradwright.train.precision import lowered
-    >>> from gradwright.train.state import OptimizerState
+    >>> from gradwright.train.slots import OptimizerState
     >>> g = gw.Graph()
     >>> x, w = g.placeholder("x", (None, 2)), g.variable("w", (2, 1), init=1.001)
     >>> y = gw.identity(x @ w, name="y")

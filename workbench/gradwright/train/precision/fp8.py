@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ...errors import TrainingError
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 
 FORMATS = {
     "hybrid": ("float8_e4m3fn", "float8_e5m2"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import TrainingError
 from ...spec import dtype
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from .fp8 import FP8, patterns
 
 DTYPES = ("float32", "bfloat16", "float16")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...catalogue.quantised.float8 import Fp8Product, UpdateFp8Scale, top_of
 from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import Op
-from ...ops.joining import Unstack
-from ...ops.linalg import Matmul
-from ...ops.reshape import Flatten, Reshape
+from ...ops.core.joining import Unstack
+from ...ops.core.reshape import Flatten, Reshape
+from ...ops.matrices.linalg import Matmul
+from ...ops.quantised.float8 import Fp8Product, UpdateFp8Scale, top_of
 from ...spec import TensorSpec, dtype
 from .fp8 import FORMATS, FP8
 
 if TYPE_CHECKING:
-    from ..state import OptimizerState
+    from ..slots import OptimizerState
     from .rebuild import Rebuild
 
 

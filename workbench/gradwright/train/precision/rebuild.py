@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...control import Call, Cond, LoopOp
 from ...graph import Constant, Graph, Node, Source, SubGraph, Tensor, ancestors
 from ...graph.expand import expansion, stand_in
 from ...op import Op
-from ...ops.movement import Cast
-from ...rounding import rounded
+from ...ops.control import Call, Cond, LoopOp
+from ...ops.core.movement import Cast
 from ...spec import dtype, dtype_name, kind
+from ...spec.rounding import rounded
 from .policy import Precision
 from .rules import APART, FREE, HIGH, LOW, Rule, rule_of
 

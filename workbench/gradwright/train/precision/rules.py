@@ -90,7 +90,7 @@ def rule_of(op: Op, specs: Sequence[TensorSpec | None]) -> Rule:
     """Return the rule for an op on inputs of these specs; composites go by what they are made of.
 
     >>> import gradwright as gw
-    >>> from gradwright.ops.activation import Relu
+    >>> from gradwright.ops.core.activation import Relu
     >>> rule_of(Relu(), [gw.TensorSpec((2,))]).what
     'free'
     """

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TrainingError
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 
 MODES = ("none", "static", "dynamic")
 HOPELESS = 2.0**-24

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from ...errors import TrainingError
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from .base import Plan, Schedule, check_finite, check_steps, span_of
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...errors import TrainingError
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from .base import Anneal, Plan, between, check_anneal, check_finite, check_steps, check_within
 from .decays import Points
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import TrainingError
-from ..jsonable import jsonable
+from ...words.jsonable import jsonable
 from .base import Anneal, Plan, between, check_anneal, check_finite, check_steps
 
 

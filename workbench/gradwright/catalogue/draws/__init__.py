@@ -1,3 +1,0 @@
-"""Draws beyond those of the core."""
-
-from . import continuous, discrete

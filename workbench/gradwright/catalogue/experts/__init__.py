@@ -1,3 +1,0 @@
-"""Mixtures of experts."""
-
-from . import grouped, mixture

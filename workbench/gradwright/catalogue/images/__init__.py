@@ -1,3 +1,0 @@
-"""Images: resizing, sampling, regions, colour."""
-
-from . import colour, cropping, filters, grids, regions, resize, suppression

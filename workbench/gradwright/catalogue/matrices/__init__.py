@@ -1,3 +1,0 @@
-"""Factorisations and solutions of linear systems."""
-
-from . import determinants, factors, patterns, powers, solutions, spectra, svd

@@ -1,3 +1,0 @@
-"""Sequences and optionals: values that hold tensors."""
-
-from . import cutting, lists, optionals

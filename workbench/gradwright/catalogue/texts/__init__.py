@@ -1,3 +1,0 @@
-"""Text in tensors."""
-
-from . import strings, tokens

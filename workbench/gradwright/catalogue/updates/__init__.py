@@ -1,3 +1,0 @@
-"""Updates of parameters, and what stands around them."""
-
-from . import eight_bit, joint, matrices, moments, momentum, running, scaled, seeded

@@ -1,0 +1,104 @@
+"""Calls: machine code bound to arrays, how it may be cut into pieces, and what runs without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..op import Op
+from ..program.lowering import Found, Launch, Returning, find_launch, is_lowered
+from ..spec import TensorSpec
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A range of independent work within a call: pieces of it may run at the same time.
+
+    Its ``length`` stands in ``block[slot]``. ``steps`` are pairs (place of an address in the block,
+    bytes that it advances for one index); each piece but the last is a multiple of ``grain``, and
+    none is shorter than ``least``. ``scratch`` is a place with memory that each piece has for
+    itself, and how many bytes. Where pieces may compute other bits than the whole, ``keeps`` tells
+    whether those between such indices do not, and ``instead`` how else the call is cut.
+    """
+
+    slot: int
+    length: int
+    steps: Sequence[tuple[int, int]]
+    least: int
+    grain: int = 1
+    scratch: tuple[int, int] | None = None
+    keeps: Callable[[Sequence[int]], bool] | None = None
+    instead: Cut | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """Machine code bound to arrays: ``void f(int64_t *block)`` and the block to call it with.
+
+    ``slots`` are pairs (place in the block, operand), inputs counted before outputs: there stands
+    an address within that operand, which moves with it. ``held`` is memory that the block names.
+    Where the call leaves something in ``alarm``, the op's ``forward`` is run afterwards: it raises.
+    ``cut`` says how it may be run in pieces, or makes so many, ``cost`` how many ns it takes,
+    about, and ``label`` tells it from calls that take another time.
+    """
+
+    address: int
+    block: np.ndarray[Any, Any]
+    slots: Sequence[tuple[int, int]]
+    held: Any = None
+    alarm: np.ndarray[Any, Any] | None = None
+    cut: Cut | Callable[[int], Sequence[Call]] | None = None
+    cost: float = 0.0
+    label: Any = None
+
+
+@dataclass(frozen=True)
+class Native:
+    """A launcher that becomes machine code when a plan has its kernels.
+
+    ``bind(inputs, outputs)`` returns the calls for these arrays, or None if it cannot take them as
+    they lie; it may compile. Before that, and then, ``launch`` runs, or ``forward`` if it is None.
+    """
+
+    bind: Callable[[Sequence[Any], Sequence[Any]], Sequence[Call] | None]
+    launch: Launch | None = None
+
+
+def launcher(
+    op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+) -> Found:
+    """Return how an op runs here: by its lowering, or as the ufunc that it is."""
+    found = find_launch(op, device, ins, outs)
+    return found if found is not None or op.ufunc is None else _ufunc(op, ins, outs)
+
+
+def numpy_launch(found: Found) -> Launch | Returning | None:
+    """Return how a launcher runs without machine code."""
+    return found.launch if isinstance(found, Native) else found
+
+
+def overwritable(
+    op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
+) -> list[tuple[int, int]]:
+    """Return the outputs, by position, that the launcher of an op may write over an input.
+
+    Those of a plain ufunc that have the output's shape and dtype: it reads each element before it
+    writes there. Of a lowering of its own nothing is known.
+    """
+    if is_lowered(op.name, device) or op.ufunc is None or len(outs) != 1:
+        return []
+    return [(0, i) for i, s in enumerate(ins) if s == outs[0]]
+
+
+def _ufunc(op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]) -> Launch | None:
+    """Run a ufunc straight into its output, where all inputs have one dtype and no copy is made."""
+    dtypes = {s.dtype for s in ins if s is not None}
+    ufunc: Any = op.ufunc
+    if len(dtypes) != 1 or len(ins) != ufunc.nin or outs[0].dtype not in (*dtypes, np.dtype(bool)):
+        return None
+    if ufunc.nin == 1:
+        return lambda xs, ys: ufunc(xs[0], out=ys[0])
+    return lambda xs, ys: ufunc(xs[0], xs[1], out=ys[0])

@@ -1,0 +1,72 @@
+"""Exits: how results leave a bound segment, as arrays that nobody else holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Tensor
+from ..program.device import Device
+from ..program.memory import LARGE, Spares
+from .binder import Binder
+from .places import Fixed, Moving, address
+
+Array = np.ndarray[Any, Any]
+
+
+class Exits:
+    """The results of a body or a tail.
+
+    What is small, or lies within another value, is copied out; what is large is written into an
+    array of its own; what Python made is given away as it is. No value is given away twice:
+    ``given`` are those that have been.
+    """
+
+    def __init__(
+        self, tensors: Sequence[Tensor], binder: Binder, device: Device, given: set[int]
+    ) -> None:
+        program = binder.program
+        self._fresh: list[tuple[Moving, Callable[[], Array]]] = []
+        self._handed: list[tuple[Tensor, Any]] = []
+        self._copied: list[tuple[Tensor, Array]] = []
+        self._shared: list[tuple[Tensor, list[Any], Callable[[], Array] | None]] = []
+        for t in tensors:
+            number = program.numbers[t]
+            spec, place = program.specs[number], binder.places.get(binder.owner[number])
+            is_own = binder.owner[number] == number and number in binder.elsewhere
+            is_large = spec.is_concrete and not spec.by_reference and spec.nbytes >= LARGE
+            take = Spares(spec, device.empty).take
+            if is_own and number not in given and not binder.is_view(number):
+                self._handed.append((t, place))
+                if isinstance(place, Moving) and number in binder.written:
+                    self._fresh.append((place, take))
+            elif isinstance(place, Fixed) and not is_large:
+                self._copied.append((t, binder.arrays[number]))
+            else:
+                arguments: list[Any] = [None]
+                binder.use(number, arguments, 0)
+                self._shared.append((t, arguments, take if is_large else None))
+            given.add(number)
+
+        self.is_empty = not tensors
+
+    def begin(self) -> None:
+        """Provide arrays for large results."""
+        for place, take in self._fresh:
+            array = take()
+            place.place(array, address(array))
+
+    def collect(self, env: dict[Tensor, Array]) -> None:
+        """Add the results to ``env``."""
+        for t, array in self._copied:
+            env[t] = array.copy()
+        for t, place in self._handed:
+            env[t] = place.array
+        for t, (array,), take in self._shared:
+            if take is None:
+                env[t] = array.copy()
+            else:
+                result = env[t] = take()
+                result[...] = array

@@ -1,0 +1,99 @@
+"""Kernels bound to arrays: loops are laid out, machine code is found, blocks are filled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...fuse.functions import FUNCTIONS
+from ...fuse.ir import Kernel, Level, Operand, Store, Value
+from ...fuse.layout import CopyFirst, Loops, Slots, block, has_border, lay_out
+from ...fuse.schedule import scratch_bytes
+from ..call import Call, Cut
+
+Array = np.ndarray[Any, Any]
+_LEAST = 8192
+"""Elements of the smallest piece of a kernel: about 2 µs."""
+COPIED = frozenset(map(np.dtype, ("bool", "int32", "int64", "float32", "float64")))
+
+
+def bind_kernel(
+    kernel: Kernel, shape: tuple[int, ...], arrays: Sequence[Array]
+) -> Sequence[Call] | None:
+    """Return the calls that run a kernel on arrays, inputs then outputs; compiles what is new.
+
+    An input that no loop nest fits is copied first. None: the kernel cannot be compiled.
+    """
+    from .compiler import KERNELS  # llvmlite, which no import of ours may load
+
+    arrays = [a.reshape(kernel.shape_of(i, shape)) for i, a in enumerate(arrays)]
+    calls: list[Call] = []
+    moves = [True] * len(arrays)
+    loops = lay_out(kernel, arrays, shape)
+    while isinstance(loops, CopyFirst):
+        n, dense = loops.operand, np.empty(loops.shape, arrays[loops.operand].dtype)
+        copied = bind_copy(np.broadcast_to(arrays[n], loops.shape), dense) if moves[n] else None
+        if copied is None:
+            return None
+        calls += [Call(c.address, c.block, [(0, n)], (c.held, dense)) for c in copied]
+        arrays[n], moves[n] = dense, False
+        loops = lay_out(kernel, arrays, shape)
+    address = KERNELS.compile((kernel, loops.pattern))
+    if address is None:
+        return None
+    scratch = np.empty(scratch_bytes(kernel, loops), np.uint8)
+    numbers = block(loops, [a.ctypes.data for a in arrays], scratch.ctypes.data)
+    slots = [(n, n) for n, moved in enumerate(moves) if moved]
+    held, elements = (scratch, arrays), math.prod(loops.outer) * loops.columns
+    if elements < 2 * _LEAST:
+        return [*calls, Call(address, numbers, slots, held)]
+    cost = sum(FUNCTIONS[v.op].cost if v.op in FUNCTIONS else 1 for v in kernel.values)
+    label = (kernel, loops.pattern, (elements - 1).bit_length())
+    cut, ns = _cut(kernel, loops, elements), elements * (0.1 + 0.02 * cost)
+    return [*calls, Call(address, numbers, slots, held, cut=cut, cost=ns, label=label)]
+
+
+def _cut(kernel: Kernel, loops: Loops, elements: int) -> Cut | None:
+    """Return how a kernel is cut: over the outermost loop in which all of its outputs move.
+
+    Where one stands still a sum runs. Columns are cut where a row has nothing of its own.
+    """
+    slots = Slots(len(kernel.operands), loops.pattern.n_outer)
+    outputs = loops.pattern.accesses[kernel.n_inputs :]
+    bytes_ = scratch_bytes(kernel, loops)
+    scratch = (slots.scratch, bytes_) if bytes_ else None
+    for loop, size in enumerate(loops.outer):
+        if size > 1 and all(access.outer[loop] for access in outputs):
+            steps = [(n, strides[loop]) for n, strides in enumerate(loops.strides)]
+            least = -(-_LEAST * size // elements)
+            return Cut(slots.outer(loop), size, steps, least, scratch=scratch)
+    if has_border(kernel) or any(access.column == "zero" for access in outputs):
+        return None
+    steps = [(n, strides[-1]) for n, strides in enumerate(loops.strides)]
+    least = -(-_LEAST * loops.columns // elements)
+    return Cut(slots.columns, loops.columns, steps, least, 64, scratch)
+
+
+def bind_copy(x: Array, y: Array) -> Sequence[Call] | None:
+    """Return the call that copies an array into another of its shape; None: numpy has to.
+
+    >>> x, y = np.ones((3, 2)).T, np.empty((2, 3))
+    >>> from gradwright.cpu.llvm.compiler import available
+    >>> calls = bind_copy(x, y) if available() else None
+    >>> calls is None or [operand for _, operand in calls[0].slots] == [0, 1]
+    True
+    """
+    if x.dtype not in COPIED:
+        return None
+    space = tuple(n for n in y.shape if n != 1)
+    source = x.reshape(space) if x.size == 1 else np.squeeze(x)
+    operand = Operand(x.dtype, (True,) * len(space))
+    load = Value("load", (), x.dtype, Level.ELEMENT if space else Level.SCALAR, 0)
+    kernel = Kernel(len(space), len(space), (operand, operand), 1, (load,), (Store(1, 0),))
+    arrays = [source, y.reshape(space)]
+    if isinstance(lay_out(kernel, arrays, space), CopyFirst):  # more loops than machine code has
+        return None
+    return bind_kernel(kernel, space, arrays)

@@ -1,0 +1,62 @@
+"""Products whose inner axis is long, as pieces of it, whose results are added up; dots as kernels.
+
+A dot of any length is one kernel, which reads both vectors once and adds up in several vectors.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...fuse.builder import Builder
+from ...fuse.ir import Kernel
+from ...ops.core.products import LONG
+from ..call import Call
+from .bind import bind_kernel
+from .gemm import bind_matmul
+from .steps import DeclinedError, Steps
+
+Array = np.ndarray[Any, Any]
+
+
+def bind_product(xs: Sequence[Array], ys: Sequence[Array]) -> Sequence[Call] | None:
+    """Return the calls of ``ys[0] = xs[0] @ xs[1]`` for these arrays; None: numpy must do it.
+
+    >>> a, b, y = np.ones((1, 9000), "f4"), np.ones((9000, 2), "f4"), np.empty((1, 2), "f4")
+    >>> from gradwright.cpu.llvm.compiler import available
+    >>> calls = bind_product([a, b], [y]) if available() else None
+    >>> calls is None or len(calls)
+    3
+    """
+    (a, b), c = xs, ys[0]
+    if a.dtype.char != "f" or a.dtype != b.dtype or a.shape[-1] <= LONG or not c.size:
+        return bind_matmul(xs, ys)
+    if c.shape[-2:] == (1, 1):
+        return _bind_dots(a[..., 0, :], b[..., 0], c[..., 0])
+    if b.ndim == 2 and a.flags.c_contiguous and c.flags.c_contiguous:
+        a, c = a.reshape(-1, a.shape[-1]), c.reshape(-1, c.shape[-1])
+    steps = Steps([*xs, *ys])
+    try:
+        steps.product(a, b, c)
+    except DeclinedError:
+        return None
+    return steps.calls
+
+
+def _bind_dots(a: Array, b: Array, c: Array) -> Sequence[Call] | None:
+    """Return the calls of products of vectors along the last axis."""
+    shape = (*c.shape[:-1], a.shape[-1])
+    arrays = [x.reshape(*(1,) * (len(shape) - x.ndim), *x.shape) for x in (a, b)]
+    moves = [tuple(n for n, size in enumerate(x.shape) if size != 1) for x in (*arrays, c)]
+    return bind_kernel(_dots(len(shape), a.dtype, *moves), shape, [*arrays, c])
+
+
+@functools.cache
+def _dots(rank: int, dtype: np.dtype[Any], *axes: tuple[int, ...]) -> Kernel:
+    """Return the kernel that adds up the products of two operands into a third."""
+    b = Builder(rank, rank)
+    x, y = (b.load(name, at, dtype) for name, at in zip("xy", axes, strict=False))
+    return b.kernel([(x * y, axes[2], "sum", dtype)])[0]

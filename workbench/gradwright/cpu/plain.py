@@ -1,0 +1,283 @@
+"""Segment: the executable form of a program: pre-bound calls over an arena."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..fuse.overwrite import Overwrite
+from ..graph import Tensor
+from ..program.device import Device
+from ..program.liveness import Lifetimes, place
+from ..program.lowering import Launch, Returning
+from ..program.memory import Layout, Spares
+from ..program.program import Instr, Program
+from ..spec import spec_of
+from .call import launcher, numpy_launch, overwritable
+from .forward import apart, explained, results
+
+Array = np.ndarray[Any, Any]
+Registers = list[Any]
+Observe = Callable[[int, Array], None]
+Write = tuple[Tensor, int, Callable[[Array], Array] | None]
+"""A result, its register, and what copies it if others have it, too."""
+
+
+class Segment:
+    """Runs a program: reads sources into registers, calls step after step, returns outputs.
+
+    A value lives in the arena when a launcher writes it and nobody outside keeps it. Each result
+    that leaves the segment is an array that nobody else holds: who writes into it changes no other
+    result, no feed and no stored value.
+    """
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self.program, self.device = program, device
+        self.lives = Lifetimes(program)
+        self.found = [
+            launcher(
+                instr.op,
+                device.name,
+                [None if i is None else program.specs[i] for i in instr.ins],
+                [program.specs[o] for o in instr.outs],
+            )
+            for instr in program.instrs
+        ]
+        """How each instruction runs; some hold plans of their own."""
+        self._launches = [numpy_launch(found) for found in self.found]
+        self.layout, self.over = self._place(self._launches)
+        self.overwrites: tuple[Overwrite, ...] = ()
+        """Updates that overwrite their variables: none, new arrays are swapped in."""
+        self._frees = self._free_lists()
+        self._transient = [
+            i
+            for i in range(len(program.specs))
+            if i not in program.constants and i not in self.layout.offsets
+        ]
+        self.registers: Registers = []
+        self._steps: list[Callable[[Registers], None]] = []
+        n = len(program.instrs)
+        self.n_body = n if program.n_body is None else program.n_body
+        self._writes: tuple[list[Write], list[Write]] = [], []
+        """What the body and the tail write."""
+
+    # -- preparation -----------------------------------------------------------------------------
+
+    def _place(
+        self, launches: Sequence[Launch | Returning | None]
+    ) -> tuple[Layout, dict[int, int]]:
+        """Lay out what launchers write; a ufunc writes over an input that dies."""
+        if self.device.guarded:
+            return Layout({}, 0, 0), {}
+        program = self.program
+        fixed = [launch is not None and not isinstance(launch, Returning) for launch in launches]
+        overwrites = {
+            step: overwritable(
+                instr.op,
+                self.device.name,
+                [None if i is None else program.specs[i] for i in instr.ins],
+                [program.specs[o] for o in instr.outs],
+            )
+            for step, instr in enumerate(program.instrs)
+            if fixed[step] and instr.op.ufunc is not None
+        }
+        return place(self.lives, fixed, overwrites)
+
+    def prepare(self) -> None:
+        """Allocate the arena and bind every step to it; the first run does so."""
+        program = self.program
+        registers: Registers = [None] * len(program.specs)
+        arena = self.device.arena(self.layout.nbytes)
+        for number, array in program.constants.items():
+            registers[number] = array
+        for number, offset in self.layout.offsets.items():
+            spec = program.specs[number]
+            shape: Any = spec.shape
+            registers[number] = np.ndarray(shape, spec.dtype, arena, offset)
+        self.registers = registers
+        self._steps = [self._bind(n, launch) for n, launch in enumerate(self._launches)]
+        given_away = {*program.sources, *program.constants}
+        self._writes = [], []
+        for t in program.outputs:
+            number = program.numbers[t]
+            is_shared = self.lives.roots[number] != number or number in given_away
+            is_late = self.lives.born.get(number, -1) >= self.n_body
+            write = t, number, self._copier(number) if is_shared else None
+            self._writes[is_late].append(write)
+            given_away.add(number)
+
+    def release(self) -> None:
+        """Let the arena and all spare arrays go; the next run prepares them again."""
+        self.registers, self._steps, self._writes = [], [], ([], [])
+
+    @property
+    def arena(self) -> Array | None:
+        """The memory that it is bound to, if it is prepared."""
+        for number in self.layout.offsets:
+            base: Any = self.registers[number].base if self.registers else None
+            return base  # type: ignore[no-any-return]
+        return None
+
+    def _free_lists(self) -> list[list[int]]:
+        """Return per step the registers whose arrays nobody reads afterwards."""
+        frees: list[list[int]] = [[] for _ in self.program.instrs]
+        roots, dies = self.lives.roots, self.lives.dies
+        for instr in self.program.instrs:
+            for o in instr.outs:
+                if o not in self.layout.offsets and roots[o] not in self.lives.leaving:
+                    frees[dies[roots[o]]].append(o)
+        return frees
+
+    def _copier(self, number: int) -> Callable[[Array], Array]:
+        """Return what copies a value that others hold, too."""
+        spec = self.program.specs[number]
+        if self.device.name != "cpu" or spec.by_reference or not spec.is_concrete:
+            return lambda value: value.copy()
+        take = Spares(spec, self.device.empty).take
+
+        def copied(value: Array) -> Array:
+            result = take()
+            np.copyto(result, value)
+            return result
+
+        return copied
+
+    def _bind(self, number: int, launch: Launch | Returning | None) -> Callable[[Registers], None]:
+        instr, device, frees = self.program.instrs[number], self.device, self._frees[number]
+        ins, outs = instr.ins, instr.outs
+        if launch is None or isinstance(launch, Returning) or device.guarded:
+            return self._bind_forward(instr, launch, frees)
+        if any(i is None for i in ins):
+            padded = tuple(-1 if i is None else i for i in ins)
+            read: Any = lambda regs: [None if i < 0 else regs[i] for i in padded]  # noqa: E731
+        else:
+            read = lambda regs: [regs[i] for i in ins]  # noqa: E731
+        fixed = all(o in self.layout.offsets for o in outs)
+        if fixed and not frees:
+            results = [self.registers[o] for o in outs]
+            if len(ins) == 1 and ins[0] is not None:
+                only = ins[0]
+                return lambda regs: launch((regs[only],), results)
+            if len(ins) == 2 and ins[0] is not None and ins[1] is not None:
+                first, second = ins[0], ins[1]
+                return lambda regs: launch((regs[first], regs[second]), results)
+            return lambda regs: launch(read(regs), results)
+        fresh = [o for o in outs if o not in self.layout.offsets]
+        spares = [(o, Spares(self.program.specs[o], device.empty).take) for o in fresh]
+
+        def run(regs: Registers) -> None:
+            for o, take in spares:
+                regs[o] = take()
+            launch(read(regs), [regs[o] for o in outs])
+            for i in frees:
+                regs[i] = None
+
+        return run
+
+    def _bind_forward(
+        self, instr: Instr, launch: Launch | Returning | None, frees: Sequence[int]
+    ) -> Callable[[Registers], None]:
+        op, ins, outs, device = instr.op, instr.ins, instr.outs, self.device
+        specs = [self.program.specs[o] for o in outs]
+        program, views = self.program, op.views
+
+        def run(regs: Registers) -> None:
+            xs = [None if i is None else regs[i] for i in ins]
+            if launch is not None and not isinstance(launch, Returning):
+                ys: Sequence[Array] = [device.empty(s) for s in specs]
+                launch(xs, ys)
+            else:
+                ys = results(program, instr, launch, xs)
+                if device.guarded:
+                    ys = [_copied(y, device) for y in ys]
+                elif not views:
+                    ys = apart(ys, xs)
+            for o, y in zip(outs, ys, strict=True):
+                regs[o] = y
+            if device.guarded:
+                device.check(f"{op.name} {instr.path!r}")
+            for i in frees:
+                if device.guarded:
+                    device.free(regs[i])
+                regs[i] = None
+
+        return run
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def run(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
+        """Compute the outputs into ``env``, but for those that only ``finish`` makes.
+
+        ``observe`` sees every value as it appears.
+        """
+        if not self.registers:
+            self.prepare()
+        for number, t in self.program.sources.items():
+            self.registers[number] = env[t]
+        self._run(False, env, observe)
+        if self.n_body == len(self._steps):
+            self.drop()
+
+    def finish(self, env: dict[Tensor, Array], observe: Observe | None = None) -> None:
+        """Compute what only updates need, after ``run``."""
+        self._run(True, env, observe)
+        self.drop()
+
+    @contextlib.contextmanager
+    def singly(self, env: Mapping[Tensor, Array]) -> Iterator[list[tuple[int, Callable[[], Any]]]]:
+        """Yield its calls one by one with their steps, in order; ``env`` is as in ``run``."""
+        if not self.registers:
+            self.prepare()
+        for number, t in self.program.sources.items():
+            self.registers[number] = env[t]
+        try:
+            yield [
+                (step, functools.partial(call, self.registers))
+                for step, call in enumerate(self._steps)
+            ]
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """Hold no array that is not its own."""
+        for i in self._transient:
+            self.registers[i] = None
+
+    def _run(self, is_tail: bool, env: dict[Tensor, Array], observe: Observe | None) -> None:
+        regs = self.registers
+        start, stop = (self.n_body, len(self._steps)) if is_tail else (0, self.n_body)
+        step = start
+        try:
+            if observe is None:
+                for call in self._steps[start:stop]:
+                    call(regs)
+                    step += 1
+            else:
+                for step in range(start, stop):
+                    held = [regs[i] for i in self._frees[step]]
+                    self._steps[step](regs)
+                    for o in self.program.instrs[step].outs:
+                        if regs[o] is not None:
+                            observe(o, regs[o])
+                    del held
+            for t, number, copied in self._writes[is_tail]:
+                env[t] = copied(regs[number]) if copied else regs[number]
+        except Exception as error:
+            self.drop()
+            cause = explained(error, self.program, step)
+            if cause is error:
+                raise
+            raise cause from error
+        except BaseException:
+            self.drop()
+            raise
+
+
+def _copied(y: Array, device: Device) -> Array:
+    copy = device.empty(spec_of(y))
+    np.copyto(copy, y)
+    return copy

@@ -1,0 +1,1 @@
+"""Threads of the CPU: compiling beside runs, pieces of calls, and what is known of their speed."""

@@ -1,0 +1,170 @@
+"""Saving and loading: the doors to the archive."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArchiveError, GraphError, user_site
+from ...files.whole import replacing
+from ...graph import Graph
+from .checked import MAX_JSON
+from .container import Reader, Writer
+from .document import DOCUMENT, DocumentWriter
+from .rebuild import Document, GraphReader
+from .tensors import check_tensors, read_tensors, write_tensors
+
+Array = np.ndarray[Any, Any]
+AnyPath = str | os.PathLike[str]
+
+VALUES = "values"
+STATE = "state"
+_STATE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
+
+def save(
+    graph: Graph,
+    path: AnyPath,
+    *,
+    state: Mapping[str, Mapping[str, Any]] | None = None,
+    max_shard_bytes: int = 1 << 32,
+) -> None:
+    """Write a graph with its values to a ``.gw`` archive, as a whole or not at all.
+
+    ``state`` are further sets of named arrays, such as those of an optimizer; arrays are split into
+    members of at most ``max_shard_bytes``. Gradients and updates are derived anew after loading, so
+    they are saved only where nodes of the user or ``g.updates`` need them. Equal graphs with equal
+    values give equal bytes.
+
+    Raises:
+        GraphError: an op is not registered, or an attribute or array cannot be stored.
+        OSError: the file cannot be written; one that was there before is as it was.
+
+    >>> import gradwright as gw, tempfile, pathlib
+    >>> g = gw.Graph("line")
+    >>> y = g.placeholder("x", ("B", 2)) @ g.variable("w", (2, 1), init=1.0)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "line.gw")
+    >>> gw.save(g, path, state={"optimizer": {"w/momentum": [[0.5], [0.25]]}})
+    >>> g2 = gw.load(path)
+    >>> g2.output({"x": [[1.0, 2.0]]}, "matmul")["matmul"].tolist()
+    [[3.0]]
+    >>> gw.load_state(path, "optimizer")["w/momentum"].tolist()
+    [[0.5], [0.25]]
+    """
+    if not isinstance(graph, Graph):
+        raise GraphError(f"{graph!r} is no graph", need="save(graph, path)")
+    if max_shard_bytes <= 0:
+        raise GraphError(f"max_shard_bytes={max_shard_bytes}", need="a positive number of bytes")
+    sets = {name: check_tensors(held, f"state {name!r}") for name, held in (state or {}).items()}
+    for name in sets:
+        if not _STATE_NAME.fullmatch(name):
+            raise GraphError(f"{name!r} cannot name a state", need="letters, digits, _ and -")
+    graph.settle()
+    document = DocumentWriter()
+    data = document.write(graph, graph.values.snapshot(), streams_of(graph))
+    values = check_tensors(document.arrays, VALUES)
+    write_archive(path, {DOCUMENT: data}, values, sets, max_shard_bytes=max_shard_bytes)
+
+
+def write_archive(
+    path: AnyPath,
+    texts: Mapping[str, bytes],
+    values: Mapping[str, Array],
+    sets: Mapping[str, Mapping[str, Array]],
+    *,
+    max_shard_bytes: int = 1 << 32,
+    prefix: str = ".gw",
+) -> None:
+    """Write an archive of texts, values and sets of arrays that ``check_tensors`` has passed.
+
+    ``prefix`` begins the name of the file that is written first and then takes the place of
+    ``path``.
+    """
+    for name, text in texts.items():
+        if len(text) > MAX_JSON:
+            raise GraphError(
+                f"{name}: {len(text):,} bytes of JSON could not be read again, limit {MAX_JSON:,}"
+            )
+    with replacing(path, prefix) as file, Writer(file) as writer:
+        for name, text in texts.items():
+            writer.add(name, len(text), [text])
+        write_tensors(writer, VALUES, values, max_shard_bytes)
+        for name, arrays in sets.items():
+            write_tensors(writer, f"{STATE}/{name}", arrays, max_shard_bytes)
+
+
+def load(path: AnyPath, *, mmap: bool = False) -> Graph:
+    """Return the graph of an archive, with its values.
+
+    Nothing in the file is trusted: no code is imported or run, all sizes, checksums, names and
+    shapes are verified, and a file that fails raises ArchiveError before a graph exists. With
+    ``mmap=True`` the arrays are mapped read-only from the file: they take no memory until used, and
+    their checksums are not verified, since that would read them. Ops that are not
+    registered here become :class:`~gradwright.io.UnknownOp`: drawn and saved again, but not run.
+
+    Raises:
+        ArchiveError: the file is damaged, unsafe, or of a newer format; says which member and why.
+        OSError: the file cannot be opened.
+
+    >>> import gradwright as gw, tempfile, pathlib
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (1000,), init=1.5)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "big.gw")
+    >>> g.save(path)
+    >>> gw.load(path, mmap=True).values["w"][:2].tolist()
+    [1.5, 1.5]
+    """
+    site = user_site()
+    with opened(path) as reader:
+        document = Document(reader.json(DOCUMENT))
+        return GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
+
+
+def load_state(path: AnyPath, name: str, *, mmap: bool = False) -> dict[str, Array]:
+    """Return a set of arrays that was saved as ``state={name: ...}``.
+
+    >>> import gradwright as gw, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "g.gw")
+    >>> gw.save(gw.Graph(), path, state={"ema": {"w": [1.0, 2.0]}})
+    >>> gw.load_state(path, "ema")
+    {'w': array([1., 2.])}
+    """
+    with opened(path) as reader:
+        known = states_of(reader)
+        if name not in known:
+            raise ArchiveError(
+                f"no state is called {name!r}", facts=[f"it holds {', '.join(known) or 'none'}"]
+            )
+        return read_tensors(reader, f"{STATE}/{name}", mmap)
+
+
+def states_of(reader: Reader) -> list[str]:
+    """Return the names of the states in an archive."""
+    folders = dict.fromkeys(n.rpartition("/")[0] for n in reader.members)
+    return [f.removeprefix(STATE + "/") for f in folders if f.startswith(STATE + "/")]
+
+
+@contextlib.contextmanager
+def opened(path: AnyPath) -> Iterator[Reader]:
+    """Open an archive, and put its path into the errors met while it is open."""
+    try:
+        with Reader(path) as reader:
+            yield reader
+    except ArchiveError as error:
+        error.where = f"{os.fspath(path)}, {error.where}" if error.where else str(os.fspath(path))
+        raise
+
+
+def streams_of(graph: Graph) -> int:
+    """Return how many random streams were given out."""
+    while graph.parent is not None:
+        graph = graph.parent
+    count = graph.next_stream()
+    graph._streams = itertools.count(count)
+    return count

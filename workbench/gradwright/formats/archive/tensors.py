@@ -1,0 +1,323 @@
+"""Safetensors members: how arrays lie in an archive, ready to be mapped.
+
+A member is a complete safetensors file: eight bytes with the size of the header, the header (JSON:
+dtype, shape and byte range of each tensor), the bytes of the tensors without gaps. Three rules are
+added within what that format allows:
+
+- Every tensor starts at a multiple of 64 bytes, so fillers stand between them: U8 tensors called
+  ``:pad:0``, ``:pad:1`` ... A name that begins with a colon, or is ``__metadata__``, gets one more
+  colon in front.
+- The format has no complex128, and complex64 only lately. ``complex64[2, 3]`` is stored as
+  ``F32[2, 3, 2]``, real and imaginary part side by side (``complex128`` as F64), and the entry
+  ``complex`` of ``__metadata__`` lists the names of such tensors, one per line.
+- Numbers of 2, 4 and 6 bits take a byte each, as in memory, so that they can be mapped: stored as
+  U8, and listed in the entry ``narrow`` of ``__metadata__`` as lines such as ``int4 name``.
+- Text is packed into a U8 tensor (see :mod:`.texts`), and listed in the entry ``text`` with its
+  shape, as lines such as ``2,3 name``.
+- A folder ``values/`` holds the members ``00001-of-00003.safetensors`` and so on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import ArchiveError, GraphError
+from ...spec import NARROW, dtype_name
+from ...spec import dtype as as_dtype
+from .checked import expect, expect_fields, parse_json
+from .container import ALIGNMENT, Member, Reader, Writer
+from .texts import pack, unpack
+
+Array = np.ndarray[Any, Any]
+
+MAX_HEADER = 100_000_000
+"""Bytes of a header at most, as in the safetensors library."""
+
+_CODES = {
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
+    **{"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "bool": "BOOL"},
+    **{"float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ"},
+    **{"float8_e8m0fnu": "F8_E8M0"},
+}
+_DTYPES = {code: as_dtype(name) for name, code in _CODES.items()}
+_PAIRS = {"complex64": "F32", "complex128": "F64"}
+_COMPLEX = {code: as_dtype(name) for name, code in _PAIRS.items()}
+_BYTES = {dtype_name(d): d for d in NARROW if dtype_name(d) not in _CODES}
+_METADATA = "__metadata__"
+_FILLER = ":pad:"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of a member: what it is, and where its bytes lie in the member."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int
+    nbytes: int
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+def check_tensors(arrays: Mapping[str, Any], what: str) -> dict[str, Array]:
+    """Return ``arrays`` as numpy arrays of dtypes that can be stored, under names that can be."""
+    found = {}
+    for name, value in arrays.items():
+        if not isinstance(name, str) or not name or not name.isprintable():
+            raise GraphError(f"{what}: {name!r} cannot name a tensor", need="printable text")
+        array = np.asarray(value)
+        try:
+            as_dtype(array.dtype)
+        except GraphError as error:
+            error.where = f"{what}, {name!r}"
+            raise
+        found[name] = array
+    return found
+
+
+def write_tensors(
+    writer: Writer, folder: str, arrays: Mapping[str, Array], max_shard_bytes: int
+) -> None:
+    """Write arrays, in order, into members of at most ``max_shard_bytes``, or of one tensor."""
+    texts = {name: array.shape for name, array in arrays.items() if array.dtype.kind == "T"}
+    arrays = {name: pack(array) if name in texts else array for name, array in arrays.items()}
+    shards: list[dict[str, Array]] = [{}]
+    room = max_shard_bytes
+    for name, array in arrays.items():
+        nbytes = array.nbytes + -array.nbytes % ALIGNMENT
+        if nbytes > room and shards[-1]:
+            shards.append({})
+            room = max_shard_bytes
+        shards[-1][name] = array
+        room -= nbytes
+    for i, shard in enumerate(shards, 1):
+        header, size = _header(shard, texts)
+        name = f"{folder}/{i:05}-of-{len(shards):05}.safetensors"
+        writer.add(name, size, _parts(header, shard))
+
+
+def _header(arrays: Mapping[str, Array], texts: Mapping[str, tuple[int, ...]]) -> tuple[bytes, int]:
+    """Return the header with its size in front, and the size of the whole member."""
+    rows: dict[str, Any] = {}
+    pairs = [_stored(n) for n, a in arrays.items() if a.dtype.kind == "c"]
+    narrow = [
+        f"{d} {_stored(n)}" for n, a in arrays.items() if (d := dtype_name(a.dtype)) in _BYTES
+    ]
+    text = [f"{','.join(map(str, texts[n]))} {_stored(n)}" for n in arrays if n in texts]
+    lists = {"complex": pairs, "narrow": narrow, "text": text}
+    if any(lists.values()):
+        rows[_METADATA] = {key: "\n".join(lines) for key, lines in lists.items() if lines}
+    position = 0
+    for i, (name, array) in enumerate(arrays.items()):
+        if filler := -position % ALIGNMENT:
+            rows[f"{_FILLER}{i}"] = _place("U8", (filler,), position, filler)
+            position += filler
+        known = dtype_name(array.dtype)
+        code, tail = (_PAIRS[known], (2,)) if known in _PAIRS else (_CODES.get(known, "U8"), ())
+        rows[_stored(name)] = _place(code, (*array.shape, *tail), position, array.nbytes)
+        position += array.nbytes
+    head = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(head) > MAX_HEADER:
+        raise GraphError(f"a header of {len(head):,} bytes", hint="a smaller max_shard_bytes")
+    head += b" " * (-(8 + len(head)) % ALIGNMENT)
+    return len(head).to_bytes(8, "little") + head, 8 + len(head) + position
+
+
+def _place(code: str, shape: tuple[int, ...], start: int, nbytes: int) -> dict[str, Any]:
+    return {"dtype": code, "shape": list(shape), "data_offsets": [start, start + nbytes]}
+
+
+def _parts(header: bytes, arrays: Mapping[str, Array]) -> Iterator[Any]:
+    yield header
+    position = 0
+    for array in arrays.values():
+        yield bytes(-position % ALIGNMENT)
+        position += -position % ALIGNMENT + array.nbytes
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _stored(name: str) -> str:
+    return ":" + name if name.startswith(":") or name == _METADATA else name
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def members_of(reader: Reader, folder: str) -> list[Member]:
+    """Return the members of a folder; all of them have to be there."""
+    names = sorted(n for n in reader.members if n.rpartition("/")[0] == folder)
+    expected = [f"{folder}/{i:05}-of-{len(names):05}.safetensors" for i in range(1, len(names) + 1)]
+    if not names:
+        raise ArchiveError("no such member", where=f"{folder}/00001-of-00001.safetensors")
+    if names != expected:
+        wrong = next(n for n in (*expected, *names) if n not in names or n not in expected)
+        raise ArchiveError("the shards are not complete", where=wrong)
+    return [reader.members[n] for n in names]
+
+
+def read_entries(reader: Reader, member: Member) -> list[Entry]:
+    """Return what a member holds, in the order of the bytes, without reading these."""
+    where = member.name
+    size = int.from_bytes(reader.read(member, 0, 8), "little")
+    if size > min(MAX_HEADER, member.size - 8):
+        raise ArchiveError(f"the header has {size:,} bytes", where=where, need="less than the file")
+    rows = parse_json(reader.read(member, 8, size), where)
+    metadata = expect(rows.pop(_METADATA, {}), dict, _METADATA, where)
+    complex_names = set(_lines(metadata, "complex", where))
+    narrow = {
+        n: d for d, _, n in (line.partition(" ") for line in _lines(metadata, "narrow", where))
+    }
+    texts = {n: s for s, _, n in (line.partition(" ") for line in _lines(metadata, "text", where))}
+    stated = ((complex_names, "complex"), (narrow.keys(), "narrow"), (texts.keys(), "text"))
+    for names, what in stated:
+        if unknown := sorted(names - rows.keys()):
+            raise ArchiveError(
+                f"no tensor {unknown[0][:60]!r}, which should be {what}", where=where
+            )
+    entries = []
+    for name, row in rows.items():
+        read = _COMPLEX if name in complex_names else _DTYPES
+        if name in narrow:
+            read = {"U8": _BYTES[narrow[name]]} if narrow[name] in _BYTES else {}
+        entry = _entry(name, row, 8 + size, read, where)
+        entries.append(_as_text(entry, texts[name], where) if name in texts else entry)
+    entries.sort(key=lambda e: e.start)
+    position = 8 + size
+    for entry in entries:
+        if entry.start != position:
+            raise ArchiveError(f"{entry.name!r} overlaps a tensor, or leaves a gap", where=where)
+        position += entry.nbytes
+    if position != member.size:
+        raise ArchiveError("the tensors do not fill the member, or exceed it", where=where)
+    return entries
+
+
+def _lines(metadata: dict[str, Any], key: str, where: str) -> list[str]:
+    return expect(metadata.get(key, ""), str, key, where).splitlines()
+
+
+def _entry(
+    name: str, row: Any, base: int, dtypes: Mapping[str, np.dtype[Any]], where: str
+) -> Entry:
+    what = f"the row of {name[:60]!r}"
+    expect_fields(row, ("dtype", "shape", "data_offsets"), (), what, where)
+    code = expect(row["dtype"], str, "dtype", where)
+    shape = tuple(_sizes(row["shape"], f"the shape of {name[:60]!r}", where))
+    offsets = _sizes(row["data_offsets"], f"data_offsets of {name[:60]!r}", where)
+    dtype, is_complex = dtypes.get(code), dtypes is _COMPLEX
+    if dtype is None or (is_complex and shape[-1:] != (2,)):
+        raise ArchiveError(f"{name[:60]!r} has the unknown dtype {code[:20]!r}", where=where)
+    if is_complex:
+        shape = shape[:-1]
+    nbytes = math.prod(shape) * dtype.itemsize
+    if len(offsets) != 2 or offsets[1] - offsets[0] != nbytes:
+        raise ArchiveError(
+            f"{name[:60]!r} has {nbytes:,} bytes", where=where, facts=[f"data_offsets: {offsets}"]
+        )
+    if name.startswith(":") and not name.startswith(_FILLER):
+        name = name[1:]
+    return Entry(name, dtype, shape, base + offsets[0], nbytes)
+
+
+def _as_text(entry: Entry, sizes: str, where: str) -> Entry:
+    shape = tuple(int(n) for n in sizes.split(",") if n.isascii() and n.isdecimal() and len(n) < 19)
+    if entry.dtype != np.uint8 or ",".join(map(str, shape)) != sizes:
+        raise ArchiveError(f"{entry.name[:60]!r} is no text of shape {sizes[:60]!r}", where=where)
+    return dataclasses.replace(entry, dtype=as_dtype("str"), shape=shape)
+
+
+def _sizes(value: Any, what: str, where: str) -> list[int]:
+    found = expect(value, list, what, where)
+    if any(expect(n, int, what, where) < 0 for n in found):
+        raise ArchiveError(f"{what} has a negative number", where=where)
+    return found
+
+
+def shards_in(reader: Reader, folder: str) -> list[tuple[Member, list[Entry]]]:
+    """Return the members of a folder with the tensors in each, without fillers."""
+    found: list[tuple[Member, list[Entry]]] = []
+    seen: set[str] = set()
+    for member in members_of(reader, folder):
+        entries = [e for e in read_entries(reader, member) if not e.name.startswith(_FILLER)]
+        for entry in entries:
+            if entry.name in seen:
+                raise ArchiveError(f"{entry.name!r} occurs twice", where=member.name)
+            seen.add(entry.name)
+        found.append((member, entries))
+    return found
+
+
+def read_tensors(reader: Reader, folder: str, mapped: bool) -> dict[str, Array]:
+    """Return the arrays of a folder: read and verified, or mapped read-only from the file."""
+    arrays: dict[str, Array] = {}
+    shards = shards_in(reader, folder)
+    memory = reader.map() if mapped and shards else None
+    for member, entries in shards:
+        if memory is not None:
+            made = {e.name: _mapped(memory, member, e) for e in entries}
+        else:
+            made = _read(reader, member, entries)
+        for name, array in made.items():
+            if not _is_valid(array):
+                what = dtype_name(array.dtype)
+                raise ArchiveError(f"{name[:60]!r} is no array of {what}s", where=member.name)
+        arrays.update(made)
+    return arrays
+
+
+def _is_valid(array: Array) -> bool:
+    """Tell whether each byte of an array of bools or narrow numbers stands for one of them."""
+    if array.dtype == bool:
+        return bool(array.view(np.uint8).max(initial=0) <= 1)
+    if dtype_name(array.dtype) not in _BYTES:
+        return True
+    written = np.arange(256, dtype=np.uint8).view(array.dtype).astype(np.float32)
+    known = written.astype(array.dtype).view(np.uint8) == np.arange(256)
+    return bool(known[array.view(np.uint8)].all())
+
+
+def _read(reader: Reader, member: Member, entries: Sequence[Entry]) -> dict[str, Array]:
+    found = {}
+    with reader.stream(member) as stream:
+        position = 0
+        for entry in entries:
+            array = found[entry.name] = _shaped(entry, member)
+            stream.skip(entry.start - position)
+            stream.into(array.reshape(-1).view(np.uint8))
+            position = entry.start + entry.nbytes
+        stream.skip(member.size - position)
+    texts = {e.name: e.shape for e in entries if e.dtype.kind == "T"}
+    return found | {name: unpack(found[name], shape, member.name) for name, shape in texts.items()}
+
+
+def _shaped(entry: Entry, member: Member, **place: Any) -> Array:
+    if entry.dtype.kind == "T":  # as it is stored
+        return np.ndarray((entry.nbytes,), np.uint8, **place)
+    try:
+        return np.ndarray(entry.shape, entry.dtype, **place)
+    except (ValueError, OverflowError) as error:  # (0, 2**70), more axes than numpy has
+        raise ArchiveError(f"{entry.name[:60]!r}: {error}", where=member.name) from None
+
+
+def _mapped(memory: mmap.mmap, member: Member, entry: Entry) -> Array:
+    start = member.start + entry.start
+    if start % ALIGNMENT:
+        raise ArchiveError(
+            f"{entry.name!r} is not aligned to {ALIGNMENT} bytes: another program packed the file",
+            where=member.name,
+            hint="load it without mmap, and save it again",
+        )
+    array = _shaped(entry, member, buffer=memory, offset=start)
+    return unpack(array, entry.shape, member.name) if entry.dtype.kind == "T" else array

@@ -1,0 +1,1 @@
+"""Elementwise functions, distances and entropies, and the bits of integers."""

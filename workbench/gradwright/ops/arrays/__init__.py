@@ -1,0 +1,1 @@
+"""Ops on arrays of any kind: segments, partitions, sparse writes, matching."""

@@ -1,0 +1,170 @@
+"""What scan and while_loop share: one step as a sub-graph, its specs checked once for all steps.
+
+In a loop of n carries one step is (number, *carries, *items, *captured) -> (*carries, *results).
+The carries at the start of each step are a residual, the tape, which the gradient reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import DTypeError, GraphError, ShapeError
+from ...graph import SubGraph, Tensor
+from ...graph.expand import infer_nodes, refit
+from ...op import Cotangent, Op, attr
+from ...spec import AnyDim, Dim, TensorSpec, shapes_differ
+from ...spec.containers import ContainerSpec, SequenceSpec
+from ...spec.containers import join as join_containers
+
+NUMBER = TensorSpec((), "int64")
+
+
+class LoopOp(Op, abstract=True):
+    """A sub-graph that runs once per step."""
+
+    namespace = "control"
+    follows_mode = True
+    by_reference = "so"
+    body: SubGraph = attr(doc="One step: (number, *carries, *items, *captured) -> results.")
+    n_carry: int = attr(doc="How many tensors go from step to step.")
+    listed: tuple[bool, ...] = attr((), doc="Which results are sequences instead of stacked.")
+    record: bool = attr(True, doc="Whether the carries of each step are kept for the gradient.")
+    training: bool | None = attr(None, doc="Mode of random ops inside; None follows the run.")
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        collected = len(self.body.outputs) - self._lead - self.n_carry
+        taken = len(self.body.inputs) - 1 - self.n_carry - self.n_xs
+        if min(collected, taken, self.n_carry, self.n_xs) < 0 or (
+            self.listed and len(self.listed) != collected
+        ):
+            raise GraphError(
+                f"{self.name}: a step of {self.body} has no {self.n_carry} carries",
+                need="(number, *carries, *items, *captured) -> (*carries, *results)",
+            )
+        self.__dict__["n_public"] = collected + self.n_carry
+
+    first_carry = 0
+    """Where the carries begin among the inputs."""
+    _lead = 0
+    """How many results of a step come before the carries."""
+    n_xs: Any = 0
+    """How many inputs are taken item by item."""
+
+    def without_residuals(self) -> Op:
+        return self.replace(record=False)
+
+    @property
+    def n_results(self) -> int:
+        """How many results of a step are collected."""
+        return len(self.body.outputs) - self._lead - self.n_carry
+
+    @property
+    def carry_names(self) -> list[str]:
+        """What errors call the carries."""
+        return [t.name for t in self.body.inputs[1 : 1 + self.n_carry]]
+
+    def is_listed(self, result: int) -> bool:
+        """Tell whether a result of the steps is a sequence instead of one tensor."""
+        return bool(self.listed) and self.listed[result]
+
+    def split(self, xs: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        """Return carries, what is taken item by item, and what is captured."""
+        own, n, m = xs[self.first_carry :], self.n_carry, self.n_carry + self.n_xs
+        return own[:n], own[n:m], own[m:]
+
+    def fitted(self, specs: Sequence[TensorSpec]) -> Op:
+        carries, scanned, captured = self.split(specs)
+        kept = [
+            join_containers(c, t.spec) if isinstance(c, ContainerSpec) else bare(c)
+            for c, t in zip(carries, self.body.inputs[1:], strict=False)
+        ]
+        body = refit(self.body, [NUMBER, *kept, *map(item_of, scanned), *captured])
+        return self if body is self.body else self.replace(body=body)
+
+    # -- specs -----------------------------------------------------------------------------------
+
+    def step_specs(
+        self,
+        carries: Sequence[TensorSpec],
+        items: Sequence[TensorSpec],
+        captured: Sequence[TensorSpec],
+    ) -> tuple[list[TensorSpec], list[TensorSpec]]:
+        """Return the specs of the carries, and of all results of one step."""
+        now = [bare(c) for c in carries]
+        needed = len(self.body.inputs)
+        if 1 + len(now) + len(items) + len(captured) != needed:
+            raise ShapeError(f"a step takes {needed - 1} tensors, got {needed - 1}")
+        given = [NUMBER, *now, *items, *captured]
+        for stated, x in zip(self.body.inputs, given, strict=True):
+            if x.dtype != stated.dtype or x.rank != stated.rank:
+                raise DTypeError(f"a step takes {stated.spec} as {stated.name!r}, got {x}")
+        for _ in range(8):  # a sequence may turn out to hold items of several sizes
+            found = infer_nodes(self.body, [NUMBER, *now, *items, *captured])
+            after = found[self._lead : self._lead + self.n_carry]
+            settled = [
+                join_containers(a, b) if isinstance(a, ContainerSpec) else a
+                for a, b in zip(now, after, strict=True)
+            ]
+            if settled == now:
+                break
+            now = settled
+        for name, a, b in zip(self.carry_names, now, after, strict=True):
+            if a.dtype != b.dtype:
+                raise DTypeError(
+                    f"the carry {name!r} starts as {a} and is {b} after a step",
+                    need="one dtype in all steps",
+                    hint="gw.cast what it starts with, or what a step returns",
+                )
+            if shapes_differ(a.shape, b.shape):
+                raise ShapeError(
+                    f"the carry {name!r} starts as {a} and is {b} after a step",
+                    need="one shape in all steps",
+                    hint="pad it to its largest size, or collect pieces in a gw.sequence",
+                )
+        return now, found
+
+    def outputs(
+        self,
+        carries: Sequence[TensorSpec],
+        results: Sequence[TensorSpec],
+        length: AnyDim,
+        listed_tape: bool,
+    ) -> tuple[TensorSpec, ...]:
+        """Return the specs of all outputs of the loop."""
+        stacked = []
+        for i, y in enumerate(results):
+            if isinstance(y, ContainerSpec):
+                raise DTypeError(f"a step returns {y} as a result", need="a tensor, or a carry")
+            stacked.append(collected(y, length, self.is_listed(i)))
+        tape = [c for c in carries if self.record and not isinstance(c, ContainerSpec)]
+        return (*carries, *stacked, *(collected(c, length, listed_tape) for c in tape))
+
+    # -- gradient --------------------------------------------------------------------------------
+
+    def vjp(
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
+    ) -> Sequence[Cotangent]:
+        wanted = [x is not None and x.spec.differentiable for x in xs]
+        return self.pull(gs, ys, xs, wanted)
+
+
+def item_of(spec: TensorSpec) -> TensorSpec:
+    """Return the spec of what one step takes of a tensor or a sequence."""
+    if isinstance(spec, SequenceSpec):
+        return spec.item
+    return TensorSpec(spec.shape[1:], spec.dtype)
+
+
+def bare(spec: TensorSpec) -> TensorSpec:
+    """Return a spec without the value, which changes from step to step."""
+    return spec.with_shape(spec.shape)
+
+
+def collected(spec: TensorSpec, length: AnyDim, listed: bool) -> TensorSpec:
+    """Return the spec of one result of all steps."""
+    if listed:  # a size that one step makes up may be another in the next
+        dims = [None if isinstance(d, Dim) and d.is_open else d for d in spec.shape]
+        return SequenceSpec(dims, spec.dtype)
+    return TensorSpec((length, *spec.shape), spec.dtype)

@@ -1,0 +1,1 @@
+"""The core: what gradients and other families are written in."""

@@ -1,0 +1,57 @@
+"""The gradient of a composite as an op, and which tensors a gradient passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...graph import Node, Tensor
+from ...op import Op, attr, seams
+from ...spec import TensorSpec
+from .elementwise import StopGradient
+
+
+def active_from(
+    order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor]
+) -> set[Tensor]:
+    """Return the tensors that lie on a floating path from ``wrt``."""
+    active = set(wrt)
+    for node in order:
+        if isinstance(node.op, StopGradient):
+            continue
+        if any(t is not None and t in active and t not in stop for t in node.inputs):
+            active.update(t for t in node.outputs if t.spec.differentiable)
+    return active
+
+
+def reached_from(order: Sequence[Node], t: Tensor) -> set[Tensor]:
+    """Return the tensors of ``order`` that depend on ``t`` by a floating path, itself included."""
+    return active_from(order, [t], frozenset()) if t.spec.differentiable else set()
+
+
+class Pullback(Op):
+    """Cotangents of a composite's inputs, derived from its expansion: itself a composite.
+
+    Inputs are those of ``op`` and then the cotangents of the outputs that have one. The expansion
+    runs ``op`` again; a plan that holds both shares what is the same.
+    """
+
+    namespace = "gradient"
+    op: Op = attr(doc="The composite that is differentiated.")
+    n_inputs: int = attr(doc="How many of the inputs belong to it.")
+    wrt: tuple[int, ...] = attr(doc="Inputs whose cotangents are wanted.")
+    present: tuple[bool, ...] = attr(doc="Outputs that have a cotangent.")
+
+    def infer(self, *args: TensorSpec) -> Any:
+        """Each cotangent has its primal's spec."""
+        return tuple(args[i].with_shape(args[i].shape) for i in self.wrt)
+
+    def expand(self, *args: Tensor) -> Any:
+        """Build the composite's expansion and differentiate it."""
+        xs, gs = args[: self.n_inputs], args[self.n_inputs :]
+        ys = self.op.expand(*xs)
+        ys = ys if isinstance(ys, tuple) else (ys,)
+        chosen = [y for y, there in zip(ys, self.present, strict=True) if there]
+        return tuple(
+            seams.gradients(chosen, [xs[i] for i in self.wrt], list(gs), unreachable="zero")
+        )

@@ -1,0 +1,244 @@
+"""Ops made of a user's own numpy or numba function, in one line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, GradwrightError, GraphError
+from ..op import ZERO, Cotangent, NotDifferentiable, Op, Sample, attr, register
+from ..op.calling import function
+from ..op.declare import freeze
+from ..spec import TensorSpec, broadcast, kind
+from .core.like import ZerosLike
+
+Array = np.ndarray[Any, Any]
+
+
+def define_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    *,
+    vjp: Callable[..., Any] | None = None,
+    infer: Callable[..., Any] | None = None,
+    like: int | tuple[int, ...] | None = None,
+    samples: Iterable[Any] | Callable[[np.random.Generator], Iterable[Any]] | None = None,
+    kinds: str = "buif",
+) -> Any:
+    """Make an op of a function on numpy arrays, numba's included; returns the op as a function.
+
+    y = fn(x₀, x₁, ..., attributes)
+
+    Parameters without a default are inputs, those with one are attributes. Without more the result
+    is taken to be elementwise: inputs broadcast, and the dtype is found by trying the function on
+    single ones. ``like=0`` says that the output has shape and dtype of input 0 (a tuple: one entry
+    per output); ``infer(*specs, **attributes)`` returns the spec of anything else.
+
+    ``vjp(g, y, *xs, **attributes)`` returns one cotangent per input, or None, in terms of tensors:
+    numpy's functions work on them, so that it is differentiable again. Without it the op has no
+    gradient, and asking for one says so. With several outputs, ``g`` and ``y`` are tuples.
+
+    Defining a name again, as by running the cell again, replaces the op in graphs that exist. An
+    archive stores the name and the attributes, not the function: define the op before using what
+    was loaded. Arrays that the function captures belong to it and are not saved; pass them as
+    inputs. ``gw.testing.check_op`` checks the op on ``samples``, tuples of arrays. Half precision
+    is computed in float32, and ``kinds`` are the dtypes taken (add ``c`` for complex numbers).
+
+    Raises GraphError for a name without an owner, DTypeError where the function fails.
+
+    >>> import gradwright as gw, numpy as np
+    >>> softcap = gw.define_op(
+    ...     "me/softcap",
+    ...     lambda x, cap=30.0: cap * np.tanh(x / cap),
+    ...     vjp=lambda g, y, x, cap: g * (1.0 - (y / cap) ** 2),
+    ... )
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2,))
+    >>> y = softcap(x, cap=1.0)
+    >>> dx, = gw.gradients(y, [x])
+    >>> for array in g.output({"x": [0.0, 1.0]}, y, dx).values():
+    ...     print(array.round(3))
+    [0.    0.762]
+    [1.   0.42]
+    >>> gw.testing.check_op(softcap)
+    >>> @gw.define_op("me/hypotenuse")
+    ... def hypotenuse(a, b):
+    ...     return np.sqrt(a * a + b * b)
+    >>> g.output({"x": [3.0, 6.0]}, hypotenuse(x, 4.0))
+    {'hypotenuse': array([5.       , 7.2111025], dtype=float32)}
+    """
+    if fn is None:
+        return lambda fn: define_op(
+            name, fn, vjp=vjp, infer=infer, like=like, samples=samples, kinds=kinds
+        )
+    if not callable(fn):
+        raise GraphError(f"{name} is defined by {fn!r}", need="a function of numpy arrays")
+    inputs, attributes = _parameters(name, fn)
+    members: dict[str, Any] = {
+        "__doc__": _documentation(name, fn, inputs),
+        "__module__": f"ops.{name.rpartition('/')[0]}",  # not of the core, which names its own
+        "_fn": staticmethod(fn),
+        "_vjp": staticmethod(vjp) if vjp is not None else None,
+        "_infer": staticmethod(infer) if infer is not None else None,
+        "_like": like,
+        "_samples": staticmethod(samples) if callable(samples) else samples,
+        "_kinds": kinds,
+        **{k: attr(v, doc=f"{k} of {name}.") for k, v in attributes.items()},
+        "__annotations__": {k: _type_of(k, v) for k, v in attributes.items()},
+    }
+    cls: Any = type(_title(name), (FunctionOp,), members)
+    cls.inputs = tuple(inspect.Parameter(k, _POSITIONAL) for k in inputs)
+    return function(register(name)(cls))
+
+
+_POSITIONAL = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+class FunctionOp(Op, abstract=True):
+    """An op that calls a user's function."""
+
+    _fn: Callable[..., Any]
+    _vjp: Callable[..., Any] | None = None
+    _infer: Callable[..., Any] | None = None
+    _like: int | tuple[int, ...] | None = None
+    _samples: Any = None
+    _kinds = "buif"
+
+    def infer(self, *xs: TensorSpec) -> Any:
+        """Return what the user states, or find it out by trying the function."""
+        for x in xs:
+            if kind(x.dtype) not in self._kinds:
+                hint = 'define_op(..., kinds="buifc")' if kind(x.dtype) == "c" else "gw.cast"
+                raise DTypeError(f"{self.name} is not defined for {x}", hint=hint)
+        if self._infer is not None:
+            return self._infer(*xs, **self.attributes())
+        if self._like is not None:
+            found = self._like if isinstance(self._like, tuple) else (self._like,)
+            out = tuple(xs[i].with_shape(xs[i].shape) for i in found)
+            return out if isinstance(self._like, tuple) else out[0]
+        shape = broadcast(*(x.shape for x in xs)) if xs else ()
+        tried = _tried(self, tuple((x.dtype, x.rank) for x in xs))
+        for _, rank in tried:
+            if rank != len(shape):
+                raise GraphError(
+                    f"{self.name} is not elementwise: it makes rank {rank} of rank {len(shape)}",
+                    need="what its output is",
+                    hint="define_op(..., infer=lambda x: x.with_shape(x.shape[:-1])), or like=0",
+                )
+        specs = tuple(TensorSpec(shape, dtype) for dtype, _ in tried)
+        return specs if len(specs) > 1 else specs[0]
+
+    def forward(self, *xs: Any) -> Any:
+        """Call the function; half precision is computed in float32."""
+        narrow = [x.dtype for x in xs if kind(x.dtype) == "f" and x.dtype.itemsize <= 2]
+        wide = [x.astype(np.float32) if x.dtype in narrow else x for x in xs]
+        found = self._fn(*wide, **self.attributes())
+        ys = [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
+        if any(y.dtype.kind == "O" for y in ys):
+            got = type(found).__name__
+            raise DTypeError(f"the function returned {got}", need="arrays of numbers")
+        if narrow and not any(x.dtype in (np.float32, np.float64) for x in xs):
+            ys = [y.astype(narrow[0]) if kind(y.dtype) == "f" else y for y in ys]
+        ys = [y.copy() for y in ys]  # it may be an input, or a buffer that the next call writes
+        return tuple(ys) if isinstance(found, tuple) else ys[0]
+
+    def vjp(self, gs: Sequence[Any], ys: Sequence[Any], xs: Sequence[Any]) -> Sequence[Cotangent]:
+        """Call the user's vjp, or say that there is none."""
+        if self._vjp is None:
+            reason = f"{self.name} was defined without vjp=, so nothing states its gradient"
+            return [NotDifferentiable(reason)] * len(xs)
+        present = [ZerosLike()(y) if g is ZERO else g for g, y in zip(gs, ys, strict=True)]
+        one = len(ys) == 1
+        given = present[0] if one else tuple(present), ys[0] if one else tuple(ys)
+        found = self._vjp(*given, *xs, **self.attributes())
+        out = found if isinstance(found, (tuple, list)) else (found,)
+        return [ZERO if g is None else g for g in out]
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        """Yield the user's samples, or normal numbers of a few shapes."""
+        own = cls._samples(rng) if callable(cls._samples) else cls._samples
+        if own is None and (cls._infer is not None or cls._like is not None):
+            raise GraphError(f"{cls.name} has no samples", hint="define_op(..., samples=[(x,)])")
+        shapes = [(2, 3), (3,)], [(), (2,)], [(0, 2), (1, 2)]
+        n = len(cls.inputs)
+        drawn = (
+            tuple(rng.standard_normal(s) for s in itertools.islice(itertools.cycle(pair), n))
+            for pair in shapes
+        )
+        for sample in drawn if own is None else own:
+            if isinstance(sample, Sample):
+                yield sample
+            else:
+                given = sample if isinstance(sample, (tuple, list)) else (sample,)
+                yield Sample(tuple(map(np.asarray, given)), smooth=cls._vjp is not None)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tried(op: FunctionOp, inputs: tuple[tuple[Any, int], ...]) -> list[tuple[Any, int]]:
+    """Return dtype and rank of what a function makes of single ones."""
+    ones = [np.ones((1,) * rank, dtype) for dtype, rank in inputs]
+    try:
+        with np.errstate(all="ignore"):
+            found = op.forward(*ones)
+    except GradwrightError:
+        raise
+    except Exception as error:
+        given = ", ".join(str(TensorSpec(x.shape, x.dtype)) for x in ones)
+        raise DTypeError(
+            f"{op.name} fails on ones, {given}: {type(error).__name__}: {error}",
+            hint="mend the function, or say what it makes: define_op(..., infer=...)",
+        ) from error
+    return [(y.dtype, y.ndim) for y in (found if isinstance(found, tuple) else (found,))]
+
+
+def _parameters(name: str, fn: Any) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of inputs, and attributes with their defaults."""
+    if isinstance(fn, np.ufunc) or hasattr(fn, "ufunc"):
+        return [f"x{i}" for i in range(fn.nin if isinstance(fn, np.ufunc) else fn.ufunc.nin)], {}
+    try:
+        parameters = inspect.signature(getattr(fn, "py_func", fn)).parameters.values()
+    except (TypeError, ValueError):
+        raise GraphError(
+            f"{name}: the parameters of {fn!r} are not known", hint="lambda x: f(x)"
+        ) from None
+    inputs, attributes = [], {}
+    for p in parameters:
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise GraphError(f"{name} takes {p}", need="a fixed number of inputs")
+        if hasattr(Op, p.name):
+            raise GraphError(f"{name}: {p.name!r} means something else to an op", hint="rename it")
+        if p.default is p.empty:
+            inputs.append(p.name)
+        else:
+            attributes[p.name] = freeze(p.default, f"{p.name} of {name}")
+    if not inputs:
+        raise GraphError(f"{name} takes no input", need="a function of at least one array")
+    return inputs, attributes
+
+
+def _type_of(name: str, default: Any) -> str:
+    """Return the declared type of an attribute, from its default; every op's dtype is a dtype."""
+    if name == "dtype":
+        return "Any"
+    known = {bool: "bool", int: "int | float", float: "float", str: "str", tuple: "tuple"}
+    return known.get(type(default), "Any")
+
+
+def _title(name: str) -> str:
+    return "".join(word.capitalize() for word in name.rpartition("/")[2].split("_"))
+
+
+def _documentation(name: str, fn: Any, inputs: Sequence[str]) -> str:
+    """Return the function's own text, completed to what an op's looks like."""
+    written = inspect.cleandoc(getattr(fn, "__doc__", None) or "")
+    own = "" if isinstance(fn, np.ufunc) else written
+    first, _, rest = (own or f"The function {name} of numpy arrays.").partition("\n\n")
+    first = first if first.rstrip().endswith(".") else f"{first.rstrip()}."
+    formula = f"y = {name.rpartition('/')[2]}({', '.join(inputs)})"
+    return f"{first}\n\n{rest or formula}\n"

@@ -1,0 +1,1 @@
+"""Draws beyond those of the core."""

@@ -1,0 +1,1 @@
+"""Activations, norms and fused blocks of networks."""

@@ -1,0 +1,1 @@
+"""Losses beyond those of the core: of errors, classes, pairs, teachers, sequences."""

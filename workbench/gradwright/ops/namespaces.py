@@ -1,0 +1,101 @@
+"""Namespaces: ``gw.nn``, ``gw.loss`` and the others, modules of the functions of ops.
+
+There is no file behind them: what stands in each is what ops and makers say of themselves. Type
+checkers read the stubs that ``python -m gradwright.ops.stubs`` writes.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from ..op.calling import called, function
+from ..op.registry import FUNCTIONS, OPS, registry_revision
+from .index import load, load_named
+
+NAMESPACES = {
+    "math": "elementary functions",
+    "linalg": "products, factorisations and solutions of matrices",
+    "bitwise": "operations on the bits of integers",
+    "random": "random tensors of the active graph",
+    "nn": "activations, normalisations, attention, embedding, dropout",
+    "cnn": "convolution and pooling of images",
+    "rnn": "recurrent layers and their cells",
+    "loss": "losses of (labels, predictions, weights=None, *, reduction=...)",
+    "image": "resizing, cropping, colour and geometry of images",
+    "audio": "features, filters and synthesis of sound",
+    "signal": "windows and Fourier transforms",
+    "training": "what optimizers do in one step",
+    "quant": "packed and scaled numbers, and products with them",
+    "sequence": "lists of tensors, and optionals",
+    "strings": "text in tensors",
+}
+"""Namespace -> what it holds. The ops of "base" stand at the top level alone."""
+
+
+def modules() -> Mapping[str, ModuleType]:
+    """Make the modules that stand for the namespaces, once, and return them by short name."""
+    package = __name__.partition(".")[0]
+    made = {}
+    for name, what in NAMESPACES.items():
+        module = ModuleType(f"{package}.{name}", f"``gw.{name}``: {what}.")
+        module.__dict__.update(
+            zip(("__getattr__", "__dir__"), surface(module.__name__, name), strict=True)
+        )
+        made[name] = sys.modules.setdefault(module.__name__, module)
+    return made
+
+
+def namespace(*names: str) -> Mapping[str, Callable[..., Any]]:
+    """Return the functions of all ops in the namespaces, by short name."""
+    load(*names)
+    return loaded(*names)
+
+
+def loaded(*names: str) -> Mapping[str, Callable[..., Any]]:
+    """Return the functions of the namespaces that are defined by now."""
+    return {name: _function(found) for name, found in _defined(names, registry_revision()).items()}
+
+
+@functools.lru_cache(maxsize=64)
+def _defined(names: tuple[str, ...], revision: int) -> Mapping[str, Any]:
+    """Return ops and makers by short name."""
+    ops = [cls for cls in list(OPS.values()) if cls.namespace in names]
+    made = [FUNCTIONS.get(name, {}) for name in names]
+    return {cls.name.rpartition("/")[2]: cls for cls in ops} | dict(ChainMap(*made))
+
+
+def _function(found: Any) -> Callable[..., Any]:
+    return function(found) if isinstance(found, type) else found
+
+
+def member(module: str, name: str, *names: str) -> Callable[..., Any]:
+    """Return a function of the namespaces as a member of the module that stands for them."""
+    found = _defined(names, registry_revision()).get(name)
+    if found is None and not name.startswith("_"):
+        load_named(name)
+        found = _defined(names, registry_revision()).get(name)
+    if found is None:
+        raise missing(module, name)
+    return _function(found)
+
+
+def surface(
+    module: str, *names: str, also: Sequence[str] = ()
+) -> tuple[Callable[[str], Callable[..., Any]], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of the module that stands for some namespaces."""
+    return (
+        lambda name: member(module, name, *names),
+        lambda: sorted({*namespace(*names), *also}),
+    )
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """Return the error for a name that a module does not have, with the one probably meant."""
+    close = "" if name.startswith("_") else called(name)
+    hint = f"; did you mean {close}?" if close else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")

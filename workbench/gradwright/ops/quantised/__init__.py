@@ -1,0 +1,1 @@
+"""Packed and scaled numbers, and products with them."""

@@ -1,0 +1,1 @@
+"""Sequences and optionals: values that hold tensors."""

@@ -1,0 +1,1 @@
+"""Fourier transforms, windows, frames, and features of sound."""

@@ -1,0 +1,96 @@
+"""Liveness: when each value of a program is made and last read, and what may be written over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from .memory import Interval, Layout, lay_out
+from .program import Program
+
+
+class Lifetimes:
+    """For each buffer of a program the step that makes it, and the last one that reads it.
+
+    A value that may be a view of another lives in that one's buffer, its root. What leaves the
+    program lives to the end.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2, 3))
+    >>> plan = gw.Session(g).plan(gw.exp(gw.tanh(x)).sum(), {"x": (2, 3)})
+    >>> lives = Lifetimes(plan.program)
+    >>> [(lives.born[o], lives.dies[o]) for i in plan.program.instrs for o in i.outs]
+    [(0, 1), (1, 2), (2, 3)]
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.roots = list(range(len(program.specs)))
+        """For each value the one whose buffer it may be a view of."""
+        self.born: dict[int, int] = {}
+        """Step that makes a value."""
+        self.dies: dict[int, int] = {}
+        """Last step that needs a root; the number of steps where it leaves."""
+        roots, dies = self.roots, self.dies
+        for step, instr in enumerate(program.instrs):
+            if instr.op.views and instr.ins[0] is not None:
+                for o in instr.outs:
+                    roots[o] = roots[instr.ins[0]]
+            for i in instr.ins:
+                if i is not None:
+                    dies[roots[i]] = step
+            for o in instr.outs:
+                self.born[o] = dies[roots[o]] = step
+        self.leaving = {program.numbers[t] for t in program.outputs}
+        """Values that leave; their roots and they are never shared."""
+        self.leaving |= {roots[i] for i in self.leaving}
+        for i in self.leaving:
+            dies[i] = len(program.instrs)
+
+
+def place(
+    lives: Lifetimes,
+    fixed: Sequence[bool],
+    overwrites: Mapping[int, Sequence[tuple[int, int]]],
+    elsewhere: Collection[int] | None = None,
+) -> tuple[Layout, dict[int, int]]:
+    """Lay out the outputs of the ``fixed`` steps, those that write into given buffers.
+
+    ``overwrites`` holds for a step pairs of an output and an input that it may be written over.
+    That happens where the input dies there and no other input lies in its buffer. Values that lie
+    ``elsewhere``, by default those that leave, are left out.
+
+    Returns the layout, and for each value that is written over another that other one.
+    """
+    program, roots, dies = lives.program, lives.roots, lives.dies
+    holder: dict[int, int] = {}
+    over: dict[int, int] = {}
+    spans: dict[int, tuple[int, int, int]] = {}  # holder -> (bytes, start, end)
+    unshared = 0
+    absent = lives.leaving if elsewhere is None else elsewhere
+    for step, instr in enumerate(program.instrs):
+        if not fixed[step]:
+            continue
+        for place, o in enumerate(instr.outs):
+            spec = program.specs[o]
+            if o in absent or spec.by_reference:
+                continue
+            holder[o] = o
+            unshared += spec.nbytes
+            for output, position in overwrites.get(step, ()):
+                x = instr.ins[position]
+                if output != place or x is None or x not in holder or dies[x] != step:
+                    continue
+                if not _lies_elsewhere(instr.ins, x, roots):
+                    over[o], holder[o] = x, holder[x]
+                    break
+            start = spans[holder[o]][1] if o in over else step
+            spans[holder[o]] = spec.nbytes, start, dies[o]
+    layout = lay_out([Interval(value, *span) for value, span in spans.items()])
+    offsets = {o: layout.offsets[h] for o, h in holder.items()}
+    return Layout(offsets, layout.nbytes, unshared), over
+
+
+def _lies_elsewhere(ins: Sequence[int | None], x: int, roots: Sequence[int]) -> bool:
+    """Tell whether another value among the inputs is a part of ``x``, in another order."""
+    return any(i is not None and i != x and roots[i] == x for i in ins)

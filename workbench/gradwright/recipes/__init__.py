@@ -1,0 +1,1 @@
+"""Recipes: whole ways to train that are built on a trainer."""

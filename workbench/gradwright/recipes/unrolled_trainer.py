@@ -1,0 +1,73 @@
+"""UnrolledTrainer: a trainer whose steps run several as one plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ..data.batches import grouped
+from ..errors import TrainingError
+from ..graph import Graph
+from ..session.settings import is_count
+from ..train.history import History, Record
+from ..train.trainer import Trainer
+
+
+class UnrolledTrainer(Trainer):
+    """A ``Trainer`` that runs ``unroll`` steps as one plan, each with its update.
+
+    The numbers are those of single steps, to the bit with ``deterministic=True``; less is done
+    between them, which is worthwhile for small models. Steps that wait for how the one before ended
+    go singly: with ``accumulation``, with a loss scale, and while a callback watches changes.
+
+    Args:
+        graph: the graph.
+        loss: a floating scalar of it, or several.
+        unroll: how many steps run together.
+        **settings: what else a ``Trainer`` takes.
+
+    Raises TrainingError for an ``unroll`` that is no number of steps, and as ``Trainer`` does.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, w = g.placeholder("x", (None,)), g.variable("w", (), init=4.0)
+    >>> loss = gw.mean(x * w)
+    >>> trainer = gw.UnrolledTrainer(g, loss, unroll=3, optimizer=gw.optim.SGD(0.5))
+    >>> records = trainer.step([{"x": [1.0]}, {"x": [2.0]}, {"x": [3.0]}])
+    >>> [record.metrics["loss"] for record in records], g.values["w"].item()
+    ([4.0, 7.0, 7.5], 1.0)
+    """
+
+    def __init__(self, graph: Graph, loss: Any = None, *, unroll: int, **settings: Any) -> None:
+        if not is_count(unroll, 1):
+            raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
+        super().__init__(graph, loss, **settings)
+        self.unroll = unroll
+        """How many steps run together."""
+
+    def fit(self, data: Any, *more: Any, unroll: int | None = None, **options: Any) -> History:
+        """Train as ``Trainer.fit`` does, by default ``self.unroll`` steps at a time."""
+        together = self.unroll if unroll is None else unroll
+        return super().fit(data, *more, unroll=together, **options)
+
+    def step(self, batches: Iterable[Any]) -> list[Record]:  # type: ignore[override]
+        """Take a step on each of several batches and return their records, in order.
+
+        Every ``unroll`` batches of one size are one plan; those left over go singly. With
+        accumulation there is a record for each window that is full. Raises as ``Trainer.step``
+        does; the steps before the one at fault stay taken.
+        """
+        self._check_weights()
+        fed, records = [(self._fed(batch), 0) for batch in batches], list[Record]()
+        with self._control:
+            room = 1 if self._goes_singly else self.unroll
+            for group in grouped(iter(fed), lambda: self._room(math.inf, room)):
+                found = self._take_group(group) if len(group) > 1 else []
+                for feeds, _ in [] if found else group:
+                    record = self._take(feeds)
+                    found += [] if record is None else [record]
+                records += found
+                if self._control.attention and self._attend():
+                    break
+        return records

@@ -1,0 +1,1 @@
+"""One step of a training: its graph, what it updates, what it refuses, what is noted of it."""

@@ -1,0 +1,180 @@
+"""Accumulation: the gradients of several batches are one update, as if they were one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import TrainingError
+from ...graph import Tensor
+from ...ops.core.choice import Maximum, Where
+from ...ops.core.movement import cast_to
+from ...ops.core.reduce import Sum
+from ...spec import TensorSpec, at_least_float32
+from ...words.jsonable import jsonable
+from ..slots import OptimizerState
+
+Array = np.ndarray[Any, Any]
+WAYS = ("example", "batch", "token")
+WEIGHT = "accumulation/weight"
+"""The variable that holds the weight of what a window has gathered."""
+SUMS = "accumulated/"
+"""What the names of the variables begin with that hold the sums."""
+
+
+@jsonable
+@dataclass(frozen=True)
+class Accumulation:
+    """Gradients of ``steps`` batches make one update.
+
+    g = Σₖ wₖ·gₖ / Σₖ wₖ
+
+    Sums are kept in float32 at least. A window never reaches over the end of an epoch: its last one
+    may be of fewer batches, and is divided by what it really holds.
+
+    Args:
+        steps: how many batches an update takes.
+        by: what a batch weighs. ``"example"``: its examples, so that the update is that of the
+            one big batch for a loss that is a mean over examples. ``"batch"``: all the same.
+            ``"token"``: the sum of ``tokens``, for a loss that is a mean over tokens.
+        tokens: for ``by="token"``, the name of a tensor whose sum counts the tokens of a batch,
+            such as a mask, or ``tokens`` of a ``Decoder``. A batch that counts less than 0 is
+            refused: labels are no count.
+
+    Raises TrainingError for anything else.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, w = g.placeholder("x", (None,)), g.variable("w", (), init=0.0)
+    >>> trainer = gw.Trainer(
+    ...     g, gw.mean(x * w), optimizer=gw.optim.SGD(1.0), accumulation=gw.Accumulation(2)
+    ... )
+    >>> history = trainer.fit([{"x": [1.0, 1.0]}, {"x": [4.0]}], progress=False)
+    >>> g.values["w"].item(), history.steps.rows        # -(1 + 1 + 4)/3
+    (-2.0, 1)
+    """
+
+    steps: int
+    by: str = "example"
+    tokens: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.tokens, Tensor):
+            object.__setattr__(self, "tokens", self.tokens.name)
+        if type(self.steps) is not int or self.steps < 1:
+            raise TrainingError(f"steps={self.steps!r} are no batches", need="an int >= 1")
+        if self.by not in WAYS:
+            raise TrainingError(f"by={self.by!r} is not known", need=" or ".join(map(repr, WAYS)))
+        if (self.by == "token") != (self.tokens is not None):
+            raise TrainingError(
+                f"by={self.by!r} does not go with tokens={self.tokens!r}",
+                need="tokens with by='token', and with nothing else",
+                hint="gw.Accumulation(4, by='token', tokens='mask')",
+            )
+
+
+class Sums:
+    """Weighted sums of gradients, in the graph: variables, and what a batch makes of them."""
+
+    def __init__(self, state: OptimizerState, params: list[Tensor]) -> None:
+        self.weight = state.variable(WEIGHT, TensorSpec((), "float64"))
+        self.of = {
+            p: state.variable(f"{SUMS}{p.name}", TensorSpec(p.shape, wide(p))) for p in params
+        }
+
+    def with_batch(
+        self, grads: Mapping[Tensor, Tensor], weight: Tensor
+    ) -> tuple[dict[Tensor, Tensor], Tensor]:
+        """Return the sums with one more batch, and their weight."""
+        added = {
+            p: held + cast_to(held.dtype, weight) * cast_to(held.dtype, grads[p])
+            for p, held in self.of.items()
+        }
+        return added, self.weight + weight
+
+    def means(self, sums: Mapping[Tensor, Tensor], weight: Tensor) -> dict[Tensor, Tensor]:
+        """Return the gradients that sums stand for; where nothing weighs anything, zeros."""
+        total = Maximum()(weight, 1e-30)
+        return {p: s / cast_to(s.dtype, total) for p, s in sums.items()}
+
+    @property
+    def variables(self) -> list[Tensor]:
+        """All of them, the weight first."""
+        return [self.weight, *self.of.values()]
+
+
+def wide(param: Tensor) -> Any:
+    """Return the dtype that gradients of a parameter are summed up in."""
+    return at_least_float32(param.dtype)
+
+
+def counted(tokens: Tensor) -> Tensor:
+    """Return how many tokens a batch holds: the sum of a mask, or a count itself; NaN below 0."""
+    total: Tensor = cast_to(np.dtype("float64"), tokens)
+    total = Sum()(total) if tokens.rank else total
+    found: Tensor = Where()(total < 0, math.nan, total)
+    return found
+
+
+class GradientAccumulator:
+    """Weighted means of gradients for loops of one's own: sums in float32 at least.
+
+    g = Σₖ wₖ·gₖ / Σₖ wₖ
+
+    >>> import gradwright as gw, numpy as np
+    >>> window = gw.GradientAccumulator()
+    >>> window.add({"w": np.array([1.0, 2.0])}, weight=2)
+    >>> window.add({"w": np.array([4.0, 8.0])}, weight=1)
+    >>> window.batches, window.weight, window.take()["w"].tolist()
+    (2, 3.0, [2.0, 4.0])
+    >>> window.batches
+    0
+    """
+
+    def __init__(self) -> None:
+        self.batches = 0
+        """How many batches the sums hold."""
+        self.weight = 0.0
+        """What they weigh together."""
+        self._sums: dict[str, Array] = {}
+
+    def add(self, grads: Mapping[str, Any], weight: float = 1.0) -> None:
+        """Add the gradients of a batch, all or none.
+
+        Raises TrainingError for other names or shapes than before, a weight that is not positive,
+        and gradients that are not finite.
+        """
+        if not 0.0 < weight < np.inf:
+            raise TrainingError(f"a batch cannot weigh {weight!r}", need="a finite number > 0")
+        if self.batches and grads.keys() != self._sums.keys():
+            raise TrainingError(
+                f"these are gradients of {', '.join(grads)}", need=", ".join(self._sums)
+            )
+        added = {}
+        for name, grad in grads.items():
+            array = np.asarray(grad)
+            array = array.astype(at_least_float32(array.dtype), copy=False)
+            held = self._sums.get(name)
+            if held is not None and held.shape != array.shape:
+                raise TrainingError(
+                    f"the gradient of {name!r} is {list(array.shape)}", need=str(list(held.shape))
+                )
+            if not np.isfinite(array).all():
+                raise TrainingError(
+                    f"the gradient of {name!r} is not finite", hint="leave the batch out"
+                )
+            part = array * array.dtype.type(weight)
+            added[name] = part if held is None else held + part
+        self._sums, self.weight, self.batches = added, self.weight + weight, self.batches + 1
+
+    def take(self) -> dict[str, Array]:
+        """Return the means and begin anew; raises TrainingError where nothing was added."""
+        if not self.batches:
+            raise TrainingError("there are no gradients to take", hint="add those of a batch")
+        means = {n: np.asarray(s / s.dtype.type(self.weight)) for n, s in self._sums.items()}
+        self._sums, self.weight, self.batches = {}, 0.0, 0
+        return means

@@ -1,0 +1,62 @@
+"""Which variables a trainer trains: those chosen, those not frozen, and why none is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...errors import TrainingError
+from ...graph import Graph, Tensor, ancestors
+from ...spec import is_floating
+from .measure import now
+
+
+def listed(chosen: Iterable[Tensor | str] | Tensor | str) -> list[Tensor | str]:
+    """Return what is chosen as a list; one needs none."""
+    return [chosen] if isinstance(chosen, Tensor | str) else list(chosen)
+
+
+def candidates(graph: Graph, chosen: Sequence[Tensor | str] | None) -> list[Tensor]:
+    """Return the floating variables that a trainer may train: those chosen, by default all.
+
+    What an update of the graph sets, such as a running mean, is not trained by default.
+    """
+    if chosen is None:
+        floating = (t for t in graph.variables if is_floating(t.dtype))
+        return [t for t in floating if t not in graph.updates]
+    found: dict[Tensor, None] = {}
+    for c in chosen:
+        fitting = [now(graph, c)] if isinstance(c, Tensor) else graph.find(c)
+        variables = [t for t in fitting if t.kind == "variable" and is_floating(t.dtype)]
+        if not variables:
+            raise TrainingError(f"no floating variable fits {c!r}", hint="g.summary()")
+        found.update(dict.fromkeys(variables))
+    return list(found)
+
+
+def trained(
+    losses: Sequence[Tensor], variables: Sequence[Tensor]
+) -> tuple[list[Tensor], set[Tensor]]:
+    """Return the variables to train now, and all of them that the losses depend on.
+
+    Raises TrainingError if none is trainable, or one that is has no part in the loss.
+    """
+    nodes = set(ancestors(losses))
+    reached = {t for t in variables if t.node in nodes}
+    params = [t for t in variables if t.trainable]
+    if not params:
+        frozen = ", ".join(repr(t.name) for t in variables[:5])
+        raise TrainingError(
+            f"graph {losses[0].graph.name!r} has no trainable parameter",
+            facts=[f"frozen: {frozen}"] if frozen else ["it has no floating variable"],
+            hint='g.unfreeze("hidden/*")' if frozen else 'g.variable("w", shape)',
+        )
+    lost = [t for t in params if t not in reached]
+    if lost:
+        raise TrainingError(
+            f"the loss {' + '.join(repr(t.name) for t in losses)} does not depend on "
+            + ", ".join(repr(t.name) for t in lost[:8]),
+            facts=[f"{t!r} made at {t.node.where or 'no line'}" for t in lost[:3]],
+            need="a loss that every trained parameter has a part in",
+            hint=f"g.freeze({lost[0].name!r}), or Trainer(parameters=[...])",
+        )
+    return params, reached

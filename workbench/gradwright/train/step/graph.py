@@ -1,0 +1,174 @@
+"""The graph of one training step: gradients, clipping, updates, and the decision to commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ...errors import TrainingError
+from ...graph import Tensor, ancestors
+from ...graph.walk import placeholders
+from ...ops.core.like import ZerosLike
+from ...ops.updates.base import AllFinite, GlobalNorm
+from ...session import Prepared, Session
+from ..config import TrainingConfig
+from ..precision.forward import Lowered
+from ..slots import OptimizerState
+from .accumulate import Sums, counted
+from .backward import Backward
+from .moves import Moves
+
+
+@dataclass(eq=False)
+class Phase:
+    """What one run of a step is fed with, fetches and updates."""
+
+    needed: list[Tensor]
+    """Placeholders of the data."""
+    numbers: list[Tensor]
+    """Scalars that are fed after them: learning rates, loss scale, weight of the batch."""
+    fetches: list[Tensor]
+    """Whether it is finite, the norm of the gradients, what is measured, and ``extras``."""
+    updates: dict[Tensor, Tensor]
+    finite: Tensor
+    grads: Mapping[Tensor, Tensor]
+    """What callbacks see of the gradients: before clipping."""
+    extras: tuple[str, ...] = ()
+    """Names of the last numbers that are fetched."""
+    _runs: dict[bool, Prepared] = field(default_factory=dict)
+
+    def prepared(self, session: Session, watching: bool) -> Prepared:
+        """Return the run, checked once; with ``watching`` it fetches the gradients, too."""
+        run = self._runs.get(watching)
+        if run is None:
+            run = self._runs[watching] = session.prepare(
+                [*self.fetches, *(self.grads.values() if watching else ())],
+                [*self.needed, *self.numbers],
+                self.updates,
+                training=True,
+                commit_if=self.finite,
+            )
+        return run
+
+
+class StepGraph:
+    """What a trainer runs in each step, for one set of trained parameters.
+
+    It lives in the derived layer, under the scope of the optimizer's state; building it for another
+    set replaces it. Without accumulation there is one phase, ``update``. With it, ``gather`` adds a
+    batch to the sums and commits only these and running means; ``update`` adds the last batch of a
+    window, and ``flush`` none, where an epoch has no more.
+    """
+
+    def __init__(
+        self,
+        losses: Sequence[Tensor],
+        measured: Sequence[Tensor],
+        params: Sequence[Tensor],
+        *,
+        gradients_of: Sequence[Tensor],
+        config: TrainingConfig,
+        state: OptimizerState,
+    ) -> None:
+        self.params, self.scope = list(params), state.scope
+        self._state = state
+        self.config = config
+        """The settings as they stood when the step was asked for last."""
+        self._back = back = Backward(losses, measured, gradients_of, config, state)
+        self.loss, self.value = back.loss, back.value
+        for p in params:
+            if p in back.updates:
+                raise TrainingError(
+                    f"{p.name!r} is trained, and set by an update too",
+                    need="one of the two",
+                    hint=f"g.freeze({p.name!r})",
+                )
+        self._moves = moves = Moves(params, config, state)
+        self.needed = back.needed
+        self.numbers = [*moves.rates, *([] if back.scale is None else [back.scale])]
+        self.grads = {p: back.grads[p] for p in params}
+        self.gather: Phase | None = None
+        self.flush: Phase | None = None
+        if config.accumulation is None:
+            norm, updates = moves.of(self.grads, back.updates, state.scope)
+            self.update = self._phase(norm, updates, moves.penalties)
+        else:
+            self._accumulate(config)
+
+    @property
+    def lowered(self) -> Lowered | None:
+        """What computes in fewer bits, where something does."""
+        return self._back.lowered
+
+    @cached_property
+    def is_repeatable(self) -> bool:
+        """Whether several steps in one plan compute the bits that they compute singly.
+
+        What is set and never read, such as the mean of a batch, is computed in the last of them
+        alone; the kernels of the others would be cut elsewhere.
+        """
+        read = set(ancestors([*self.fetches, *self.updates.values()]))
+        return read.issuperset(v.node for v in self.updates)
+
+    @property
+    def rate(self) -> Tensor:
+        """Placeholder of the optimizer's learning rate."""
+        return self.numbers[0]
+
+    @property
+    def finite(self) -> Tensor:
+        """Whether an update is committed."""
+        return self.update.finite
+
+    @property
+    def fetches(self) -> list[Tensor]:
+        """What an update fetches."""
+        return self.update.fetches
+
+    @property
+    def updates(self) -> dict[Tensor, Tensor]:
+        """What an update sets."""
+        return self.update.updates
+
+    def _phase(
+        self, norm: Tensor, updates: dict[Tensor, Tensor], extras: Mapping[str, Tensor]
+    ) -> Phase:
+        with self._state.graph.deriving(self.scope):
+            counts = [t for name, t in extras.items() if name == "tokens"]
+            finite: Tensor = AllFinite()(self._back.value, norm, *counts)
+        fetches = [finite, norm, *self._back.measured, *extras.values()]
+        return Phase(self.needed, self.numbers, fetches, updates, finite, self.grads, tuple(extras))
+
+    def _accumulate(self, config: TrainingConfig) -> None:
+        """Build the three phases of a window."""
+        state, back, moves, rule = self._state, self._back, self._moves, config.accumulation
+        assert rule is not None
+        graph, extras = state.graph, dict(moves.penalties)
+        sums = Sums(state, self.params)
+        with graph.deriving(f"{self.scope}/window"):
+            if rule.tokens is None:
+                weight = graph.placeholder("weight", (), "float64")
+                self.numbers = [*self.numbers, weight]
+            else:
+                tokens = graph[rule.tokens]
+                weight = extras["tokens"] = counted(tokens)
+                self.needed = list(dict.fromkeys([*self.needed, *placeholders([tokens])]))
+            empty = {t: ZerosLike()(t) for t in sums.variables}
+            added, total = sums.with_batch(self.grads, weight)
+            norm: Tensor = GlobalNorm()(*self.grads.values())
+            whole = sums.means(added, total)
+            pending = sums.means(sums.of, sums.weight)
+        gathered = {sums.weight: total, **{sums.of[p]: t for p, t in added.items()}}
+        only = {name: t for name, t in extras.items() if name == "tokens"}
+        self.gather = self._phase(norm, {**back.updates, **gathered}, only)
+        self.grads = whole
+        norm, updates = moves.of(whole, back.updates, self.scope)
+        self.update = self._phase(norm, {**updates, **empty}, extras)
+        norm, updates = moves.of(pending, {}, f"{self.scope}/flush")
+        with graph.deriving(f"{self.scope}/flush"):
+            finite: Tensor = AllFinite()(norm)
+        fetches = [finite, norm, *moves.penalties.values()]
+        self.flush = Phase(
+            [], moves.rates, fetches, {**updates, **empty}, finite, pending, tuple(moves.penalties)
+        )

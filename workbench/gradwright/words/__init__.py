@@ -1,0 +1,1 @@
+"""Words: names that were probably meant, tables as text, settings as JSON."""

@@ -1,0 +1,138 @@
+"""JSON of settings: dataclasses of a closed registry, written with their fields and read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import TrainingError
+from .spelling import meant
+
+T = TypeVar("T")
+CLASS = "$class"
+"""The key that says of which class a JSON object is; no other key begins with ``$``."""
+NUMBER = "$number"
+"""The key of numbers that JSON has no word for: inf, -inf and nan."""
+_known: dict[str, type[Any]] = {}
+
+
+def jsonable(cls: type[T]) -> type[T]:
+    """Register a dataclass, so that settings which hold instances of it can be saved as JSON.
+
+    What is read back is called with its fields by keyword, so its own checks see them. A class that
+    a notebook cell defines again takes the place of the old one.
+
+    Raises TypeError for what is no dataclass, and for a name that another class has.
+
+    >>> import gradwright as gw
+    >>> from dataclasses import dataclass
+    >>> from gradwright.words.jsonable import from_json, jsonable, to_json
+    >>> @jsonable
+    ... @dataclass(frozen=True)
+    ... class Warm:
+    ...     steps: int = 10
+    ...     shape: tuple[float, ...] = (0.0, 1.0)
+    >>> to_json(Warm(20))
+    {'$class': 'Warm', 'steps': 20, 'shape': [0.0, 1.0]}
+    >>> from_json(to_json(Warm(20)))
+    Warm(steps=20, shape=(0.0, 1.0))
+    """
+    if not is_dataclass(cls):
+        raise TypeError(f"{cls.__name__} is no dataclass: @jsonable goes above @dataclass")
+    held, where = _known.get(cls.__name__), f"{cls.__module__}.{cls.__qualname__}"
+    if held is not None and f"{held.__module__}.{held.__qualname__}" != where:
+        raise TypeError(f"{cls.__name__!r} is the name of {held.__module__}.{held.__qualname__}")
+    _known[cls.__name__] = cls
+    return cls
+
+
+def to_json(value: Any, at: str = "") -> Any:
+    """Return ``value`` as what ``json.dumps`` takes: numbers, strings, lists, objects.
+
+    ``at`` names the value in errors. Raises TrainingError, with the field, for functions, tensors,
+    and classes that are not registered.
+
+    >>> import gradwright as gw
+    >>> from gradwright.words.jsonable import to_json
+    >>> to_json({"rates": (0.1, float("inf"))})
+    {'rates': [0.1, {'$number': 'inf'}]}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {NUMBER: str(value)}
+    if isinstance(value, list | tuple):
+        return [to_json(v, f"{at}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str) or key.startswith("$"):
+                raise TrainingError(
+                    f"{_at(at)} has the key {key!r}, which cannot be saved as JSON",
+                    need="strings that do not begin with '$'",
+                )
+        return {k: to_json(v, f"{at}[{k!r}]") for k, v in value.items()}
+    name = type(value).__name__
+    if _known.get(name) is not type(value):
+        what = f"a function, {value!r}" if callable(value) and name == "function" else f"a {name}"
+        raise TrainingError(
+            f"{_at(at)} is {what}, which cannot be saved as JSON",
+            need="numbers, strings, lists, dicts, and instances of: " + ", ".join(sorted(_known)),
+            hint="put @jsonable of gradwright.words.jsonable above your dataclass",
+        )
+    saved = {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+    return {CLASS: name} | {k: to_json(v, f"{at}.{k}" if at else k) for k, v in saved.items()}
+
+
+def from_json(data: Any, at: str = "") -> Any:
+    """Return what ``to_json`` was given; lists come back as tuples.
+
+    Classes are looked up among those registered: nothing is imported or evaluated. Raises
+    TrainingError for a class or field that is not known, and for values that a class refuses.
+
+    >>> from gradwright.words.jsonable import from_json
+    >>> from_json({"rates": [0.1, {"$number": "inf"}]})
+    {'rates': (0.1, inf)}
+    """
+    if isinstance(data, list | tuple):
+        return tuple(from_json(v, f"{at}[{i}]") for i, v in enumerate(data))
+    if not isinstance(data, Mapping):
+        return data
+    if data.keys() == {NUMBER}:
+        if data[NUMBER] not in ("inf", "-inf", "nan"):
+            raise TrainingError(f"{_at(at)} is no number: {data[NUMBER]!r}", need="inf, -inf, nan")
+        return float(data[NUMBER])
+    if CLASS not in data:
+        return {k: from_json(v, f"{at}[{k!r}]") for k, v in data.items()}
+    name = data[CLASS]
+    cls = _known.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise _unknown(f"{_at(at)} is of the class {name!r}, which is not known", name, _known)
+    given = {k: v for k, v in data.items() if k != CLASS}
+    known = [f.name for f in fields(cls) if f.init]
+    for key in given:
+        if key not in known:
+            raise _unknown(f"{name} has no field {key!r}", key, known)
+    values = {k: from_json(v, f"{at}.{k}" if at else k) for k, v in given.items()}
+    try:
+        return cls(**values)
+    except (TypeError, ValueError) as error:
+        raise TrainingError(f"{_at(at)} is no {name}: {error}") from error
+
+
+def _at(at: str) -> str:
+    return repr(at) if at else "the value"
+
+
+def _unknown(what: str, name: Any, known: Any) -> TrainingError:
+    close = meant(str(name), list(known))
+    return TrainingError(
+        what,
+        need="one of " + ", ".join(sorted(known)),
+        hint=f"did you mean {close!r}?" if close else "",
+    )
