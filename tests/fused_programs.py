@@ -9,7 +9,7 @@ import numpy as np
 
 from gradwright.fuse import Fused, fuse
 from gradwright.op import OPS, Op, infer_specs, run_forward
-from gradwright.ops.core.index import load
+from gradwright.ops.loading import load
 from gradwright.program.program import Program
 from gradwright.spec import known_spec
 

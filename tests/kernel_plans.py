@@ -6,7 +6,7 @@ import numpy as np
 
 import gradwright as gw
 from gradwright.cpu.bound import Bound
-from gradwright.cpu.plain import Segment
+from gradwright.cpu.plain import Plain
 from gradwright.plan import Plan
 from gradwright.program.options import PlanOptions
 from gradwright.spec import spec_of
@@ -61,8 +61,8 @@ class Step:
 
     @property
     def bound(self):
-        assert isinstance(self.plan.head.segment, Bound)
-        return self.plan.head.segment
+        assert isinstance(self.plan.head.executor.laid, Bound)
+        return self.plan.head.executor.laid
 
     def state(self):
         return {v.name: self.values[v.name].copy() for v in self.step.updates}
@@ -75,8 +75,10 @@ def both(graph, fetches, feeds, **how):
         with gw.Session(graph, kernels=kernels) as session:
             session.run(fetches, feeds, **how)
             found.append(session.run(fetches, feeds, **how))
-            kinds = {type(p.segment) for plan in session.plan_cache.values() for p in plan.parts}
-            assert kinds == ({Bound} if kernels == "wait" else {Segment})
+            kinds = {
+                type(p.executor.laid) for plan in session.plan_cache.values() for p in plan.parts
+            }
+            assert kinds == ({Bound} if kernels == "wait" else {Plain})
     return found
 
 

@@ -18,8 +18,8 @@ from gradwright.errors import GradwrightError
 from gradwright.graph import Source, Tensor, ancestors
 from gradwright.graph.expand import bind_dims, run_node, stand_in
 from gradwright.op import OPS, Op
-from gradwright.ops.core.index import load
 from gradwright.ops.core.pullback import Pullback
+from gradwright.ops.loading import load
 from gradwright.rewrite import RULES
 from gradwright.rewrite.examples import INPUTS
 from gradwright.spec import Dim, TensorSpec, is_floating

@@ -14,8 +14,8 @@ import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.graph import Source
 from gradwright.op import OPS, Op
-from gradwright.ops.core.index import load as load_catalogue
 from gradwright.ops.core.pullback import Pullback
+from gradwright.ops.loading import load as load_catalogue
 from gradwright.spec import BOXED, Dim, dtype, is_floating, spec_of
 from gradwright.testing import samples
 from tests import archives

@@ -22,8 +22,8 @@ from gradwright.debug.blame import LocalCheck
 from gradwright.gradient import pull_back
 from gradwright.graph import Node, Source
 from gradwright.op import OPS, Op, run_forward
-from gradwright.ops.core.index import load as load_catalogue
 from gradwright.ops.core.pullback import Pullback
+from gradwright.ops.loading import load as load_catalogue
 from gradwright.spec import is_floating
 from gradwright.testing import cases, samples
 

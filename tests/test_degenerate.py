@@ -9,7 +9,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import GradwrightError, GraphError, ShapeError
 from gradwright.op import OPS, infer_specs, run_forward
-from gradwright.ops.core.index import load
+from gradwright.ops.loading import load
 from gradwright.spec import spec_of
 
 load()

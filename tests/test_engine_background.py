@@ -8,9 +8,9 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.bound import Bound
 from gradwright.cpu.llvm.compiler import available
-from gradwright.cpu.plain import Segment
+from gradwright.cpu.plain import Plain
 from gradwright.fuse.fused import Fused
-from gradwright.plan import segment as part
+from gradwright.cpu import executor
 from tests.kernel_plans import Step, mlp
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
@@ -18,29 +18,29 @@ pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not install
 
 def test_kernels_are_swapped_in_between_two_steps(monkeypatch):
     queued = []
-    monkeypatch.setattr(part.BACKGROUND, "add", queued.append)
+    monkeypatch.setattr(executor.BACKGROUND, "add", queued.append)
     step, other = Step("background"), Step("off")
     losses = []
-    for n in range(part.RUNS + 4):
+    for n in range(executor.RUNS + 4):
         losses.append([float(s.run()[s.step.loss]) for s in (step, other)])
-        if n + 1 < part.RUNS:
+        if n + 1 < executor.RUNS:
             assert not queued
-        if n == part.RUNS:
-            assert isinstance(step.plan.head.segment, Segment) and len(queued) == 1
+        if n == executor.RUNS:
+            assert isinstance(step.plan.head.executor.laid, Plain) and len(queued) == 1
             queued[0]()
-    assert isinstance(step.plan.head.segment, Bound)
-    assert not step.plan.head.plain.registers  # its arrays are let go
+    assert isinstance(step.plan.head.executor.laid, Bound)
+    assert not step.plan.head.executor.plain.registers  # its arrays are let go
     # The last unit of a first gradient, of losses of 1, goes on into losses of 0.01.
     np.testing.assert_allclose(*np.array(losses).T, rtol=2e-6, atol=1e-7)
 
 
 def test_the_background_thread_binds_and_ends():
     step = Step("background")
-    for _ in range(part.RUNS):
+    for _ in range(executor.RUNS):
         step.run()
-    part.BACKGROUND.wait(60)
+    executor.BACKGROUND.wait(60)
     step.run()
-    assert isinstance(step.plan.head.segment, Bound) and not part.BACKGROUND.is_busy
+    assert isinstance(step.plan.head.executor.laid, Bound) and not executor.BACKGROUND.is_busy
 
 
 def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
@@ -51,7 +51,7 @@ def test_a_kernel_that_cannot_be_compiled_leaves_numpy(monkeypatch):
     for s in (step, other):
         s.run()
         s.run()
-    assert isinstance(step.plan.head.segment, Segment)
+    assert isinstance(step.plan.head.executor.laid, Plain)
     for name, value in step.state().items():
         np.testing.assert_array_equal(value, other.state()[name])
 
@@ -73,7 +73,7 @@ def test_a_kernel_that_cannot_be_compiled_leaves_its_own_ops_to_numpy(monkeypatc
     for s in (step, other):
         for _ in range(4):
             s.run()
-    bound = step.plan.head.segment
+    bound = step.plan.head.executor.laid
     assert refused and isinstance(bound, Bound)
     kernels = [instr.op.kernel for instr in bound.program.instrs if isinstance(instr.op, Fused)]
     assert kernels and not any(value.op == op for k in kernels for value in k.values)

@@ -152,7 +152,7 @@ def test_ctrl_c_in_a_step_commits_all_or_nothing(monkeypatch):
         env = dict(step.feeds)
         step.plan.run(env, step.values)
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(type(step.plan.head.segment), "finish", interrupted)
+            patch.setattr(type(step.plan.head.executor.laid), "finish", interrupted)
             step.plan.commit(env, step.values)
         for name, value in before.items():
             np.testing.assert_array_equal(step.values[name], value)

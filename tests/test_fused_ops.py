@@ -99,7 +99,7 @@ def test_samples_through_machine_code(start: int, dtype: str) -> None:
                 size = 1.0 if t in batch.slopes else 0.0
                 says = is_plain(t) and problem(y, runs, unit[t], size=size, may_save=fired)
                 assert not says, f"{t.name}, {batch.labels[t]}: {says}"
-        segments = [part.segment for part in plan.parts]
+        segments = [part.executor.laid for part in plan.parts]
     if dtype == "float64" and start == 0:
         kernels = [i.op for s in segments for i in s.program.instrs if isinstance(i.op, Fused)]
         assert kernels and all(isinstance(s, Bound) for s in segments)

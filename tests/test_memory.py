@@ -56,7 +56,7 @@ def test_layouts_are_close_to_the_lower_bound(kind, n, rng):
 @pytest.mark.parametrize("build", [lambda: mlp(8), lambda: decoder(2), convolutions])
 def test_networks_are_laid_out_within_two_percent_of_the_bound(build):
     g, targets = build()
-    segment = plan_of(g, targets, feeds_of(g, B=256, T=12)).head.segment
+    segment = plan_of(g, targets, feeds_of(g, B=256, T=12)).head.executor.laid
     spans = {}
     for o, offset in segment.layout.offsets.items():
         lives = segment.lives
@@ -183,7 +183,7 @@ def test_the_report_agrees_with_counting_by_hand():
     assert memory.variables == sum(g.values[t.name].nbytes for t in plan.variables)
     assert memory.results == sum(program.specs[program.numbers[t]].nbytes for t in targets)
     alive = [0] * len(program.instrs)
-    lives, over = Lifetimes(program), plan.head.segment.over
+    lives, over = Lifetimes(program), plan.head.executor.laid.over
     gone = {x: o for o, x in over.items()}
     for instr in program.instrs:
         for o in instr.outs:
@@ -205,7 +205,7 @@ def test_the_prediction_is_what_a_first_run_allocates():
     with gw.Session(g, kernels="off") as session:
         plan = session.plan(targets, {k: v.shape for k, v in feeds.items()}, training=True)
         memory = plan.memory()
-        assert plan.head.segment.arena is None  # known before anything is allocated
+        assert plan.head.executor.laid.arena is None  # known before anything is allocated
         tracemalloc.start()
         try:
             held = session.run(targets, feeds, training=True)
@@ -214,7 +214,7 @@ def test_the_prediction_is_what_a_first_run_allocates():
             tracemalloc.stop()
         made = memory.arena + memory.results
         assert made > 5_000_000 and made <= now <= peak < 1.03 * made
-        assert 0 <= plan.head.segment.arena.nbytes - memory.arena <= 64  # for the alignment
+        assert 0 <= plan.head.executor.laid.arena.nbytes - memory.arena <= 64  # for the alignment
         assert memory.peak == made + memory.feeds + memory.variables + memory.constants
         assert len(held) == 21
 

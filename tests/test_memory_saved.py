@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.cpu.memory import Cpu
+from gradwright.cpu import Cpu
 from gradwright.errors import GraphError, MemoryLimitError
 from gradwright.plan.plan import Plan
 from gradwright.program.device import open_device, register_device
@@ -164,11 +164,11 @@ def test_released_sessions_give_their_memory_back_and_run_on():
     with gw.Session(g, kernels="off") as session:
         first = session.run(targets, feeds)
         (plan,) = session.plan_cache.values()
-        arena = weakref.ref(plan.head.segment.arena)
+        arena = weakref.ref(plan.head.executor.laid.arena)
         assert session.plan_cache.nbytes >= plan.memory().arena
         session.release()
         gc.collect()
-        assert arena() is None and plan.head.segment.arena is None
+        assert arena() is None and plan.head.executor.laid.arena is None
         again = session.run(targets, feeds)
         assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
 
@@ -181,9 +181,9 @@ def test_plans_inside_of_loops_are_released_with_the_plan_around_them():
         feed = {"x": np.full((5, 100, 100), 0.01, "f4")}
         first = session.run(ys, feed)
         (plan,) = session.plan_cache.values()
-        launch = next(f for f in plan.head.plain.found if hasattr(f, "release"))
+        launch = next(f for f in plan.head.executor.plain.found if hasattr(f, "release"))
         (inner,) = (p for c in launch._compiled.values() for p in c._plans.values())
-        arena = weakref.ref(inner.head.segment.arena)
+        arena = weakref.ref(inner.head.executor.laid.arena)
         session.release()
         gc.collect()
         assert arena() is None
@@ -196,7 +196,7 @@ def test_plans_of_one_session_share_an_arena():
         session.run(targets, feeds_of(g, B=512))
         for n in (100, 200, 300):
             session.run(targets, feeds_of(g, B=n))
-        arenas = {id(p.head.segment.arena) for p in session.plan_cache.values()}
+        arenas = {id(p.head.executor.laid.arena) for p in session.plan_cache.values()}
         assert len(session.plan_cache) == 4 and len(arenas) == 1
 
 

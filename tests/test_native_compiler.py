@@ -141,7 +141,7 @@ y = gw.nn.softmax(gw.tanh(x @ gw.transpose(x)) + gw.fmod(x, 0.7).sum(), axis=-1)
 given = np.linspace(-2, 2, 240, dtype="f4").reshape(6, 40)
 with gw.Session(g, kernels="wait") as session:
     found = session.run(y, {"x": given})
-    assert type(session.plan(y, {"x": (6, 40)}).head.segment).__name__ == "Bound"
+    assert type(session.plan(y, {"x": (6, 40)}).head.executor.laid).__name__ == "Bound"
 with gw.Session(g, kernels="off") as session:
     np.testing.assert_allclose(found, session.run(y, {"x": given}), rtol=1e-5)
 print("llvmlite.binding" in sys.modules)

@@ -11,7 +11,7 @@ import gradwright as gw
 from gradwright.errors import DTypeError, UnsupportedOpError
 from gradwright.graph.expand import stand_in
 from gradwright.op import OPS
-from gradwright.ops.core.index import load
+from gradwright.ops.loading import load
 from gradwright.spec import kind, known_spec
 
 onnx = pytest.importorskip("onnx", reason="no onnx: pip install -e '.[onnx]'")

@@ -12,7 +12,7 @@ import gradwright as gw
 from gradwright.errors import GraphError, UnsupportedOpError
 from gradwright.op import OPS
 from gradwright.op.declare import REQUIRED
-from gradwright.ops.core.index import load
+from gradwright.ops.loading import load
 from tests.onnx_models import helper, model, onnx
 
 

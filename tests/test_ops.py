@@ -12,8 +12,8 @@ import gradwright as gw
 from gradwright.errors import DTypeError, GraphError
 from gradwright.graph import Source
 from gradwright.op import OPS
-from gradwright.ops.core.index import load as load_catalogue
 from gradwright.ops.core.pullback import Pullback
+from gradwright.ops.loading import load as load_catalogue
 from gradwright.testing import CLASS_CHECKS, SAMPLE_CHECKS, OpCheckError, check_op, samples
 
 load_catalogue()

@@ -13,9 +13,9 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.bound import Bound
 from gradwright.cpu.llvm.compiler import available
-from gradwright.cpu.plain import Segment
+from gradwright.cpu.plain import Plain
 from gradwright.errors import FeedError, GraphError, LoweringError
-from gradwright.plan import segment as part
+from gradwright.cpu import executor
 from tests.panels import EVIL
 
 compiled = pytest.mark.skipif(not available(), reason="no llvmlite: pip install -e '.[fast]'")
@@ -68,7 +68,7 @@ class Tags(HTMLParser):
 def test_every_step_is_told_and_nothing_is_told_twice():
     plan = trained_plan(kernels="wait")
     kernels = plan.kernels
-    assert isinstance(plan.head.segment, Bound) and not kernels.state
+    assert isinstance(plan.head.executor.laid, Bound) and not kernels.state
     assert [row.step for row in kernels] == list(range(len(plan.program.instrs)))
     assert [row.node for row in kernels] == [i.path for i in plan.program.instrs]
     assert sum(kernels.counts.values()) == len(kernels)
@@ -76,7 +76,7 @@ def test_every_step_is_told_and_nothing_is_told_twice():
     assert all(row.is_ready for row in kernels)
     # Whatever the rewritten program does is done by one row, or by several where it is repeated.
     done = [op for row in kernels for op in row.ops]
-    assert {i.op.name for i in plan.head.plain.program.instrs} - set(done) <= {
+    assert {i.op.name for i in plan.head.executor.plain.program.instrs} - set(done) <= {
         "global_norm",
         "all_finite",
         "mean",
@@ -99,7 +99,7 @@ def test_a_kernel_says_what_it_computes():
 @compiled
 def test_chains_are_neighbours_of_machine_code():
     plan = trained_plan(kernels="wait")
-    segment = plan.head.segment
+    segment = plan.head.executor.laid
     rows = [row for row in plan.kernels if row.what != "view"]
     chains = [row.chain for row in rows if row.chain is not None]
     assert chains == sorted(chains) and set(chains) == set(range(1, max(chains) + 1))
@@ -127,7 +127,7 @@ def test_names_are_text_in_html():
 def test_without_kernels_the_table_says_so():
     plan = trained_plan(kernels="off")
     kernels = plan.kernels
-    assert isinstance(plan.head.segment, Segment)
+    assert isinstance(plan.head.executor.laid, Plain)
     assert kernels.state == 'kernels="off"' and 'kernels="off"' in repr(plan)
     assert set(kernels.counts) == {"numpy"} and len(kernels) == len(plan.program.instrs)
     assert {row.ir + row.llvm for row in kernels} == {""}
@@ -255,14 +255,14 @@ def test_while_kernels_are_compiled_the_table_counts_them(monkeypatch):
 def test_waiting_brings_kernels_before_they_would_come(monkeypatch):
     trainer, batch = classifier()
     asked = []
-    real = part.BACKGROUND.add
-    monkeypatch.setattr(part.BACKGROUND, "add", lambda work: (asked.append(work), real(work)))
+    real = executor.BACKGROUND.add
+    monkeypatch.setattr(executor.BACKGROUND, "add", lambda work: (asked.append(work), real(work)))
     trainer.step(batch)
     assert trainer.session.wait_for_kernels() and trainer.session.wait_for_kernels()
-    for _ in range(part.RUNS + 1):
+    for _ in range(executor.RUNS + 1):
         trainer.step(batch)
     assert len(asked) == 1  # neither the second wait nor the third run asks again
-    assert isinstance(trainer.session.plans[-1].head.segment, Bound)
+    assert isinstance(trainer.session.plans[-1].head.executor.laid, Bound)
 
 
 @compiled

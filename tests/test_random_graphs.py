@@ -117,7 +117,7 @@ def again(drawn: RandomGraph, step: int) -> list[tuple[Any, ...]] | None:
 def fired_in(session: gw.Session) -> collections.Counter[str]:
     """Return which rewrites fired for the plans of a session, and how often."""
     parts = [part for plan in session.plan_cache.values() for part in plan.parts]
-    return collections.Counter(e.rule for part in parts for e in part.plain.program.log)
+    return collections.Counter(e.rule for part in parts for e in part.executor.plain.program.log)
 
 
 # -- in tests -------------------------------------------------------------------------------------

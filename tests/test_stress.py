@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gradwright as gw
-from gradwright.cpu.memory import Cpu
+from gradwright.cpu import Cpu
 from gradwright.cpu.threads.background import Background
 from gradwright.program.lowering import _table, replaced_ops
 from gradwright.rewrite import table

@@ -62,7 +62,7 @@ with gw.Session(g, kernels="wait") as session:
     head = session.plan(ys, {"x": (165,), "h": (165,)}).head
 for y, e in zip(found, (np.tanh(xs), np.tanh(xs), xs * 2)):
     np.testing.assert_allclose(y.astype("f8"), e, rtol=2e-3, atol=1e-6)
-print(type(head.segment).__name__, head.why or "-", *identity().splitlines()[3:])
+print(type(head.executor.laid).__name__, head.executor.why or "-", *identity().splitlines()[3:])
 """
 
 

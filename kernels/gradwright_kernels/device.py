@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import triton
 
-from gradwright.cpu.memory import Guard
+from gradwright.cpu import Guard
 from gradwright.errors import LoweringError
 from gradwright.program.device import Device, register_device
 

@@ -18,7 +18,6 @@ import numpy as np
 from ..fuse.overwrite import overwrites
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
-from ..program.device import Device
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
@@ -27,8 +26,8 @@ from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .forward import explained
+from .memory import Memory
 from .places import Fixed, Loose, Moving, Place, address
-from .threads.tuning import Tuning
 
 Array = np.ndarray[Any, Any]
 Counts = tuple[int, ...]
@@ -46,11 +45,10 @@ class Bound:
     def __init__(
         self,
         program: Program,
-        device: Device,
+        device: Memory,
         variables: Sequence[Tensor],
         updates: Mapping[Tensor, Tensor],
         known: Mapping[tuple[int, ...], tuple[Any, Found]],
-        tuning: Tuning,
         commit_if: Tensor | None,
     ) -> None:
         make_dense(program)
@@ -60,7 +58,7 @@ class Bound:
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
-        self._binder = Binder(program, self.lives, self.found, self.overwrites, tuning)
+        self._binder = Binder(program, self.lives, self.found, self.overwrites, device.tuning)
         self.layout, self.over = place(
             self.lives, self._binder.fixed, self._binder.overwritable, self._binder.elsewhere
         )
@@ -82,6 +80,11 @@ class Bound:
         ins = [None if i is None else program.specs[i] for i in instr.ins]
         outs = [program.specs[o] for o in instr.outs]
         return launcher(instr.op, self.device.name, ins, outs)
+
+    @property
+    def homes(self) -> dict[int, Tensor]:
+        """Updates that overwrite their variables, by the number of the value."""
+        return {o.new: o.variable for o in self.overwrites}
 
     @property
     def code(self) -> dict[int, tuple[int, tuple[int, ...]]]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..graph import Tensor
-from ..program.device import Device
 from ..program.memory import LARGE, Spares
 from .binder import Binder
+from .memory import Memory
 from .places import Fixed, Moving, address
 
 Array = np.ndarray[Any, Any]
@@ -25,7 +25,7 @@ class Exits:
     """
 
     def __init__(
-        self, tensors: Sequence[Tensor], binder: Binder, device: Device, given: set[int]
+        self, tensors: Sequence[Tensor], binder: Binder, device: Memory, given: set[int]
     ) -> None:
         program = binder.program
         self._fresh: list[tuple[Moving, Callable[[], Array]]] = []

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import LoweringError
 from ..spec import TensorSpec, kind
+from .threads.tuning import Tuning
 
 Array = np.ndarray[Any, Any]
 ALIGN = 64
@@ -23,21 +24,26 @@ def aligned(nbytes: int) -> Array:
     return raw[start : start + nbytes]
 
 
-class Cpu:
-    """Host memory: one aligned arena for all plans, numpy and OpenBLAS underneath.
+class Memory:
+    """Host memory: one aligned arena for all plans of a session, which run one at a time.
 
-    A session has a device of its own and runs one plan at a time, so its plans share their arena:
-    a hundred shapes take the memory of the largest, and fault in its pages once.
+    A hundred shapes take the memory of the largest, and fault in its pages once.
     """
 
     name = "cpu"
     guarded = False
+    """Whether a plan must run step by step and call ``check`` and ``free``."""
 
     def __init__(self) -> None:
         self._block = aligned(0)
+        self.tuning = Tuning()
+        """How many threads calls of its plans use."""
 
     def arena(self, nbytes: int) -> Array:
-        """Return an aligned buffer, part of one that grows by a quarter at least."""
+        """Return an aligned buffer that a plan divides among its tensors.
+
+        It is part of one that grows by a quarter at least; nothing in it lasts from run to run.
+        """
         block = self._block  # the compiler's thread asks, too, while a run may let go of it
         if nbytes > block.nbytes:
             block = self._block = aligned(max(nbytes, block.nbytes + block.nbytes // 4))
@@ -48,17 +54,17 @@ class Cpu:
         self._block = aligned(0)
 
     def empty(self, spec: TensorSpec) -> Array:
-        """Return a fresh uninitialised array."""
+        """Return a fresh uninitialised array, which the plan gives away or guards."""
         return np.empty(spec.shape, spec.dtype)
 
     def check(self, what: str) -> None:
-        """Nothing to check."""
+        """Raise LoweringError if anything wrote outside its buffer."""
 
     def free(self, array: Array) -> None:
-        """Garbage collection does it."""
+        """Take back an array that nothing may read any more."""
 
 
-class Guard(Cpu):
+class Fenced(Memory):
     """Host memory with guard bytes around every buffer, filled with NaN before and after use.
 
     A lowering that writes outside its output, into an input, or leaves part of its output

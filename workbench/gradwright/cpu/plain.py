@@ -1,4 +1,4 @@
-"""Segment: the executable form of a program: pre-bound calls over an arena."""
+"""Plain: a program in numpy, pre-bound calls over an arena."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fuse.overwrite import Overwrite
 from ..graph import Tensor
-from ..program.device import Device
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Launch, Returning
 from ..program.memory import Layout, Spares
@@ -19,6 +17,7 @@ from ..program.program import Instr, Program
 from ..spec import spec_of
 from .call import launcher, numpy_launch, overwritable
 from .forward import apart, explained, results
+from .memory import Memory
 
 Array = np.ndarray[Any, Any]
 Registers = list[Any]
@@ -27,7 +26,7 @@ Write = tuple[Tensor, int, Callable[[Array], Array] | None]
 """A result, its register, and what copies it if others have it, too."""
 
 
-class Segment:
+class Plain:
     """Runs a program: reads sources into registers, calls step after step, returns outputs.
 
     A value lives in the arena when a launcher writes it and nobody outside keeps it. Each result
@@ -35,7 +34,7 @@ class Segment:
     result, no feed and no stored value.
     """
 
-    def __init__(self, program: Program, device: Device) -> None:
+    def __init__(self, program: Program, device: Memory) -> None:
         self.program, self.device = program, device
         self.lives = Lifetimes(program)
         self.found = [
@@ -50,8 +49,6 @@ class Segment:
         """How each instruction runs; some hold plans of their own."""
         self._launches = [numpy_launch(found) for found in self.found]
         self.layout, self.over = self._place(self._launches)
-        self.overwrites: tuple[Overwrite, ...] = ()
-        """Updates that overwrite their variables: none, new arrays are swapped in."""
         self._frees = self._free_lists()
         self._transient = [
             i
@@ -122,6 +119,11 @@ class Segment:
             return base  # type: ignore[no-any-return]
         return None
 
+    @property
+    def homes(self) -> dict[int, Tensor]:
+        """Updates that overwrite their variables: none, new arrays are swapped in."""
+        return {}
+
     def _free_lists(self) -> list[list[int]]:
         """Return per step the registers whose arrays nobody reads afterwards."""
         frees: list[list[int]] = [[] for _ in self.program.instrs]
@@ -135,7 +137,7 @@ class Segment:
     def _copier(self, number: int) -> Callable[[Array], Array]:
         """Return what copies a value that others hold, too."""
         spec = self.program.specs[number]
-        if self.device.name != "cpu" or spec.by_reference or not spec.is_concrete:
+        if self.device.guarded or spec.by_reference or not spec.is_concrete:
             return lambda value: value.copy()
         take = Spares(spec, self.device.empty).take
 
@@ -277,7 +279,7 @@ class Segment:
             raise
 
 
-def _copied(y: Array, device: Device) -> Array:
+def _copied(y: Array, device: Memory) -> Array:
     copy = device.empty(spec_of(y))
     np.copyto(copy, y)
     return copy

@@ -21,7 +21,7 @@ from ..op.calling import HIDDEN, called, function, public_name, public_outputs
 from ..spec import dtype_name
 from ..words.spelling import spellings
 from ..words.tables import Table
-from .index import load
+from .loading import load
 from .samediff import SAMEDIFF
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..op.calling import called, function
 from ..op.registry import FUNCTIONS, OPS, registry_revision
-from .index import load, load_named
+from .loading import load, load_named
 
 NAMESPACES = {
     "math": "elementary functions",

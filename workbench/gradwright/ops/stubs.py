@@ -23,7 +23,7 @@ import gradwright
 
 from ..op import OPS
 from ..op.calling import function
-from .index import INDEX, written
+from .loading import INDEX, written
 from .namespaces import NAMESPACES, namespace
 
 PACKAGE = Path(__file__).parent.parent

@@ -1,10 +1,11 @@
 """Plans: the compiled form of a graph for given fetches, shapes and mode."""
 
-from ..cpu.plain import Segment
+from ..program.row import Row
 from . import control
-from .kernels import Kernels, Row
+from .kernels import Kernels
 from .plan import Plan
 from .report import Held, Memory, exhausted
+from .segment import Segment
 
 __all__ = [
     "Held",

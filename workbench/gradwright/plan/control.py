@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..graph import SubGraph, Tensor
-from ..program.device import Device, open_device
-from ..program.lowering import Launch, Make, Returning, lowering
-from ..program.options import PlanOptions, current_options
+from ..program.device import Device
+from ..program.lowering import Launch, Returning, lowering
+from ..program.options import PlanOptions, current
 from ..shared import Bounded, default_bytes
 from ..spec import BOXED, TensorSpec, spec_of
 from .plan import Plan
@@ -28,7 +28,7 @@ MAX_PLANS = 64
 """How many plans of one sub-graph are kept, least recently used first to go."""
 
 
-class Compiled:
+class SubPlan:
     """A sub-graph as plans, one for each set of specs that comes in; usually there is one."""
 
     def __init__(self, sub: SubGraph, device: Device, training: bool, options: PlanOptions) -> None:
@@ -80,49 +80,44 @@ class Compiled:
         return plan
 
 
+@lowering("cond", "*")
 def branches(
-    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec], device: str
+    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Launch | Returning:
     """Run the plan of the chosen branch."""
-    compiled: dict[bool, Compiled] = {}
-    options = current_options()
+    compiled: dict[bool, SubPlan] = {}
+    options, device = current()
 
     def run(xs: Sequence[Any]) -> list[Any]:
         taken = bool(xs[0])
         if taken not in compiled:
-            made = Compiled(op.chosen(taken), open_device(device), bool(op.training), options)
+            made = SubPlan(op.chosen(taken), device.nested(), bool(op.training), options)
             compiled[taken] = made
         return compiled[taken](xs[1:])
 
     return _fitting(lambda xs, ys: run(xs), outs, compiled)
 
 
+@lowering("scan", "*")
+@lowering("while", "*")
 def loop(
-    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec], device: str
+    op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Launch | Returning:
     """Run the plan of one step as often as the loop says.
 
     The results of a scan are put right where the plan around it has room for all of them.
     """
-    step = Compiled(op.body, open_device(device), bool(op.training), current_options())
+    options, device = current()
+    step = SubPlan(op.body, device.nested(), bool(op.training), options)
     if op.name == "scan" and not any(s.by_reference for s in outs):
         return _fitting(lambda xs, ys: op.run(xs, step, ys), outs, {0: step})
     return _fitting(lambda xs, ys: op.run(xs, step), outs, {0: step})
 
 
-def _on(device: str, make: Callable[..., Launch | Returning]) -> Make:
-    def lower(
-        op: Any, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
-    ) -> Launch | Returning:
-        return make(op, ins, outs, device)
-
-    return lower
-
-
 class Nested:
     """Launcher of plans inside a plan: it writes into that plan's buffers, as sizes are known."""
 
-    def __init__(self, run: Run, compiled: Mapping[Any, Compiled]) -> None:
+    def __init__(self, run: Run, compiled: Mapping[Any, SubPlan]) -> None:
         self._run, self._compiled = run, compiled
 
     def __call__(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
@@ -150,15 +145,9 @@ class Growing(Returning):
 
 
 def _fitting(
-    run: Run, outs: Sequence[TensorSpec], compiled: Mapping[Any, Compiled]
+    run: Run, outs: Sequence[TensorSpec], compiled: Mapping[Any, SubPlan]
 ) -> Nested | Growing:
     nested = Nested(run, compiled)
     if all(s.is_concrete for s in outs):
         return nested
     return Growing(lambda xs: run(xs, None), nested.release, nested.plans)
-
-
-for _device in ("cpu", "guard"):
-    lowering("cond", _device)(_on(_device, branches))
-    for _name in ("scan", "while"):
-        lowering(_name, _device)(_on(_device, loop))

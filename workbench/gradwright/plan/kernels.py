@@ -4,73 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
 
-from ..cpu.call import Native
-from ..cpu.dense import Dense
-from ..fuse.fused import Fused
-from ..fuse.rules import HALVES, RULES, VALUES, has_rule
 from ..graph import Node, Tensor
-from ..op import Op
-from ..program.lowering import Found
-from ..program.program import Instr, Program
-from ..spec import TensorSpec
+from ..program.executor import Executor
+from ..program.row import Row, short, sizes
 from ..words.tables import Table
-from .segment import RUNS, Part
 
-What = Literal["kernel", "product", "copy", "machine code", "plans", "numpy", "view"]
-PRODUCTS = frozenset({"matmul"})
 SHOWN = 60
 """How many rows a text shows."""
-WIDE = 44
-"""Characters of a cell, beyond which its middle is left out."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One step of a plan: the ops it stands for, and what runs them."""
-
-    step: int
-    what: What
-    """``kernel`` (generated), ``product`` (BLAS), ``copy``, ``machine code`` (of many steps, as a
-    recurrent layer), ``plans`` (of a loop or branch), ``numpy``, or ``view``, which costs nothing.
-    """
-    node: str
-    ops: tuple[str, ...]
-    space: tuple[int, ...]
-    """The sizes that a kernel loops over; of other steps the shape of the first result."""
-    outs: tuple[TensorSpec, ...]
-    is_ready: bool
-    """Whether it runs so now; False: numpy does until it is compiled."""
-    chain: int | None = None
-    """Neighbours of machine code are one call from Python, and have one number."""
-    why: str = ""
-    """What keeps it in numpy."""
-    origins: tuple[Node, ...] = field(default=(), repr=False)
-    """The nodes of the graph that it serves."""
-    _op: Op | None = field(default=None, repr=False)
-    _functions: tuple[int, ...] = field(default=(), repr=False)
-
-    @property
-    def ir(self) -> str:
-        """What a kernel computes, one line a value; empty for other steps."""
-        return str(self._op.kernel) if isinstance(self._op, Fused) else ""
-
-    @property
-    def llvm(self) -> str:
-        """The LLVM text that a kernel was compiled from; empty before, and for other steps."""
-        if not self._functions:
-            return ""
-        from ..cpu.llvm.compiler import KERNELS  # llvmlite, which no import of ours may load
-        from ..cpu.llvm.emit import emit
-
-        of = {address: key for key, address in KERNELS.addresses.copy().items()}
-        return "\n".join(emit(*of[a]) for a in self._functions if a in of)
-
-    def __str__(self) -> str:
-        said = f"{self.what} {self.node!r}: {' '.join(self.ops)} over {sizes(self.space)}"
-        return "\n".join(filter(None, (said, self.ir, self.why)))
 
 
 class Kernels:
@@ -88,12 +29,12 @@ class Kernels:
     [('numpy', 'exp', ('exp',)), ('numpy', 'sum', ('sum',))]
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, executors: Sequence[Executor]) -> None:
         self.rows: list[Row] = []
-        self.state = ", ".join(dict.fromkeys(filter(None, map(_state, parts))))
+        self.state = ", ".join(dict.fromkeys(e.state for e in executors if e.state))
         """Why not all of it is machine code by now; empty when it is as it stays."""
-        for part in parts:
-            self.rows += _rows(part, len(self.rows), 1 + max(self._chains(), default=0))
+        for executor in executors:
+            self.rows += executor.rows(len(self.rows), 1 + max(self._chains(), default=0))
 
     def _chains(self) -> list[int]:
         return list(dict.fromkeys(row.chain for row in self.rows if row.chain is not None))
@@ -163,8 +104,8 @@ class Kernels:
             [
                 str(row.step),
                 row.what if row.is_ready else f"({row.what})",
-                _short(row.node),
-                _short(" ".join(row.ops)),
+                short(row.node),
+                short(" ".join(row.ops)),
                 sizes(row.space),
                 "" if row.chain is None else str(row.chain),
                 row.why,
@@ -197,120 +138,6 @@ class Kernels:
         )
 
 
-def _state(part: Part) -> str:
-    """Say why a segment does not run its kernels now; empty if it does, or there is nothing."""
-    if part.bound is not None or not part.plain.program.instrs:
-        return ""
-    coming = part.coming
-    if coming is not None:
-        steps = [n for n, i in enumerate(coming.program.instrs) if isinstance(i.op, Fused)]
-        return f"compiling: {len(coming.code.keys() & set(steps))} of {len(steps)}"
-    if part.why:
-        return _short(part.why, 2 * WIDE)
-    if part.kernels == "wait":
-        return "compiled before the first run"
-    return "waits to be compiled" if part.is_asked else f"kernels come after {RUNS} runs"
-
-
-def _rows(part: Part, first: int, chain: int) -> list[Row]:
-    """Return the steps of a segment, numbered from ``first``, chains from ``chain``."""
-    segment = part.bound or part.coming
-    program = part.plain.program if segment is None else segment.program
-    found = part.plain.found if segment is None else segment.found
-    code = {} if segment is None else segment.code
-    is_ready = part.bound is not None
-    n_body = len(program.instrs) if program.n_body is None else program.n_body
-    chains: dict[Any, int] = {}
-    rows = []
-    for n, instr in enumerate(program.instrs):
-        what, why = _kind(instr, found[n], program, n in code)
-        if segment is not None and segment.is_view(n):
-            what, why = "view", ""
-        elif what in ("numpy", "plans") and segment is None:
-            why = ""  # the line above the table says why for all
-        number, functions = code.get(n, (None, ()))
-        in_last = segment is not None and n >= len(program.instrs) - len(segment.overwrites)
-        phase = number, n >= n_body, in_last
-        rows.append(
-            Row(
-                first + n,
-                what,
-                instr.path,
-                _ops(instr.op),
-                _space(instr, program),
-                tuple(program.specs[o] for o in instr.outs),
-                is_ready or segment is None or what in ("view", "numpy", "plans"),
-                None if number is None else chains.setdefault(phase, chain + len(chains)),
-                why,
-                instr.origins,
-                instr.op,
-                functions,
-            )
-        )
-    return rows
-
-
-def _kind(instr: Instr, found: Found, program: Program, is_code: bool) -> tuple[What, str]:
-    """Return what a step runs as, and what keeps it from being machine code."""
-    op = instr.op
-    if isinstance(op, Fused):
-        return "kernel", ""
-    if is_code and isinstance(op, Dense):
-        return "copy", ""
-    if is_code:
-        return ("product" if op.name in PRODUCTS else "machine code"), ""
-    plans = getattr(found, "plans", None)
-    if plans is not None:
-        inner = [plan.kernels for plan in plans()]
-        return "plans", "; ".join(k.said() for k in inner) or "made when it first runs"
-    return "numpy", _reason(instr, found, program)
-
-
-def _reason(instr: Instr, found: Found, program: Program) -> str:
-    op, specs = instr.op, program.specs
-    ins = [None if i is None else specs[i] for i in instr.ins]
-    outs = [specs[o] for o in instr.outs]
-    if any(s is not None and s.by_reference for s in [*ins, *outs]):
-        return "its values are objects of Python"
-    if not all(s.is_concrete for s in outs):
-        return "the size of its result is known when it has run"
-    odd = [str(s.dtype) for s in [*ins, *outs] if s is not None and s.dtype not in VALUES | HALVES]
-    if odd and (isinstance(found, Native) or op.name in RULES):
-        return f"kernels do not compute in {odd[0]}"
-    if isinstance(found, Native):
-        return "machine code does not take its arrays as they lie"
-    if has_rule(op, ins, outs):
-        return "alone, and of this size, numpy is as fast"
-    return f"no kernel for {op.name}{' on these shapes' if op.name in RULES else ''}"
-
-
-def _ops(op: Op) -> tuple[str, ...]:
-    if isinstance(op, Fused):
-        return op.names
-    return (op.viewing.name if isinstance(op, Dense) else op.name,)
-
-
-def _space(instr: Instr, program: Program) -> tuple[int, ...]:
-    """Return the sizes that a step loops over; none where they are not known."""
-    shape: Any = instr.op.shape if isinstance(instr.op, Fused) else ()
-    if not isinstance(instr.op, Fused) and instr.outs:
-        spec = program.specs[instr.outs[0]]
-        shape = spec.shape if spec.is_concrete else ()
-    return tuple(map(int, shape))
-
-
 def _endings(n: int) -> dict[str, str]:
     """Return how words end that are counted."""
     return {"s": "" if n == 1 else "s", "ies": "y" if n == 1 else "ies"}
-
-
-def sizes(space: tuple[int, ...]) -> str:
-    """Return the sizes of an index space as text."""
-    return "×".join(map(str, space)) or "-"
-
-
-def _short(text: str, wide: int = WIDE) -> str:
-    """Return a text with its middle left out where it is long: ends tell names apart."""
-    if len(text) <= wide:
-        return text
-    return f"{text[: wide // 3]}…{text[wide // 3 + 1 - wide :]}"

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cpu.bound import Bound
-from ..cpu.plain import Segment
-from ..errors import FeedError, GradwrightError, ShapeError
+from ..errors import FeedError, GradwrightError
 from ..fuse.overwrite import split_tail
 from ..graph import Constant, Node, Source, Tensor, Values, Variable, ancestors
 from ..graph.build import located
@@ -23,6 +21,7 @@ from ..graph.collecting import without_collecting
 from ..graph.expand import bind_dims
 from ..op import Op
 from ..program.device import Device
+from ..program.executor import Ask, Observe
 from ..program.log import RewriteLog
 from ..program.lowering import find_launch, lowering_revision
 from ..program.options import DEFAULTS, PlanOptions, using
@@ -35,7 +34,7 @@ from .inference import lacks_value, specs_of
 from .kernels import Kernels
 from .profile import Profile, profile
 from .report import Memory
-from .segment import Part
+from .segment import Segment
 from .sizes import bind_sizes
 
 if TYPE_CHECKING:
@@ -79,13 +78,8 @@ class Plan:
         self.feeds = list(feeds)
         self.order = ancestors(wanted, stop=feeds)
         self.variables = [n.outputs[0] for n in self.order if isinstance(n.op, Variable)]
-        self._fetched = [(n, t) for n, t in enumerate(self.variables) if t in self._wanted]
-        self._last: Segment | Bound | None = None
-        self._rest: list[tuple[Tensor, Tensor]] = []
-        self._whole: Bound | None = None
-        """What can run and commit in one go, as far as the last run told."""
-        self._held: tuple[Array, ...] | None = None
-        """The variables' arrays between ``run`` and ``commit``."""
+        self._last: Segment | None = None
+        """The segment that ran last."""
         self._read = {*wanted, *(t for n in self.order for t in n.inputs if t is not None)}
         self._position = {node: i for i, node in enumerate(self.order)}
         self.head = self._compile(0, _fed(feeds), {**sizes, **bind_sizes(feeds)})
@@ -113,7 +107,7 @@ class Plan:
     @property
     def program(self) -> Program:
         """The program of the first segment."""
-        return self.head.segment.program
+        return self.head.executor.laid.program
 
     @property
     def rewrites(self) -> RewriteLog:
@@ -121,7 +115,7 @@ class Plan:
         return self.program.log
 
     @property
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Segment]:
         """All segments laid out so far, each before those that may follow it."""
         found = [self.head]
         for part in found:
@@ -133,9 +127,9 @@ class Plan:
 
         From there on the segments that ran last are taken.
         """
-        return Memory([part.segment for part in self._path()])
+        return Memory([part.executor.laid for part in self._path()])
 
-    def _path(self) -> list[Part]:
+    def _path(self) -> list[Segment]:
         """Return the segments that ran last, or would run."""
         path = [self.head]
         while (tail := path[-1].tails.latest) is not None:
@@ -145,7 +139,7 @@ class Plan:
     @property
     def kernels(self) -> Kernels:
         """What its steps run as, now: generated kernels, products, numpy; print it."""
-        return Kernels(self._path())
+        return Kernels([part.executor for part in self._path()])
 
     def profile(
         self, feeds: Mapping[Tensor | str, Any], values: Values | None = None, *, repeats: int = 10
@@ -159,35 +153,25 @@ class Plan:
     def ask_for_kernels(self) -> None:
         """Have the kernels of all segments compiled, in the background if runs do not wait."""
         for part in self.parts:
-            part.ask()
+            part.executor.ask()
 
     def release(self) -> None:
         """Let all buffers go, not what was compiled; the next run makes them again."""
         for part in self.parts:
-            part.segment.release()
-            for launch in part.plain.found:  # loops and branches hold plans of their own
-                release = getattr(launch, "release", None)
-                if release is not None:
-                    release()
+            part.executor.release()
 
     def buffers(self) -> dict[int, int]:
         """Return the bytes of what it keeps between runs, by address; plans may share an arena."""
         found: dict[int, int] = {}
         for part in self.parts:
-            segment = part.segment
-            arena = segment.arena
-            if arena is None:
-                found[id(segment)] = segment.layout.nbytes  # what the next run will take
-            else:
-                base = arena if arena.base is None else arena.base
-                found[id(base)] = base.nbytes
+            found |= part.executor.buffers()
             found[id(part)] = part.kept
         return found
 
     # -- running ---------------------------------------------------------------------------------
 
     def run(
-        self, env: dict[Tensor, Array], values: Values | None = None, observe: Any = None
+        self, env: dict[Tensor, Array], values: Values | None = None, observe: Observe = None
     ) -> None:
         """Compute all targets, and what decides on the commit, into ``env``, which holds the feeds.
 
@@ -195,95 +179,41 @@ class Plan:
         only updates need is left to ``commit``.
         """
         part = self.head
-        segment = part.plain if observe else part.choose()
-        if values is not None and isinstance(segment, Bound) and part.end == len(self.order):
-            with values.lock:  # another session may commit: all from before it or all from after
-                seen = segment.look(values)
-            segment.run(env, seen)
-            held = seen[0]
-            for n, t in self._fetched:
-                env[t] = held[n]
-            self._ran(segment)
-            if self.updates:
-                self._held = held
-            return
-        self._held = None
-        if values is not None:
+        if values is not None and part.end < len(self.order):  # all segments see one moment
             with values.lock:
                 for t in self.variables:
                     if t not in env:
                         env[t] = values.array(t.node.name)
+            values = None
         while True:
-            if observe:
-                part.plain.run(env, observe(part.plain.program))
-            else:
-                segment.run(env)
+            part.executor.run(env, values, observe)
             if part.end == len(self.order):
-                self._ran(segment)
+                self._last = part
                 return
             part = self.following(part, env)
-            segment = part.plain if observe else part.choose()
 
     def step(self, env: dict[Tensor, Array], values: Values) -> bool:
         """Do what ``run`` and ``commit`` do, at once where nothing is in the way.
 
         What numpy warns of is ignored: a NaN or Inf is a value here, for others to find.
         """
-        whole = self._whole
-        if whole is not None and whole is self.head.bound:
-            done = whole.step(env, values)
-            if done is not None:
-                return done
+        done = self.head.executor.step(env, values)
+        if done is not None:
+            return done
         with np.errstate(all="ignore"):
             self.run(env, values)
             return bool(self.updates) and self.commit(env, values)
 
-    def commit(self, env: dict[Tensor, Array], values: Values, observe: Any = None) -> bool:
+    def commit(self, env: dict[Tensor, Array], values: Values, observe: Observe = None) -> bool:
         """Finish the step that ``run`` began: commit all updates, or none; return whether it did.
 
-        It does not if ``commit_if`` has come out False. A variable whose array nobody else holds is
-        overwritten, the others get new arrays. Whatever ends it, also Ctrl-C, all is done or
-        nothing.
+        It does not if ``commit_if`` has come out False. Whatever ends it, also Ctrl-C, all is done
+        or nothing.
         """
-        segment, held, self._held = self._last, self._held, None
-        assert segment is not None, "run comes first"
-        if self.commit_if is not None and not env[self.commit_if]:
-            segment.drop()
-            return False
-        if isinstance(segment, Segment):
-            segment.finish(env, observe and observe(segment.program))
-        else:
-            segment.finish(env)
-        new = {v.name: self._to_keep(v, value, env) for v, value in self._rest}
-        if isinstance(segment, Bound) and held is not None:
-            segment.overwrite(held, new)
-        else:
-            segment.drop()
-            values.commit(new)
-        return bool(self.updates)
+        assert self._last is not None, "run comes first"
+        return self._last.executor.commit(env, values, observe)
 
-    def _ran(self, segment: Segment | Bound) -> None:
-        """Remember what the last segment was, and which updates it leaves to be swapped in."""
-        if segment is not self._last:
-            in_place = segment.overwritten if isinstance(segment, Bound) else ()
-            self._rest = [(v, t) for v, t in self.updates.items() if v.name not in in_place]
-            self._last, self._whole = segment, None
-            if segment is self.head.bound and not self._rest and not self._fetched:
-                self._whole = segment
-
-    def _to_keep(self, variable: Tensor, value: Tensor, env: Mapping[Tensor, Array]) -> Array:
-        """Return an update as an array that is nobody else's and no part of a larger buffer."""
-        array = env[value]
-        if value in self._kept or array.base is not None or not array.flags.c_contiguous:
-            array = array.copy()
-        if array.shape != variable.shape:
-            raise ShapeError(
-                f"the update of {variable.name!r} has shape {array.shape}", need=str(variable.spec)
-            )
-        array.flags.writeable = False
-        return array
-
-    def following(self, part: Part, env: Mapping[Tensor, Array]) -> Part:
+    def following(self, part: Segment, env: Mapping[Tensor, Array]) -> Segment:
         """Return the part after one whose results decide on shapes."""
         found = {t: part.met(env[t]) for t in part.dynamic}
         key = tuple(spec.key() for spec in found.values())
@@ -298,7 +228,9 @@ class Plan:
     # -- compiling -------------------------------------------------------------------------------
 
     @without_collecting()
-    def _compile(self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]) -> Part:
+    def _compile(
+        self, start: int, known: dict[Tensor, TensorSpec], sizes: dict[str, int]
+    ) -> Segment:
         filled = self.shapes and self.shapes.fill(self, start, known, sizes)
         if filled:
             program, end, found, known = filled
@@ -360,18 +292,19 @@ class Plan:
             self.shapes.learn(start, end, dynamic, by_value)
         return self._part(program, start, end, dynamic, by_value, known, sizes)
 
-    def _part(self, program: Program, start: int, end: int, *rest: Any) -> Part:
+    def _part(self, program: Program, start: int, end: int, *rest: Any) -> Segment:
         """Return a program after its rewrites as a segment, with what follows it."""
         checkpoint(program, self.options.checkpoint)
-        own: dict[Tensor, Tensor] = {}
-        if self.updates and end == len(self.order):
+        is_last = end == len(self.order)
+        if self.updates and is_last:
             split_tail(program, [t for t in program.outputs if t in self._early])
-            if not start:  # all in one segment: variables come with their counts
-                own = {v: t for v, t in self.updates.items() if {v, t}.isdisjoint(self._kept)}
-        with using(self.options):
-            return Part(
-                program, self.device, self.options, self.variables, own, self.commit_if, end, *rest
-            )
+        ask = Ask(
+            self.variables, self.updates if is_last else {}, self._wanted, self._kept,
+            self.commit_if, is_last and not start, self.options,
+        )  # fmt: skip
+        with using(self.options, self.device):
+            executor = self.device.executor(program, ask)
+        return Segment(program, executor, end, *rest)
 
     @staticmethod
     def _add_source(node: Node, program: Program, known: dict[Tensor, TensorSpec]) -> None:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cpu.threads.background import BACKGROUND
 from ..errors import FeedError
 from ..graph import Node, Tensor, Values
 from ..program.program import Instr, Program
+from ..program.row import Row, sizes
 from ..spec import known_spec
 from ..words.tables import Table
-from .kernels import Row, sizes
 
 if TYPE_CHECKING:
     from .plan import Plan
-    from .segment import Part
+    from .segment import Segment
 
 Array = np.ndarray[Any, Any]
 SHOWN = 40
@@ -143,13 +142,12 @@ def profile(
         env.update({t: values.array(t.node.name) for t in plan.variables if t not in env})
     _run(plan, env)  # lays out all segments
     plan.ask_for_kernels()
-    BACKGROUND.wait()
+    plan.device.wait()
     path = _run(plan, env)
     taken: list[float] = []
     for part in path:
-        segment = part.segment
-        times: list[list[float]] = [[] for _ in segment.program.instrs]
-        with segment.singly(env) as calls:
+        times: list[list[float]] = [[] for _ in part.executor.laid.program.instrs]
+        with part.executor.singly(env) as calls:
             for _ in range(repeats + 1):  # the first one warms up
                 once = [0.0] * len(times)
                 for step, call in calls:
@@ -159,7 +157,8 @@ def profile(
                 for seconds, all_of in zip(once, times, strict=True):
                     all_of.append(seconds)
         taken += [min(all_of[1:]) for all_of in times]
-    instrs = [(i, part.segment.program) for part in path for i in part.segment.program.instrs]
+    programs = [part.executor.laid.program for part in path]
+    instrs = [(instr, program) for program in programs for instr in program.instrs]
     rows = plan.kernels
     return Profile(
         [
@@ -170,13 +169,13 @@ def profile(
     )
 
 
-def _run(plan: Plan, env: dict[Tensor, Array]) -> list[Part]:
+def _run(plan: Plan, env: dict[Tensor, Array]) -> list[Segment]:
     """Run all segments on feeds and variables, and return those that did."""
     path = [plan.head]
     while True:
-        path[-1].segment.run(env)
+        path[-1].executor.run(env)
         if path[-1].end == len(plan.order):
-            path[-1].segment.drop()
+            path[-1].executor.drop()
             return path
         path.append(plan.following(path[-1], env))
 

@@ -5,31 +5,16 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import MemoryLimitError
-from ..fuse.overwrite import Overwrite
-from ..program.liveness import Lifetimes
-from ..program.memory import Layout
-from ..program.program import Instr, Program
+from ..program.executor import Laid
+from ..program.program import Instr
 from ..spec import TensorSpec
 from ..words.tables import Table
 
 TOP = 12
 """Rows that a printed report shows of the largest arrays."""
-
-
-class Laid(Protocol):
-    """What the report reads of a segment."""
-
-    program: Program
-    lives: Lifetimes
-    layout: Layout
-    over: dict[int, int]
-
-    @property
-    def overwrites(self) -> Sequence[Overwrite]:
-        """Updates that are written over their variables."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +218,7 @@ def _rows(part: Laid, start: int, seen: set[Any]) -> list[Held]:
         )  # fmt: skip
     makers = {o: instr for instr in program.instrs for o in instr.outs}
     overwritten = {x: o for o, x in part.over.items()}
-    homes = {o.new: o.variable.name for o in part.overwrites}
+    homes = {o: v.name for o, v in part.homes.items()}
     outputs: dict[int, list[Any]] = {}
     for t in program.outputs:
         outputs.setdefault(program.numbers[t], []).append(t)

@@ -47,7 +47,8 @@ class Templates:
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> y = gw.tanh(g.placeholder("x", ("B", 4))).sum()
-    >>> templates, device = Templates(), gw.device.open_device("cpu")
+    >>> from gradwright.program.device import open_device
+    >>> templates, device = Templates(), open_device("cpu")
     >>> plans = [
     ...     templates.plan([y], {g["x"]: TensorSpec((n, 4))}, device, training=False)
     ...     for n in range(2, 7)

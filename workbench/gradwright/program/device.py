@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, Protocol
 
-import numpy as np
-
 from ..errors import LoweringError
-from ..spec import TensorSpec
+from .executor import Ask, Executor
 from .lowering import load
-
-Array = np.ndarray[Any, Any]
+from .program import Program
 
 
 class Device(Protocol):
-    """What plans ask of a device."""
+    """What a session asks of a device; each session has one of its own."""
 
     name: str
-    guarded: bool
-    """Whether the plan must run step by step and call ``check`` and ``free``."""
 
-    def arena(self, nbytes: int) -> Array:
-        """Return a buffer of bytes that a plan divides among its tensors.
+    def configure(
+        self, threads: int | None, record: Mapping[str, Any] | None, *, deterministic: bool
+    ) -> None:
+        """Fix what a session may be told; raises GraphError for what is none."""
 
-        Plans of one device run one at a time, and nothing in an arena lasts from run to run: they
-        may get the same memory.
-        """
+    def nested(self) -> Device:
+        """Return a device for plans inside plans, which run while those do."""
+
+    def executor(self, program: Program, ask: Ask) -> Executor:
+        """Return a program as it runs here."""
+
+    def record(self) -> dict[str, Any]:
+        """Return what decides the last bits here, as JSON keeps it."""
+
+    def retune(self, record: Mapping[str, Any], *, deterministic: bool) -> None:
+        """Take over what a record says, as far as it may change between two runs."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Return what runs happen in; it is entered again and again."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for what is being compiled; return whether all is there."""
 
     def release(self) -> None:
-        """Let go what it keeps for the next arena."""
-
-    def empty(self, spec: TensorSpec) -> Array:
-        """Return a fresh array that the plan gives away or guards."""
-
-    def check(self, what: str) -> None:
-        """Raise LoweringError if anything wrote outside its buffer."""
-
-    def free(self, array: Array) -> None:
-        """Take back an array that nothing may read any more."""
+        """Let go of memory that it keeps for plans to come."""
 
 
 DEVICES = {"cpu": "gradwright.cpu:Cpu", "guard": "gradwright.cpu:Guard"}

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Literal
-
-from ..cpu.threads.tuning import Tuning
+from dataclasses import dataclass
+from typing import Any, Literal
 
 Kernels = Literal["background", "wait", "off"]
 
@@ -24,29 +22,27 @@ class PlanOptions:
         checkpoint: which activations the backward pass keeps: None all, ``"sqrt"``, every n-th
             layer, or name patterns; the others are computed again.
         verify: whether each rewrite is checked on random values when the plan is made.
-        tuning: how many threads a run may use, and what for.
     """
 
     skip: tuple[str, ...] = ()
     kernels: Kernels = "background"
     checkpoint: str | int | tuple[str, ...] | None = None
     verify: bool = False
-    tuning: Tuning = field(default_factory=Tuning, compare=False)
 
 
 DEFAULTS = PlanOptions()
-_current: ContextVar[PlanOptions] = ContextVar("options", default=DEFAULTS)
+_current: ContextVar[tuple[PlanOptions, Any]] = ContextVar("options", default=(DEFAULTS, None))
 
 
-def current_options() -> PlanOptions:
-    """Return the options of the plan that is being made, for plans inside it."""
+def current() -> tuple[PlanOptions, Any]:
+    """Return options and device of the plan that is being made, for plans inside it."""
     return _current.get()
 
 
 @contextmanager
-def using(options: PlanOptions) -> Iterator[None]:
-    """Make a plan: lowerings see its options."""
-    token = _current.set(options)
+def using(options: PlanOptions, device: Any) -> Iterator[None]:
+    """Make a plan: lowerings see its options and its device."""
+    token = _current.set((options, device))
     try:
         yield
     finally:

@@ -9,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ..cpu.llvm.blas import Limit
-from ..cpu.threads.background import BACKGROUND
-from ..cpu.threads.record import recorded, tuned
 from ..errors import FeedError, GraphError, MemoryLimitError
 from ..graph import Graph, Tensor, Values, ancestors
 from ..op import redefinitions
@@ -110,15 +107,9 @@ class Session:
         self.values = graph.values if values is None else values
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
-        self.options = plan_options(
-            skip_rewrites,
-            kernels,
-            tuned(threads, tuning, deterministic=deterministic),
-            checkpoint,
-            verify=check == "rewrites",
-        )
-        # OpenBLAS adds in another order with more threads: bits would depend on other sessions.
-        self._limit = Limit(1 if deterministic else threads)
+        self.device.configure(threads, tuning, deterministic=deterministic)
+        self.options = plan_options(skip_rewrites, kernels, checkpoint, verify=check == "rewrites")
+        self._running = self.device.running()
         self.listeners = checked_listeners(listeners)
         most = default_bytes() if cache_bytes is None else cache_bytes
         self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
@@ -147,7 +138,21 @@ class Session:
         deterministic session has chosen before its first step. JSON can keep it, and
         ``Session(tuning=...)`` takes it back.
         """
-        return recorded(self.options)
+        return {**self.device.record(), "kernels": self.options.kernels}
+
+    def retune(self, record: Mapping[str, Any]) -> None:
+        """Take over the choices of another session's ``tuning``, for plans that are there, too.
+
+        Raises GraphError for what is no record.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> session = gw.Session(g)
+        >>> session.retune(gw.Session(g, threads=1).tuning)
+        >>> session.tuning["threads"]
+        1
+        """
+        self.device.retune(record, deterministic=self.deterministic)
 
     def close(self) -> None:
         """Release plans and buffers; running afterwards is an error."""
@@ -185,7 +190,7 @@ class Session:
             self._check_open()
             for plan in self.plan_cache.values():
                 plan.ask_for_kernels()
-        return BACKGROUND.wait(timeout)
+        return self.device.wait(timeout)
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -327,7 +332,7 @@ class Session:
                 event = RunEvent(request.fetches, request.training, number, feeds=dict(env))
                 for listener in listeners:
                     listener.run_started(event)
-            with graph.running(), self._limit:
+            with graph.running(), self._running:
                 if listeners and any(listener.wants_nodes for listener in listeners):
                     committed = self._run_watched(request, env)
                 else:

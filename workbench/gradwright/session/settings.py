@@ -7,8 +7,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from ..cpu.llvm.target import check_switches
-from ..cpu.threads.tuning import Tuning
 from ..errors import GraphError
 from ..program.options import Kernels, PlanOptions
 from ..rewrite import check_names
@@ -37,13 +35,11 @@ def checked_listeners(listeners: Iterable[Listener]) -> list[Listener]:
 def plan_options(
     skip: Collection[str] | str,
     kernels: Any,
-    tuning: Tuning,
     checkpoint: Checkpoint,
     *,
     verify: bool,
 ) -> PlanOptions:
     """Return the options of a session's plans; raises GraphError for what is none."""
-    check_switches()
     skip = [skip] if isinstance(skip, str) else skip
     check_names(skip)
     if kernels not in get_args(Kernels):
@@ -58,4 +54,4 @@ def plan_options(
             f"checkpoint={checkpoint!r} is not known",
             need="None, 'sqrt', an int >= 1, or name patterns in a list",
         )
-    return PlanOptions(tuple(sorted(skip)), kernels, checkpoint, verify, tuning)
+    return PlanOptions(tuple(sorted(skip)), kernels, checkpoint, verify)

@@ -12,7 +12,7 @@ from ..graph import Tensor
 from ..op import OPS, find_op
 from ..ops.core.like import BroadcastLike, ReshapeLike
 from ..ops.core.movement import cast_to
-from ..ops.index import load
+from ..ops.loading import load
 from ..spec import broadcast, kind
 from . import indexing
 from .lazy import UFUNCS, LazyArray

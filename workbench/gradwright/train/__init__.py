@@ -1,7 +1,7 @@
 """Training: optimizers, schedules, metrics, data, and the trainer that brings them together."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..evaluation import metrics
 from ..evaluation.metrics import Metric
@@ -30,18 +30,6 @@ from .step.accumulate import Accumulation, GradientAccumulator
 from .step.average import EMA, SWA
 from .step.groups import Group
 from .trainer import Trainer
-
-if TYPE_CHECKING:
-    from ..recipes.learning_rate_finder import LearningRates, find_learning_rate
-    from ..recipes.unrolled_trainer import UnrolledTrainer
-    from ..recording import Run, RunFolder, Runs, RunsComparison, Store
-    from .callbacks.activations import (
-        ActivationComparison,
-        SaveActivations,
-        compare_activations,
-        load_activations,
-    )
-    from .callbacks.reproduce import Reproduce
 
 __all__ = [
     "EMA",
@@ -88,16 +76,19 @@ __all__ = [
 ]
 
 _LATER = {
-    **dict.fromkeys(
-        ("ActivationComparison", "SaveActivations", "compare_activations", "load_activations"),
-        "activations",
-    ),
-    **dict.fromkeys(("LearningRates", "find_learning_rate"), "learning_rate_finder"),
-    "Reproduce": "reproduce",
-    "UnrolledTrainer": "unrolled_trainer",
-    **dict.fromkeys(("Run", "RunFolder", "Runs", "RunsComparison", "Store"), "runs"),
+    name: home
+    for home, names in {
+        ".callbacks.activations": (
+            "ActivationComparison SaveActivations compare_activations load_activations"
+        ),
+        ".callbacks.reproduce": "Reproduce",
+        "..recipes.learning_rate_finder": "LearningRates find_learning_rate",
+        "..recipes.unrolled_trainer": "UnrolledTrainer",
+        "..recording": "Run RunFolder Runs RunsComparison Store",
+    }.items()
+    for name in names.split()
 }
-"""What is imported when first asked for."""
+"""What is imported when first asked for; rooms above stand here, too, as users know them."""
 
 
 def __dir__() -> list[str]:
@@ -108,5 +99,5 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with first_use:
-        found = globals()[name] = getattr(import_module(f".{_LATER[name]}", __name__), name)
+        found = globals()[name] = getattr(import_module(_LATER[name], __name__), name)
     return found

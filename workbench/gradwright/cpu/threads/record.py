@@ -11,7 +11,6 @@ import ml_dtypes
 import numpy as np
 
 from ...errors import GraphError
-from ...program.options import PlanOptions
 from ..llvm.blas import default_threads
 from ..llvm.target import SWITCHES, switch
 from .tuning import Tuning, checked
@@ -19,9 +18,8 @@ from .tuning import Tuning, checked
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def recorded(options: PlanOptions) -> dict[str, Any]:
-    """Return versions of libraries, the machine, how kernels are made, and what uses threads."""
-    tuning = options.tuning
+def recorded(tuning: Tuning) -> dict[str, Any]:
+    """Return versions of libraries, the machine, for what kernels are made, and the threads."""
     tuning.settle()
     blas = np.show_config("dicts")["Build Dependencies"]["blas"]
     return {
@@ -31,7 +29,6 @@ def recorded(options: PlanOptions) -> dict[str, Any]:
         "blas": f"{blas.get('name')} {blas.get('version')}",
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
-        "kernels": options.kernels,
         **{name: switch(name) for name in SWITCHES},
         "threads": tuning.threads,
         **{name: os.environ.get(name, "") for name in _THREADS},

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import ArchiveError
 from ...op import OPS, Op, infer_specs, registry_revision
 from ...op.declare import REQUIRED, OnnxRule
-from ...ops.index import load
+from ...ops.loading import load
 from ...spec import Dim, TensorSpec
 from .dtypes import from_element_type
 from .node import READERS, OnnxNode, Reader

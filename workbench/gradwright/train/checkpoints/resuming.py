@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...cpu.threads.record import tuned
-from ...cpu.threads.tuning import Tuning
 from ...errors import ArchiveError, TrainingError
 from ...formats.archive.archive import STATE, VALUES, opened
 from ...formats.archive.tensors import read_tensors
@@ -233,10 +231,7 @@ def _retune(session: Session, one: Checkpoint) -> None:
     """
     known = session.tuning
     if not session.plans:
-        record = tuned(None, one.tuning, deterministic=session.deterministic)
-        tuning: Tuning = session.options.tuning
-        tuning.threads = record.threads
-        tuning.choices.update(record.choices)
+        session.retune(one.tuning)
         known = session.tuning
     saved = {**one.tuning, **one.libraries, "choices": {}}
     if other := differences(saved, {**known, **libraries(), "choices": {}}):

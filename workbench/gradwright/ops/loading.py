@@ -1,7 +1,8 @@
-"""The index: which file of a family defines an op, so that a file is imported when it is needed.
+"""Loading: a file of a family is imported when an op that it defines is needed.
 
-``index.json`` is written with the stubs and travels in wheels. It only saves time: what it does not
-name, or names of a file that has changed since, is looked for in the files themselves.
+``index.json`` says which file defines what. It is written with the stubs and travels in wheels. It
+only saves time: what it does not name, or names of a file that has changed since, is looked for in
+the files themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ INDEX = FOLDER / "index.json"
 def load(*namespaces: str) -> None:
     """Define the ops of some namespaces, or all ops.
 
-    >>> from gradwright.ops.index import load
+    >>> from gradwright.ops.loading import load
     >>> load("nn")
     """
     held = _index()
@@ -37,7 +38,7 @@ def load(*namespaces: str) -> None:
 def load_named(name: str) -> None:
     """Define what bears a name, if anything does; all there is for "".
 
-    >>> from gradwright.ops.index import load_named
+    >>> from gradwright.ops.loading import load_named
     >>> load_named("lora_matmul")
     """
     _import(_named().get(name, ()))
