@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ops.core.summing import add_up, column_sums, matrix, row_sums
+from ...ops.numerics.summing import add_up, column_sums, matrix, row_sums
 from ...program.lowering import MakeT, lowering
 from ...spec import TensorSpec
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...op import Op
 from ...ops.core import special
-from ...ops.core.products import product
+from ...ops.numerics.products import product
 from ...program.lowering import Launch, lowering
 from ...spec import TensorSpec, normalize_axis
 from ..call import Call, Native

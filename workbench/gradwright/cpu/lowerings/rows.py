@@ -10,9 +10,9 @@ import numpy as np
 
 from ...op import Op
 from ...ops.core import rows
-from ...ops.core.summing import column_sums, matrix, row_sums, running_sums
 from ...ops.layers.nn import softmax_into
 from ...ops.losses.cross_entropy import class_numbers
+from ...ops.numerics.summing import column_sums, matrix, row_sums, running_sums
 from ...program.lowering import Launch
 from ...spec import TensorSpec, normalize_axis
 from .common import Specs, adder, floats, runs
