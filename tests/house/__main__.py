@@ -28,7 +28,11 @@ for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
 
 MEASURED = ("measured", "machine")
 """What is told where it differs, and makes no comparison fail."""
+SWITCHES = ("OPENBLAS_", "GRADWRIGHT_", "OMP_")
+"""How the variables begin that choose kernels."""
 WHAT: dict[str, str] = {
+    "measured": "walks.measured",
+    "imports": "walks.imports",
     "names": "faces.names",
     "live": "faces.live",
     "traits": "faces.traits",
@@ -52,7 +56,8 @@ def machine() -> dict[str, str]:
         ),
         platform.processor(),
     )
-    return found | {k: os.environ.get(k, "") for k in ("OPENBLAS_CORETYPE", "GRADWRIGHT_CPU")}
+    chosen = {k: v for k, v in sorted(os.environ.items()) if k.startswith(SWITCHES)}
+    return found | {k: v for k, v in chosen.items() if k != "GRADWRIGHT_CACHE"}
 
 
 def record(what: Sequence[str]) -> dict[str, Any]:
