@@ -14,7 +14,7 @@ from typing import Any
 
 import gradwright as gw
 
-from .trainings import classifier, cross_entropy, rows
+from .models import classifier, cross_entropy, rows
 
 HOME = Path(gw.__file__).parent
 TIMES = 7
