@@ -3,9 +3,10 @@
 The stubs are what type checkers read of ops and of the face, and an index of ops; they are written
 anew each time, by importing the package. A tree that cannot be imported is built without them.
 
-The bundles of the widgets' TypeScript live beside the Python that ships them and are never committed. A stamp beside them
-holds the hash of the sources they were made from, so npm runs only when a source changed, and
-building from an sdist, which carries bundles and stamp, needs no Node at all.
+The bundles of the widgets' TypeScript live beside the Python that ships them and are never
+committed. A stamp beside them holds the hash of the sources they were made from, so npm runs only
+when a source changed, and building from an sdist, which carries bundles and stamp, needs no Node at
+all.
 """
 
 from __future__ import annotations

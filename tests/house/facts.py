@@ -34,12 +34,12 @@ class Inner(NamedTuple):
 def inner() -> Inner:
     """Say where each fact stands in the package as it is."""
     import gradwright_widgets.graph_spec as drawn
-    from gradwright.calling import HIDDEN
     from gradwright.debug.float64 import known_specs
     from gradwright.fuse.rules import RULES as FUSED
     from gradwright.fuse.rules_elements import SAME
-    from gradwright.lowering import load, lowered_ops
     from gradwright.op import OPS
+    from gradwright.op.calling import HIDDEN
+    from gradwright.program.lowering import load, lowered_ops
     from gradwright.rewrite.table import RULES as REWRITES
     from gradwright.train.precision.rules import rule_of
 
