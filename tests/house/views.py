@@ -21,6 +21,8 @@ import gradwright_widgets as widgets
 from .models import classifier, cross_entropy, loops, normal, rows
 from .trainings import settings
 
+HELD = re.compile(r'(?<=id="saved">)(.*?)(?=</script>)', re.DOTALL)
+"""State and messages in the text of a page."""
 SHORT = 80
 """Letters of a value that is recorded as it is; of longer ones, the hash."""
 
@@ -35,15 +37,14 @@ def record() -> dict[str, Any] | None:
         for clock in ("time", "monotonic", "perf_counter"):
             still.enter_context(mock.patch.object(time, clock, lambda: 1e9))
         try:
-            return {name: _shown(widget) for name, widget in _scenes()}
+            return {name: _shown(widget) for name, widget in scenes()}
         except FileNotFoundError as error:
             print(f"views are left out: {error}")
             return None
 
 
 def _shown(widget: Any) -> dict[str, Any]:
-    page = widget.to_html()
-    held = json.loads(re.search(r'id="saved">(.*?)</script>', page, re.DOTALL)[1])
+    held = json.loads(HELD.search(widget.to_html())[1])
     stills = {k: _short(getattr(widget, k)()) for k in ("to_svg", "to_table") if hasattr(widget, k)}
     data, _ = widget._repr_mimebundle_()
     found = {
@@ -64,7 +65,7 @@ def _short(value: Any) -> Any:
     return text if len(text) <= SHORT else hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _scenes() -> Iterator[tuple[str, Any]]:
+def scenes() -> Iterator[tuple[str, Any]]:
     """Yield each widget on a network that has been trained, by a name."""
     g, t, logits = classifier()
     loss, data = cross_entropy(t, logits), rows()
