@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import triton
 import triton.language as tl
-from gradwright_kernels.device.interpreter import Interpreter
 
 import gradwright as gw
 from gradwright.errors import LoweringError
@@ -23,6 +22,7 @@ from gradwright.ops.core.pullback import Pullback
 from gradwright.program.lowering import find_launch, lowered_ops
 from gradwright.spec import dtype, spec_of
 from gradwright_kernels.compile.compiler import Call
+from gradwright_kernels.device.interpreter import Interpreter
 from gradwright_kernels.rows import layer_norm
 
 assert os.environ.get("TRITON_INTERPRET") == "1", "set TRITON_INTERPRET=1 before Python starts"
