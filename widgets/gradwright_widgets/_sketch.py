@@ -1,7 +1,7 @@
 """The still drawing of a graph: rows by longest path, few crossings, straight long lines.
 
 It has to be made where no browser runs, of few boxes; the live layout, which opens scopes and draws
-thousands, is in widgets/frontend/src/graph.
+thousands, is in widgets/frontend/src/panels/graph.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def drawn_nodes(graph: Graph, *, gradients: bool = False) -> list[Node]:
 
 
 def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
-    """Return the columns that ``GraphModel`` in widgets/frontend/src/graph/model.ts reads.
+    """Return the columns that ``GraphModel`` in widgets/frontend/src/panels/graph/model.ts reads.
 
     ``gradients`` adds the nodes of the derived layer; ``origin`` is the index of the node whose
     gradient a node belongs to, or -1.

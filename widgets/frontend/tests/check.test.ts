@@ -1,9 +1,9 @@
 // The gradient check: where elements stand, what the page knows of a check that grows, words.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { gridOf, heat, indexOf, placeOf } from "../src/check/heatmap";
-import { CheckStore, placeKey, type NodeRow, type ParameterRow } from "../src/check/store";
-import { errorText, secondsText } from "../src/check/words";
+import { gridOf, heat, indexOf, placeOf } from "../src/panels/check/heatmap";
+import { CheckStore, placeKey, type NodeRow, type ParameterRow } from "../src/panels/check/store";
+import { errorText, secondsText } from "../src/panels/check/words";
 
 const view = (array: ArrayBufferView): DataView => {
   const shifted = new Uint8Array(array.byteLength + 3); // messages do not keep buffers aligned

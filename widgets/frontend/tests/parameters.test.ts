@@ -1,11 +1,11 @@
 // The parameter table without a page: filters, rows and groups, sparklines, columns, frames.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { columnsFor, COLUMNS, ratioOf } from "../src/table/columns";
-import { filterOf } from "../src/table/filter";
-import { rowsOf, type Order, type Parameter } from "../src/table/rows";
-import { HEIGHT, nearest, pathOf, scaleOf, toX, toY } from "../src/table/sparkline";
-import { StatisticsStore, type StatisticsMessage } from "../src/table/statistics";
+import { columnsFor, COLUMNS, ratioOf } from "../src/panels/parameters/columns";
+import { filterOf } from "../src/panels/parameters/filter";
+import { rowsOf, type Order, type Parameter } from "../src/panels/parameters/rows";
+import { HEIGHT, nearest, pathOf, scaleOf, toX, toY } from "../src/panels/parameters/sparkline";
+import { StatisticsStore, type StatisticsMessage } from "../src/panels/parameters/statistics";
 
 const parameter = (name: string, count = 1): Parameter => ({ name, shape: [count], dtype: "f32", count, bytes: 4 * count, running: false });
 const order = (changes: Partial<Order> = {}): Order => ({ fits: () => true, down: false, groups: true, closed: new Set(), ...changes });

@@ -1,13 +1,13 @@
 // The trainer's parts and the table of runs: words, small pictures, orders.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { PlotStore, type PlotMessage } from "../src/plot/series";
-import { onAxis } from "../src/plot/transform";
-import { columnsOf, nextSort, numberOf, shownRows } from "../src/runs/rows";
-import { RunsStore, type RunRow } from "../src/runs/store";
-import { scaleText } from "../src/trainer/facts";
-import { outline } from "../src/trainer/schedule";
-import { agoText, bytesText } from "../src/ui/format";
+import { PlotStore, type PlotMessage } from "../src/panels/plot/series";
+import { onAxis } from "../src/panels/plot/transform";
+import { columnsOf, nextSort, numberOf, shownRows } from "../src/panels/runs/rows";
+import { RunsStore, type RunRow } from "../src/panels/runs/store";
+import { scaleText } from "../src/panels/training/facts";
+import { outline } from "../src/panels/training/schedule";
+import { agoText, bytesText } from "../src/core/format";
 
 const row = (key: string, name: string, metrics: RunRow["metrics"] = {}, more: Partial<RunRow> = {}): RunRow => ({
   key, name, graph: "g", status: "finished", created: 1, epochs: 1, steps: 1, seconds: 1, tags: [], notes: "", metrics, ...more,
