@@ -8,7 +8,7 @@ import numpy as np
 
 import gradwright as gw
 from gradwright_widgets import Workbench
-from gradwright_widgets._base import _storable
+from gradwright_widgets.host.base import _storable
 
 
 def network(name="hidden"):

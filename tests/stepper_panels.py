@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 import gradwright as gw
-from gradwright_widgets.stepper_panel import StepperPanel
+from gradwright_widgets.panels.stepper.panel import StepperPanel
 
 
 def graph():

@@ -1,7 +1,7 @@
 """The arrows of the front end, read off every import of its TypeScript.
 
-1. ``core <- panels <- widgets``: `core` knows no panel, a panel knows no widget, and a widget is the
-   entry of a bundle, which nothing imports.
+1. ``core <- panels <- widgets``: `core` knows no panel, a panel knows no widget, and a widget is
+   the entry of a bundle, which nothing imports.
 2. A panel imports `core`, its own folder, and the panels that `SHOWS` says it shows.
 3. No file is part of a circle; imports of types count as much as others.
 """
@@ -80,7 +80,9 @@ def test_there_are_no_circles() -> None:
 
 def test_every_panel_that_is_shown_is_used() -> None:
     for panel, others in SHOWS.items():
-        inside = [t for n, found in FILES.items() if n.startswith(f"panels/{panel}/") for t in found]
+        inside = [
+            t for n, found in FILES.items() if n.startswith(f"panels/{panel}/") for t in found
+        ]
         assert others == {t.split("/")[1] for t in inside if t.startswith("panels/")} - {panel}
 
 

@@ -11,8 +11,8 @@ import pytest
 import gradwright as gw
 from gradwright.debug.report import VERDICTS
 from gradwright.errors import GraphError
-from gradwright_widgets._check_rows import worst_elements
-from gradwright_widgets.gradcheck_panel import SAVED_CURVES, CheckPanel, GradCheckPanel
+from gradwright_widgets.panels.check.panel import SAVED_CURVES, CheckPanel, GradCheckPanel
+from gradwright_widgets.panels.check.rows import worst_elements
 from tests import check_panels
 from tests.check_panels import model, opened, whole
 from tests.panels import EVIL, sent

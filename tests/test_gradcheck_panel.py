@@ -11,7 +11,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import FeedError, GradientError, GradwrightError, GraphError
-from gradwright_widgets.gradcheck_panel import GradCheckPanel
+from gradwright_widgets.panels.check.panel import GradCheckPanel
 from tests import check_panels
 from tests.check_panels import model, opened, whole
 from tests.panels import sent, wait_for

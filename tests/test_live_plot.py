@@ -11,7 +11,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright_widgets import LivePlot
-from gradwright_widgets.curves import MOST_POINTS, Curve, smoothed
+from gradwright_widgets.panels.plot.curves import MOST_POINTS, Curve, smoothed
 
 
 def trainer(**options):

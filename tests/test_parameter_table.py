@@ -17,8 +17,9 @@ import traitlets
 import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.train.statistics import COLUMNS
-from gradwright_widgets import ParameterTable, Workbench, _measuring
-from gradwright_widgets.parameter_table import _closed_at_first, fits
+from gradwright_widgets import ParameterTable, Workbench
+from gradwright_widgets.panels.parameters import measuring
+from gradwright_widgets.panels.parameters.panel import _closed_at_first, fits
 from tests.panels import EVIL, sent, wait_for
 
 
@@ -155,16 +156,16 @@ def test_a_value_that_is_set_is_measured_again(graph, trainer, data):
 
 
 def test_large_models_are_measured_beside_the_cells(graph, monkeypatch):
-    monkeypatch.setattr(_measuring, "AT_ONCE", 10)
-    monkeypatch.setattr(_measuring, "IN_A_ROW", 5)
+    monkeypatch.setattr(measuring, "AT_ONCE", 10)
+    monkeypatch.setattr(measuring, "IN_A_ROW", 5)
     threads = set()
-    measure = _measuring.value_statistics
+    measure = measuring.value_statistics
 
     def spy(arrays):
         threads.add(threading.current_thread())
         return measure(arrays)
 
-    monkeypatch.setattr(_measuring, "value_statistics", spy)
+    monkeypatch.setattr(measuring, "value_statistics", spy)
     table = ParameterTable(graph)
     assert not threads, "nothing is measured before somebody looks"
     table._receive(table, {"kind": "parameters.sync"}, [])

@@ -15,7 +15,7 @@ import traitlets
 import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright_widgets import RunComparison
-from gradwright_widgets._run_reader import RunReader
+from gradwright_widgets.panels.runs.reader import RunReader
 from tests.panels import EVIL, PATIENCE, sent
 
 

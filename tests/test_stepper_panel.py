@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright_widgets.stepper_panel import StepperPanel
+from gradwright_widgets.panels.stepper.panel import StepperPanel
 from tests import stepper_panels
 from tests.stepper_panels import press, tell, watch_wire
 

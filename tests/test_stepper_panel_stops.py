@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright_widgets.stepper_panel import StepperPanel
+from gradwright_widgets.panels.stepper.panel import StepperPanel
 from tests import stepper_panels
 from tests.panels import EVIL
 from tests.stepper_panels import press, tell
@@ -128,7 +128,7 @@ def test_a_run_in_the_background_can_be_stopped(slow):
 
 def test_a_long_run_shows_how_far_it_is(slow, monkeypatch):
     panel, gate = slow
-    monkeypatch.setattr("gradwright_widgets._walk.PROGRESS", 0.0)
+    monkeypatch.setattr("gradwright_widgets.panels.stepper.walk.PROGRESS", 0.0)
     states = []
     panel.observe(lambda change: states.append(change["new"]), "stepping")
     tell(panel, "stepper.move", verb="run")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gradwright.errors import DTypeError
-from gradwright_widgets import _reduction
-from gradwright_widgets._reduction import (
+from gradwright_widgets.panels.tensor import reduction
+from gradwright_widgets.panels.tensor.panel import TensorView
+from gradwright_widgets.panels.tensor.reduction import (
     FIELDS,
     edges,
     histogram,
@@ -25,9 +26,8 @@ from gradwright_widgets._reduction import (
     sample,
     summarize,
 )
-from gradwright_widgets._sheet import Sheet, literal, number_text
-from gradwright_widgets._slicing import SliceError, default_index, read_index
-from gradwright_widgets.tensor_view import TensorView
+from gradwright_widgets.panels.tensor.sheet import Sheet, literal, number_text
+from gradwright_widgets.panels.tensor.slicing import SliceError, default_index, read_index
 from tests.panels import sent
 from tests.tensor_views import ask, picture
 
@@ -138,7 +138,7 @@ def test_cells_do_not_depend_on_the_size_of_the_pieces(monkeypatch):
     planes[3][17, 3] = math.nan
     whole, _ = reduce_planes(planes, 7, 9, F8)
     for chunk in (1, 100, 5000):
-        monkeypatch.setattr(_reduction, "CHUNK", chunk)
+        monkeypatch.setattr(reduction, "CHUNK", chunk)
         np.testing.assert_allclose(reduce_planes(planes, 7, 9, F8)[0], whole, rtol=1e-12)
 
 
@@ -197,8 +197,8 @@ def test_more_planes_than_can_be_seen_are_cut_and_said():
 
 
 def test_large_arrays_are_sampled_unless_all_is_asked_for(monkeypatch):
-    for module in ("_sheet", "_picture"):
-        monkeypatch.setattr(f"gradwright_widgets.{module}.READ", 1000)
+    for module in ("sheet", "picture"):
+        monkeypatch.setattr(f"gradwright_widgets.panels.tensor.{module}.READ", 1000)
     array = np.ones((300, 400))
     array[1, 1] = math.nan
     view = TensorView(array)
@@ -212,8 +212,8 @@ def test_large_arrays_are_sampled_unless_all_is_asked_for(monkeypatch):
 
 
 def test_the_first_bad_element_of_a_sample_is_where_it_says(monkeypatch):
-    for module in ("_sheet", "_picture"):
-        monkeypatch.setattr(f"gradwright_widgets.{module}.READ", 50)
+    for module in ("sheet", "picture"):
+        monkeypatch.setattr(f"gradwright_widgets.panels.tensor.{module}.READ", 50)
     array = np.zeros((20, 30))
     read, _ = sample(array, 50)
     read[2, 1] = math.inf
@@ -247,14 +247,14 @@ def test_statistics_are_those_of_numpy(array):
             (found.norm, np.linalg.norm(good)),
         ):
             assert got == pytest.approx(want, rel=1e-9, abs=1e-9)
-        np.testing.assert_allclose(found.quantiles, np.quantile(good, _reduction.QUANTILES))
+        np.testing.assert_allclose(found.quantiles, np.quantile(good, reduction.QUANTILES))
         counts = histogram(array, F8, found.low, found.high, whole=False)
         assert counts.sum() == good.size
 
 
 def test_statistics_in_pieces_are_those_of_the_whole(monkeypatch):
     array = (1e6 + np.random.default_rng(0).standard_normal((50, 60))).astype("f4").T
-    monkeypatch.setattr(_reduction, "CHUNK", 77)
+    monkeypatch.setattr(reduction, "CHUNK", 77)
     np.testing.assert_array_equal(np.concatenate(list(pieces(array))), array.reshape(-1))
     found = summarize(array, real_part(array.dtype, "real"))
     wide = array.astype("f8")

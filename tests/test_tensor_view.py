@@ -12,8 +12,8 @@ import pytest
 import gradwright as gw
 import gradwright_widgets as gww
 from gradwright.errors import GraphError
-from gradwright_widgets._slicing import SliceError
-from gradwright_widgets.tensor_view import TensorPanel, TensorView
+from gradwright_widgets.panels.tensor.panel import TensorPanel, TensorView
+from gradwright_widgets.panels.tensor.slicing import SliceError
 from tests.panels import EVIL, sent
 from tests.tensor_views import ask, looked_at, picture
 

@@ -11,8 +11,8 @@ import pytest
 import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright_widgets import TrainerPanel
-from gradwright_widgets._training_facts import LastSkip, methods
-from gradwright_widgets.rate_panel import MOST, sampled
+from gradwright_widgets.panels.training.facts import LastSkip, methods
+from gradwright_widgets.panels.training.rate import MOST, sampled
 from tests.panels import EVIL, PATIENCE, sent, wait_for
 
 
@@ -67,7 +67,7 @@ def test_all_that_is_on_is_told():
 
 
 def test_a_window_is_followed_between_updates(monkeypatch):
-    monkeypatch.setattr("gradwright_widgets.trainer_panel.TICK", 0.01)
+    monkeypatch.setattr("gradwright_widgets.panels.training.panel.TICK", 0.01)
     go_on, seen = threading.Event(), []
 
     def batches():

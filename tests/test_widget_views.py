@@ -17,8 +17,8 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
-from gradwright_widgets._base import STATIC
-from gradwright_widgets.graph_spec import category, graph_spec
+from gradwright_widgets.host.base import STATIC
+from gradwright_widgets.panels.graph.spec import category, graph_spec
 from tests import digit_widgets
 from tests.panels import EVIL
 
@@ -68,7 +68,7 @@ def test_spec_leaves_gradients_out_unless_asked_for(graph):
 
 
 def test_every_op_has_a_colour(graph):
-    known = set(re.findall(r"--gw-c-(\w+)", (FRONTEND / "src/style.css").read_text()))
+    known = set(re.findall(r"--gw-c-(\w+)", (FRONTEND / "src/core/style.css").read_text()))
     assert {category(node) for node in graph.nodes} <= known
     assert category(graph.node("hidden/relu")) == "activation"
     assert category(graph.node("loss")) == "loss"

@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
-from gradwright_widgets._pace import CommandQueue, Pace
+from gradwright_widgets.host.pace import CommandQueue, Pace
 from tests import digit_widgets
 from tests.panels import sent, wait_for
 
@@ -67,13 +67,13 @@ def test_refresh_follows_the_graph(graph):
 
 
 def test_a_module_that_was_not_built_is_named(graph, monkeypatch, tmp_path):
-    from gradwright_widgets import _base
+    from gradwright_widgets.host import base
 
-    _base.bundle.cache_clear()
-    monkeypatch.setattr(_base, "STATIC", tmp_path)
+    base.bundle.cache_clear()
+    monkeypatch.setattr(base, "STATIC", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"without graph_view\.js[\s\S]*npm run build"):
         GraphView(graph)
-    _base.bundle.cache_clear()
+    base.bundle.cache_clear()
 
 
 # -- parameters ------------------------------------------------------------------------------------

@@ -10,14 +10,14 @@ import traitlets
 
 from gradwright import Graph
 
-from .gradcheck_panel import CheckPanel
-from .graph_view import GraphPanel
-from .live_plot import PlotPanel
-from .parameter_table import ParameterPanel
-from .run_comparison import RunsPanel
-from .stepper_panel import StepPanel
-from .tensor_view import TensorPanel
-from .trainer_panel import TrainPanel
+from .panels.check.panel import CheckPanel
+from .panels.graph.panel import GraphPanel
+from .panels.parameters.panel import ParameterPanel
+from .panels.plot.panel import PlotPanel
+from .panels.runs.panel import RunsPanel
+from .panels.stepper.panel import StepPanel
+from .panels.tensor.panel import TensorPanel
+from .panels.training.panel import TrainPanel
 
 TABS = ("train", "parameters", "step", "tensor", "check", "runs")
 EXAMPLES = 8
