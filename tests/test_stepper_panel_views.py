@@ -15,7 +15,7 @@ import gradwright as gw
 from gradwright_widgets.host.base import bundle
 from gradwright_widgets.panels.stepper import recording
 from gradwright_widgets.panels.stepper.facts import ranges, thumbnail
-from gradwright_widgets.panels.stepper.panel import StepperPanel
+from gradwright_widgets.panels.stepper.panel import StepPanel, StepperPanel
 from tests import stepper_panels
 from tests.panels import EVIL
 from tests.stepper_panels import press, tell
@@ -118,7 +118,7 @@ def test_messages_from_the_page_cannot_break_it(panel):
         ("stepper.stop", {}),
     ):
         tell(panel, kind, **facts)
-        panel._walk.join()
+        panel.part(StepPanel).walk.join()
     assert panel.stepper.position == 1
     press(panel, "step")
     assert panel.stepper.position == 2 and panel.message == ""

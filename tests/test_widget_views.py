@@ -100,7 +100,8 @@ def test_a_saved_page_is_whole_and_its_names_are_text(tmp_path):
     saved = json.loads(re.search(r'id="saved">(.*?)</script>', rest)[1])
     assert saved["state"]["graph_spec"]["names"] == [node.name for node in g.nodes]
     assert saved["state"]["selected"] == EVIL
-    ys = base64.b64decode(saved["messages"][0]["buffers"][1]["$bytes"])
+    (plot,) = [m for m in saved["messages"] if m["content"]["kind"] == "plot.points"]
+    ys = base64.b64decode(plot["buffers"][1]["$bytes"])
     assert np.frombuffer(ys, "<f8").tolist() == [0.5]
 
 

@@ -15,7 +15,7 @@ const row = (name: string, checked: number): ParameterRow => ({
   name, shape: [4], size: 4, checked, direction: false, kinks: 0, error: 0, verdict: "ok", where: "", troubles: [],
 });
 const rows = (run: number, first: number, nodes: NodeRow[], parameters: ParameterRow[] = []) => ({
-  kind: "check", run, loss: "loss", value: "1", feeds: "", training: false, done: 0, total: 1, name: "", seconds: 0,
+  kind: "check.rows", run, loss: "loss", value: "1", feeds: "", training: false, done: 0, total: 1, name: "", seconds: 0,
   curves: true, error: "", findings: [], first, nodes, parameters,
 });
 

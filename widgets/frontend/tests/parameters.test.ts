@@ -74,7 +74,7 @@ const frame = (layout: number, start: number, steps: number[], value: number, na
   const history = Float32Array.from(steps.flatMap((step) => names.flatMap(() => [step, step / 1000])));
   const numbers = new Float32Array(names.length * 9).fill(value);
   const views = [history, numbers, Uint8Array.from(names.flatMap((_, k) => [k, 0, 0]))].map(({ buffer }) => new DataView(buffer));
-  return [{ kind: "statistics", layout, names: start ? [] : names, start, steps, sampled: true }, views];
+  return [{ kind: "parameters.statistics", layout, names: start ? [] : names, start, steps, sampled: true }, views];
 };
 
 test("a store joins frames, takes a sample back and notices what is missing", () => {

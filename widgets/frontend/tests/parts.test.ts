@@ -34,7 +34,7 @@ test("numbers are written short", () => {
 
 const message = (run: number, start: number, values: number[]): [PlotMessage, DataView[]] => [
   {
-    kind: "plot", run, series: [{ panel: "loss", name: "train", age: 0 }], parts: [{ series: 0, start, count: values.length }],
+    kind: "plot.points", run, series: [{ panel: "loss", name: "train", age: 0 }], parts: [{ series: 0, start, count: values.length }],
     onDemand: [], perEpoch: [0], status: "",
   },
   [values.map((_, k) => start + k), values].map((list) => new DataView(Float64Array.from(list).buffer)),

@@ -21,7 +21,7 @@ function storeOf(curves: Curve[], perEpoch = [0], onDemand: string[] = []): Plot
   const join = (key: "x" | "y"): DataView => new DataView(Float64Array.from(curves.flatMap((c) => c[key])).buffer);
   store.take(
     {
-      kind: "plot", run: 0, status: "", onDemand, perEpoch,
+      kind: "plot.points", run: 0, status: "", onDemand, perEpoch,
       series: curves.map(({ panel, name, age = 0 }) => ({ panel, name, age })),
       parts: curves.map(({ x }, series) => ({ series, start: 0, count: x.length })),
     },

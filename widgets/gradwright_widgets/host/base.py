@@ -1,44 +1,32 @@
-"""What all widgets share: JavaScript, checked keywords, messages by kind, views that last."""
+"""What all widgets are made of: JavaScript, traits that last, background work, still copies."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import difflib
 import functools
 import html
-import inspect
-import itertools
 import json
-import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import anywidget
-import numpy as np
 import traitlets
 
 from gradwright.errors import GradwrightError
-from gradwright.train import Record
 
 from .cells import close_predecessors
-from .follow import Follow
 from .pace import MESSAGES_PER_SECOND, Pace
+from .wire import Message, storable
 from .work import Work
 
 STATIC = Path(__file__).parents[1] / "static"
-_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
-_BINARY = (bytes, bytearray, memoryview)
-_HOST_TRAITS = frozenset(anywidget.AnyWidget.class_trait_names())
+ANYWIDGET = frozenset(anywidget.AnyWidget.class_trait_names())
 
 CLOSING = 5.0
 """Seconds that closing waits for what runs in the background to come to its next stop."""
-
-Buffers = Sequence[Any]
-Message = tuple[dict[str, Any], list[Any]]
-Handler = TypeVar("Handler", bound=Callable[..., None])
 
 
 @functools.cache
@@ -58,37 +46,6 @@ def bundle(module: str) -> str:
     return path.read_text("utf-8")
 
 
-def handles(kind: str) -> Callable[[Handler], Handler]:
-    """Mark a method as the handler of messages ``{"kind": kind, ...}`` from the browser."""
-
-    def mark(method: Handler) -> Handler:
-        method.message_kind = kind  # type: ignore[attr-defined]
-        return method
-
-    return mark
-
-
-def int32(values: Any) -> memoryview:
-    """Return integers as the buffer of an ``i32[n]`` array."""
-    return memoryview(np.ascontiguousarray(values, "<i4").tobytes())
-
-
-def float64(values: Any) -> memoryview:
-    """Return numbers as the buffer of an ``f64[n]`` array."""
-    return memoryview(np.ascontiguousarray(values, "<f8").tobytes())
-
-
-class Finite(traitlets.Float[float, Any]):
-    """A number that is neither NaN nor infinite, for which JSON has no word."""
-
-    def validate(self, obj: Any, value: Any) -> float:
-        """Return the number; raises TraitError for another."""
-        number = super().validate(obj, value)
-        if not math.isfinite(number):
-            raise traitlets.TraitError(f"{self.name or 'a number'} cannot be {number}")
-        return number
-
-
 class _Holding(threading.local):
     """What ipywidgets notes while traits change, for each thread by itself."""
 
@@ -101,16 +58,10 @@ class _Holding(threading.local):
 class BaseWidget(anywidget.AnyWidget):
     """Base of the widgets: an anywidget, and so an ipywidgets ``DOMWidget``.
 
-    A subclass names its JavaScript ``module``, declares traits, marks message handlers with
-    ``@handles(kind)`` and may say in ``new_view_messages`` what a new view needs beside the traits.
-
-    Raises:
-        TypeError: a keyword is not a trait; the message names the one that was probably meant.
+    A subclass names its JavaScript ``module`` and says what a page and a still copy of it show.
     """
 
     module: ClassVar[str]
-    _handlers: ClassVar[Mapping[str, str]] = {}
-    _follow: tuple[Any, Follow] | None = None
     _works: Sequence[Work] = ()
     _paces: Sequence[Pace] = ()
 
@@ -119,28 +70,10 @@ class BaseWidget(anywidget.AnyWidget):
         sync=True
     )
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        found = {}
-        for base in reversed(cls.__mro__):
-            for name, value in vars(base).items():
-                kind = getattr(value, "message_kind", None)
-                if kind is not None:
-                    found[kind] = name
-        cls._handlers = found
-
-    def __init__(self, **kwargs: Any) -> None:
-        known = {n for n in type(self).class_trait_names() if not n.startswith("_")}
-        for name in kwargs:
-            if name not in known:
-                own = sorted((known - _HOST_TRAITS) | _keywords(type(self)))
-                close = difflib.get_close_matches(name, own, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(own)}"
-                raise TypeError(f"{type(self).__name__} has no option {name!r}; {hint}")
+    def __init__(self, **traits: Any) -> None:
         self._esm = bundle(self.module)
         self._held, self._sending = _Holding(), threading.RLock()
-        super().__init__(**kwargs)
-        self.on_msg(self._receive)
+        super().__init__(**traits)
         close_predecessors(self)
 
     def open(self) -> None:
@@ -153,19 +86,6 @@ class BaseWidget(anywidget.AnyWidget):
         super().open()
         if self.comm is not None:
             self.comm._reply_subshell_for = lambda data, chosen: chosen
-
-    def _receive(self, _: Any, content: Any, buffers: Buffers) -> None:
-        kind = content.get("kind") if isinstance(content, dict) else None
-        if not isinstance(kind, str):
-            return
-        asked = "id" in content
-        if asked:  # the page says so when a busy kernel does not answer
-            self.send({"kind": "heard", "id": content["id"]})
-        if (method := self._handlers.get(kind)) is not None:
-            try:
-                self.guarded(lambda: getattr(self, method)(content), clear=asked)
-            except Exception as error:  # there is no cell below which it could stand
-                self.fail(error)
 
     # -- traits that a page, cells and background work set at the same time ----------------------
 
@@ -201,14 +121,19 @@ class BaseWidget(anywidget.AnyWidget):
         lambda self: self._held.given, lambda self, given: setattr(self._held, "given", given)
     )
 
-    def guarded(self, action: Callable[[], object], *, clear: bool = True) -> None:
-        """Run what a user asked for; an error of gradwright becomes the line below the panels."""
+    def guarded(self, action: Callable[[], object], *, clear: bool = True) -> bool:
+        """Run what a user asked for, and tell whether it was done.
+
+        An error of gradwright becomes the line below the panels.
+        """
         if clear:
             self.message = ""
         try:
             action()
         except GradwrightError as error:
             self.fail(error)
+            return False
+        return True
 
     def background(self, name: str) -> Work:
         """Return what runs tasks beside the cells; closing the widget stops them.
@@ -230,11 +155,6 @@ class BaseWidget(anywidget.AnyWidget):
         plain = isinstance(error, GradwrightError)
         self.message = str(error) if plain else f"{type(error).__name__}: {error}"
 
-    def attend(self, trainer: Any) -> None:
-        """Hear from a trainer what it does, until the widget is closed."""
-        self._follow = trainer, Follow(self)
-        trainer.add_callback(self._follow[1])
-
     def close(self) -> None:
         """Take the widget off all pages, and end what it runs in the background."""
         for work in self._works:
@@ -244,33 +164,13 @@ class BaseWidget(anywidget.AnyWidget):
         super().close()
         for work in self._works:
             work.join(CLOSING)
-        if self._follow is not None:
-            trainer, follow = self._follow
-            follow.leave(trainer)
 
-    def new_view_messages(self) -> list[Message]:
-        """Return the messages that bring a new view up to date, beside the traits."""
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
+        """Return the messages that bring a new view up to date, beside the traits.
+
+        ``whole`` adds what a page asks the kernel for, as one in a file cannot.
+        """
         return []
-
-    # -- what a trainer tells its widgets; panels override what they show ------------------------
-
-    def training_began(self) -> None:
-        """Called before the first step of a fit."""
-
-    def step_ended(self, record: Record) -> None:
-        """Called between two steps, in the training thread."""
-
-    def epoch_ended(self, record: Record) -> None:
-        """Called after the validation of an epoch."""
-
-    def training_paused(self) -> None:
-        """Called when a fit has been paused, in the training thread."""
-
-    def training_resumed(self) -> None:
-        """Called before a paused fit takes its next step, or ends."""
-
-    def training_ended(self) -> None:
-        """Called when a fit has ended, however it ended."""
 
     # -- views that last -------------------------------------------------------------------------
 
@@ -311,12 +211,12 @@ class BaseWidget(anywidget.AnyWidget):
         Everything is inside: the module, the state and the arrays. The drawing can be explored as
         in the notebook; what would change the graph is off.
         """
-        traits = [k for k in self.keys if k not in _HOST_TRAITS and not k.startswith("_")]
+        traits = [k for k in self.keys if k not in ANYWIDGET and not k.startswith("_")]
         saved = {
-            "state": {name: _storable(getattr(self, name)) for name in traits},
+            "state": {name: storable(getattr(self, name)) for name in traits},
             "messages": [
-                {"content": content, "buffers": _storable(buffers)}
-                for content, buffers in self.new_view_messages()
+                {"content": content, "buffers": storable(buffers)}
+                for content, buffers in self.new_view_messages(whole=True)
             ],
         }
         page = _PAGE.format(
@@ -345,27 +245,6 @@ class Static:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return self._data
-
-
-def _keywords(cls: type) -> set[str]:
-    """Return what the constructors of a widget and its mixins take by name, beside traits."""
-    made = (vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
-    found = (inspect.signature(init).parameters.values() for init in made)
-    named = {p.name for p in itertools.chain(*found) if p.kind in (p.KEYWORD_ONLY, _EITHER)}
-    return named - {"self"}
-
-
-def _storable(value: Any) -> Any:
-    """Return a copy for JSON, with buffers as ``{"$bytes": base64}``."""
-    if isinstance(value, _BINARY):
-        return {"$bytes": base64.b64encode(bytes(value)).decode()}
-    if isinstance(value, Mapping):
-        return {key: _storable(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_storable(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None  # JSON has no word for it
-    return value
 
 
 _PAGE = """<!doctype html>

@@ -1,10 +1,10 @@
-"""Base of the widgets about one graph: what is selected, what is frozen, and following both."""
+"""Where the panels of a widget meet: what they are about, and what one tells the others."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import traitlets
@@ -12,22 +12,96 @@ import traitlets
 from gradwright import Graph, Tensor
 from gradwright.errors import GraphError, TrainingError
 from gradwright.graph import Values
-from gradwright.train import Record, Trainer
+from gradwright.train import Trainer
 
-from .base import BaseWidget
 from .cells import notebook_shell
-from .facts import frozen, shape_text
+from .facts import frozen, scopes, shape_text
 from .pace import CommandQueue
+from .part import Part, checks, handles, shared, watches
+
+if TYPE_CHECKING:
+    from .host import Host
 
 Feeds = Mapping[Any, Any]
+Topic = Literal[
+    "refreshed",  # the graph may have changed
+    "selected",  # name: another node or scope is selected
+    "stepped",  # the stepper stands elsewhere
+    "edited",  # values that the stepper knows have changed
+    "standing",  # answered with the node that the stepper runs next, "" where it has ended
+    "value",  # name; answered with the value that the stepper knows
+    "tensor",  # value, name: somebody wants to see a tensor
+    "overlay",  # title, values, scale: what colours the drawing; values None takes it off
+    "training",  # something about the training has changed
+    "trained",  # a training that a panel has started is over
+    "planned",  # answered with the number of steps that a first fit would take
+    "aside",  # answered with the schedule that a rate set by hand has put aside
+]
+"""What panels tell each other, with which facts, and what they ask."""
 
 
-class GraphWidget(BaseWidget):
-    """A widget of a graph, and of a trainer whose steps its commands must not disturb.
+class Desk(Part):
+    """What the panels of a widget share, and the only way from one to another.
+
+    Args:
+        widget: the widget.
+        trainer: who is followed, and whose steps commands must not disturb.
+    """
+
+    name = "desk"
+    public: ClassVar[tuple[str, ...]] = ("trainer",)
+
+    def __init__(self, widget: Host, trainer: Any = None) -> None:
+        super().__init__(widget)
+        self._trainer = trainer
+        self._commands = CommandQueue(lambda: getattr(trainer, "status", "") == "paused")
+        self._listeners: dict[str, list[Callable[..., Any]]] = {}
+
+    def on(self, topic: Topic, listener: Callable[..., Any]) -> None:
+        """Have a listener called with the facts whenever somebody tells or asks."""
+        self._listeners.setdefault(topic, []).append(listener)
+
+    def tell(self, topic: Topic, **facts: Any) -> None:
+        """Tell it to all who listen, in the order of the panels."""
+        for listener in self._listeners.get(topic, ()):
+            listener(**facts)
+
+    def ask(self, topic: Topic, **facts: Any) -> Any:
+        """Return the first answer that is not None; None where nobody knows."""
+        answers = (listener(**facts) for listener in self._listeners.get(topic, ()))
+        return next((answer for answer in answers if answer is not None), None)
+
+    def hears(self, topic: Topic) -> bool:
+        """Tell whether anybody listens."""
+        return topic in self._listeners
+
+    @property
+    def trainer(self) -> Any:
+        """The trainer that is followed, or None."""
+        return self._trainer
+
+    @property
+    def commands(self) -> CommandQueue:
+        """What buttons have asked for, run between two steps."""
+        return self._commands
+
+    @property
+    def title(self) -> str:
+        """What the widget is about, "" for nothing in particular."""
+        return ""
+
+    @handles("hear")
+    def _on_hear(self, _: Any) -> None:
+        """Answer, which every request gets: the page asks whether a busy kernel hears it."""
+
+
+class GraphDesk(Desk):
+    """The desk of panels about one graph: what is selected, what is frozen, what runs on it.
 
     It follows the graph after every notebook cell; in a script call ``refresh()``.
 
     Args:
+        widget: the widget.
         graph: what is shown.
         trainer: whose steps commands must not disturb.
         loss: the tensor that is stepped to and checked; default the trainer's.
@@ -38,35 +112,40 @@ class GraphWidget(BaseWidget):
         GraphError: something is selected that the graph does not have.
     """
 
-    selected = traitlets.Unicode(
-        "", help="Name of the selected node, of a scope with a slash behind it, or nothing."
-    ).tag(sync=True)
-    frozen = traitlets.List(
-        traitlets.Unicode(), help="Names of the variables that training leaves alone."
-    ).tag(sync=True)
+    public = (
+        *("graph", "trainer", "commands", "controlled", "loss_tensor", "example_feeds"),
+        *("makes_feeds", "on_select", "refresh"),
+    )
+
+    selected = shared(
+        traitlets.Unicode(
+            "", help="Name of the selected node, of a scope with a slash behind it, or nothing."
+        )
+    )
+    frozen = shared(
+        traitlets.List(
+            traitlets.Unicode(), help="Names of the variables that training leaves alone."
+        )
+    )
 
     def __init__(
         self,
+        widget: Host,
         graph: Graph,
         trainer: Any = None,
         *,
         loss: Tensor | str | None = None,
         feeds: Feeds | Callable[[], Feeds] | None = None,
-        **options: Any,
     ) -> None:
         if not isinstance(graph, Graph):
-            raise TypeError(f"{type(self).__name__} shows a gradwright.Graph, got {graph!r}")
-        self._graph, self._trainer = graph, trainer
+            raise TypeError(f"{type(widget).__name__} shows a gradwright.Graph, got {graph!r}")
+        super().__init__(widget, trainer)
+        self._graph = graph
         self._loss = None if loss is None else graph[str(getattr(loss, "name", loss))]
         self._feeds = feeds
-        self.commands = CommandQueue(lambda: getattr(trainer, "status", "") == "paused")
-        super().__init__(**{**self._initial(), **options})
-        follow_cells(self)
-        if trainer is not None:
-            self.attend(trainer)
 
-    def _initial(self) -> dict[str, Any]:
-        """Return the traits that the graph decides; panels add theirs."""
+    def initial(self) -> dict[str, Any]:
+        """Return what is frozen."""
         return {"frozen": frozen(self._graph)}
 
     @property
@@ -75,9 +154,9 @@ class GraphWidget(BaseWidget):
         return self._graph
 
     @property
-    def trainer(self) -> Any:
-        """The trainer that is followed, or None."""
-        return self._trainer
+    def title(self) -> str:
+        """The name of the graph."""
+        return self._graph.name
 
     def controlled(self) -> Trainer:
         """Return the trainer that buttons act on; raises TrainingError if there is none."""
@@ -87,7 +166,7 @@ class GraphWidget(BaseWidget):
         return trainer
 
     @property
-    def _values(self) -> Values:
+    def values(self) -> Values:
         """The values that are shown: those that are trained, usually the graph's."""
         values: Values = self._graph.values if self._trainer is None else self._trainer.values
         return values
@@ -101,7 +180,7 @@ class GraphWidget(BaseWidget):
         if self._trainer is None:
             raise GraphError(
                 f"no loss of graph {self._graph.name!r} is known here",
-                hint=f'{type(self).__name__}(g, loss="loss", feeds={{"x": X[:8]}})',
+                hint=f'{type(self.widget).__name__}(g, loss="loss", feeds={{"x": X[:8]}})',
             )
         loss: Tensor = self._trainer.loss
         return loss
@@ -113,16 +192,22 @@ class GraphWidget(BaseWidget):
         last: Feeds = {} if self._trainer is None else self._trainer.last_feeds
         placeholders = {t.name for t in self._graph.placeholders}
         if not last and placeholders:
+            made = type(self.widget).__name__
             raise GraphError(
                 f"graph {self._graph.name!r} has nothing to run on here",
                 facts=["placeholders: " + ", ".join(sorted(placeholders))],
-                hint=f'{type(self).__name__}(g, ..., feeds={{"x": X[:8]}}), or train one step',
+                hint=f'{made}(g, ..., feeds={{"x": X[:8]}}), or train one step',
             )
         return last
 
-    @traitlets.validate("selected")
-    def _check_selected(self, proposal: Any) -> str:
-        name = str(proposal.value)
+    @property
+    def makes_feeds(self) -> bool:
+        """Whether the example is made by a function, which is called only when it is needed."""
+        return callable(self._feeds)
+
+    @checks("selected")
+    def check_name(self, name: str) -> str:
+        """Return the name of a node or scope; raises GraphError if nothing is called so."""
         node, scope = self._graph.get(name), name.removesuffix("/")
         known = node is not None and node.node.name == name
         if name and not known and scope not in scopes(self._graph):
@@ -132,45 +217,22 @@ class GraphWidget(BaseWidget):
             )
         return name
 
+    @watches("selected")
+    def _on_selected(self) -> None:
+        self.tell("selected", name=self.selected)
+
     def on_select(self, callback: Callable[[str], None]) -> None:
         """Call ``callback(name)`` whenever another node or scope is selected."""
-        self.observe(lambda change: callback(change["new"]), "selected")
+        self.widget.observe(lambda change: callback(change["new"]), "selected")
 
     def refresh(self) -> None:
         """Show the graph as it is now."""
         self.frozen = frozen(self._graph)
-
-    def training_began(self) -> None:
-        """Have commands wait for a step boundary."""
-        super().training_began()
-        self.commands.begin()
-
-    def step_ended(self, record: Record) -> None:
-        """Run what was asked for during the step."""
-        super().step_ended(record)
-        self.commands.drain()
-
-    def training_paused(self) -> None:
-        """Run what came between the last step and the pause."""
-        super().training_paused()
-        self.commands.drain()
-
-    def training_resumed(self) -> None:
-        """Let a command that runs end before the next step."""
-        super().training_resumed()
-        self.commands.settle()
-
-    def training_ended(self) -> None:
-        """Let commands run at once again."""
-        super().training_ended()
-        self.commands.end()
-
-    def _title(self) -> str:
-        return self._graph.name
+        self.tell("refreshed")
 
 
-def follow_cells(widget: GraphWidget) -> None:
-    """Refresh a widget after every notebook cell, until it is closed or forgotten."""
+def follow_cells(widget: Host) -> None:
+    """Refresh a widget of a graph after every notebook cell, until it is closed or forgotten."""
     shell = notebook_shell()
     if shell is None:
         return
@@ -180,7 +242,7 @@ def follow_cells(widget: GraphWidget) -> None:
         held = known()
         if held is None or held.comm is None:
             shell.events.unregister("post_run_cell", after_cell)
-        elif not held.commands.busy:
+        elif not held.desk.commands.busy:
             held.guarded(held.refresh, clear=False)
 
     shell.events.register("post_run_cell", after_cell)
@@ -195,14 +257,3 @@ def feeds_text(feeds: Feeds) -> str:
     return ", ".join(
         f"{getattr(key, 'name', key)} {shape_text(np.shape(value))}" for key, value in feeds.items()
     )
-
-
-def scopes(graph: Graph) -> set[str]:
-    """Return the paths of all scopes, those of the derived layer included."""
-    found: set[str] = set()
-    for node in graph.all_nodes:
-        path = node.scope
-        while path and path not in found:
-            found.add(path)
-            path = path.rpartition("/")[0]
-    return found

@@ -73,3 +73,14 @@ def shape_text(shape: Iterable[object]) -> str:
     ('64 × 10', 'scalar')
     """
     return " × ".join(map(str, shape)) or "scalar"
+
+
+def scopes(graph: Graph) -> set[str]:
+    """Return the paths of all scopes, those of the derived layer included."""
+    found: set[str] = set()
+    for node in graph.all_nodes:
+        path = node.scope
+        while path and path not in found:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found

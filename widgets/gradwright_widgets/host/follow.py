@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gradwright.train import Callback, Record
 
 if TYPE_CHECKING:
-    from .base import BaseWidget
+    from .host import Host
 
 
 class Follow(Callback):
@@ -27,7 +27,7 @@ class Follow(Callback):
     ([1.0, 2.0], [4.0, 1.0])
     """
 
-    def __init__(self, widget: BaseWidget) -> None:
+    def __init__(self, widget: Host) -> None:
         self._widget = weakref.ref(widget)
         self._following = False
 

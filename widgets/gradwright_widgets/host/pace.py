@@ -10,7 +10,7 @@ from collections.abc import Callable
 MESSAGES_PER_SECOND = 20
 """A notebook server drops messages from about 1,000 a second; an eye wants no more than these."""
 
-Command = Callable[[], None]
+Command = Callable[[], object]
 
 
 class CommandQueue:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gradwright.errors import GradwrightError
 
-Task = Callable[[threading.Event], None]
+Task = Callable[[threading.Event], object]
 
 
 class Work:

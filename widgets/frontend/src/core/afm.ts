@@ -61,20 +61,24 @@ const unheard = new WeakMap<Model, Set<number>>();
 let requests = 0;
 
 /**
- * Asks the kernel to do something, `{kind, ...facts}`. A kernel that runs a cell and has no subshells hears it only
- * when the cell ends; the shell says so while there is no answer.
+ * Asks the kernel to do something, `{kind: "panel.verb", id, ...facts}`. It answers `heard` at once, and `done` or `refused`
+ * when it is through; `ended` is called then. A kernel that runs a cell and has no subshells hears it only when the cell
+ * ends; the shell says so while there is no answer.
  */
-export function ask(model: Model, kind: string, facts: Record<string, unknown> = {}): void {
+export function ask(model: Model, kind: string, facts: Record<string, unknown> = {}, ended: () => void = () => undefined): void {
   const id = ++requests;
   const waiting = unheard.get(model) ?? new Set();
   unheard.set(model, waiting);
   const settle = (): void => {
     clearTimeout(timer);
-    model.off("msg:custom", onAnswer);
     if (waiting.delete(id)) listeners.get(model)?.forEach((listener) => listener());
   };
   const onAnswer = (content: { kind?: string; id?: number }): void => {
-    if ((content.kind === "heard" || content.kind === "refused") && content.id === id) settle();
+    if (content.id !== id) return;
+    settle();
+    if (content.kind === "heard") return;
+    model.off("msg:custom", onAnswer);
+    ended();
   };
   const timer = setTimeout(() => {
     waiting.add(id);

@@ -55,7 +55,7 @@ function factory<Shared>(panel: Panel<Shared>): Factory {
         cleanup.model(model, "change:message", update);
         cleanup.model(model, "comm_live_update", () => {
           doubted = true;
-          ask(model, "ping");
+          ask(model, "desk.hear");
         });
         cleanup.add(onWaiting(model, onKernel));
         // Also a panel without a drawing has the palette of the page, from the moment that it is in the page.

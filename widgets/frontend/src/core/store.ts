@@ -20,10 +20,12 @@ export abstract class Store<Message extends { kind: string }> {
   }
 }
 
-/** Feeds a store with the messages of a kind, `check` or `check.map`, and asks with `sync` for all there is. */
-export function followed<Message extends { kind: string }, S extends Store<Message>>(model: Model, store: S, kind: string, sync: string): S {
+/** Feeds a store with messages of some kinds, and asks with `sync` for all there is. */
+export function followed<Message extends { kind: string }, S extends Store<Message>>(
+  model: Model, store: S, sync: string, kinds: readonly Message["kind"][],
+): S {
   model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
-    if (content.kind?.split(".")[0] === kind && !store.take(content as Message, buffers)) model.send({ kind: sync });
+    if (kinds.includes(content.kind ?? "") && !store.take(content as Message, buffers)) model.send({ kind: sync });
   });
   model.send({ kind: sync });
   return store;

@@ -6,7 +6,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
@@ -17,9 +16,12 @@ from gradwright import Graph, Tensor, gradient_check
 from gradwright.debug import LossCurve, ParameterCheck, Report
 from gradwright.errors import GradwrightError, GraphError
 
-from ...host.base import Message, float64, handles, int32
-from ...host.desk import GraphWidget, feeds_text
+from ...host.desk import GraphDesk, feeds_text
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import handles, member_of, shared, watches
 from ...host.typed import whole_numbers
+from ...host.wire import Message, float64, int32
 from .rows import CheckProgress, planned_row, worst_elements
 
 PER_SECOND = 10
@@ -28,50 +30,61 @@ _OVERLAY = "gradient error"
 _MOST_CURVES = 64  # kept for pages that open later, 4 kB each
 
 
-class CheckPanel(GraphWidget):
-    """Traits and messages of the check; a widget that has them can show the gradient check.
+class CheckPanel(Panel):
+    """The gradient check.
 
     Args:
+        desk: where graph, loss and example are found.
         report: a finished check to show.
     """
 
-    blamed = traitlets.List(
-        traitlets.Unicode(), help="Nodes whose gradient the last check found wrong."
-    ).tag(sync=True)
-    check_state = traitlets.Enum(
-        ("", "running", "done", "stopped", "failed"), "", help="How far the check is."
-    ).tag(sync=True)
-    check_limit = traitlets.Int(
-        20, min=0, allow_none=True, help="Elements checked of each parameter; None for all."
-    ).tag(sync=True)
-    check_which = traitlets.Enum(
-        ("trainable", "selected"), "trainable", help="Which parameters are checked."
-    ).tag(sync=True)
-    check_training = traitlets.Bool(
-        False, help="Whether dropout, batch norm and the like run as in training."
-    ).tag(sync=True)
-    check_overlay = traitlets.Bool(
-        False, help="Whether the drawing is coloured by the errors of its nodes."
-    ).tag(sync=True)
-    check_focus = traitlets.Dict(
-        help="What is looked at: name of a parameter, and index and part of an element."
-    ).tag(sync=True)
-    check_hint = traitlets.Unicode("", help="What a check still needs, if anything.").tag(sync=True)
+    name = "check"
+    desk: GraphDesk
 
-    def __init__(
-        self, graph: Graph, trainer: Any = None, *, report: Report | None = None, **options: Any
-    ) -> None:
+    blamed = shared(
+        traitlets.List(traitlets.Unicode(), help="Nodes whose gradient the last check found wrong.")
+    )
+    check_state = shared(
+        traitlets.Enum(
+            ("", "running", "done", "stopped", "failed"), "", help="How far the check is."
+        )
+    )
+    check_limit = shared(
+        traitlets.Int(
+            20, min=0, allow_none=True, help="Elements checked of each parameter; None for all."
+        )
+    )
+    check_which = shared(
+        traitlets.Enum(("trainable", "selected"), "trainable", help="Which parameters are checked.")
+    )
+    check_training = shared(
+        traitlets.Bool(False, help="Whether dropout, batch norm and the like run as in training.")
+    )
+    check_overlay = shared(
+        traitlets.Bool(False, help="Whether the drawing is coloured by the errors of its nodes.")
+    )
+    check_focus = shared(
+        traitlets.Dict(
+            help="What is looked at: name of a parameter, and index and part of an element."
+        )
+    )
+    check_hint = shared(traitlets.Unicode("", help="What a check still needs, if anything."))
+
+    def __init__(self, desk: GraphDesk, *, report: Report | None = None) -> None:
+        super().__init__(desk)
+        self._first = report
         self._check = CheckProgress()
         self._check_lock = threading.RLock()
-        self._check_pace = self.paced(self._send_check, PER_SECOND)
-        self._check_work = self.background("the gradient check")
-        self._check_curve_work = self.background("the loss curve")
+        self._check_pace = self.widget.paced(self._send_check, PER_SECOND)
+        self._check_work = self.widget.background("the gradient check")
+        self._check_curve_work = self.widget.background("the loss curve")
         self._check_curves: dict[str, LossCurve] = {}
-        self._check_whole = False
-        super().__init__(graph, trainer, **options)
+
+    def begin(self) -> None:
+        """Say what a check needs, or show the one that is given."""
         self.check_hint = self._check_missing()
-        if report is not None:
-            self.check_report = report
+        if self._first is not None:
+            self.check_report, self._first = self._first, None
 
     # -- checking --------------------------------------------------------------------------------
 
@@ -96,7 +109,7 @@ class CheckPanel(GraphWidget):
             GraphError: there is no loss or nothing to run on, or ``wrt`` names nothing.
             GradwrightError: a check runs already.
         """
-        loss, feeds = self.loss_tensor(), self.example_feeds()
+        loss, feeds = self.desk.loss_tensor(), self.desk.example_feeds()
         chosen = self._check_chosen(wrt)
         mode = self.check_training if training is None else training
         limit = self.check_limit if max_per_param is ... else max_per_param
@@ -104,7 +117,7 @@ class CheckPanel(GraphWidget):
         found.planned = [planned_row(t) for t in chosen]
         options: dict[str, Any] = {
             "wrt": chosen, "max_per_param": limit, "training": mode,
-            "values": self._values.snapshot(),
+            "values": self.desk.values.snapshot(),
         }  # fmt: skip
 
         def progress(done: int, total: int, name: str) -> None:
@@ -114,7 +127,7 @@ class CheckPanel(GraphWidget):
         def task(stop: threading.Event) -> None:
             try:
                 report = gradient_check(
-                    self._graph, loss, feeds, **options,
+                    self.desk.graph, loss, feeds, **options,
                     progress=progress, should_stop=stop, watch=found.watch,
                 )  # fmt: skip
             except Exception as error:
@@ -163,30 +176,30 @@ class CheckPanel(GraphWidget):
 
     def _check_chosen(self, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
         if wrt is None and self.check_which == "selected":
-            if not self.selected:
+            if not self.desk.selected:
                 raise GraphError(
                     "nothing is selected to check",
                     hint="click a parameter or a scope, or check all trainable parameters",
                 )
-            wrt = [self.selected]
+            wrt = [self.desk.selected]
         if wrt is None:
-            return self._graph.trainable
+            return self.desk.graph.trainable
         found: list[Tensor] = []
         for item in [wrt] if isinstance(wrt, (str, Tensor)) else wrt:
             if isinstance(item, str) and item.endswith("/"):
-                inside = [t for t in self._graph.trainable if t.name.startswith(item)]
+                inside = [t for t in self.desk.graph.trainable if t.name.startswith(item)]
                 if not inside:
                     raise GraphError(f"no trainable parameter is in {item!r}")
                 found += inside
             else:
-                found.append(self._graph[item] if isinstance(item, str) else item)
+                found.append(self.desk.graph[item] if isinstance(item, str) else item)
         return found
 
     def _begin_check(self, found: CheckProgress) -> None:
         with self._check_lock:
             self._check = found
             self._check_curves.clear()
-        with self.hold_sync():
+        with self.widget.hold_sync():
             self.check_state = "running"
             self.blamed, self.check_focus, self.check_overlay = [], {}, False
         self._check_pace.request()
@@ -197,9 +210,9 @@ class CheckPanel(GraphWidget):
         blame = [] if self._check.report is None else self._check.report.blame
         self._check_pace.flush()
         self._send_check()
-        with self.hold_sync():
+        with self.widget.hold_sync():
             self.check_state = state
-            self.blamed = [n.name for n in blame if self._graph.get(n.name) is not None]
+            self.blamed = [n.name for n in blame if self.desk.graph.get(n.name) is not None]
             self.check_overlay = bool(self.blamed)
 
     # -- single elements -------------------------------------------------------------------------
@@ -222,56 +235,64 @@ class CheckPanel(GraphWidget):
                 while len(self._check_curves) >= _MOST_CURVES:
                     del self._check_curves[next(iter(self._check_curves))]
                 self._check_curves[key] = found
-        self.send(*self._check_curve_message(found))
+        self.widget.send(*self._check_curve_message(found))
         self.check_focus = {"name": parameter, "index": list(found.check.index or ()), "part": part}
         return found
 
     # -- what the page asks for ------------------------------------------------------------------
 
-    @handles("check.start")
+    @handles("start")
     def _on_check_start(self, _: Any) -> None:
         self.check()
 
-    @handles("check.stop")
+    @handles("stop")
     def _on_check_stop(self, _: Any) -> None:
         self.stop_check()
 
-    @handles("check.map")
+    @handles("map")
     def _on_check_map(self, content: dict[str, Any]) -> None:
         report = self._check.report
         found = None if report is None else report.parameters.get(str(content.get("name")))
         if found is not None:
-            self.send(*self._check_map_message(found))
+            self.widget.send(*self._check_map_message(found))
 
-    @handles("check.curve")
+    @handles("curve")
     def _on_check_curve(self, content: dict[str, Any]) -> None:
         index = whole_numbers(content.get("index", []))
         name, part = str(content.get("name")), str(content.get("part", "real"))
         self._check_curve_work.join(10)  # a double click asks twice
         self._check_curve_work.start(
-            lambda stop: self.guarded(lambda: self.check_curve(name, index, part=part))
+            lambda stop: self.widget.guarded(lambda: self.check_curve(name, index, part=part))
         )
 
-    @handles("check.sync")
+    @handles("sync")
     def _on_check_sync(self, _: Any) -> None:
         for message in self._check_messages():
-            self.send(*message)
+            self.widget.send(*message)
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return all rows; for a page without kernel also all maps and the worst curves."""
-        return [*super().new_view_messages(), *self._check_messages()]
+        report = self.check_report
+        if not whole or report is None:
+            return self._check_messages()
+        if report.occasion is not None:
+            for name, index, part in worst_elements(report, SAVED_CURVES):
+                key = _key(name, index, part)
+                if key not in self._check_curves:
+                    with contextlib.suppress(GradwrightError):  # the graph has it no more
+                        self._check_curves[key] = report.curve(name, index, part=part)
+        rows, *curves = self._check_messages()
+        maps = [self._check_map_message(p) for p in report.parameters.values()]
+        return [rows, *maps, *curves]
 
     def _check_messages(self) -> list[Message]:
         with self._check_lock:
             found = [self._check.message(everything=True)]
-            report = self._check.report
-        if self._check_whole and report is not None:
-            found += [self._check_map_message(p) for p in report.parameters.values()]
         return found + [self._check_curve_message(c) for c in list(self._check_curves.values())]
 
     def _send_check(self) -> None:
         with self._check_lock:  # rows of two threads must leave in their order
-            self.send(*self._check.message(everything=False))
+            self.widget.send(*self._check.message(everything=False))
 
     def _check_map_message(self, found: ParameterCheck) -> Message:
         at = np.flatnonzero(found.verdicts)
@@ -308,60 +329,38 @@ class CheckPanel(GraphWidget):
 
     # -- the drawing, the graph ------------------------------------------------------------------
 
-    @traitlets.observe("check_overlay")
-    def _on_check_overlay(self, change: Any) -> None:
-        paint = getattr(self, "set_overlay", None)
-        if paint is None:
-            return
-        report = self._check.report
-        if change["new"] and report is not None:
+    @watches("check_overlay")
+    def _on_check_overlay(self) -> None:
+        report, errors = self._check.report, None
+        if self.check_overlay and report is not None:
             errors = {
                 n.name: min(n.relative_error, 2.0)  # 2: of the wrong sign; NaN is no better
                 for n in report.nodes
-                if n.verdict in ("ok", "fail") and self._graph.get(n.name) is not None
+                if n.verdict in ("ok", "fail") and self.desk.graph.get(n.name) is not None
             }
-            paint(_OVERLAY, errors, scale="log")
-        elif self.overlay.get("title") == _OVERLAY:  # and not what somebody else has put there
-            self.clear_overlay()
+        self.desk.tell("overlay", title=_OVERLAY, values=errors, scale="log")
 
     def _check_missing(self) -> str:
         """Say what a check still needs; what a function of feeds gives is not asked for."""
         try:
-            self.loss_tensor()
-            if not callable(self._feeds):
-                self.example_feeds()
+            self.desk.loss_tensor()
+            if not self.desk.makes_feeds:
+                self.desk.example_feeds()
         except GraphError as error:
             return str(error)
         return ""
 
     def refresh(self) -> None:
         """Say whether a check has what it needs by now."""
-        super().refresh()
         self.check_hint = self._check_missing()
-        self.blamed = [name for name in self.blamed if self._graph.get(name) is not None]
+        self.blamed = [name for name in self.blamed if self.desk.graph.get(name) is not None]
 
     def step_ended(self, record: Any) -> None:
         """After the first step there is an example to check."""
-        super().step_ended(record)
         if self.check_hint:
             self.check_hint = self._check_missing()
 
     # -- views that last -------------------------------------------------------------------------
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return a page without kernel, with the maps of all parameters and the worst curves."""
-        report = self.check_report
-        if report is not None and report.occasion is not None:
-            for name, index, part in worst_elements(report, SAVED_CURVES):
-                key = _key(name, index, part)
-                if key not in self._check_curves:
-                    with contextlib.suppress(GradwrightError):  # the graph has it no more
-                        self._check_curves[key] = report.curve(name, index, part=part)
-        self._check_whole = True
-        try:
-            return super().to_html(path)
-        finally:
-            self._check_whole = False
 
     def to_table(self) -> str:
         """Return the parameters of the last check as an HTML table."""
@@ -369,7 +368,7 @@ class CheckPanel(GraphWidget):
         return "" if report is None else report.table()._repr_html_()
 
 
-class GradCheckPanel(CheckPanel):
+class GradCheckPanel(Host):
     """Checks the gradients of a graph while it trains, and says in words what it found.
 
     The check runs in the background on a snapshot of the values. A parameter opens as a map of the
@@ -388,8 +387,16 @@ class GradCheckPanel(CheckPanel):
     """
 
     module = "gradcheck_panel"
-    stop, report, curve = CheckPanel.stop_check, CheckPanel.check_report, CheckPanel.check_curve
+    panels = (CheckPanel,)
+    stop = member_of(CheckPanel, "stop_check")
+    report = member_of(CheckPanel, "check_report")
+    curve = member_of(CheckPanel, "check_curve")
     height = traitlets.Int(600, min=320, max=4000, help="Height in pixels.").tag(sync=True)
+
+    def __init__(
+        self, graph: Graph, trainer: Any = None, *, report: Report | None = None, **options: Any
+    ) -> None:
+        super().__init__(graph, trainer, report=report, **options)
 
 
 def _key(name: str, index: int | Sequence[int], part: str) -> str:

@@ -14,7 +14,7 @@ from gradwright import Tensor
 from gradwright.debug import ElementCheck, ParameterCheck, Report
 from gradwright.debug.report import VERDICTS
 
-from ...host.base import Message
+from ...host.wire import Message
 
 MOST_TROUBLES = 20  # elements listed of each parameter
 
@@ -51,7 +51,7 @@ class CheckProgress:
         if not self.seconds:  # while it runs there is nothing to say about the whole
             findings = [f for f in findings if f.verdict != "ok"]
         return {
-            "kind": "check",
+            "kind": "check.rows",
             "run": self.run,
             "loss": "" if report is None else report.loss,
             "value": "" if report is None else f"{report.value:.6g}",

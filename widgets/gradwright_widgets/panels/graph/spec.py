@@ -8,8 +8,8 @@ import numpy as np
 
 from gradwright import Graph, Node
 
-from ...host.base import int32
 from ...host.facts import differentiated, drawn_nodes
+from ...host.wire import int32
 
 KINDS = ("array", "placeholder", "variable", "constant")
 _SOURCES = {"placeholder": "input", "variable": "parameter", "constant": "constant"}

@@ -12,7 +12,7 @@ from gradwright.spec import is_floating
 from ...host.facts import differentiated
 
 if TYPE_CHECKING:
-    from ...host.desk import GraphWidget
+    from ...host.desk import GraphDesk
 
 
 def has_gradients(graph: Graph) -> bool:
@@ -42,19 +42,19 @@ def trained(loss: Tensor) -> list[Tensor]:
     return [t for t in loss.graph.trainable if t.node in reached and is_floating(t.dtype)]
 
 
-def ensure_gradients(panel: GraphWidget) -> None:
-    """Build the gradient of the panel's loss, unless the graph has gradients already.
+def ensure_gradients(desk: GraphDesk) -> None:
+    """Build the gradient of the loss, unless the graph has gradients already.
 
     It is part of the derived layer: it changes no result and is never saved.
 
     Raises:
         GraphError: no loss is known, or nothing that the loss depends on is trained.
     """
-    graph = panel.graph
+    graph = desk.graph
     if has_gradients(graph):
         return
     try:
-        loss = panel.loss_tensor()
+        loss = desk.loss_tensor()
     except GraphError:
         raise GraphError(
             f"graph {graph.name!r} has no gradients to draw, and no loss is known",

@@ -17,9 +17,12 @@ from gradwright.errors import GraphError
 from gradwright.train import ParameterStatistics, Record
 from gradwright.train.statistics import COLUMNS, FLAGS, VALUE_COLUMNS
 
-from ...host.base import Message, handles
-from ...host.desk import GraphWidget
+from ...host.desk import GraphDesk
 from ...host.facts import frozen, parameters
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import handles, shared
+from ...host.wire import Message
 from ...still.tables import parameter_html
 from .measuring import LiveStatistics, Measurer, statistics_of
 
@@ -35,52 +38,63 @@ OPEN = 100
 """Parameters up to which all groups begin open."""
 
 
-class ParameterPanel(GraphWidget):
-    """Traits and messages of the table; a widget that has them can show the parameter panel."""
+class ParameterPanel(Panel):
+    """The table."""
 
-    parameters = traitlets.List(
-        traitlets.Dict(), help="Name, shape, dtype, size and bytes of each parameter."
-    ).tag(sync=True)
-    table_columns = traitlets.List(
-        traitlets.Enum(SHOWN), help="Columns to show; none: those that the width has room for."
-    ).tag(sync=True)
-    table_sort = traitlets.Enum(
-        ("", *SORTED, *(f"-{name}" for name in SORTED)),
-        "",
-        help='Column to sort by, with "-" before it downwards; "" in the order of the graph.',
-    ).tag(sync=True)
-    table_filter = traitlets.Unicode(
-        "", help="What to show: a part of the name, a pattern such as ``*/w``, or ``/regex/``."
-    ).tag(sync=True)
-    table_groups = traitlets.Bool(True, help="Whether parameters are grouped by scope.").tag(
-        sync=True
-    )
-    table_closed = traitlets.List(traitlets.Unicode(), help="Scopes that are closed.").tag(
-        sync=True
-    )
+    name = "parameters"
+    desk: GraphDesk
 
-    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
+    parameters = shared(
+        traitlets.List(
+            traitlets.Dict(), help="Name, shape, dtype, size and bytes of each parameter."
+        )
+    )
+    table_columns = shared(
+        traitlets.List(
+            traitlets.Enum(SHOWN), help="Columns to show; none: those that the width has room for."
+        )
+    )
+    table_sort = shared(
+        traitlets.Enum(
+            ("", *SORTED, *(f"-{name}" for name in SORTED)),
+            "",
+            help='Column to sort by, with "-" before it downwards; "" in the order of the graph.',
+        )
+    )
+    table_filter = shared(
+        traitlets.Unicode(
+            "", help="What to show: a part of the name, a pattern such as ``*/w``, or ``/regex/``."
+        )
+    )
+    table_groups = shared(traitlets.Bool(True, help="Whether parameters are grouped by scope."))
+    table_closed = shared(traitlets.List(traitlets.Unicode(), help="Scopes that are closed."))
+
+    def __init__(self, desk: GraphDesk) -> None:
+        super().__init__(desk)
         self._statistics_lock = threading.RLock()
-        self._statistics_pace = self.paced(self._send_statistics, per_second=4)
-        self._statistics = statistics_of(trainer)
+        self._statistics_pace = self.widget.paced(self._send_statistics, per_second=4)
+        self._statistics = statistics_of(desk.trainer)
         self._statistics_stamp: Any = None
         self._statistics_key: Any = None
         self._statistics_layout = self._statistics_sent = 0
         self._looked_at = False
         self._measurer = Measurer(
-            lambda: self._values,
+            lambda: self.desk.values,
             lambda: _names(self.parameters),
-            self.background("parameter statistics"),
+            self.widget.background("parameter statistics"),
             self._statistics_pace.request,
         )
-        super().__init__(graph, trainer, **options)
-        if isinstance(self._statistics, LiveStatistics):
-            self._statistics.show_in(self)
 
-    def _initial(self) -> dict[str, Any]:
-        found = _described(self._graph)
+    def initial(self) -> dict[str, Any]:
+        """Return the parameters; the outer scopes of a large model begin closed."""
+        found = _described(self.desk.graph)
         closed = _closed_at_first(_names(found))
-        return {**super()._initial(), "parameters": found, "table_closed": closed}
+        return {"parameters": found, "table_closed": closed}
+
+    def begin(self) -> None:
+        """Have steps sampled."""
+        if isinstance(self._statistics, LiveStatistics):
+            self._statistics.show_in(self.widget)
 
     # -- freezing --------------------------------------------------------------------------------
 
@@ -99,7 +113,7 @@ class ParameterPanel(GraphWidget):
         """
         return [n for n in _names(self.parameters) if fits(self.table_filter, n)]
 
-    @handles("parameters.freeze")
+    @handles("freeze")
     def _on_freeze(self, content: dict[str, Any]) -> None:
         names = content.get("names")
         chosen = [str(name) for name in names] if isinstance(names, list) else []
@@ -107,16 +121,16 @@ class ParameterPanel(GraphWidget):
         self._mark(chosen, freeze=bool(content.get("frozen")), literal=True)
 
     def _mark(self, chosen: Sequence[str], *, freeze: bool, literal: bool = False) -> None:
-        graph = self._graph
+        graph = self.desk.graph
         change = graph.freeze if freeze else graph.unfreeze
 
         def command() -> None:
             if not literal or chosen:
-                self.guarded(lambda: change(*map(graph.__getitem__, chosen) if literal else chosen))
-            self.frozen = frozen(graph)
-            self.send({"kind": "parameters.done"})
+                found = map(graph.__getitem__, chosen) if literal else chosen
+                self.widget.guarded(lambda: change(*found))
+            self.desk.frozen = frozen(graph)
 
-        self.commands.submit(command)
+        self.desk.commands.submit(command)
 
     # -- statistics ------------------------------------------------------------------------------
 
@@ -152,22 +166,22 @@ class ParameterPanel(GraphWidget):
 
     # -- messages --------------------------------------------------------------------------------
 
-    @handles("parameters.sync")
+    @handles("sync")
     def _on_statistics_sync(self, _: Any) -> None:
         self._looked_at = True
         self._measure_soon()
         with self._statistics_lock:
-            self.send(*self._statistics_message(everything=True))
+            self.widget.send(*self._statistics_message(everything=True))
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return all statistics, as one message."""
         self._measurer.measure(IN_A_PAGE)
         with self._statistics_lock:
-            return [*super().new_view_messages(), self._statistics_message(everything=True)]
+            return [self._statistics_message(everything=True)]
 
     def _send_statistics(self) -> None:
         with self._statistics_lock:
-            self.send(*self._statistics_message(everything=False))
+            self.widget.send(*self._statistics_message(everything=False))
 
     def _statistics_message(self, *, everything: bool) -> Message:
         # The latest sample may only stand until the next one comes, so it is sent again.
@@ -178,7 +192,7 @@ class ParameterPanel(GraphWidget):
             self._statistics_key = known.key
         self._statistics_sent = known.start + len(known.steps)
         content = {
-            "kind": "statistics",
+            "kind": "parameters.statistics",
             "layout": self._statistics_layout,
             "names": [] if known.start else known.names,
             "start": known.start,
@@ -217,7 +231,6 @@ class ParameterPanel(GraphWidget):
 
     def step_ended(self, record: Record) -> None:
         """Send a sample."""
-        super().step_ended(record)
         held = self._statistics
         if held is not None and held.stamp != self._statistics_stamp:
             self._statistics_stamp = held.stamp
@@ -226,15 +239,13 @@ class ParameterPanel(GraphWidget):
 
     def training_ended(self) -> None:
         """Send the last sample and the values as they are now."""
-        super().training_ended()
         self._measure_soon()
         if self._looked_at:
             self._statistics_pace.flush()
 
     def refresh(self) -> None:
         """Show the parameters as they are now."""
-        super().refresh()
-        now = _described(self._graph)
+        now = _described(self.desk.graph)
         if now != self.parameters:
             self.parameters = now
             self._measurer.forget_others()
@@ -246,7 +257,7 @@ class ParameterPanel(GraphWidget):
     def to_table(self) -> str:
         """Return the parameters as an HTML table."""
         self._measurer.measure(IN_A_PAGE)
-        return parameter_html(self._graph, self.parameter_numbers(), self.parameter_flags())
+        return parameter_html(self.desk.graph, self.parameter_numbers(), self.parameter_flags())
 
 
 @dataclass(frozen=True)
@@ -267,7 +278,7 @@ class _Known:
         return names
 
 
-class ParameterTable(ParameterPanel):
+class ParameterTable(Host):
     """A table of the parameters of a graph, with a box that says whether each is trained.
 
     It shows shape, dtype, size and the moments of the values; with a ``trainer`` also the norm of
@@ -287,6 +298,10 @@ class ParameterTable(ParameterPanel):
     """
 
     module = "parameter_table"
+    panels = (ParameterPanel,)
+
+    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
+        super().__init__(graph, trainer, **options)
 
 
 def _described(graph: Graph) -> list[dict[str, Any]]:

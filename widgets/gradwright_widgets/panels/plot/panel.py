@@ -16,7 +16,11 @@ import traitlets
 from gradwright.errors import GradwrightError
 from gradwright.train import History, Record
 
-from ...host.base import BaseWidget, Finite, Message, handles
+from ...host.desk import Desk
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import handles, shared, watches
+from ...host.wire import Finite, Message
 from ...still.tables import curve_svg, html_table
 from .curves import ON_DEMAND, Curve, Run, smoothed, unsent
 
@@ -28,39 +32,44 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#b0569b", "#b58900", "#2f8fd0")
 _DASHES = ("solid", "dash", "dot", "longdash")
 
 
-class PlotPanel(BaseWidget):
-    """Traits and messages of the curves; a widget that has them can show the plot panel.
+class PlotPanel(Panel):
+    """The curves.
 
     A curve keeps at most 200,000 points: when it has more, it goes on with half of them or fewer,
     of each four in a row the lowest and the highest.
     """
 
-    metrics = traitlets.List(
-        traitlets.Unicode(),
-        help="Metrics that are shown; none: all but grad_norm, learning_rate and loss_scale.",
-    ).tag(sync=True)
-    smoothing = Finite(
-        0.0, min=0.0, max=0.999, help="Weight of what was, in a moving average; 0 for none."
-    ).tag(sync=True)
-    log_scale = traitlets.Bool(False, help="Whether values are on a logarithmic scale.").tag(
-        sync=True
-    )
-    x_axis = traitlets.Enum(
-        ("step", "epoch", "seconds"), "step", help="What the curves are drawn over."
-    ).tag(sync=True)
-    keep = traitlets.Int(
-        1, min=0, max=5, help="How many earlier runs stay, faded, after a reset."
-    ).tag(sync=True)
+    name = "plot"
 
-    def __init__(self, **options: Any) -> None:
+    metrics = shared(
+        traitlets.List(
+            traitlets.Unicode(),
+            help="Metrics that are shown; none: all but grad_norm, learning_rate and loss_scale.",
+        )
+    )
+    smoothing = shared(
+        Finite(0.0, min=0.0, max=0.999, help="Weight of what was, in a moving average; 0 for none.")
+    )
+    log_scale = shared(traitlets.Bool(False, help="Whether values are on a logarithmic scale."))
+    x_axis = shared(
+        traitlets.Enum(("step", "epoch", "seconds"), "step", help="What the curves are drawn over.")
+    )
+    keep = shared(
+        traitlets.Int(1, min=0, max=5, help="How many earlier runs stay, faded, after a reset.")
+    )
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
         self._run, self._past = Run(), deque[Run](maxlen=5)
         self._history: History | None = None
         self._generation = self._sent = self._rewritten = 0
         self._points = threading.Lock()
-        self._pace = self.paced(self._send_new, FRAMES_PER_SECOND)
-        super().__init__(**options)
-        self.observe(lambda _: self._pace.request(), "metrics")
-        self.observe(self._on_keep, "keep")
+        self._pace = self.widget.paced(self._send_new, FRAMES_PER_SECOND)
+
+    def begin(self) -> None:
+        """Show what the trainer has recorded so far."""
+        if self.desk.trainer is not None:
+            self.show(self.desk.trainer.history)
 
     # -- points ----------------------------------------------------------------------------------
 
@@ -78,13 +87,13 @@ class PlotPanel(BaseWidget):
         with self._points:
             for metric, number in zip(metrics, values, strict=True):
                 self._run.curve(metric, name).append(at, number)
-        self._pace.request()
+        self.when_shown(self._pace.request)
 
     def extend(self, metric: str, name: str, steps: Iterable[float], values: Any) -> None:
         """Add many points to one curve; raises GradwrightError if the lengths differ."""
         with self._points:
             self._run.curve(metric, name).extend(steps, values)
-        self._pace.request()
+        self.when_shown(self._pace.request)
 
     def show(self, history: History) -> None:
         """Show the points of a history, and from now on those that are added to it.
@@ -93,7 +102,7 @@ class PlotPanel(BaseWidget):
         """
         with self._points:
             self._take(history)
-        self._pace.request()
+        self.when_shown(self._pace.request)
 
     def reset(self) -> None:
         """Begin a new run: earlier ones stay, faded, as far as ``keep`` says.
@@ -103,7 +112,7 @@ class PlotPanel(BaseWidget):
         with self._points:
             self._history = None
             self._begin()
-        self._pace.request()
+        self.when_shown(self._pace.request)
 
     def _take(self, history: History) -> None:
         if self._history is history:
@@ -124,9 +133,9 @@ class PlotPanel(BaseWidget):
 
     def _catch_up(self) -> None:
         """Read what the history has more than before: per frame, which costs a step nothing."""
-        if self.comm is None:  # closed
+        if self.widget.comm is None:  # closed
             return
-        trainer = getattr(self, "trainer", None)
+        trainer = self.desk.trainer
         if trainer is not None and self._history is not None:
             self._take(trainer.history)  # loading a state gives a trainer another one
         if self._history is not None:
@@ -137,10 +146,15 @@ class PlotPanel(BaseWidget):
         self._generation += rewritten != self._rewritten
         self._rewritten = rewritten
 
-    def _on_keep(self, _: Any) -> None:
+    @watches("metrics")
+    def _on_metrics(self) -> None:
+        self.when_shown(self._pace.request)
+
+    @watches("keep")
+    def _on_keep(self) -> None:
         with self._points:
             self._generation += 1
-        self._pace.request()
+        self.when_shown(self._pace.request)
 
     @property
     def curves(self) -> list[tuple[str, str]]:
@@ -166,20 +180,20 @@ class PlotPanel(BaseWidget):
 
     # -- messages --------------------------------------------------------------------------------
 
-    @handles("plot.sync")
+    @handles("sync")
     def _on_sync(self, _: Any) -> None:
         with self._points:
-            self.send(*self._message(everything=True))
+            self.widget.send(*self._message(everything=True))
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return all points, as one message."""
         with self._points:
-            return [*super().new_view_messages(), self._message(everything=True)]
+            return [self._message(everything=True)]
 
     def _send_new(self) -> None:
         # Sent under the lock: messages of two threads must leave in the order of their points.
         with self._points:
-            self.send(*self._message(everything=False))
+            self.widget.send(*self._message(everything=False))
 
     def _message(self, *, everything: bool) -> Message:
         self._catch_up()
@@ -189,7 +203,7 @@ class PlotPanel(BaseWidget):
         series = [(curve, {"age": age}) for age, run in enumerate(runs) for curve in run.all()]
         points, buffers = unsent(series, everything=everything)
         content = {
-            "kind": "plot",
+            "kind": "plot.points",
             "run": self._generation,
             **points,
             "onDemand": self._on_demand(),
@@ -205,18 +219,15 @@ class PlotPanel(BaseWidget):
 
     def step_ended(self, record: Record) -> None:
         """Have the step plotted with the next frame."""
-        super().step_ended(record)
-        self._pace.request()
+        self.when_shown(self._pace.request)
 
     def epoch_ended(self, record: Record) -> None:
         """Have the epoch plotted with the next frame."""
-        super().epoch_ended(record)
-        self._pace.request()
+        self.when_shown(self._pace.request)
 
     def training_ended(self) -> None:
         """Send what is left."""
-        super().training_ended()
-        self._pace.request()
+        self.when_shown(self._pace.request)
         self._pace.flush()
 
     # -- as data, and views that last ------------------------------------------------------------
@@ -335,7 +346,7 @@ def _text(value: float) -> str:
     return f"{value:.4g}" if math.isfinite(value) else str(value)
 
 
-class LivePlot(PlotPanel):
+class LivePlot(Host):
     """Loss and metrics of a trainer as curves, training and validation together.
 
     With a ``trainer`` the curves follow it; without one, ``append`` adds the points, and
@@ -350,10 +361,8 @@ class LivePlot(PlotPanel):
     """
 
     module = "live_plot"
+    panels = (PlotPanel,)
+    desk_type = Desk
 
     def __init__(self, trainer: Any = None, **options: Any) -> None:
-        self.trainer = trainer
-        super().__init__(**options)
-        if trainer is not None:
-            self.show(trainer.history)
-            self.attend(trainer)
+        super().__init__(trainer, **options)

@@ -15,7 +15,11 @@ from gradwright.errors import GradwrightError
 from gradwright.train import Run, Runs, Store
 from gradwright.train.runs.folder import RunSummary
 
-from ...host.base import BaseWidget, Finite, Message, handles
+from ...host.desk import Desk
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import handles, shared
+from ...host.wire import Finite, Message
 from ...still.tables import curve_svg, html_table
 from ..plot.curves import Curve, unsent
 from .reader import RunReader
@@ -29,37 +33,49 @@ EACH = "each step: "
 """What the name of a metric begins with if every step is drawn, and not the ends of epochs."""
 
 
-class RunsPanel(BaseWidget):
-    """Traits and messages of the runs; a widget that has them can show the run comparison.
+class RunsPanel(Panel):
+    """The recorded runs.
 
     A page asks for what is new while it shows them, and nothing is read otherwise.
 
     Args:
+        desk: where the trainer is found.
         runs: a folder of run folders, or a ``Store``; default that of the trainer's ``gw.Run``, if
             there is one, else ``$GRADWRIGHT_RUNS`` or the folder among the user's data.
     """
 
-    runs_chosen = traitlets.List(
-        traitlets.Unicode(), maxlen=MOST_CHOSEN, help="Ids of the runs that are compared."
-    ).tag(sync=True)
-    runs_metric = traitlets.Unicode(
-        "", help='The metric that is drawn, or "" for the usual: "val_loss", "each step: loss".'
-    ).tag(sync=True)
-    runs_filter = traitlets.Unicode(
-        "", help="Part of a name, graph, status or tag, a pattern, or a /regular expression/."
-    ).tag(sync=True)
-    runs_sort = traitlets.Unicode(
-        "-created", help='What the table is sorted by; "-loss" is the greatest first.'
-    ).tag(sync=True)
-    runs_x_axis = traitlets.Enum(
-        ("step", "epoch", "seconds"), "epoch", help="What the curves are drawn over."
-    ).tag(sync=True)
-    runs_smoothing = Finite(0.0, min=0.0, max=0.999, help="As of LivePlot.").tag(sync=True)
-    runs_log = traitlets.Bool(False, help="Whether values are on a logarithmic scale.").tag(
-        sync=True
-    )
+    name = "runs"
 
-    def __init__(self, *, runs: Any = None, **options: Any) -> None:
+    runs_chosen = shared(
+        traitlets.List(
+            traitlets.Unicode(), maxlen=MOST_CHOSEN, help="Ids of the runs that are compared."
+        )
+    )
+    runs_metric = shared(
+        traitlets.Unicode(
+            "", help='The metric that is drawn, or "" for the usual: "val_loss", "each step: loss".'
+        )
+    )
+    runs_filter = shared(
+        traitlets.Unicode(
+            "", help="Part of a name, graph, status or tag, a pattern, or a /regular expression/."
+        )
+    )
+    runs_sort = shared(
+        traitlets.Unicode(
+            "-created", help='What the table is sorted by; "-loss" is the greatest first.'
+        )
+    )
+    runs_x_axis = shared(
+        traitlets.Enum(
+            ("step", "epoch", "seconds"), "epoch", help="What the curves are drawn over."
+        )
+    )
+    runs_smoothing = shared(Finite(0.0, min=0.0, max=0.999, help="As of LivePlot."))
+    runs_log = shared(traitlets.Bool(False, help="Whether values are on a logarithmic scale."))
+
+    def __init__(self, desk: Desk, *, runs: Any = None) -> None:
+        super().__init__(desk)
         self._runs_store = runs if isinstance(runs, Store) or runs is None else Store(runs)
         self._runs_changed = False
         self._runs_known: dict[str, RunSummary] = {}
@@ -74,9 +90,12 @@ class RunsPanel(BaseWidget):
         self._runs_told: dict[str, Any] = {}
         self._runs_settings: tuple[Any, list[list[str]]] = None, []
         self._runs_lock = threading.RLock()
-        super().__init__(**options)
-        self._runs_work = self.background("reading the runs")
-        self.observe(lambda _: self._look_at_runs(), ["runs_chosen", "runs_metric", "runs_x_axis"])
+        self._runs_work = self.widget.background("reading the runs")
+
+    def begin(self) -> None:
+        """Read anew what is chosen from now on."""
+        chosen = ["runs_chosen", "runs_metric", "runs_x_axis"]
+        self.widget.observe(lambda _: self._look_at_runs(), chosen)
 
     # -- to use ----------------------------------------------------------------------------------
 
@@ -126,7 +145,7 @@ class RunsPanel(BaseWidget):
     def _runs_where(self) -> Store:
         if self._runs_store is not None:
             return self._runs_store
-        callbacks = getattr(getattr(self, "trainer", None), "callbacks", ())
+        callbacks = getattr(self.desk.trainer, "callbacks", ())
         held = (c.store for c in callbacks if isinstance(c, Run) and c.store is not None)
         return next(held, None) or Store()
 
@@ -204,7 +223,7 @@ class RunsPanel(BaseWidget):
 
     # -- messages --------------------------------------------------------------------------------
 
-    @handles("runs.look")
+    @handles("look")
     def _on_runs_look(self, content: dict[str, Any]) -> None:
         """Read beside what runs, and answer: a page asks again a second and a half later."""
         if content.get("whole"):  # a page that has just been opened
@@ -212,10 +231,10 @@ class RunsPanel(BaseWidget):
                 self._runs_rows_sent = {}
         self._look_at_runs()
 
-    @handles("runcurves.sync")
+    @handles("sync")
     def _on_curves_sync(self, _: Any) -> None:
         with self._runs_lock:
-            self.send(*self._run_curves_message(everything=True))
+            self.widget.send(*self._run_curves_message(everything=True))
 
     def _look_at_runs(self) -> None:
         """Show what is new, in a thread of its own; what changes meanwhile is shown after it."""
@@ -226,36 +245,36 @@ class RunsPanel(BaseWidget):
                 try:
                     self.refresh_runs()
                 finally:
-                    self.send({"kind": "runs.seen"})
+                    self.widget.send({"kind": "runs.seen"})
 
         self._runs_changed = True
         if not self._runs_work.busy:
             self._runs_work.start(look)
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return the table and the curves, too, as they were read last."""
         with self._runs_lock:
             if self._runs_seen is None:  # nobody has looked
-                return super().new_view_messages()
+                return []
             curves = self._run_curves_message(everything=True)
-            return [*super().new_view_messages(), self._runs_message({}), curves]
+            return [self._runs_message({}), curves]
 
     def _send_runs(self, *, everything: bool) -> None:
         content, buffers = self._runs_message(self._runs_rows_sent)
         told = {k: v for k, v in content.items() if k not in ("rows", "whole")}
         if content["rows"] or told != self._runs_told or not self._runs_rows_sent:
             self._runs_rows_sent, self._runs_told = self._runs_rows, told
-            self.send(content, buffers)
+            self.widget.send(content, buffers)
         curves = self._run_curves_message(everything=everything)
         if curves[0]["parts"] or curves[0]["run"] != self._run_curves_sent:
             self._run_curves_sent = curves[0]["run"]
-            self.send(*curves)
+            self.widget.send(*curves)
 
     def _runs_message(self, sent: Mapping[str, Any]) -> Message:
         chosen, metric = self._runs_now(), self._runs_metric()
         names = labels(self._runs_known, chosen)
         content = {
-            "kind": "runs",
+            "kind": "runs.table",
             "rows": [row for key, row in self._runs_rows.items() if sent.get(key) != row],
             "gone": [key for key in sent if key not in self._runs_rows],
             "whole": not sent,
@@ -278,7 +297,7 @@ class RunsPanel(BaseWidget):
         series = [(c, {"age": 0, "slot": slots[key]}) for key, c in self._run_curves.items()]
         points, buffers = unsent(series, everything=everything)
         content = {
-            "kind": "runcurves",
+            "kind": "runs.curves",
             "run": self._run_curves_number,
             **points,
             "onDemand": [],
@@ -328,7 +347,7 @@ def _stamp(store: Store) -> Any:
     return found
 
 
-class RunComparison(RunsPanel):
+class RunComparison(Host):
     """All recorded runs in a table; curves and settings of those that are chosen, side by side.
 
     It is live: runs that other notebooks and processes record appear, and their curves grow. A
@@ -355,24 +374,25 @@ class RunComparison(RunsPanel):
     """
 
     module = "run_comparison"
+    panels = (RunsPanel,)
+    desk_type = Desk
     height = traitlets.Int(560, min=320, max=4000, help="Height in pixels.").tag(sync=True)
 
     def __init__(self, runs: Any = None, **options: Any) -> None:
         super().__init__(runs=runs, **options)
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return the table and the curves as they are now."""
-        with self._runs_lock:
-            self._read_runs()
-        return super().new_view_messages()
+        self.run_differences()  # reads what is new
+        return super().new_view_messages(whole=whole)
 
     def to_svg(self) -> str:
         """Return the curves of the chosen runs as a still picture."""
-        return self.runs_svg()
+        return self.part(RunsPanel).runs_svg()
 
     def to_table(self) -> str:
         """Return the runs as an HTML table."""
-        return self.runs_html()
+        return self.part(RunsPanel).runs_html()
 
     def _title(self) -> str:
         return "Runs"

@@ -11,7 +11,7 @@ from gradwright import Node, Stepper
 from gradwright.debug import Breakpoint, Stop
 from gradwright.debug.frame import Frame
 
-from ...host.base import Message
+from ...host.wire import Message
 from . import facts
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class StepDisplay:
             self.level(frame), frame.position, stepper.revision,
         )  # fmt: skip
         if before[0] != level:
-            panel.send(*self.level_message(frame))
+            panel.widget.send(*self.level_message(frame))
         if before == self._stood:
             rows = panel.stepping["rows"]
         else:
@@ -61,12 +61,12 @@ class StepDisplay:
             rows = facts.rows_between(frame, position - (2 if near else _NEAR), position)
         if before[:2] != (level, position):
             self.chosen = None
-        with panel.hold_sync():
+        with panel.widget.hold_sync():
             panel.current = stepper.path
             panel.stepping = {
                 "mode": "ready",
                 "level": level,
-                "crumbs": [panel.graph.name, *(f.label for f in stepper.levels[1:])],
+                "crumbs": [panel.desk.graph.name, *(f.label for f in stepper.levels[1:])],
                 "position": position,
                 "count": len(frame.steps),
                 "epoch": revision,
@@ -77,8 +77,10 @@ class StepDisplay:
                 "stale": stale,
                 **self._ending(stepper),
             }
-            if before[2] != revision and hasattr(panel, "refresh_tensor"):
-                panel.refresh_tensor()
+            if before[2] != revision:
+                panel.desk.tell("edited")
+            elif before != self._stood:
+                panel.desk.tell("stepped")
             self._show_breakpoints(stepper)
             panel.watches = [facts.watch_facts(stepper, text) for text in stepper.watched]
 

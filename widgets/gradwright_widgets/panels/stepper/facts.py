@@ -11,7 +11,7 @@ from gradwright.debug import Stop
 from gradwright.debug.frame import Frame
 from gradwright.errors import GradwrightError
 
-from ...host.base import Message, int32
+from ...host.wire import Message, int32
 from ..tensor.sheet import spec_text
 
 Array = np.ndarray[Any, Any]

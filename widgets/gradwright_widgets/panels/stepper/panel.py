@@ -12,9 +12,12 @@ from gradwright import Graph, Node, Stepper
 from gradwright.debug import Breakpoint, Expression, Origin, Stop
 from gradwright.errors import GraphError
 
-from ...host.base import Message, handles
-from ...host.desk import Feeds, GraphWidget
+from ...host.desk import Feeds, GraphDesk
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import handles, shared
 from ...host.typed import parse_index, parse_number, parse_value
+from ...host.wire import Message
 from ...still.tables import html_table
 from ..tensor.sheet import spec_text
 from . import facts
@@ -26,43 +29,46 @@ Array = np.ndarray[Any, Any]
 _MOST_ROWS = 200  # of the static table
 
 
-class StepPanel(GraphWidget):
-    """Traits and messages of the stepper; a widget that has them can show the stepper panel.
+class StepPanel(Panel):
+    """The stepper.
 
     Args:
+        desk: where graph, loss and example are found.
         fetches: tensors or names to step to; default the loss and its gradients with respect to the
             trainable parameters, so that one walks forwards and backwards.
         training: whether ops such as dropout run as in training; default where there is a trainer.
     """
 
-    current = traitlets.Unicode("", help="Path of the node that the stepper runs next.").tag(
-        sync=True
+    name = "stepper"
+    desk: GraphDesk
+
+    current = shared(traitlets.Unicode("", help="Path of the node that the stepper runs next."))
+    stops = shared(traitlets.List(traitlets.Unicode(), help="Names of nodes with a breakpoint."))
+    stepping = shared(
+        traitlets.Dict(help="Where the stepper stands, and the values there."), late=True
     )
-    stops = traitlets.List(traitlets.Unicode(), help="Names of nodes with a breakpoint.").tag(
-        sync=True
+    reruns = shared(traitlets.Dict(help="What the last rerun after an edit changed."))
+    breakpoints = shared(
+        traitlets.List(
+            traitlets.Dict(), help="Number, text, whether on, and hits of each breakpoint."
+        )
     )
-    stepping = traitlets.Dict(help="Where the stepper stands, and the values there.").tag(sync=True)
-    reruns = traitlets.Dict(help="What the last rerun after an edit changed.").tag(sync=True)
-    breakpoints = traitlets.List(
-        traitlets.Dict(), help="Number, text, whether on, and hits of each breakpoint."
-    ).tag(sync=True)
-    watches = traitlets.List(
-        traitlets.Dict(), help="Expression and value, or error, of each watch."
-    ).tag(sync=True)
+    watches = shared(
+        traitlets.List(traitlets.Dict(), help="Expression and value, or error, of each watch.")
+    )
 
     def __init__(
-        self,
-        graph: Graph,
-        trainer: Any = None,
-        *,
-        fetches: Any = None,
-        training: bool | None = None,
-        **options: Any,
+        self, desk: GraphDesk, *, fetches: Any = None, training: bool | None = None
     ) -> None:
-        self._walk = Walk(self, fetches, training)
-        super().__init__(graph, trainer, **options)
-        self._walk.show()
-        self.on_select(self._follow_selection)
+        super().__init__(desk)
+        self.walk = Walk(self, fetches, training)
+        desk.on("selected", lambda name: self.when_shown(self._follow_selection))
+        desk.on("value", self.value_of)
+        desk.on("standing", lambda: self.current)
+
+    def begin(self) -> None:
+        """Say what a walk needs to begin."""
+        self.walk.show()
 
     @property
     def stepper(self) -> Stepper:
@@ -70,7 +76,7 @@ class StepPanel(GraphWidget):
 
         What is done to it shows at once. Raises GraphError if no loss or feeds are known.
         """
-        return self._walk.ready()
+        return self.walk.ready()
 
     def step_through(
         self, feeds: Feeds | None = None, fetches: Any = None, *, training: bool | None = None
@@ -80,24 +86,24 @@ class StepPanel(GraphWidget):
         Breakpoints and watches stay; so do fetches and mode that are not given. Without feeds it is
         the example of this widget again.
         """
-        walk = self._walk
+        walk = self.walk
         walk.check_free()
         if fetches is not None:
-            walk.fetches = [self._graph[name].name for name in names(fetches)]
+            walk.fetches = [self.desk.graph[name].name for name in names(fetches)]
         walk.training = walk.training if training is None else training
         walk.feeds = feeds
         return walk.begin()
 
     def step_last_batch(self) -> Stepper:
         """Step through what the trainer's last step was fed with."""
-        if self._trainer is None or not self._trainer.last_feeds:
+        if self.desk.trainer is None or not self.desk.trainer.last_feeds:
             raise GraphError("no batch has been trained on yet", hint="train one step first")
-        return self.step_through(self._trainer.last_feeds)
+        return self.step_through(self.desk.trainer.last_feeds)
 
     def value_of(self, name: str) -> Array | None:
         """Return a value that the stepper knows where it stands, or None."""
-        stepper = self._walk.stepper
-        if stepper is None or self._walk.running:
+        stepper = self.walk.stepper
+        if stepper is None or self.walk.running:
             return None
         try:
             with stepper.hold():
@@ -105,21 +111,15 @@ class StepPanel(GraphWidget):
         except GraphError:
             return None
 
-    @property
-    def makes_feeds(self) -> bool:
-        """Whether the example is made by a function, which is called only when it is needed."""
-        return callable(self._feeds)
-
     def refresh(self) -> None:
         """Show graph and stepper as they are now."""
-        super().refresh()
-        self._walk.show()
+        self.walk.show()
 
     # -- what the page asks for ------------------------------------------------------------------
 
-    @handles("stepper.move")
+    @handles("move")
     def _on_move(self, content: dict[str, Any]) -> None:
-        walk, verb, name = self._walk, str(content.get("verb")), content.get("name")
+        walk, verb, name = self.walk, str(content.get("verb")), content.get("name")
         node = walk.node(name) if isinstance(name, str) and name else None
         long: dict[str, Callable[[Stepper, Callable[[], bool]], object]] = {
             "run": lambda s, stop: s.run(stop=stop),
@@ -143,46 +143,43 @@ class StepPanel(GraphWidget):
         elif verb in short:
             walk.attempt(short[verb])
 
-    @handles("stepper.stop")
+    @handles("stop")
     def _on_stop_walk(self, _: Any) -> None:
-        self._walk.stop()
+        self.walk.stop()
 
-    @handles("stepper.look")
+    @handles("look")
     def _on_look(self, content: dict[str, Any]) -> None:
         """Look at a node of this level, or at a tensor, which the tensor view then shows."""
         stepper, tensor = self.stepper, content.get("tensor")
-        self._walk.check_free()
+        self.walk.check_free()
         if isinstance(tensor, str):
-            show = getattr(self, "show_tensor", None)
             if stepper.depth:  # the graph knows no such name
-                if show is not None:
-                    show(stepper.value(tensor), name=tensor)
+                self.desk.tell("tensor", value=stepper.value(tensor), name=tensor)
                 return
-            if show is not None:
-                show(tensor)
+            self.desk.tell("tensor", value=tensor, name="")
             node = stepper.tensor(tensor).node
         else:
-            node = self._walk.node(str(content.get("name")))
-        if stepper.depth or self.selected == node.name:
-            self._walk.look(node)
+            node = self.walk.node(str(content.get("name")))
+        if stepper.depth or self.desk.selected == node.name:
+            self.walk.look(node)
         else:
-            self.selected = node.name
+            self.desk.selected = node.name
 
-    def _follow_selection(self, name: str) -> None:
-        stepper, node = self._walk.stepper, self._graph.get(name)
+    def _follow_selection(self) -> None:
+        stepper, node = self.walk.stepper, self.desk.graph.get(self.desk.selected)
         if stepper is not None and node is not None and not stepper.depth:
-            self._walk.look(node.node)
+            self.walk.look(node.node)
 
-    @handles("stepper.edit")
+    @handles("edit")
     def _on_edit_value(self, content: dict[str, Any]) -> None:
         name, how = str(content.get("name")), content.get("how")
         value = parse_value(str(content.get("value", "")))
         index = parse_index(str(content.get("index", ""))) if how == "element" else ()
-        self._walk.edit(name, value, index, parse_number(value) if how == "scale" else None)
+        self.walk.edit(name, value, index, parse_number(value) if how == "scale" else None)
         if content.get("rerun"):
-            self._walk.attempt(self._walk.rerun)
+            self.walk.attempt(self.walk.rerun)
 
-    @handles("stepper.break")
+    @handles("break")
     def _on_break(self, content: dict[str, Any]) -> None:
         options: dict[str, Any] = {}
         place, text = content.get("place"), str(content.get("text", "")).strip()
@@ -203,7 +200,7 @@ class StepPanel(GraphWidget):
             options["when"] = limit
         self.stepper.break_at(**options)
 
-    @handles("stepper.breakpoint")
+    @handles("breakpoint")
     def _on_breakpoint(self, content: dict[str, Any]) -> None:
         numbers = content.get("numbers")
         for b in list(self.stepper.breakpoints):
@@ -212,9 +209,9 @@ class StepPanel(GraphWidget):
                     b.enabled = bool(content["on"])
                 else:
                     self.stepper.clear(b)
-        self._walk.show()
+        self.walk.show()
 
-    @handles("stepper.watch")
+    @handles("watch")
     def _on_watch(self, content: dict[str, Any]) -> None:
         text = str(content.get("text", "")).strip()
         if content.get("remove"):
@@ -222,38 +219,39 @@ class StepPanel(GraphWidget):
         else:
             self.stepper.watch(text)
 
-    @handles("stepper.sync")
+    @handles("sync")
     def _on_step_sync(self, _: Any) -> None:
-        if self._walk.stepper is not None and not self._walk.running:
-            self.send(*self._walk.display.level_message(self._walk.stepper.frame))
+        if self.walk.stepper is not None and not self.walk.running:
+            self.widget.send(*self.walk.display.level_message(self.walk.stepper.frame))
 
-    @handles("stepper.rows")
+    @handles("rows")
     def _on_rows(self, content: dict[str, Any]) -> None:
-        walk, first, level = self._walk, content.get("first"), content.get("level")
+        walk, first, level = self.walk, content.get("first"), content.get("level")
         if walk.stepper is None or walk.running or not isinstance(first, int):
             return
         with walk.stepper.hold():
             if walk.display.level(walk.stepper.frame) == level:
                 rows = facts.rows_between(walk.stepper.frame, first, first + 64)
                 epoch = walk.stepper.revision
-                self.send({"kind": "stepper.rows", "level": level, "epoch": epoch, "rows": rows})
+                self.widget.send(
+                    {"kind": "stepper.rows", "level": level, "epoch": epoch, "rows": rows}
+                )
 
     # -- views that last -------------------------------------------------------------------------
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return the recording of a whole run, if the stepper has been used."""
-        messages = super().new_view_messages()
-        stepper = self._walk.stepper
-        if stepper is not None:
-            self._walk.check_free()
-            with stepper.hold():
-                messages += recording(stepper)
-        return messages
+        stepper = self.walk.stepper
+        if stepper is None:
+            return []
+        self.walk.check_free()
+        with stepper.hold():
+            return recording(stepper)
 
     def to_table(self) -> str:
         """Return the nodes that have run and their values as an HTML table."""
-        stepper = self._walk.stepper
-        if stepper is None or self._walk.running:
+        stepper = self.walk.stepper
+        if stepper is None or self.walk.running:
             return ""
         frame = stepper.levels[0]
         rows = []
@@ -272,7 +270,7 @@ def _selected(node: Node | None) -> Node:
     return node
 
 
-class StepperPanel(StepPanel):
+class StepperPanel(Host):
     """A graph run node by node, forwards and backwards, with breakpoints, watches and edits.
 
     Buttons, methods of the panel and of its ``stepper`` do the same to the same object. It steps to
@@ -293,70 +291,84 @@ class StepperPanel(StepPanel):
     """
 
     module = "stepper_panel"
+    panels = (StepPanel,)
+
+    def __init__(
+        self,
+        graph: Graph,
+        trainer: Any = None,
+        *,
+        fetches: Any = None,
+        training: bool | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(graph, trainer, fetches=fetches, training=training, **options)
 
     def step(self, n: int = 1) -> Node | None:
         """Run ``n`` nodes of this level; returns the node that runs next."""
-        return self.stepper.step(n)
+        return self._panel.stepper.step(n)
 
     def back(self, n: int = 1) -> Node | None:
         """Go back ``n`` nodes."""
-        return self.stepper.back(n)
+        return self._panel.stepper.back(n)
 
     def run(self) -> Stop:
         """Run to the next breakpoint, an error, or the end; the button does so in the background.
 
         Raises GraphError while that one runs.
         """
-        self._walk.check_free()
-        return self.stepper.run()
+        self._panel.walk.check_free()
+        return self._panel.stepper.run()
 
     def stop(self) -> None:
         """Stop a run that was started with the button, before the next op."""
-        self._walk.stop()
-        self._walk.join()
+        self._panel.walk.stop()
+        self._panel.walk.join()
 
     def run_to(self, name: str = "") -> Stop:
         """Run until ``name``, or the selected node, is next; goes back if it has run already."""
-        self._walk.check_free()
-        wanted = name or self.selected
-        return self.stepper.run_to(_selected(self._walk.node(wanted) if wanted else None))
+        self._panel.walk.check_free()
+        wanted = name or self._panel.desk.selected
+        return self._panel.stepper.run_to(
+            _selected(self._panel.walk.node(wanted) if wanted else None)
+        )
 
     def into(self) -> Node | None:
         """Step into the current node, a composite or a cond."""
-        return self.stepper.into()
+        return self._panel.stepper.into()
 
     def out(self) -> Node | None:
         """Finish this composite and return to the level above."""
-        return self.stepper.out()
+        return self._panel.stepper.out()
 
     def into_gradient(self, name: str = "") -> Stop:
         """Run to the first gradient node, or to the first one that belongs to ``name``."""
-        return self.stepper.into_gradient(name or None)
+        return self._panel.stepper.into_gradient(name or None)
 
     def reset(self) -> None:
         """Go back to before the first node; edits stay."""
-        self.stepper.reset()
+        self._panel.stepper.reset()
 
     def find_nonfinite(self) -> Origin | None:
         """Run to the end, and show and return the first origin of a NaN or Inf."""
-        self._walk.check_free()
-        return self._walk.find(self.stepper, lambda: False)
+        self._panel.walk.check_free()
+        return self._panel.walk.find(self._panel.stepper, lambda: False)
 
     def break_at(self, name: str | None = None, **options: Any) -> Breakpoint:
         """Stop where all given places fit and a condition holds; see ``Stepper.break_at``."""
-        return self.stepper.break_at(name, **options)
+        return self._panel.stepper.break_at(name, **options)
 
     def clear(self, breakpoint: Breakpoint | int | None = None) -> None:
         """Remove one breakpoint, or all."""
-        self.stepper.clear(breakpoint)
+        self._panel.stepper.clear(breakpoint)
 
     def watch(self, expression: str) -> Expression:
         """Show the value of an expression such as ``norm(t["hidden/w"])``."""
-        return self.stepper.watch(expression)
+        return self._panel.stepper.watch(expression)
 
     def unwatch(self, expression: str) -> None:
         """Remove a watch."""
-        self.stepper.unwatch(expression)
+        self._panel.stepper.unwatch(expression)
 
     def edit(
         self, name: str, value: Any = None, *, index: Any = (), scale: float | None = None
@@ -365,20 +377,24 @@ class StepperPanel(StepPanel):
 
         Returns the names of the nodes that depend on it; ``rerun()`` runs them again.
         """
-        return self._walk.edit(name, value, index, scale)
+        return self._panel.walk.edit(name, value, index, scale)
 
     def rerun(self) -> int:
         """Run again what depends on edits, show what changed, and return how many nodes ran."""
-        return self._walk.rerun()
+        return self._panel.walk.rerun()
 
     def load(
         self, feeds: Feeds | None = None, fetches: Any = None, *, training: bool | None = None
     ) -> Stepper:
         """Begin anew with other feeds or fetches, on the parameters as they are now."""
-        return self.step_through(feeds, fetches, training=training)
+        return self._panel.step_through(feeds, fetches, training=training)
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return the recording of a whole run, if it is known what to run."""
-        if self.stepping.get("mode") == "idle":
-            self._walk.begin()
-        return super().new_view_messages()
+        if self._panel.stepping.get("mode") == "idle":
+            self._panel.walk.begin()
+        return super().new_view_messages(whole=whole)
+
+    @property
+    def _panel(self) -> StepPanel:
+        return self.part(StepPanel)

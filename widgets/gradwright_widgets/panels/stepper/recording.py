@@ -8,7 +8,7 @@ from typing import Any
 from gradwright import Stepper, Tensor
 from gradwright.debug import Expression
 
-from ...host.base import Message
+from ...host.wire import Message
 from .facts import (
     failure_text,
     level_message,

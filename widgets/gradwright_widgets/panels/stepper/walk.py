@@ -49,9 +49,9 @@ class Walk:
         self.stepper: Stepper | None = None
         self.display = StepDisplay(panel)
         self.running = False
-        self._pace = panel.paced(self.show)
+        self._pace = panel.widget.paced(self.show)
         self._credit, self._last_move = float(BURST), time.monotonic()
-        self._work = panel.background("stepper")
+        self._work = panel.widget.background("stepper")
         self._begun = 0, 0  # revision of the graph and steps of the trainer
         self._source = ""
         self._edited: dict[Tensor, facts.Row] = {}
@@ -76,7 +76,7 @@ class Walk:
                 failed.append(error)
             ended.set()
 
-        self.panel.commands.submit(make)
+        self.panel.desk.commands.submit(make)
         if not ended.wait(_PATIENCE):
             raise GraphError("training does not reach the end of a step", hint="pause it first")
         if failed:
@@ -84,12 +84,12 @@ class Walk:
         return made[0]
 
     def _make(self) -> Stepper:
-        panel, trainer = self.panel, self.panel.trainer
+        panel, trainer = self.panel, self.panel.desk.trainer
         training = trainer is not None if self.training is None else self.training
-        feeds = panel.example_feeds() if self.feeds is None else self.feeds
+        feeds = panel.desk.example_feeds() if self.feeds is None else self.feeds
         done = 0 if trainer is None else trainer.steps_done
         made = Stepper(
-            panel.graph,
+            panel.desk.graph,
             self._targets(),
             feeds,
             training=training,
@@ -102,7 +102,7 @@ class Walk:
         self._source = feeds_text(feeds) or "no feeds"
         self._source += f" · after step {done:,}" if trainer is not None else ""
         self._source += " · training mode" if training else " · evaluation mode"
-        self._begun = panel.graph.revision, done
+        self._begun = panel.desk.graph.revision, done
         self.stepper, self.display.chosen, self._edited = made, None, {}
         moved = weakref.WeakMethod(self._moved)
         made.listen(lambda: (tell := moved()) and tell())
@@ -111,10 +111,10 @@ class Walk:
         return made
 
     def _targets(self) -> list[Tensor]:
-        graph = self.panel.graph
+        graph = self.panel.desk.graph
         if self.fetches is not None:
             return [graph[name] for name in self.fetches]
-        loss = self.panel.loss_tensor()
+        loss = self.panel.desk.loss_tensor()
         return [loss, *gradients(loss, trained(loss))] if is_floating(loss.dtype) else [loss]
 
     def check_free(self) -> None:
@@ -184,7 +184,7 @@ class Walk:
         for node in self.stepper.frame.steps if self.stepper is not None else ():
             if node.name == name:
                 return node
-        return self.panel.graph[name].node
+        return self.panel.desk.graph[name].node
 
     def look(self, node: Node) -> None:
         """Show the values at a node until the stepper moves."""
@@ -197,7 +197,7 @@ class Walk:
         """Replace a value, elements of it, or scale it; remembers what it was."""
         self.check_free()
         stepper = self.ready()
-        with stepper.hold(), self.panel.hold_sync():
+        with stepper.hold(), self.panel.widget.hold_sync():
             held = stepper.value(name)
             if scale is not None:
                 value = _scaled(held, scale, name)
@@ -218,7 +218,7 @@ class Walk:
         """Run again what depends on edits; says how many nodes ran and what they held before."""
         self.check_free()
         stepper, panel = self.ready(), self.panel
-        with stepper.hold(), panel.hold_sync():
+        with stepper.hold(), panel.widget.hold_sync():
             frame = stepper.frame
             nodes = [n for n in stepper.pending if n.public][:_MOST_CHANGES]
             before = {n: frame.value(n.public[0]) for n in nodes}
@@ -273,8 +273,8 @@ class Walk:
     def _stale(self) -> str:
         """Say what has changed since this run began."""
         revision, done = self._begun
-        trainer = self.panel.trainer
-        if self.panel.graph.revision != revision:
+        trainer = self.panel.desk.trainer
+        if self.panel.desk.graph.revision != revision:
             return "The graph has changed since this run began."
         if trainer is not None and trainer.steps_done != done:
             return f"Training has gone on to step {trainer.steps_done:,}."
@@ -283,24 +283,28 @@ class Walk:
     def idle(self) -> dict[str, Any]:
         """Return the state before the first command: ready to begin, or what is missing."""
         panel = self.panel
-        known = "g, trainer" if panel.trainer is not None else "g"
-        fed = ", ".join(f'"{t.name}": ...' for t in panel.graph.placeholders)
+        known = "g, trainer" if panel.desk.trainer is not None else "g"
+        fed = ", ".join(f'"{t.name}": ...' for t in panel.desk.graph.placeholders)
         feeds = f", feeds={{{fed}}}" * bool(fed)
         try:
-            loss = "" if self.fetches else panel.loss_tensor().name
+            loss = "" if self.fetches else panel.desk.loss_tensor().name
         except GraphError:
-            code = f'{type(panel).__name__}({known}, loss="loss"{feeds})'
+            code = f'{type(panel.widget).__name__}({known}, loss="loss"{feeds})'
             return {"mode": "empty", "say": "Name the loss to step to:", "code": code}
-        if panel.trainer is None and loss:
+        if panel.desk.trainer is None and loss:
             known += f", loss={loss!r}"
         try:
-            if self.feeds is None and not panel.makes_feeds:
-                panel.example_feeds()
+            if self.feeds is None and not panel.desk.makes_feeds:
+                panel.desk.example_feeds()
         except GraphError:
-            specs = ", ".join(f"{t.name}: {t.spec}" for t in panel.graph.placeholders)
-            wish = "Train one step first, or give" if panel.trainer is not None else "Give"
+            specs = ", ".join(f"{t.name}: {t.spec}" for t in panel.desk.graph.placeholders)
+            wish = "Train one step first, or give" if panel.desk.trainer is not None else "Give"
             say = f"{wish} an example to step through ({specs}):"
-            return {"mode": "empty", "say": say, "code": f"{type(panel).__name__}({known}{feeds})"}
+            return {
+                "mode": "empty",
+                "say": say,
+                "code": f"{type(panel.widget).__name__}({known}{feeds})",
+            }
         return {"mode": "idle", "say": ""}
 
 

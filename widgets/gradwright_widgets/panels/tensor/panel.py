@@ -15,9 +15,12 @@ from gradwright import Graph, Tensor
 from gradwright.errors import GraphError
 from gradwright.train import Record
 
-from ...host.base import Finite, Message, handles
-from ...host.desk import GraphWidget
+from ...host.desk import GraphDesk
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import checks, handles, shared, watches
 from ...host.typed import whole_numbers
+from ...host.wire import Finite, Message
 from ...still.tables import html_table
 from .picture import Picture, memory_of
 from .sheet import as_array, index_text
@@ -31,62 +34,76 @@ SHARE = 0.03  # of the time may be spent on them, so pictures of large tensors c
 _NAMELESS = "array"
 
 
-class TensorPanel(GraphWidget):
-    """Traits and messages of the tensor view; a widget that has them can show the tensor panel.
+class TensorPanel(Panel):
+    """The tensor view.
 
     It shows the tensor of the selected node unless another one was chosen with ``show_tensor``.
     Variables and constants are shown as they are, everything else as the stepper knows it.
     """
 
-    tensor = traitlets.Unicode("", help="Name of the tensor that is shown.").tag(sync=True)
-    tensor_follows = traitlets.Bool(True, help="Show the tensor of whatever is selected.").tag(
-        sync=True
-    )
-    tensor_index = traitlets.Unicode(
-        "", help='A slice such as "[0, :, ::2]"; "" is the last two axes, at 0 of all others.'
-    ).tag(sync=True)
-    tensor_plane = traitlets.List(
-        traitlets.Int(),
-        maxlen=2,
-        help="The axes of the slice drawn down and across, [] for its last two; others tile.",
-    ).tag(sync=True)
-    tensor_cursor = traitlets.List(
-        traitlets.Int(), help="Index in the whole tensor of the element in focus, [] for none."
-    ).tag(sync=True)
-    tensor_part = traitlets.Enum(
-        ("real", "imag", "abs", "angle"), "real", help="What is drawn of complex numbers."
-    ).tag(sync=True)
-    tensor_scope = traitlets.Enum(
-        ("tensor", "slice"), "tensor", help="What statistics, histogram and colours are about."
-    ).tag(sync=True)
-    tensor_exact = traitlets.Bool(
-        False, help="Read every value of tensors above 10,000,000 elements, too."
-    ).tag(sync=True)
-    tensor_cells = traitlets.Enum(
-        ("largest", "mean"), "largest", help="What a cell that stands for many values shows."
-    ).tag(sync=True)
-    tensor_colors = traitlets.Enum(
-        ("auto", "diverging", "sequential", "gray"), "auto", help="The colours of the values."
-    ).tag(sync=True)
-    tensor_range = traitlets.Enum(
-        ("full", "symmetric", "robust", "fixed"),
-        "full",
-        help="Where the colours end: min and max, the same on both sides of 0, 1 to 99 %, by hand.",
-    ).tag(sync=True)
-    tensor_limits = traitlets.List(
-        Finite(), [0.0, 1.0], minlen=2, maxlen=2, help="Ends of the fixed range."
-    ).tag(sync=True)
-    tensor_log = traitlets.Bool(False, help="Colour by the logarithm of the magnitude.").tag(
-        sync=True
-    )
-    tensor_log_counts = traitlets.Bool(False, help="A logarithmic axis of the histogram.").tag(
-        sync=True
-    )
-    tensor_numbers = traitlets.Bool(False, help="Numbers in a table instead of colours.").tag(
-        sync=True
-    )
+    name = "tensor"
+    desk: GraphDesk
 
-    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
+    tensor = shared(traitlets.Unicode("", help="Name of the tensor that is shown."), late=True)
+    tensor_follows = shared(traitlets.Bool(True, help="Show the tensor of whatever is selected."))
+    tensor_index = shared(
+        traitlets.Unicode(
+            "", help='A slice such as "[0, :, ::2]"; "" is the last two axes, at 0 of all others.'
+        ),
+        late=True,
+    )
+    tensor_plane = shared(
+        traitlets.List(
+            traitlets.Int(),
+            maxlen=2,
+            help="The axes of the slice drawn down and across, [] for its last two; others tile.",
+        )
+    )
+    tensor_cursor = shared(
+        traitlets.List(
+            traitlets.Int(), help="Index in the whole tensor of the element in focus, [] for none."
+        ),
+        late=True,
+    )
+    tensor_part = shared(
+        traitlets.Enum(
+            ("real", "imag", "abs", "angle"), "real", help="What is drawn of complex numbers."
+        )
+    )
+    tensor_scope = shared(
+        traitlets.Enum(
+            ("tensor", "slice"), "tensor", help="What statistics, histogram and colours are about."
+        )
+    )
+    tensor_exact = shared(
+        traitlets.Bool(False, help="Read every value of tensors above 10,000,000 elements, too.")
+    )
+    tensor_cells = shared(
+        traitlets.Enum(
+            ("largest", "mean"), "largest", help="What a cell that stands for many values shows."
+        )
+    )
+    tensor_colors = shared(
+        traitlets.Enum(
+            ("auto", "diverging", "sequential", "gray"), "auto", help="The colours of the values."
+        )
+    )
+    tensor_range = shared(
+        traitlets.Enum(
+            ("full", "symmetric", "robust", "fixed"),
+            "full",
+            help="Where colours end: min and max, the same on both sides of 0, 1 to 99 %, by hand.",
+        )
+    )
+    tensor_limits = shared(
+        traitlets.List(Finite(), [0.0, 1.0], minlen=2, maxlen=2, help="Ends of the fixed range.")
+    )
+    tensor_log = shared(traitlets.Bool(False, help="Colour by the logarithm of the magnitude."))
+    tensor_log_counts = shared(traitlets.Bool(False, help="A logarithmic axis of the histogram."))
+    tensor_numbers = shared(traitlets.Bool(False, help="Numbers in a table instead of colours."))
+
+    def __init__(self, desk: GraphDesk) -> None:
+        super().__init__(desk)
         self._tensor_lock = threading.RLock()
         self._tensor_array: Array | None = None  # an array that is no tensor of the graph
         self._tensor_picture: Picture | None = None  # the last one
@@ -94,13 +111,20 @@ class TensorPanel(GraphWidget):
         self._tensor_views: set[str] = set()
         self._tensor_serial = itertools.count()
         self._tensor_due, self._tensor_ready = 0.0, False
-        super().__init__(graph, trainer, **options)
+        desk.on("tensor", self._on_wish)
+        desk.on("edited", self.refresh_tensor)
+        desk.on("stepped", lambda: self.when_shown(self._on_stepper_moved))
+
+    def begin(self) -> None:
+        """Show the tensor of what is selected, unless another one was chosen."""
         self._tensor_ready = True
-        self.observe(self._on_selected_tensor, "selected")
-        if self.has_trait("current"):
-            self.observe(self._on_stepper_moved, "current")
-        if self.selected and not self.tensor:
+        self.desk.on("selected", lambda name: self.when_shown(self._on_selected_tensor))
+        if self.desk.selected and not self.tensor:
             self._on_selected_tensor()
+
+    def in_sight(self) -> bool:
+        """Tell whether somebody looks; views say so, too."""
+        return bool(self._tensor_views) or super().in_sight()
 
     # -- what is shown ---------------------------------------------------------------------------
 
@@ -115,12 +139,12 @@ class TensorPanel(GraphWidget):
         """
         array, shown = None, value
         if isinstance(value, Tensor):
-            self._graph.check_member(value)
+            self.desk.graph.check_member(value)
             shown = value.name
         elif not isinstance(value, str):
             array, shown = as_array(value), name or _NAMELESS
         if array is None:
-            shown = self._graph[shown].name
+            shown = self.desk.graph[shown].name
         shape = array.shape if array is not None else self._tensor_shape(shown)
         if index and shape is not None:
             index = str(read_index(index, shape))
@@ -153,12 +177,11 @@ class TensorPanel(GraphWidget):
     def refresh_tensor(self) -> None:
         """Show the value as it is now, if anybody looks."""
         if self._tensor_ready and self._tensor_views:
-            self.send(*self._tensor_message())
+            self.widget.send(*self._tensor_message())
 
     def refresh(self) -> None:
         """Show the graph, and the value, as they are now."""
-        super().refresh()
-        if self._tensor_array is None and self.tensor and self._graph.get(self.tensor) is None:
+        if self._tensor_array is None and self.tensor and self.desk.graph.get(self.tensor) is None:
             self.tensor = ""  # an edit of the graph has removed it
         self.refresh_tensor()
 
@@ -172,14 +195,13 @@ class TensorPanel(GraphWidget):
             return self._tensor_array, "array"
         if not name:
             return None, ""
-        stored = name in self._values
+        stored = name in self.desk.values
         # Of variables the stepper has a snapshot, which counts while somebody stands in it.
-        standing = getattr(self, "current", "") and not self.commands.busy
-        if hasattr(self, "value_of") and (standing or not stored):
-            found = self.value_of(name)
+        if not stored or (self.desk.ask("standing") and not self.desk.commands.busy):
+            found = self.desk.ask("value", name=name)
             if found is not None:
                 return as_array(found), "stepper"
-        return (self._values[name], "values") if stored else (None, "")
+        return (self.desk.values[name], "values") if stored else (None, "")
 
     def _known_tensor(self) -> Array:
         array = self.tensor_value()
@@ -191,8 +213,8 @@ class TensorPanel(GraphWidget):
         return array
 
     def _tensor_shape(self, name: str) -> tuple[int, ...] | None:
-        sizes = [n for n in self._graph[name].spec.shape if isinstance(n, int)]
-        return tuple(sizes) if len(sizes) == len(self._graph[name].spec.shape) else None
+        sizes = [n for n in self.desk.graph[name].spec.shape if isinstance(n, int)]
+        return tuple(sizes) if len(sizes) == len(self.desk.graph[name].spec.shape) else None
 
     def _index(self, shape: tuple[int, ...]) -> Index:
         if self.tensor_index:
@@ -200,27 +222,25 @@ class TensorPanel(GraphWidget):
                 return read_index(self.tensor_index, shape)
         return default_index(shape)
 
-    @traitlets.validate("tensor")
-    def _check_tensor(self, proposal: Any) -> str:
-        name = str(proposal.value)
+    @checks("tensor")
+    def _check_tensor(self, name: str) -> str:
         if name and self._tensor_array is None:
-            return self._graph[name].name
+            return self.desk.graph[name].name
         return name
 
-    @traitlets.validate("tensor_index")
-    def _check_tensor_index(self, proposal: Any) -> str:
-        text = str(proposal.value)
+    @checks("tensor_index")
+    def _check_tensor_index(self, text: str) -> str:
         array = self.tensor_value() if self._tensor_ready else None
         return str(read_index(text, array.shape)) if text.strip() and array is not None else text
 
-    @traitlets.validate("tensor_plane")
-    def _check_tensor_plane(self, proposal: Any) -> list[int]:
-        if len(proposal.value) == 1:
+    @checks("tensor_plane")
+    def _check_tensor_plane(self, axes: list[int]) -> list[int]:
+        if len(axes) == 1:
             raise GraphError("a plane has two axes", need="[rows, columns], or [] for the last two")
-        return list(proposal.value)
+        return list(axes)
 
-    @traitlets.observe("tensor")
-    def _on_tensor(self, _: Any = None) -> None:
+    @watches("tensor")
+    def _on_tensor(self) -> None:
         if not self._tensor_ready:
             return
         self._tensor_ready = False
@@ -229,32 +249,33 @@ class TensorPanel(GraphWidget):
         self._tensor_ready = True
         self.refresh_tensor()
 
-    @traitlets.observe(
-        "tensor_index", "tensor_plane", "tensor_part", "tensor_scope", "tensor_exact"
-    )
-    def _on_tensor_choice(self, _: Any) -> None:
+    @watches("tensor_index", "tensor_plane", "tensor_part", "tensor_scope", "tensor_exact")
+    def _on_tensor_choice(self) -> None:
         self.refresh_tensor()
 
-    def _on_selected_tensor(self, _: Any = None) -> None:
-        chosen = self._graph.get(self.selected)
+    def _on_wish(self, value: Any, name: str) -> None:
+        self.show_tensor(value, name=name)
+
+    def _on_selected_tensor(self) -> None:
+        chosen = self.desk.graph.get(self.desk.selected)
         if not self.tensor_follows or chosen is None:
             return
-        shown = None if self._tensor_array is not None else self._graph.get(self.tensor)
+        shown = None if self._tensor_array is not None else self.desk.graph.get(self.tensor)
         if shown is not None and shown.node is chosen.node:
             return  # it or another output of it
-        if self.tensor == self.selected:  # an array is called like it
+        if self.tensor == self.desk.selected:  # an array is called like it
             self._on_tensor()
-        self.tensor = self.selected
+        self.tensor = self.desk.selected
 
-    def _on_stepper_moved(self, _: Any) -> None:
+    def _on_stepper_moved(self) -> None:
         # Most steps change no value but that of one node; a picture takes up to 50 ms.
         now, sent = self.tensor_value(), self._tensor_sent
         same = now is sent if now is None or sent is None else memory_of(now) == memory_of(sent)
         if not same:
             self.refresh_tensor()
 
-    @traitlets.observe("tensor_follows")
-    def _on_tensor_follows(self, _: Any) -> None:
+    @watches("tensor_follows")
+    def _on_tensor_follows(self) -> None:
         if self._tensor_ready:
             self._on_selected_tensor()
 
@@ -262,16 +283,14 @@ class TensorPanel(GraphWidget):
 
     def step_ended(self, record: Record) -> None:
         """Show a variable anew, at most 4 times a second and only while somebody looks."""
-        super().step_ended(record)
         now = time.monotonic()
-        if self._tensor_views and now >= self._tensor_due and self.tensor in self._values:
+        if self._tensor_views and now >= self._tensor_due and self.tensor in self.desk.values:
             self.refresh_tensor()
             cost = time.monotonic() - now
             self._tensor_due = now + max(REFRESH, cost / SHARE)
 
     def training_ended(self) -> None:
         """Show the last value."""
-        super().training_ended()
         self.refresh_tensor()
 
     # -- messages --------------------------------------------------------------------------------
@@ -281,7 +300,7 @@ class TensorPanel(GraphWidget):
             array, origin = self._find_tensor()
             self._tensor_sent = array
             facts: dict[str, Any] = {
-                "kind": "tensor",
+                "kind": "tensor.picture",
                 "serial": next(self._tensor_serial),
                 "name": self.tensor,
                 "origin": origin,
@@ -308,16 +327,20 @@ class TensorPanel(GraphWidget):
         return made
 
     def _outputs(self) -> list[str]:
-        found = self._graph.get(self.tensor) if self._tensor_array is None else None
+        found = self.desk.graph.get(self.tensor) if self._tensor_array is None else None
         names = [t.name for t in found.node.public] if found is not None else []
         return names if len(names) > 1 else []
 
     def _how_to_get(self) -> str:
-        found = self._graph.get(self.tensor)
-        if found is None:
+        found, stepped = self.desk.graph.get(self.tensor), self.desk.hears("value")
+        if found is None and stepped:
             return "Select a node in the drawing to see its value here."
+        if found is None:
+            return "The tensor that was shown is not in its graph any more."
         what = "is fed at each run" if found.kind == "placeholder" else "is computed at each run"
-        return f"{self.tensor} {what}. To see its value, step to it or run the stepper."
+        if stepped:
+            return f"{self.tensor} {what}. To see its value, step to it or run the stepper."
+        return f"{self.tensor} {what}. Pass the array itself: TensorView(stepper.value(...))."
 
     def _code(self, index: Index, origin: str) -> str:
         quoted = repr(self.tensor)
@@ -325,14 +348,14 @@ class TensorPanel(GraphWidget):
         whole = all(part == slice(None) for part in index.parts)
         return head.get(origin, self.tensor) + ("" if whole else str(index))
 
-    @handles("tensor.sync")
+    @handles("sync")
     def _on_tensor_sync(self, _: Any) -> None:
         # Views that vanished with their page cannot say so; those that are left answer.
         self._tensor_views.clear()
-        self.send({"kind": "tensor.who"})
-        self.send(*self._tensor_message())
+        self.widget.send({"kind": "tensor.who"})
+        self.widget.send(*self._tensor_message())
 
-    @handles("tensor.look")
+    @handles("look")
     def _on_tensor_look(self, content: dict[str, Any]) -> None:
         view = str(content.get("view"))
         if content.get("shown"):
@@ -342,14 +365,14 @@ class TensorPanel(GraphWidget):
         else:
             self._tensor_views.discard(view)
 
-    @handles("tensor.index")
+    @handles("index")
     def _on_tensor_index(self, content: dict[str, Any]) -> None:
         try:
             self.tensor_index = str(content.get("text", ""))
-            self.send({"kind": "tensor.fits"})
+            self.widget.send({"kind": "tensor.fits"})
         except SliceError as error:
             hint = f"; {error.hint}" if error.hint else ""
-            self.send(
+            self.widget.send(
                 {
                     "kind": "tensor.problem",
                     "text": f"{error.problem}{hint}",
@@ -358,20 +381,20 @@ class TensorPanel(GraphWidget):
                 }
             )
 
-    @handles("tensor.jump")
+    @handles("jump")
     def _on_tensor_jump(self, content: dict[str, Any]) -> None:
         self.point_at(*whole_numbers(content.get("at")))
 
-    @handles("tensor.window")
+    @handles("window")
     def _on_tensor_window(self, content: dict[str, Any]) -> None:
         with self._tensor_lock:
             picture = self._picture(self._known_tensor())
             window = picture.sheet.window(whole_numbers(content.get("window")))
             facts, cells = picture.sheet.cells(window, picture.real, exact=self.tensor_exact)
         answer = {"kind": "tensor.window", "view": content.get("view"), "part": facts}
-        self.send({**answer, "serial": content.get("serial")}, [memoryview(cells.tobytes())])
+        self.widget.send({**answer, "serial": content.get("serial")}, [memoryview(cells.tobytes())])
 
-    @handles("tensor.value")
+    @handles("value")
     def _on_tensor_value(self, content: dict[str, Any]) -> None:
         with self._tensor_lock:
             picture = self._picture(self._known_tensor())
@@ -381,14 +404,14 @@ class TensorPanel(GraphWidget):
         window = sheet.window((row, row + 1, column, column + 1, *bounds))
         where, text = sheet.describe(tile, window, picture.real)
         view = content.get("view")
-        self.send({"kind": "tensor.value", "view": view, "at": list(at), "where": where,
+        self.widget.send({"kind": "tensor.value", "view": view, "at": list(at), "where": where,
                    "text": text})  # fmt: skip
 
     # -- views that last -------------------------------------------------------------------------
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return the picture, with each value of a slice below 1 MB."""
-        return [*super().new_view_messages(), self._tensor_message(complete=True)]
+        return [self._tensor_message(complete=True)]
 
     def to_svg(self) -> str:
         """Return the picture and the histogram as a still, "" without a value."""
@@ -404,7 +427,7 @@ class TensorPanel(GraphWidget):
         return html_table(["tensor", self.tensor], rows)
 
 
-class TensorView(TensorPanel):
+class TensorView(Host):
     """A picture of an array or tensor of any rank, with statistics and a histogram.
 
     ``value`` is anything that numpy reads as numbers, or a tensor of a graph; of a variable the
@@ -423,6 +446,7 @@ class TensorView(TensorPanel):
     """
 
     module = "tensor_view"
+    panels = (TensorPanel,)
 
     def __init__(
         self, value: Any, index: str = "", *, name: str = "", trainer: Any = None, **options: Any
@@ -435,12 +459,5 @@ class TensorView(TensorPanel):
             self.close()
             raise
 
-    def _how_to_get(self) -> str:
-        found = self._graph.get(self.tensor)
-        if found is None:
-            return "The tensor that was shown is not in its graph any more."
-        what = "is fed at each run" if found.kind == "placeholder" else "is computed at each run"
-        return f"{self.tensor} {what}. Pass the array itself: TensorView(stepper.value(...))."
-
     def _title(self) -> str:
-        return self.tensor
+        return str(self.tensor)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...host.base import Message
+from ...host.wire import Message
 from .reduction import Summary, histogram, real_part, sample, summarize
 from .sheet import LITERAL, READ, Sheet, literal, spec_text, type_name, wire_type
 from .slicing import Index, part_text

@@ -12,12 +12,12 @@ from typing import Any
 
 import traitlets
 
-from gradwright import Graph
 from gradwright.errors import TrainingError
 from gradwright.train.checkpoints import Checkpoint, Checkpoints, resume
 
-from ...host.base import handles
-from ...host.desk import GraphWidget
+from ...host.desk import GraphDesk
+from ...host.panel import Panel
+from ...host.part import handles, shared
 from ...still.tables import html_table
 
 MOST = 200
@@ -27,22 +27,31 @@ LIVE = ("config.optimizer.learning_rate", "config.validate_with", "frozen")
 _HIDDEN = ("grad_norm", "learning_rate")
 
 
-class CheckpointPanel(GraphWidget):
-    """Traits and messages of the checkpoints, for the trainer panel.
+class CheckpointPanel(Panel):
+    """The checkpoints, beside the trainer panel.
 
     They are those of the first ``gw.Checkpoints`` among the trainer's callbacks. The folder is read
     beside the training while a page looks at it, and only where something in it has changed.
     """
 
-    checkpoint_list = traitlets.Dict(
-        help="What the folder of checkpoints holds; empty where the trainer writes none."
-    ).tag(sync=True)
+    name = "checkpoints"
+    desk: GraphDesk
 
-    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
+    checkpoint_list = shared(
+        traitlets.Dict(
+            help="What the folder of checkpoints holds; empty where the trainer writes none."
+        )
+    )
+
+    def __init__(self, desk: GraphDesk) -> None:
+        super().__init__(desk)
         self._folder_seen: Any = None
         self._listing = threading.RLock()
-        super().__init__(graph, trainer, **options)
-        self._lister = self.background("reading the checkpoints")
+        self._lister = self.widget.background("reading the checkpoints")
+        desk.on("trained", self.refresh_checkpoints)
+
+    def begin(self) -> None:
+        """Show what the folder holds."""
         self.refresh_checkpoints()
 
     # -- to use ----------------------------------------------------------------------------------
@@ -50,7 +59,7 @@ class CheckpointPanel(GraphWidget):
     @property
     def checkpoints(self) -> Checkpoints | None:
         """What writes the trainer's checkpoints, None where nothing does."""
-        callbacks = () if self._trainer is None else self._trainer.callbacks
+        callbacks = () if self.desk.trainer is None else self.desk.trainer.callbacks
         return next((c for c in callbacks if isinstance(c, Checkpoints)), None)
 
     def refresh_checkpoints(self) -> None:
@@ -74,7 +83,7 @@ class CheckpointPanel(GraphWidget):
         Raises TrainingError while a training runs or is paused, and where there is no such
         checkpoint or it is damaged; then nothing has changed.
         """
-        trainer, writer = self.controlled(), self._writer()
+        trainer, writer = self.desk.controlled(), self._writer()
         if trainer.status != "idle":
             raise TrainingError(
                 f"the training is {trainer.status}, so nothing was restored",
@@ -84,8 +93,8 @@ class CheckpointPanel(GraphWidget):
             warnings.simplefilter("always")
             found = resume(trainer, writer.folder, which, allow=allow)
         assert found is not None  # missing_ok is not set
-        self.refresh()
-        self.message = "\n".join(str(w.message) for w in told)
+        self.desk.refresh()
+        self.widget.message = "\n".join(str(w.message) for w in told)
         return found
 
     def save_checkpoint(self) -> None:
@@ -93,7 +102,7 @@ class CheckpointPanel(GraphWidget):
 
         Raises TrainingError where the trainer writes none, or it cannot be written.
         """
-        trainer, writer = self.controlled(), self._writer()
+        trainer, writer = self.desk.controlled(), self._writer()
 
         def command() -> None:
             try:
@@ -101,8 +110,8 @@ class CheckpointPanel(GraphWidget):
             finally:
                 self.refresh_checkpoints()
 
-        if self.commands.busy:  # what goes wrong there must not end the training
-            self.commands.submit(lambda: self.guarded(command))
+        if self.desk.commands.busy:  # what goes wrong there must not end the training
+            self.desk.commands.submit(lambda: self.widget.guarded(command))
         else:
             command()
 
@@ -117,17 +126,17 @@ class CheckpointPanel(GraphWidget):
 
     # -- messages --------------------------------------------------------------------------------
 
-    @handles("checkpoints.look")
+    @handles("look")
     def _on_checkpoints_look(self, _: Any) -> None:
         """Read the folder, and answer: a page asks again two seconds later."""
         self._list_soon()
-        self.send({"kind": "checkpoints.seen"})
+        self.widget.send({"kind": "checkpoints.seen"})
 
-    @handles("checkpoints.save")
+    @handles("save")
     def _on_checkpoints_save(self, _: Any) -> None:
         self.save_checkpoint()
 
-    @handles("checkpoints.restore")
+    @handles("restore")
     def _on_checkpoints_restore(self, content: dict[str, Any]) -> None:
         name = content.get("file")
         known = [row["file"] for row in self.checkpoint_list.get("rows", ())]
@@ -139,12 +148,10 @@ class CheckpointPanel(GraphWidget):
 
     def refresh(self) -> None:
         """Show the checkpoints as they are now, too."""
-        super().refresh()
         self.refresh_checkpoints()
 
     def training_began(self) -> None:
         """Show the folder that is written to."""
-        super().training_began()
         self._list_soon()
 
     def _list_soon(self) -> None:

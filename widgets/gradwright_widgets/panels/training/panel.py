@@ -8,11 +8,14 @@ from typing import Any
 
 import traitlets
 
-from gradwright import Graph
 from gradwright.errors import TrainingError
 from gradwright.train import Callback, Record, Trainer
 
-from ...host.base import CLOSING, handles
+from ...host.base import CLOSING
+from ...host.desk import GraphDesk
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import handles, shared, watches
 from ..plot.panel import PlotPanel
 from .checkpoints import CheckpointPanel
 from .facts import LastSkip, training_facts
@@ -24,47 +27,42 @@ TICK = 0.5
 """Seconds between two looks at a window that gathers batches, of which no callback is told."""
 
 
-class TrainPanel(RatePanel, CheckpointPanel):
-    """Traits and messages of the controls; a widget that has them can show the trainer panel.
+class TrainPanel(Panel):
+    """The controls.
 
     Args:
-        graph: the graph.
-        trainer: who is controlled.
+        desk: where its trainer is found.
         data: what ``start`` trains on, as for ``Trainer.fit``; without it the panel still follows
             and pauses a training that code has started.
         validation: data to evaluate after each epoch.
-        epochs: how many epochs ``start`` trains.
-        batch_size: examples per step, for arrays.
     """
 
-    state = traitlets.Enum(STATES, STATES[0], help="What the training is doing.").tag(sync=True)
-    training = traitlets.Dict(help="Numbers of the present fit, or of the last one.").tag(sync=True)
-    epochs = traitlets.Int(10, min=1, max=1_000_000, help="Epochs that start trains.").tag(
-        sync=True
-    )
-    batch_size = traitlets.Int(32, min=1, help="Examples per step, for arrays.").tag(sync=True)
+    name = "training"
+    desk: GraphDesk
+
+    state = shared(traitlets.Enum(STATES, STATES[0], help="What the training is doing."))
+    training = shared(traitlets.Dict(help="Numbers of the present fit, or of the last one."))
+    epochs = shared(traitlets.Int(10, min=1, max=1_000_000, help="Epochs that start trains."))
+    batch_size = shared(traitlets.Int(32, min=1, help="Examples per step, for arrays."))
 
     _own_thread = 0
     """The thread of a training that was started here."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        trainer: Any = None,
-        *,
-        data: Any = None,
-        validation: Any = None,
-        **options: Any,
-    ) -> None:
+    def __init__(self, desk: GraphDesk, *, data: Any = None, validation: Any = None) -> None:
+        super().__init__(desk)
         self._data, self._validation = data, validation
         self._telling = threading.RLock()
-        self._train_pace = self.paced(self._tell, REPORTS_PER_SECOND)
+        self._train_pace = self.widget.paced(self._tell, REPORTS_PER_SECOND)
         self._here = self._single = False
         self._refused, self._skips = "", LastSkip()
-        super().__init__(graph, trainer, **options)
-        self._work = self.background("training")
-        self._ticking = self.background("following a window")
-        self.observe(lambda _: self._tell(), ["epochs", "batch_size"])
+        self._work = self.widget.background("training")
+        self._ticking = self.widget.background("following a window")
+        desk.on("training", self._show)
+        desk.on("planned", self._planned)
+
+    @watches("epochs", "batch_size")
+    def begin(self) -> None:
+        """Show the training as it is now."""
         self._tell()
 
     # -- control ---------------------------------------------------------------------------------
@@ -76,22 +74,22 @@ class TrainPanel(RatePanel, CheckpointPanel):
         """
         if epochs is not None:
             self.epochs = epochs
-        if self.controlled().status == "paused":
+        if self.desk.controlled().status == "paused":
             self.resume()
         else:
             self._begin_fit(None)
 
     def pause(self) -> None:
         """Ask the training to pause after the present step."""
-        self.controlled().pause()
+        self.desk.controlled().pause()
 
     def resume(self) -> None:
         """Let a paused training go on."""
-        self.controlled().resume()
+        self.desk.controlled().resume()
 
     def step_once(self) -> None:
         """Take one step, of the paused training or from where the last one ended."""
-        trainer = self.controlled()
+        trainer = self.desk.controlled()
         if trainer.status == "paused":
             trainer.resume(steps=1)
         else:
@@ -99,7 +97,7 @@ class TrainPanel(RatePanel, CheckpointPanel):
 
     def stop(self) -> None:
         """Ask the training to end after the present step; ``start`` goes on from there."""
-        self.controlled().stop()
+        self.desk.controlled().stop()
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until a training that was started here has ended."""
@@ -110,17 +108,17 @@ class TrainPanel(RatePanel, CheckpointPanel):
 
         Raises TrainingError for an average that the trainer does not keep.
         """
-        trainer = self.controlled()
+        trainer = self.desk.controlled()
         chosen = trainer.config.but(validate_with=weights or None).validate_with
 
         def command() -> None:
             trainer.config = trainer.config.but(validate_with=chosen)
             self._tell()
 
-        self.commands.submit(command)
+        self.desk.commands.submit(command)
 
     def _begin_fit(self, steps: int | None) -> None:
-        trainer = self.controlled()
+        trainer = self.desk.controlled()
         if self._data is None:
             raise TrainingError(
                 "there is no data to train on here",
@@ -152,62 +150,55 @@ class TrainPanel(RatePanel, CheckpointPanel):
                 trainer.remove_callback(closing)
                 self._own_thread = 0
                 self._tell()
-                self.refresh_checkpoints()
+                self.desk.tell("trained")
 
         self._refused, self._single = "", steps is not None
         self._work.start(train)
 
     def close(self) -> None:
-        """Take the widget off all pages, and end a training that was started here."""
+        """End a training that was started here."""
         if self._own_thread:
-            self.controlled().stop()  # a paused one, too
-        super().close()
+            self.desk.controlled().stop()  # a paused one, too
 
     # -- messages --------------------------------------------------------------------------------
 
-    @handles("train.start")
+    @handles("start")
     def _on_start(self, _: Any) -> None:
         self.start()
 
-    @handles("train.pause")
+    @handles("pause")
     def _on_pause(self, _: Any) -> None:
         self.pause()
 
-    @handles("train.resume")
+    @handles("resume")
     def _on_resume(self, _: Any) -> None:
         self.resume()
 
-    @handles("train.step")
+    @handles("step")
     def _on_step(self, _: Any) -> None:
         self.step_once()
 
-    @handles("train.stop")
+    @handles("stop")
     def _on_stop(self, _: Any) -> None:
         self.stop()
 
-    @handles("train.evaluate")
+    @handles("evaluate")
     def _on_evaluate(self, content: dict[str, Any]) -> None:
         self.evaluate_with(content.get("weights"))
-
-    @handles("train.hear")
-    def _on_hear(self, _: Any) -> None:
-        """Answer, which every request gets: the page asks whether a busy kernel hears it."""
 
     # -- following the trainer -------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Show the training as it is now."""
-        super().refresh()
         self._tell()
 
     def training_began(self) -> None:
         """Note who began it."""
-        super().training_began()
         self._here = threading.get_ident() == self._own_thread
         self._single &= self._here
-        self._refused = self.message = ""
+        self._refused = self.widget.message = ""
         self._tell()
-        if self.controlled().window[1] > 1:
+        if self.desk.controlled().window[1] > 1:
             self._ticking.join(CLOSING)
             self._ticking.start(self._tick)
 
@@ -218,40 +209,38 @@ class TrainPanel(RatePanel, CheckpointPanel):
 
     def step_ended(self, record: Record) -> None:
         """Have the numbers shown, five times a second."""
-        super().step_ended(record)
         self._train_pace.request()
 
     def training_ended(self) -> None:
         """Show how it ended."""
-        super().training_ended()
         self._ticking.stop()
         self._tell()
-        done = self.controlled().progress
+        done = self.desk.controlled().progress
         if done is not None and done.outcome == "failed":
-            self.message = done.error.partition(": ")[2]
+            self.widget.message = done.error.partition(": ")[2]
 
     def training_paused(self) -> None:
         """Show that it is paused."""
-        super().training_paused()
         self._tell()
 
     def training_resumed(self) -> None:
         """Show that it goes on."""
-        super().training_resumed()
         self._tell()
 
     def _tell(self) -> None:
+        self.desk.tell("training")
+
+    def _show(self) -> None:
         with self._telling:  # what one thread has read must not be shown after what is newer
-            super()._tell()
             self.training = self._facts()
             self.state = self._state_now()
 
     def _planned(self) -> int:
-        window = self.controlled().window[1]
+        window = self.desk.controlled().window[1]
         return steps_of(self._data, self.epochs, self.batch_size, window)
 
     def _facts(self) -> dict[str, Any]:
-        trainer = self._trainer
+        trainer = self.desk.trainer
         if trainer is None:
             return {"trainer": False, "data": False}
         return {
@@ -260,12 +249,12 @@ class TrainPanel(RatePanel, CheckpointPanel):
             "here": self._here,
             "rate": rate_of(trainer),
             "schedule": schedule_name(trainer.optimizer.learning_rate),
-            "aside": schedule_name(self._schedule),
+            "aside": schedule_name(self.desk.ask("aside")),
             **training_facts(trainer, self._refused, self._skips),
         }
 
     def _state_now(self) -> str:
-        trainer = self._trainer
+        trainer = self.desk.trainer
         done = None if trainer is None else trainer.progress
         if self._refused:
             return "failed"
@@ -292,7 +281,7 @@ class _Closing(Callback):
         self.on_fit_start(trainer)
 
 
-class TrainerPanel(TrainPanel, PlotPanel):
+class TrainerPanel(Host):
     """Start, pause, single step, stop, learning rate and progress of a trainer, over its curves.
 
     Training that is started here runs in the background, so the notebook stays free and every
@@ -310,10 +299,10 @@ class TrainerPanel(TrainPanel, PlotPanel):
     """
 
     module = "trainer_panel"
+    panels = (TrainPanel, RatePanel, CheckpointPanel, PlotPanel)
     height = traitlets.Int(520, min=240, max=4000, help="Height in pixels.").tag(sync=True)
 
     def __init__(self, trainer: Trainer, data: Any = None, validation: Any = None, **options: Any):
         if not isinstance(trainer, Trainer):
             raise TypeError(f"TrainerPanel controls a gradwright.Trainer, got {trainer!r}")
         super().__init__(trainer.graph, trainer, data=data, validation=validation, **options)
-        self.show(trainer.history)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from gradwright import Graph
 from gradwright.errors import TrainingError
 from gradwright.train import Trainer
 
-from ...host.base import Message, float64, handles
-from ...host.desk import GraphWidget
+from ...host.desk import GraphDesk
+from ...host.panel import Panel
+from ...host.part import handles, shared
+from ...host.wire import Message, float64
 
 MOST = 400
 """Points of a schedule that are drawn; a curve on a page has hardly more pixels."""
@@ -25,17 +26,23 @@ SPAN = 100
 Array = np.ndarray[Any, Any]
 
 
-class RatePanel(GraphWidget):
-    """Traits and messages of the learning rate, for the trainer panel."""
+class RatePanel(Panel):
+    """The learning rate, beside the trainer panel."""
 
-    schedule_open = traitlets.Bool(
-        False, help="Whether the curve of the schedule is shown, beside its small picture."
-    ).tag(sync=True)
-    schedule_log = traitlets.Bool(False, help="Whether that curve is on a logarithmic scale.").tag(
-        sync=True
+    name = "rate"
+    desk: GraphDesk
+
+    schedule_open = shared(
+        traitlets.Bool(
+            False, help="Whether the curve of the schedule is shown, beside its small picture."
+        )
+    )
+    schedule_log = shared(
+        traitlets.Bool(False, help="Whether that curve is on a logarithmic scale.")
     )
 
-    def __init__(self, graph: Graph, trainer: Any = None, **options: Any) -> None:
+    def __init__(self, desk: GraphDesk) -> None:
+        super().__init__(desk)
         self._schedule: Any = None
         """The schedule that a rate set by hand has put aside."""
         self._schedule_shown: tuple[Any, int] = None, 0
@@ -44,7 +51,8 @@ class RatePanel(GraphWidget):
         """The last step of the present fit, or of the last one, as far as it is known."""
         self._schedule_samples = np.zeros(0), np.zeros(0)
         self._schedule_lock = threading.RLock()
-        super().__init__(graph, trainer, **options)
+        desk.on("training", self._show_schedule)
+        desk.on("aside", lambda: self._schedule)
 
     def set_learning_rate(self, value: float) -> None:
         """Set the learning rate, from the next step on; a schedule is put aside.
@@ -57,28 +65,28 @@ class RatePanel(GraphWidget):
             rate = math.nan
         if not 0 <= rate < math.inf:
             raise TrainingError(f"the learning rate cannot be {value!r:.40}", need="a number >= 0")
-        optimizer = self.controlled().optimizer
+        optimizer = self.desk.controlled().optimizer
 
         def command() -> None:
             if callable(optimizer.learning_rate):
                 self._schedule = optimizer.learning_rate
             optimizer.learning_rate = rate
-            self._tell()
+            self.desk.tell("training")
 
-        self.commands.submit(command)
+        self.desk.commands.submit(command)
 
     def back_to_schedule(self) -> None:
         """Put the schedule back that ``set_learning_rate`` has put aside, if there is one."""
-        optimizer, schedule = self.controlled().optimizer, self._schedule
+        optimizer, schedule = self.desk.controlled().optimizer, self._schedule
 
         def command() -> None:
             if schedule is not None:
                 optimizer.learning_rate, self._schedule = schedule, None
-            self._tell()
+            self.desk.tell("training")
 
-        self.commands.submit(command)
+        self.desk.commands.submit(command)
 
-    @handles("train.rate")
+    @handles("set")
     def _on_rate(self, content: dict[str, Any]) -> None:
         value = content.get("value")
         if value is None:
@@ -95,17 +103,17 @@ class RatePanel(GraphWidget):
             x, y = self._schedule_samples
             return x.astype(int).tolist(), y.tolist()
 
-    def _tell(self) -> None:
-        """Show the training as it is now: here, its schedule where that has changed."""
+    def _show_schedule(self) -> None:
+        """Show the schedule where it has changed."""
         with self._schedule_lock:
             if self._sample_schedule():
-                self.send(*self._schedule_message())
+                self.widget.send(*self._schedule_message())
 
     def _sample_schedule(self) -> bool:
         """Compute the curve anew where the schedule, or how much of it is shown, has changed."""
-        if self._trainer is None:
+        if self.desk.trainer is None:
             return False
-        held = self._trainer.optimizer.learning_rate
+        held = self.desk.trainer.optimizer.learning_rate
         schedule = held if callable(held) else self._schedule
         steps = 0 if schedule is None else self._schedule_span(schedule)
         if self._schedule_shown[0] is schedule and self._schedule_shown[1] == steps:
@@ -116,35 +124,31 @@ class RatePanel(GraphWidget):
 
     def _schedule_span(self, schedule: Any) -> int:
         """Return how many steps to show: what the schedule or the fit spans, and where it is."""
-        trainer, own = self.controlled(), getattr(schedule, "span", None)
+        trainer, own = self.desk.controlled(), getattr(schedule, "span", None)
         done = trainer.progress
         if trainer.status != "idle" and done is not None and done.total is not None:
             self._fit_end = trainer.steps_done - done.steps + done.total
-        planned = self._fit_end or self._planned()
+        planned = self._fit_end or self.desk.ask("planned") or 0
         steps = max(planned, own() if callable(own) else 0) or SPAN
         while steps <= trainer.steps_done:  # doubled, so that it is seldom sent
             steps *= 2
         return steps
 
-    def _planned(self) -> int:
-        """Return how many steps a first fit would take, 0 if that is not known."""
-        return 0
-
-    @handles("schedule.sync")
+    @handles("sync")
     def _on_schedule_sync(self, _: Any) -> None:
         with self._schedule_lock:
             self._sample_schedule()
-            self.send(*self._schedule_message())
+            self.widget.send(*self._schedule_message())
 
-    def new_view_messages(self) -> list[Message]:
+    def new_view_messages(self, *, whole: bool = False) -> list[Message]:
         """Return the curve of the schedule, too."""
         with self._schedule_lock:
             self._sample_schedule()
-            return [*super().new_view_messages(), self._schedule_message()]
+            return [self._schedule_message()]
 
     def _schedule_message(self) -> Message:
         name = schedule_name(self._schedule_shown[0])
-        return {"kind": "schedule", "name": name}, [
+        return {"kind": "rate.schedule", "name": name}, [
             float64(part) for part in self._schedule_samples
         ]
 

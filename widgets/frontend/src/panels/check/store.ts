@@ -60,7 +60,7 @@ export interface Facts {
 }
 
 interface CheckMessage extends Facts {
-  kind: "check";
+  kind: "check.rows";
   parameters: ParameterRow[];
   first: number;
   nodes: NodeRow[];
@@ -108,7 +108,7 @@ export class CheckStore extends Store<{ kind: string; run: number }> {
   private readonly asked = new Map<string, number>();
 
   protected read(content: { kind: string; run: number }, buffers: DataView[]): boolean {
-    if (content.kind === "check") return this.takeRows(content as CheckMessage);
+    if (content.kind === "check.rows") return this.takeRows(content as CheckMessage);
     if (content.run !== this.facts?.run) return content.run < (this.facts?.run ?? 0);
     if (content.kind === "check.map") this.takeMap(content as unknown as ElementMap, buffers);
     else if (content.kind === "check.curve") this.takeCurve(content as unknown as Curve, buffers);
@@ -156,4 +156,4 @@ export class CheckStore extends Store<{ kind: string; run: number }> {
   }
 }
 
-export const checkStore = (model: Model): CheckStore => followed(model, new CheckStore(), "check", "check.sync");
+export const checkStore = (model: Model): CheckStore => followed(model, new CheckStore(), "check.sync", ["check.rows", "check.map", "check.curve"]);

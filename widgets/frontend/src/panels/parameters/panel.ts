@@ -218,7 +218,7 @@ function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsS
   function train(names: string[], on: boolean): void {
     for (const name of names) waiting.add(name);
     frame.request();
-    ask(model, "parameters.freeze", { names, frozen: !on });
+    ask(model, "parameters.freeze", { names, frozen: !on }, onFrozen);
   }
 
   function select({ key }: Row): void {
@@ -351,10 +351,6 @@ function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsS
   cleanup.model(model, "change:selected", () => {
     reveal();
     frame.request();
-  });
-  // The kernel answers every request, also one that changes nothing or fails.
-  cleanup.model(model, "msg:custom", (content: { kind?: string }) => {
-    if (content.kind === "parameters.done" || content.kind === "refused") onFrozen();
   });
   cleanup.add(store.listen(() => {
     const sort = text("table_sort").replace(/^-/, "");

@@ -15,7 +15,7 @@ export type HistoryColumn = (typeof HISTORY)[number];
 
 /** Buffers: history f32[steps, n, 2], numbers f32[n, 9], flags u8[n, 3]. */
 export interface StatisticsMessage {
-  kind: "statistics";
+  kind: "parameters.statistics";
   /** Changes when parameters or samples move; then everything is sent. */
   layout: number;
   /** Names of the n parameters; left out when the samples go on from `start` > 0. */
@@ -80,4 +80,4 @@ export class StatisticsStore extends Store<StatisticsMessage> {
   }
 }
 
-export const statisticsStore = (model: Model): StatisticsStore => followed(model, new StatisticsStore(), "statistics", "parameters.sync");
+export const statisticsStore = (model: Model): StatisticsStore => followed(model, new StatisticsStore(), "parameters.sync", ["parameters.statistics"]);

@@ -65,7 +65,7 @@ function grown(values: Float64Array, room: number): Float64Array<ArrayBuffer> {
 
 /** `x` and `y` of all parts follow each other in the two buffers of the message, as float64. */
 export interface PlotMessage {
-  kind: "plot";
+  kind: "plot.points" | "runs.curves";
   /** Changes when everything is sent anew: a run has begun, or points have been thinned. */
   run: number;
   series: { panel: string; name: string; age: number; slot?: number }[];
@@ -121,4 +121,4 @@ export class PlotStore extends Store<PlotMessage> {
   }
 }
 
-export const plotStore = (model: Model): PlotStore => followed(model, new PlotStore(), "plot", "plot.sync");
+export const plotStore = (model: Model): PlotStore => followed(model, new PlotStore(), "plot.sync", ["plot.points"]);

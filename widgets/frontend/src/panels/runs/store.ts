@@ -29,7 +29,7 @@ export interface ChosenRun {
 }
 
 interface RunsMessage {
-  kind: "runs";
+  kind: "runs.table";
   rows: RunRow[];
   gone: string[];
   whole: boolean;
@@ -67,8 +67,8 @@ export class RunsStore extends Store<RunsMessage> {
 export function runsStore(model: Model): RunsStore {
   const store = new RunsStore();
   model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
-    if (content.kind === "runs") store.take(content as RunsMessage, buffers);
+    if (content.kind === "runs.table") store.take(content as RunsMessage, buffers);
   });
-  followed(model, store.curves, "runcurves", "runcurves.sync");
+  followed(model, store.curves, "runs.sync", ["runs.curves"]);
   return store;
 }

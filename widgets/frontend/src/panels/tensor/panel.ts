@@ -94,7 +94,7 @@ function mountTensorPanel(host: HTMLElement, model: Model): () => void {
   }
 
   cleanup.model(model, "msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
-    if (content.kind === "tensor") take(content as TensorFacts, buffers);
+    if (content.kind === "tensor.picture") take(content as TensorFacts, buffers);
     else if (content.kind === "tensor.who") tellShown(shown, true);
     else if (content.kind === "tensor.fits") controls.judge();
     else if (content.kind === "tensor.problem") controls.judge(content as unknown as Problem);

@@ -17,7 +17,7 @@ export interface PartFacts {
 }
 
 export interface TensorFacts {
-  kind: "tensor";
+  kind: "tensor.picture";
   serial: number;
   name: string;
   origin: string;

@@ -23,9 +23,9 @@ const THROTTLE = 100; // ms between two learning rates while the slider moves
 export function mountControls(host: HTMLElement, model: Model, store: ScheduleStore, scaleCurve: { toggle: () => void; shown: () => boolean }): () => void {
   const cleanup = new Cleanup();
   const saved = isSaved(model);
-  const main = control(ICONS.play, "Start", () => press(main, state() === "running" ? "train.pause" : state() === "paused" ? "train.resume" : "train.start"), true);
-  const single = control(ICONS.next, "Step", () => press(single, "train.step"));
-  const stop = control(ICONS.stop, "Stop", () => press(stop, "train.stop"));
+  const main = control(ICONS.play, "Start", () => press(main, state() === "running" ? "training.pause" : state() === "paused" ? "training.resume" : "training.start"), true);
+  const single = control(ICONS.next, "Step", () => press(single, "training.step"));
+  const stop = control(ICONS.stop, "Stop", () => press(stop, "training.stop"));
   single.setAttribute("aria-label", "Step");
   stop.setAttribute("aria-label", "Stop");
   single.title = "Take one step ( . )";
@@ -34,7 +34,7 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   const epochs = element("input", { class: "gw-input gw-train-epochs", type: "number", min: 1, step: 1, "aria-label": "Epochs to train" });
   const slider = element("input", { class: "gw-train-rate", type: "range", min: -2, max: 2, step: 0.01, "aria-label": "Learning rate" });
   const value = element("input", { class: "gw-input gw-train-value", type: "text", inputmode: "decimal", spellcheck: "false", "aria-label": "Learning rate as a number" });
-  const back = action("Schedule", () => ask(model, "train.rate", {}));
+  const back = action("Schedule", () => ask(model, "rate.set", {}));
   const schedule = mountSchedule(model, store, cleanup);
   const methods = methodLine(model, scaleCurve);
   const bar = element("div", {});
@@ -139,10 +139,10 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   // A kernel that is busy with a cell may not hear this panel; ask before somebody presses a button in vain.
   const onState = (): void => {
     update();
-    if (!saved && state() === "running" && !training().here) ask(model, "train.hear");
+    if (!saved && state() === "running" && !training().here) ask(model, "desk.hear");
   };
 
-  const send = (rate: number): void => ask(model, "train.rate", { value: rate });
+  const send = (rate: number): void => ask(model, "rate.set", { value: rate });
   let timer: ReturnType<typeof setTimeout> | undefined;
   cleanup.dom(slider, "input", () => {
     held = true;

@@ -50,7 +50,7 @@ export function scaleText(scale: number): string {
 /** The line of methods; `scaleCurve` shows or hides the curve of the loss scale, and tells whether it is shown. */
 export function methodLine(model: Model, scaleCurve: { toggle: () => void; shown: () => boolean }): { root: HTMLElement; update: (t: Training) => void } {
   const root = element("div", { class: "gw-methods", role: "group", "aria-label": "What the training does beside plain steps" });
-  const evaluate = select("Evaluate with", [], (weights) => ask(model, "train.evaluate", { weights }));
+  const evaluate = select("Evaluate with", [], (weights) => ask(model, "training.evaluate", { weights }));
   const choice = element("label", { class: "gw-field gw-evaluate" }, "Evaluate with", evaluate);
   let shape = "";
 

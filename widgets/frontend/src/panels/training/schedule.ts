@@ -15,7 +15,7 @@ const WIDTH = 72;
 const HEIGHT = 20;
 
 interface ScheduleMessage {
-  kind: "schedule";
+  kind: "rate.schedule";
   /** In words; "" without a schedule. */
   name: string;
 }
@@ -37,7 +37,7 @@ export class ScheduleStore extends Store<ScheduleMessage> {
   }
 }
 
-export const scheduleStore = (model: Model): ScheduleStore => followed(model, new ScheduleStore(), "schedule", "schedule.sync");
+export const scheduleStore = (model: Model): ScheduleStore => followed(model, new ScheduleStore(), "rate.sync", ["rate.schedule"]);
 
 /** Path of the curve in a box; a step where the schedule fails is a gap. */
 export function outline({ x, y, length }: Points, within: Range, width: number, height: number): string {
