@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -105,6 +106,7 @@ class Part:
     def __init__(self, widget: Host) -> None:
         self.widget = widget
         self._waiting: dict[Callable[[], object], None] = {}
+        self._putting_off = threading.Lock()
 
     def initial(self) -> dict[str, Any]:
         """Return traits to begin with; options of the user go before them."""
@@ -126,15 +128,19 @@ class Part:
         """Do it now, or when somebody looks: at the panel, or from code at what is its own."""
         if self.in_sight():
             action()
-        else:
+            return
+        with self._putting_off:
             self._waiting[action] = None
+        if self.in_sight():  # by now
+            self.catch_up()
 
     def catch_up(self) -> None:
         """Do what has waited, each thing once."""
         while self._waiting:
-            action = next(iter(self._waiting))
-            del self._waiting[action]
-            action()
+            with self._putting_off:
+                actions, self._waiting = self._waiting, {}
+            for action in actions:
+                action()
 
 
 def _late(kind: type[Any], part: type[Part]) -> Any:

@@ -68,7 +68,9 @@ class CheckPanel(Panel):
             help="What is looked at: name of a parameter, and index and part of an element."
         )
     )
-    check_hint = shared(traitlets.Unicode("", help="What a check still needs, if anything."))
+    check_hint = shared(
+        traitlets.Unicode("", help="What a check still needs, if anything."), late=True
+    )
 
     def __init__(self, desk: GraphDesk, *, report: Report | None = None) -> None:
         super().__init__(desk)
@@ -82,7 +84,7 @@ class CheckPanel(Panel):
 
     def begin(self) -> None:
         """Say what a check needs, or show the one that is given."""
-        self.check_hint = self._check_missing()
+        self._say_what_is_missing()
         if self._first is not None:
             self.check_report, self._first = self._first, None
 
@@ -122,7 +124,7 @@ class CheckPanel(Panel):
 
         def progress(done: int, total: int, name: str) -> None:
             found.done, found.total, found.name = done, total, name
-            self._check_pace.request()
+            self.when_shown(self._check_pace.request)
 
         def task(stop: threading.Event) -> None:
             try:
@@ -202,14 +204,14 @@ class CheckPanel(Panel):
         with self.widget.hold_sync():
             self.check_state = "running"
             self.blamed, self.check_focus, self.check_overlay = [], {}, False
-        self._check_pace.request()
+        self.when_shown(self._check_pace.request)
 
     def _end_check(self, state: str) -> None:
         with self._check_lock:
             self._check.seconds = time.monotonic() - self._check.began
         blame = [] if self._check.report is None else self._check.report.blame
         self._check_pace.flush()
-        self._send_check()
+        self.when_shown(self._send_check)
         with self.widget.hold_sync():
             self.check_state = state
             self.blamed = [n.name for n in blame if self.desk.graph.get(n.name) is not None]
@@ -352,13 +354,19 @@ class CheckPanel(Panel):
 
     def refresh(self) -> None:
         """Say whether a check has what it needs by now."""
-        self.check_hint = self._check_missing()
+        self.when_shown(self._say_what_is_missing)
         self.blamed = [name for name in self.blamed if self.desk.graph.get(name) is not None]
 
     def step_ended(self, record: Any) -> None:
         """After the first step there is an example to check."""
+        self.when_shown(self._after_step)
+
+    def _after_step(self) -> None:
         if self.check_hint:
-            self.check_hint = self._check_missing()
+            self._say_what_is_missing()
+
+    def _say_what_is_missing(self) -> None:
+        self.check_hint = self._check_missing()
 
     # -- views that last -------------------------------------------------------------------------
 

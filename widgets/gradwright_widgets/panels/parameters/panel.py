@@ -47,7 +47,8 @@ class ParameterPanel(Panel):
     parameters = shared(
         traitlets.List(
             traitlets.Dict(), help="Name, shape, dtype, size and bytes of each parameter."
-        )
+        ),
+        late=True,
     )
     table_columns = shared(
         traitlets.List(
@@ -235,16 +236,19 @@ class ParameterPanel(Panel):
         if held is not None and held.stamp != self._statistics_stamp:
             self._statistics_stamp = held.stamp
             if self._looked_at:
-                self._statistics_pace.request()
+                self.when_shown(self._statistics_pace.request)
 
     def training_ended(self) -> None:
         """Send the last sample and the values as they are now."""
-        self._measure_soon()
+        self.when_shown(self._measure_soon)
         if self._looked_at:
             self._statistics_pace.flush()
 
     def refresh(self) -> None:
         """Show the parameters as they are now."""
+        self.when_shown(self._describe)
+
+    def _describe(self) -> None:
         now = _described(self.desk.graph)
         if now != self.parameters:
             self.parameters = now

@@ -113,7 +113,7 @@ class StepPanel(Panel):
 
     def refresh(self) -> None:
         """Show graph and stepper as they are now."""
-        self.walk.show()
+        self.when_shown(self.walk.show)
 
     # -- what the page asks for ------------------------------------------------------------------
 

@@ -181,6 +181,9 @@ class TensorPanel(Panel):
 
     def refresh(self) -> None:
         """Show the graph, and the value, as they are now."""
+        self.when_shown(self._look_again)
+
+    def _look_again(self) -> None:
         if self._tensor_array is None and self.tensor and self.desk.graph.get(self.tensor) is None:
             self.tensor = ""  # an edit of the graph has removed it
         self.refresh_tensor()

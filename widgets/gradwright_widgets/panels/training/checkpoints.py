@@ -40,7 +40,8 @@ class CheckpointPanel(Panel):
     checkpoint_list = shared(
         traitlets.Dict(
             help="What the folder of checkpoints holds; empty where the trainer writes none."
-        )
+        ),
+        late=True,
     )
 
     def __init__(self, desk: GraphDesk) -> None:
@@ -148,7 +149,7 @@ class CheckpointPanel(Panel):
 
     def refresh(self) -> None:
         """Show the checkpoints as they are now, too."""
-        self.refresh_checkpoints()
+        self.when_shown(self.refresh_checkpoints)
 
     def training_began(self) -> None:
         """Show the folder that is written to."""
