@@ -25,7 +25,8 @@ def imports(path: Path) -> Iterator[str]:
     """Yield what a file imports, as paths from the source folder without their suffix."""
     for found in IMPORT.findall(path.read_text("utf-8")):
         target = (path.parent / found).resolve()
-        if target.suffix != ".css":
+        declared = target.with_suffix(".d.ts").is_file()
+        if target.suffix != ".css" and not declared:
             yield target.relative_to(SOURCE).as_posix().removesuffix(".ts")
 
 

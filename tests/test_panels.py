@@ -13,6 +13,7 @@ import traitlets
 
 import gradwright as gw
 import gradwright_widgets as gww
+from gradwright_widgets import contract
 from gradwright_widgets.host import desk
 from gradwright_widgets.host.base import BaseWidget
 from gradwright_widgets.host.desk import Desk
@@ -29,7 +30,7 @@ from tests.test_layers import imports
 bench = pytest.fixture(benches.bench)
 PACKAGE = Path(gww.__file__).parent
 PANELS = Path(__file__).parent.parent / "widgets/frontend/src/panels"
-ROOMS = ["host", "still", "panels", "workbench"]
+ROOMS = ["host", "still", "panels", "workbench", "contract"]
 SHOWS = {
     "ops": {"graph"},
     "runs": {"parameters", "plot"},
@@ -240,6 +241,12 @@ def test_a_panel_is_a_folder_on_each_side():
     there = {path.parent.name for path in PANELS.glob("*/panel.ts")}
     assert here - there == {"ops"}, "made of widgets that the notebook has"
     assert there <= here
+
+
+def test_the_contract_is_what_python_declares():
+    assert contract.PATH.read_text("utf-8") == contract.contract(), (
+        "python -m gradwright_widgets.contract"
+    )
 
 
 def test_every_name_of_the_face_is_in_its_room():

@@ -112,6 +112,11 @@ class Part:
         """Return traits to begin with; options of the user go before them."""
         return {}
 
+    @classmethod
+    def verbs(cls) -> set[str]:
+        """Return what a page can ask of it."""
+        return {verb for mark, (verb, *_), _ in cls._marks if mark == "handles"}
+
     def marked(self, mark: str) -> Iterator[tuple[tuple[str, ...], Callable[..., Any]]]:
         """Yield the methods with a mark, each after the names that it is connected to."""
         for known, names, method in self._marks:

@@ -1,12 +1,29 @@
 // The parts of the anywidget front-end module contract (AFM) that the widgets use.
 
+import type { Request, Told, Traits } from "./contract";
+
+/** Names of the traits that hold a `T`. */
+export type Named<T> = { [K in keyof Traits]: Traits[K] extends T ? K : never }[keyof Traits];
+
+/** A request to the kernel; one with an `id` is a person's, and is answered. */
+export type Question = { kind: Request; id?: number } & Record<string, unknown>;
+
+/** What the kernel tells; a panel reads the rest as its own kind of message. */
+export interface Message {
+  kind: Told;
+  id?: number;
+}
+
+/** What a model tells its views. */
+export type ModelEvent = `change:${keyof Traits}` | "msg:custom" | "comm_live_update";
+
 export interface Model {
-  get(key: string): unknown;
-  set(key: string, value: unknown): void;
+  get<K extends keyof Traits>(key: K): Traits[K];
+  set<K extends keyof Traits>(key: K, value: Traits[K]): void;
   save_changes(): void;
-  send(content: unknown, callbacks?: unknown, buffers?: ArrayBuffer[]): void;
-  on(event: string, callback: (...args: never[]) => void): void;
-  off(event: string, callback: (...args: never[]) => void): void;
+  send(content: Question): void;
+  on(event: ModelEvent, callback: (...args: never[]) => void): void;
+  off(event: ModelEvent, callback: (...args: never[]) => void): void;
 }
 
 /** Whether the widget is shown from a file, without a kernel that could do anything. */
@@ -33,7 +50,7 @@ export class Cleanup {
   }
 
   /** Subscribes to a model event, or to a DOM event below. */
-  model(model: Model, event: string, callback: (...args: never[]) => void): void {
+  model(model: Model, event: ModelEvent, callback: (...args: never[]) => void): void {
     model.on(event, callback);
     this.add(() => model.off(event, callback));
   }
@@ -51,7 +68,7 @@ export class Cleanup {
 }
 
 /** Sets a trait and tells the kernel. */
-export function commit(model: Model, key: string, value: unknown): void {
+export function commit<K extends keyof Traits>(model: Model, key: K, value: Traits[K]): void {
   model.set(key, value);
   model.save_changes();
 }
@@ -65,7 +82,7 @@ let requests = 0;
  * when it is through; `ended` is called then. A kernel that runs a cell and has no subshells hears it only when the cell
  * ends; the shell says so while there is no answer.
  */
-export function ask(model: Model, kind: string, facts: Record<string, unknown> = {}, ended: () => void = () => undefined): void {
+export function ask(model: Model, kind: Request, facts: Record<string, unknown> = {}, ended: () => void = () => undefined): void {
   const id = ++requests;
   const waiting = unheard.get(model) ?? new Set();
   unheard.set(model, waiting);
@@ -73,7 +90,7 @@ export function ask(model: Model, kind: string, facts: Record<string, unknown> =
     clearTimeout(timer);
     if (waiting.delete(id)) listeners.get(model)?.forEach((listener) => listener());
   };
-  const onAnswer = (content: { kind?: string; id?: number }): void => {
+  const onAnswer = (content: Message): void => {
     if (content.id !== id) return;
     settle();
     if (content.kind === "heard") return;

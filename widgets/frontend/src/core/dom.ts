@@ -62,10 +62,10 @@ export function example(code: string): HTMLElement {
 }
 
 /** A menu of [value, text] pairs. */
-export function select(label: string, options: readonly (readonly [string, string])[], onChange: (value: string) => void): HTMLSelectElement {
+export function select<const T extends string>(label: string, options: readonly (readonly [T, string])[], onChange: (value: T) => void): HTMLSelectElement {
   const node = element("select", { class: "gw-select", "aria-label": label, title: label });
   node.append(...options.map(([value, text]) => element("option", { value }, text)));
-  node.addEventListener("change", () => onChange(node.value));
+  node.addEventListener("change", () => onChange(node.value as T));
   return node;
 }
 

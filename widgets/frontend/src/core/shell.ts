@@ -2,6 +2,7 @@
 // in a file without a kernel.
 
 import { ask, Cleanup, onWaiting, waitingRequests, type Model, type RenderContext, type Widget } from "./afm";
+import type { Traits } from "./contract";
 import { element } from "./dom";
 import { keepFocus } from "./keep_focus";
 import type { Panel } from "./panel";
@@ -89,7 +90,7 @@ function openSaved(widget: Factory, el: HTMLElement, saved: Saved): void {
   const emit = (event: string, ...args: unknown[]): void => listeners.get(event)?.forEach((callback) => callback(...args));
   const model: Model & { saved: true } = {
     saved: true,
-    get: (key) => state[key],
+    get: <K extends keyof Traits>(key: K) => state[key] as Traits[K],
     set: (key, value) => {
       state[key] = value;
       emit(`change:${key}`);

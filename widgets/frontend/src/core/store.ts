@@ -1,8 +1,9 @@
 // What the kernel has told about one thing, kept from the moment the model exists: stores outlive views that come and go.
 
 import type { Model } from "./afm";
+import type { Request, Told } from "./contract";
 
-export abstract class Store<Message extends { kind: string }> {
+export abstract class Store<Message extends { kind: Told }> {
   private readonly listeners = new Set<() => void>();
 
   /** Takes in a message; false if something before it is missing and everything has to be asked for. */
@@ -21,11 +22,11 @@ export abstract class Store<Message extends { kind: string }> {
 }
 
 /** Feeds a store with messages of some kinds, and asks with `sync` for all there is. */
-export function followed<Message extends { kind: string }, S extends Store<Message>>(
-  model: Model, store: S, sync: string, kinds: readonly Message["kind"][],
+export function followed<Message extends { kind: Told }, S extends Store<Message>>(
+  model: Model, store: S, sync: Request, kinds: readonly Message["kind"][],
 ): S {
-  model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
-    if (kinds.includes(content.kind ?? "") && !store.take(content as Message, buffers)) model.send({ kind: sync });
+  model.on("msg:custom", (content: { kind: Told }, buffers: DataView[]) => {
+    if (kinds.includes(content.kind) && !store.take(content as Message, buffers)) model.send({ kind: sync });
   });
   model.send({ kind: sync });
   return store;

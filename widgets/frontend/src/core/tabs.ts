@@ -1,6 +1,7 @@
 // Panels one behind the other, with a tab for each: arrow keys move between tabs, as the ARIA tab pattern asks.
 
 import { Cleanup, commit, type Model } from "./afm";
+import type { Traits } from "./contract";
 import { element, textButton } from "./dom";
 
 export interface TabStrip {
@@ -37,7 +38,7 @@ export function tabStrip(label: string, pages: readonly { title: string; page: H
 }
 
 export interface Tab {
-  name: string;
+  name: Traits["tab"];
   title: string;
   mount: (host: HTMLElement) => () => void;
 }

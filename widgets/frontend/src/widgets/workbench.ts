@@ -2,6 +2,7 @@
 // selected, frozen, stepped to or at fault in one is so in all.
 
 import type { Model } from "../core/afm";
+import type { Traits } from "../core/contract";
 import { element } from "../core/dom";
 import type { Panel } from "../core/panel";
 import { defineWidget } from "../core/shell";
@@ -18,7 +19,7 @@ import css from "./workbench.css";
 
 addStyle(css);
 
-const PAGES: readonly { name: string; title: string; panel: Panel<unknown> }[] = [
+const PAGES: readonly { name: Traits["tab"]; title: string; panel: Panel<unknown> }[] = [
   { name: "train", title: "Train", panel: trainingPanel },
   { name: "parameters", title: "Parameters", panel: parametersPanel },
   { name: "step", title: "Step", panel: stepperPanel },

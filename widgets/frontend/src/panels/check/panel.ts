@@ -158,8 +158,8 @@ function mountCheckPanel(host: HTMLElement, model: Model, store: CheckStore): ()
   }
 
   const frame = everyFrame(draw, findings, parameters.root, nodes.root);
-  for (const key of ["check_limit", "check_which", "check_training", "check_overlay"]) cleanup.model(model, `change:${key}`, onOptions);
-  for (const key of ["check_state", "check_focus", "check_hint", "selected"]) cleanup.model(model, `change:${key}`, frame.request);
+  for (const key of ["check_limit", "check_which", "check_training", "check_overlay"] as const) cleanup.model(model, `change:${key}`, onOptions);
+  for (const key of ["check_state", "check_focus", "check_hint", "selected"] as const) cleanup.model(model, `change:${key}`, frame.request);
   cleanup.add(store.listen(frame.request));
   cleanup.add(() => {
     frame.cancel();

@@ -2,6 +2,7 @@
 
 import { ask, isSaved, type Model } from "../../core/afm";
 import { bytes, float64 } from "../../core/buffers";
+import type { Told } from "../../core/contract";
 import { followed, Store } from "../../core/store";
 
 export type Verdict = "ok" | "fail" | "kink" | "unclear" | "unchecked" | "stopped";
@@ -99,7 +100,7 @@ const PATIENCE = 1000; // ms between two requests for a map that grows
 
 export const placeKey = ({ name, index, part }: Place): string => JSON.stringify([name, index, part]);
 
-export class CheckStore extends Store<{ kind: string; run: number }> {
+export class CheckStore extends Store<{ kind: Told; run: number }> {
   facts: Facts | undefined;
   readonly parameters = new Map<string, ParameterRow>();
   nodes: NodeRow[] = [];
@@ -107,7 +108,7 @@ export class CheckStore extends Store<{ kind: string; run: number }> {
   readonly curves = new Map<string, Curve>();
   private readonly asked = new Map<string, number>();
 
-  protected read(content: { kind: string; run: number }, buffers: DataView[]): boolean {
+  protected read(content: { kind: Told; run: number }, buffers: DataView[]): boolean {
     if (content.kind === "check.rows") return this.takeRows(content as CheckMessage);
     if (content.run !== this.facts?.run) return content.run < (this.facts?.run ?? 0);
     if (content.kind === "check.map") this.takeMap(content as unknown as ElementMap, buffers);

@@ -1,7 +1,8 @@
 // The graph drawing with its toolbar, outline and status line, over traits of a widget model: `graph_spec`, `selected`,
 // `expanded`, `frozen`, what other panels point at, and how the drawing is shown.
 
-import { Cleanup, commit, type Model } from "../../core/afm";
+import { Cleanup, commit, type Model, type Named } from "../../core/afm";
+import type { Traits } from "../../core/contract";
 import { element, everyFrame, example, Surface } from "../../core/dom";
 import type { Panel } from "../../core/panel";
 import { themeOf, type Theme } from "../../core/theme";
@@ -141,7 +142,7 @@ class GraphPanel {
   }
 
   private bind(): void {
-    const on = (traits: string[], act: () => void): void => traits.forEach((trait) => this.cleanup.model(this.model, `change:${trait}`, act));
+    const on = (traits: (keyof Traits)[], act: () => void): void => traits.forEach((trait) => this.cleanup.model(this.model, `change:${trait}`, act));
     this.stage.bind(this.cleanup, this.surface);
     this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
     on(["selected", "paths", "path_to"], () => this.onSelected());
@@ -389,11 +390,11 @@ class GraphPanel {
     return { drawing, look: this.look, overlay: this.overlay, line: this.line, other: this.graph.itemOf(this.text("path_to")) };
   }
 
-  private text(trait: string): string {
+  private text(trait: Named<string>): string {
     return String(this.model.get(trait) ?? "");
   }
 
-  private names(trait: string): string[] {
+  private names(trait: Named<string[]>): string[] {
     return (this.model.get(trait) as string[] | undefined) ?? [];
   }
 }

@@ -4,7 +4,8 @@ import type { GraphModel } from "./model";
 import type { ColorBy, OverlaySpec } from "./overlay";
 import { FORMATS, type Format } from "./save";
 import type { Paths } from "./trace";
-import { type Cleanup, commit, isSaved, type Model } from "../../core/afm";
+import { type Cleanup, commit, isSaved, type Model, type Named } from "../../core/afm";
+import type { Traits } from "../../core/contract";
 import { button, element, ICONS } from "../../core/dom";
 import { counted, grouped } from "../../core/format";
 import { menuButton } from "../../core/menu";
@@ -29,11 +30,11 @@ const PATHS: [Paths, string][] = [
 const PALETTE = "M8 2.5a3 3 0 1 0 0 6a3 3 0 1 0 0-6M5.5 7.5a3 3 0 1 0 0 6a3 3 0 1 0 0-6M10.5 7.5a3 3 0 1 0 0 6a3 3 0 1 0 0-6";
 
 export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, actions: Actions): HTMLElement {
-  const toggle = (trait: string, label: string, otherwise: boolean) => {
+  const toggle = (trait: Named<boolean>, label: string, otherwise: boolean) => {
     const checked = Boolean(model.get(trait) ?? otherwise);
     return { label, checked, run: () => commit(model, trait, !checked) };
   };
-  const choice = <T extends string>(trait: string, [value, label]: [T, string]) => ({
+  const choice = <K extends keyof Traits>(trait: K, [value, label]: [Traits[K], string]) => ({
     label, checked: model.get(trait) === value, run: () => commit(model, trait, value),
   });
 

@@ -3,10 +3,10 @@
 import { commit, type Model } from "../../core/afm";
 import { action, checkbox, element, ICONS } from "../../core/dom";
 import { popup } from "../../core/menu";
-import { COLUMNS } from "./columns";
+import { COLUMNS, type ColumnName } from "./columns";
 
 /** `shown` says which columns are shown now, whoever chose them; `update` has to follow it. */
-export function columnMenu(model: Model, shown: () => readonly string[]): { root: HTMLElement; update: () => void } {
+export function columnMenu(model: Model, shown: () => readonly ColumnName[]): { root: HTMLElement; update: () => void } {
   const boxes = COLUMNS.map(({ name, title, hint }) => {
     const box = checkbox((on) => {
       const rest = shown().filter((other) => other !== name);

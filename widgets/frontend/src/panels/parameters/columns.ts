@@ -1,12 +1,17 @@
 // The columns of the table: heading, explanation, width, what is shown and what is sorted by.
 
+import type { Traits } from "../../core/contract";
 import { compact, counted, grouped, minus, shapeText } from "../../core/format";
 import type { Parameter, Row } from "./rows";
 import { HEALTHY } from "./sparkline";
 import type { HistoryColumn, NumberColumn, StatisticsStore } from "./statistics";
 
+/** What can be sorted by. */
+export type Sorted = Exclude<Traits["table_sort"], "" | `-${string}`>;
+export type ColumnName = Traits["table_columns"][number];
+
 export interface Column {
-  name: string;
+  name: ColumnName;
   title: string;
   hint: string;
   width: number;
@@ -47,7 +52,7 @@ function judged(ratio: number): string {
   return arrow + shown(ratio, 0.1);
 }
 
-function moment(name: NumberColumn, title: string, hint: string): Column {
+function moment(name: NumberColumn & ColumnName, title: string, hint: string): Column {
   return {
     name, title, hint, width: 75, isNumber: true,
     text: (row, store) => (row.parameter ? shown(store.number(row.parameter.name, name)) : ""),

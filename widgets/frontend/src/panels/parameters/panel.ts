@@ -2,13 +2,14 @@
 // The kernel decides: a box shows what it reports, and waits visibly for its answer. Only the rows in sight are built,
 // so that 5,000 parameters scroll as easily as five.
 
-import { ask, Cleanup, commit, type Model } from "../../core/afm";
+import { ask, Cleanup, commit, type Model, type Named } from "../../core/afm";
+import type { Traits } from "../../core/contract";
 import { action, element, everyFrame, example, textButton } from "../../core/dom";
 import { compact, grouped } from "../../core/format";
 import type { Panel } from "../../core/panel";
 import { addStyle } from "../../core/style";
 import { columnMenu } from "./column_menu";
-import { BOX_WIDTH, columnsFor, COLUMNS, NAME_WIDTH, type Column } from "./columns";
+import { BOX_WIDTH, columnsFor, COLUMNS, NAME_WIDTH, type Column, type Sorted } from "./columns";
 import { filterOf, type Fits } from "./filter";
 import css from "./parameters.css";
 import { RowView } from "./row_view";
@@ -21,15 +22,15 @@ addStyle(css);
 const ROW = 28; // px, as in parameters.css
 const USUAL = 500; // px, before the panel has a size
 const SPARE = 6; // rows that are built above and below those in sight
-const TRAINED = { name: "trained", title: "Train", hint: "Whether training changes the parameter" };
-const NAME = { name: "name", title: "Name", hint: "Name" };
+const TRAINED = { name: "trained", title: "Train", hint: "Whether training changes the parameter" } as const;
+const NAME = { name: "name", title: "Name", hint: "Name" } as const;
 
 export const parametersPanel: Panel<StatisticsStore> = { prepare: statisticsStore, mount: mountParameterPanel };
 
 function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsStore): () => void {
   const cleanup = new Cleanup();
-  const list = <T>(key: string): T[] => (model.get(key) as T[] | undefined) ?? [];
-  const text = (key: string): string => String(model.get(key) ?? "");
+  const list = <T>(key: Named<T[] | object[]>): T[] => (model.get(key) as T[] | undefined) ?? [];
+  const text = (key: Named<string>): string => String(model.get(key) ?? "");
 
   const filter = element("input", {
     type: "search", class: "gw-input gw-parameter-filter", placeholder: "Filter: */w or /regex/", "aria-label": "Filter parameters",
@@ -134,9 +135,9 @@ function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsS
   }
 
   /** Numbers begin with the largest; a third click goes back to the order of the graph. */
-  function nextSort(name: string, isNumber: boolean): string {
-    const steps = isNumber ? [`-${name}`, name, ""] : [name, `-${name}`, ""];
-    return steps[(steps.indexOf(text("table_sort")) + 1) % steps.length];
+  function nextSort(name: Sorted, isNumber: boolean): Traits["table_sort"] {
+    const steps: Traits["table_sort"][] = isNumber ? [`-${name}`, name, ""] : [name, `-${name}`, ""];
+    return steps[(steps.indexOf(model.get("table_sort")) + 1) % steps.length];
   }
 
   function drawHead(): void {
@@ -344,7 +345,7 @@ function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsS
     stale ||= text("table_sort").endsWith("trained");
     frame.request();
   };
-  for (const key of ["parameters", "table_sort", "table_groups", "table_closed"]) cleanup.model(model, `change:${key}`, remake);
+  for (const key of ["parameters", "table_sort", "table_groups", "table_closed"] as const) cleanup.model(model, `change:${key}`, remake);
   cleanup.model(model, "change:table_columns", frame.request);
   cleanup.model(model, "change:table_filter", onFilter);
   cleanup.model(model, "change:frozen", onFrozen);

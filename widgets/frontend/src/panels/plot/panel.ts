@@ -225,7 +225,7 @@ export function mountPlotPanel(host: HTMLElement, model: Model, store: PlotStore
   };
   cleanup.dom(slider, "input", () => model.set("smoothing", fromSlider(Number(slider.value)))); // drawn at once, told below
   cleanup.dom(slider, "change", () => commit(model, "smoothing", fromSlider(Number(slider.value))));
-  for (const trait of ["x_axis", "smoothing", "log_scale", "metrics"]) cleanup.model(model, `change:${trait}`, update);
+  for (const trait of ["x_axis", "smoothing", "log_scale", "metrics"] as const) cleanup.model(model, `change:${trait}`, update);
   cleanup.add(store.listen(frame.request));
   cleanup.add(() => {
     frame.cancel();

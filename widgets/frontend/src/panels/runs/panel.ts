@@ -1,7 +1,8 @@
 // Runs side by side: the table of all, and of those that are chosen the curves and what their settings differ in.
 
 import { mountPlotPanel } from "../plot/panel";
-import { Cleanup, commit, isSaved, type Model } from "../../core/afm";
+import { Cleanup, commit, isSaved, type Model, type ModelEvent } from "../../core/afm";
+import type { Traits } from "../../core/contract";
 import { element, example, select } from "../../core/dom";
 import { counted, grouped } from "../../core/format";
 import type { Panel } from "../../core/panel";
@@ -19,13 +20,17 @@ const RECORD = 'run = gw.Run(name="first try")\ntrainer = gw.Trainer(g, loss, ca
 
 /** The model as the plot knows it, with the traits that are the runs' own. */
 function plotModel(model: Model): Model {
-  const own: Record<string, string> = { x_axis: "runs_x_axis", smoothing: "runs_smoothing", log_scale: "runs_log", metrics: "" };
-  const named = (key: string): string => own[key] ?? key;
-  const event = (name: string): string => (name.startsWith("change:") ? `change:${named(name.slice(7)) || "-"}` : name);
+  const own: Partial<Record<keyof Traits, keyof Traits | "">> = { x_axis: "runs_x_axis", smoothing: "runs_smoothing", log_scale: "runs_log", metrics: "" };
+  const named = (key: keyof Traits): keyof Traits | "" => own[key] ?? key;
+  const event = (name: ModelEvent): ModelEvent =>
+    (name.startsWith("change:") ? `change:${named(name.slice(7) as keyof Traits)}` : name) as ModelEvent;
   return {
     ...(isSaved(model) ? { saved: true } : {}),
-    get: (key) => (named(key) ? model.get(named(key)) : []),
-    set: (key, value) => model.set(named(key), value),
+    get: <K extends keyof Traits>(key: K) => {
+      const name = named(key);
+      return (name ? model.get(name) : []) as Traits[K];
+    },
+    set: (key, value) => model.set(named(key) as typeof key, value),
     save_changes: () => model.save_changes(),
     send: (content) => model.send(content),
     on: (name, callback) => model.on(event(name), callback),
@@ -131,7 +136,7 @@ function mountRunsPanel(host: HTMLElement, model: Model, store: RunsStore): () =
     event.preventDefault();
     event.stopPropagation();
   });
-  for (const trait of ["runs_filter", "runs_sort", "runs_chosen"]) cleanup.model(model, `change:${trait}`, onTraits);
+  for (const trait of ["runs_filter", "runs_sort", "runs_chosen"] as const) cleanup.model(model, `change:${trait}`, onTraits);
   cleanup.add(store.listen(update));
   lookWhileSeen(root, model, cleanup, "runs", INTERVAL, () => ({ whole: !store.known }));
   cleanup.add(() => {

@@ -1,7 +1,7 @@
 // The runs that the kernel has told of: rows that change one by one, what is compared, and the curves.
 
 import { PlotStore } from "../plot/series";
-import type { Model } from "../../core/afm";
+import type { Message, Model } from "../../core/afm";
 import { followed, Store } from "../../core/store";
 
 export interface RunRow {
@@ -66,7 +66,7 @@ export class RunsStore extends Store<RunsMessage> {
 /** Nothing is asked for before somebody sees the panel; a saved page has it all. */
 export function runsStore(model: Model): RunsStore {
   const store = new RunsStore();
-  model.on("msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
+  model.on("msg:custom", (content: Message, buffers: DataView[]) => {
     if (content.kind === "runs.table") store.take(content as RunsMessage, buffers);
   });
   followed(model, store.curves, "runs.sync", ["runs.curves"]);

@@ -1,7 +1,8 @@
 // The stepper: commands, the nodes of the level it stands in, the values there, breakpoints and watches, over the traits
 // `stepping`, `current`, `stops`, `breakpoints`, `watches`, `reruns` and `selected`. The kernel decides; the panel shows.
 
-import { ask, Cleanup, commit, isSaved, type Model } from "../../core/afm";
+import { ask, Cleanup, commit, isSaved, type Message, type Model, type Named } from "../../core/afm";
+import type { Request } from "../../core/contract";
 import { action, button, element, example, ICONS } from "../../core/dom";
 import { grouped } from "../../core/format";
 import type { Panel } from "../../core/panel";
@@ -34,11 +35,11 @@ function mountStepperPanel(host: HTMLElement, model: Model): () => void {
   const steps = new Steps();
   let player: Player | undefined;
   const state = () => stepping(model);
-  const get = <T>(key: string, otherwise: T): T => (model.get(key) as T | undefined) ?? otherwise;
+  const get = <T>(key: Named<T | object>, otherwise: T): T => (model.get(key) as T | undefined) ?? otherwise;
 
-  const tell = (kind: string, facts: Record<string, unknown>): void => ask(model, kind, facts);
+  const tell = (kind: Request, facts: Record<string, unknown>): void => ask(model, kind, facts);
   const selected = (): string => {
-    const name = get("selected", "");
+    const name = get<string>("selected", "");
     return state().crumbs.length > 1 || name.endsWith("/") ? "" : name;
   };
   const move = (verb: string): void => {
@@ -178,7 +179,7 @@ function mountStepperPanel(host: HTMLElement, model: Model): () => void {
     watches.show(found);
   }
 
-  cleanup.model(model, "msg:custom", (content: { kind?: string } & Record<string, unknown>, buffers: DataView[]) => {
+  cleanup.model(model, "msg:custom", (content: Message & Record<string, unknown>, buffers: DataView[]) => {
     if (content.kind === "stepper.level") steps.takeLevel(content as unknown as LevelMessage, buffers);
     else if (content.kind === "stepper.rows") steps.takeRows(content.rows as Row[], content.level as number, content.epoch as number);
     else if (content.kind === "stepper.recording") player = new Player(model, content as unknown as Recording, buffers[0]);

@@ -1,5 +1,6 @@
 // Breakpoints with their places and conditions, and watched expressions.
 
+import type { Request } from "../../core/contract";
 import { action, button, checkbox, element, select, ICONS } from "../../core/dom";
 import { counted } from "../../core/format";
 
@@ -17,7 +18,7 @@ export interface WatchFacts {
   waits?: boolean;
 }
 
-export type Tell = (kind: string, facts: Record<string, unknown>) => void;
+export type Tell = (kind: Request, facts: Record<string, unknown>) => void;
 
 const PLACES = [["name", "Name"], ["op", "Op"], ["scope", "Scope"], ["regex", "Regex"], ["", "Any node"]] as const;
 const CONDITIONS = [["", "always"], ["nan", "if NaN"], ["inf", "if Inf"], ["above", "if |max| above"], ["when", "if expression"]] as const;

@@ -1,6 +1,7 @@
 // What is above the picture: name, slice, axes, colours, and copying.
 
-import { ask, commit, isSaved, type Cleanup, type Model } from "../../core/afm";
+import { ask, commit, isSaved, type Cleanup, type Model, type Named } from "../../core/afm";
+import type { Traits } from "../../core/contract";
 import { button, checkbox, element, field, ICONS, select } from "../../core/dom";
 import { copyText } from "./clipboard";
 import type { TensorFacts } from "./picture";
@@ -26,7 +27,7 @@ export interface Controls {
 }
 
 /** A button that is pressed while a trait is true. */
-export function toggle(model: Model, updates: (() => void)[], path: string, label: string, trait: string): HTMLButtonElement {
+export function toggle(model: Model, updates: (() => void)[], path: string, label: string, trait: Named<boolean>): HTMLButtonElement {
   const node = button(path, label, () => commit(model, trait, !model.get(trait)));
   updates.push(() => node.setAttribute("aria-pressed", String(Boolean(model.get(trait)))));
   return node;
@@ -73,7 +74,7 @@ export function mountControls(root: HTMLElement, model: Model, cleanup: Cleanup,
 
   // -- colours and range -------------------------------------------------------------------------
 
-  const menu = (trait: string, label: string, options: [string, string][]): HTMLLabelElement => {
+  const menu = <K extends Named<string>>(trait: K, label: string, options: [Traits[K], string][]): HTMLLabelElement => {
     const control = select(label, options, (value) => commit(model, trait, value));
     updates.push(() => (control.value = String(model.get(trait))));
     return field(label, control);

@@ -1,7 +1,7 @@
 // Any tensor as a picture: its slice, its numbers, its statistics and histogram, over the traits `tensor_*`.
 // The kernel decides what fits; pictures and exact values come as messages.
 
-import { ask, Cleanup, commit, isSaved, type Model } from "../../core/afm";
+import { ask, Cleanup, commit, isSaved, type Message, type Model } from "../../core/afm";
 import { action, element, everyFrame, Surface } from "../../core/dom";
 import { grouped, shapeText } from "../../core/format";
 import { addStyle } from "../../core/style";
@@ -19,7 +19,7 @@ import css from "./tensor.css";
 addStyle(css);
 
 const SOON = 120; // ms without a change before the kernel is asked for a finer picture or an exact value
-const LOOKS = ["colors", "range", "limits", "log", "log_counts", "cells", "numbers", "follows", "part", "scope"];
+const LOOKS = ["colors", "range", "limits", "log", "log_counts", "cells", "numbers", "follows", "part", "scope"] as const;
 const ARROWS: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const ZOOMS: Record<string, number> = { "+": 1.5, "=": 1.5, "-": 1 / 1.5, "0": 0 };
 
@@ -93,7 +93,7 @@ function mountTensorPanel(host: HTMLElement, model: Model): () => void {
     take(next, [cells, whole]);
   }
 
-  cleanup.model(model, "msg:custom", (content: { kind?: string }, buffers: DataView[]) => {
+  cleanup.model(model, "msg:custom", (content: Message, buffers: DataView[]) => {
     if (content.kind === "tensor.picture") take(content as TensorFacts, buffers);
     else if (content.kind === "tensor.who") tellShown(shown, true);
     else if (content.kind === "tensor.fits") controls.judge();

@@ -126,7 +126,7 @@ export function mountCheckpoints(host: HTMLElement, model: Model): () => void {
     if (now !== step && idle()) update();
     step = now;
   });
-  for (const trait of ["checkpoint_list", "state"]) cleanup.model(model, `change:${trait}`, update);
+  for (const trait of ["checkpoint_list", "state"] as const) cleanup.model(model, `change:${trait}`, update);
   lookWhileSeen(root, model, cleanup, "checkpoints", INTERVAL);
   const timer = setInterval(() => !root.closest("[hidden]") && update(), AGES);
   cleanup.add(() => {

@@ -1,7 +1,8 @@
 // The controls of a training, over the traits `state`, `training`, `epochs` and the requests `train.*`. The kernel decides
 // what happens; a button that was pressed waits visibly for the state to follow.
 
-import { ask, Cleanup, commit, isSaved, onWaiting, waitingRequests, type Model } from "../../core/afm";
+import { ask, Cleanup, commit, isSaved, onWaiting, waitingRequests, type Message, type Model } from "../../core/afm";
+import type { Request } from "../../core/contract";
 import { action, element, field, ICONS } from "../../core/dom";
 import { compact, grouped } from "../../core/format";
 import { icon } from "../../core/icons";
@@ -65,7 +66,7 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   const state = (): State => (model.get("state") as State | undefined) ?? "idle";
   const training = (): Training => trainingOf(model);
 
-  function press(node: HTMLButtonElement, kind: string): void {
+  function press(node: HTMLButtonElement, kind: Request): void {
     if (node.disabled) return;
     node.dataset.waiting = "true";
     ask(model, kind);
@@ -193,7 +194,7 @@ export function mountControls(host: HTMLElement, model: Model, store: ScheduleSt
   cleanup.model(model, "change:epochs", update);
   cleanup.model(model, "change:metrics", () => methods.update(training()));
   // Every request is answered, also one that changes nothing.
-  cleanup.model(model, "msg:custom", (content: { kind?: string }) => {
+  cleanup.model(model, "msg:custom", (content: Message) => {
     if (content.kind === "refused") update();
   });
   cleanup.model(model, "change:message", update);

@@ -153,7 +153,7 @@ export function mountSchedule(model: Model, store: ScheduleStore, cleanup: Clean
     event.preventDefault();
     event.stopPropagation();
   });
-  for (const trait of ["schedule_open", "schedule_log", "training"]) cleanup.model(model, `change:${trait}`, update);
+  for (const trait of ["schedule_open", "schedule_log", "training"] as const) cleanup.model(model, `change:${trait}`, update);
   cleanup.add(store.listen(update));
   cleanup.add(() => {
     frame.cancel();
