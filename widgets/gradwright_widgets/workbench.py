@@ -20,12 +20,10 @@ from .panels.plot.panel import PlotPanel
 from .panels.runs.panel import RunsPanel
 from .panels.stepper.panel import StepPanel
 from .panels.tensor.panel import TensorPanel
-from .panels.training.checkpoints import CheckpointPanel
-from .panels.training.panel import TrainPanel
-from .panels.training.rate import RatePanel
+from .panels.training.panel import TrainerPanel
 
 TABS: dict[str, tuple[type[Panel], ...]] = {
-    "train": (RatePanel, CheckpointPanel, TrainPanel, PlotPanel),
+    "train": TrainerPanel.panels,
     "parameters": (ParameterPanel,),
     "step": (StepPanel,),
     "tensor": (TensorPanel,),
@@ -95,12 +93,15 @@ class Workbench(Host):
         if trainer is None:
             options.setdefault("tab", "step")
         super().__init__(graph, trainer, data=data, feeds=feeds, **options)
-        self.desk.on("tensor", lambda value, name: self._bring("tensor"))
+        self.desk.on("tensor", self._bring_tensor)
 
     def show_tensor(self, value: Any, index: str = "", *, name: str = "") -> None:
         """Show a tensor of the graph, or any array, in front."""
         self.part(TensorPanel).show_tensor(value, index, name=name)
-        self._bring("tensor")
+        self.tab = "tensor"
+
+    def _bring_tensor(self, value: Any, name: str) -> None:
+        self.tab = "tensor"
 
     def shows(self, part: Part) -> bool:
         """Tell whether a panel is in front, or the drawing."""
@@ -110,9 +111,6 @@ class Workbench(Host):
     def _on_tab(self, _: Any) -> None:
         for panel in TABS[self.tab]:
             self.part(panel)  # what it has put off is done
-
-    def _bring(self, tab: str) -> None:
-        self.tab = tab
 
     def to_table(self) -> str:
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""

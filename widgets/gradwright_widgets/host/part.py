@@ -145,7 +145,7 @@ class Part:
             with self._putting_off:
                 actions, self._waiting = self._waiting, {}
             for action in actions:
-                action()
+                self.widget.guarded(action, clear=False)
 
 
 def _late(kind: type[Any], part: type[Part]) -> Any:

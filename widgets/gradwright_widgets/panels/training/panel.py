@@ -299,7 +299,7 @@ class TrainerPanel(Host):
     """
 
     module = "trainer_panel"
-    panels = (TrainPanel, RatePanel, CheckpointPanel, PlotPanel)
+    panels = (RatePanel, CheckpointPanel, TrainPanel, PlotPanel)
     height = traitlets.Int(520, min=240, max=4000, help="Height in pixels.").tag(sync=True)
 
     def __init__(self, trainer: Trainer, data: Any = None, validation: Any = None, **options: Any):
