@@ -13,7 +13,7 @@ from gradwright.debug.report import VERDICTS
 from gradwright.errors import GraphError
 from gradwright_widgets.host.host import Host
 from gradwright_widgets.panels.check.panel import SAVED_CURVES, CheckPanel, GradCheckPanel
-from gradwright_widgets.panels.check.rows import worst_elements
+from gradwright_widgets.panels.check.rows import map_message, worst_elements
 from gradwright_widgets.panels.graph.panel import GraphPanel
 from tests import check_panels
 from tests.check_panels import model, opened, whole
@@ -78,7 +78,7 @@ def test_complex_parameters_have_maps_of_pairs(monkeypatch):
     gw.square(gw.abs(w)).sum(name="loss")
     panel = opened(g)
     panel.check(wait=True)
-    ((facts, buffers),) = [panel.part(CheckPanel)._check_map_message(panel.report.parameters["w"])]
+    ((facts, buffers),) = [map_message(0, panel.report.parameters["w"])]
     assert facts["complex"] is True
     np.testing.assert_allclose(np.frombuffer(buffers[3], "<f8"), [2, 4, 6, -2])
     assert np.frombuffer(buffers[2], "<f8").shape == (2,)

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
 
-import numpy as np
 import traitlets
 
 from gradwright import Graph, Tensor, gradient_check
-from gradwright.debug import LossCurve, ParameterCheck, Report
+from gradwright.debug import LossCurve, Report
 from gradwright.errors import GradwrightError, GraphError
 
 from ...host.desk import GraphDesk, feeds_text
@@ -21,8 +20,8 @@ from ...host.host import Host
 from ...host.panel import Panel
 from ...host.part import handles, member_of, shared, watches
 from ...host.typed import whole_numbers
-from ...host.wire import Message, float64, int32
-from .rows import CheckProgress, planned_row, worst_elements
+from ...host.wire import Message
+from .rows import CheckProgress, curve_message, map_message, planned_row, worst_elements
 
 PER_SECOND = 10
 SAVED_CURVES = 20
@@ -237,7 +236,7 @@ class CheckPanel(Panel):
                 while len(self._check_curves) >= _MOST_CURVES:
                     del self._check_curves[next(iter(self._check_curves))]
                 self._check_curves[key] = found
-        self.widget.send(*self._check_curve_message(found))
+        self.widget.send(*curve_message(self._check.run, found))
         self.check_focus = {"name": parameter, "index": list(found.check.index or ()), "part": part}
         return found
 
@@ -256,7 +255,7 @@ class CheckPanel(Panel):
         report = self._check.report
         found = None if report is None else report.parameters.get(str(content.get("name")))
         if found is not None:
-            self.widget.send(*self._check_map_message(found))
+            self.widget.send(*map_message(self._check.run, found))
 
     @handles("curve")
     def _on_check_curve(self, content: dict[str, Any]) -> None:
@@ -284,50 +283,19 @@ class CheckPanel(Panel):
                     with contextlib.suppress(GradwrightError):  # the graph has it no more
                         self._check_curves[key] = report.curve(name, index, part=part)
         rows, *curves = self._check_messages()
-        maps = [self._check_map_message(p) for p in report.parameters.values()]
+        maps = [map_message(self._check.run, p) for p in report.parameters.values()]
         return [rows, *maps, *curves]
 
     def _check_messages(self) -> list[Message]:
         with self._check_lock:
             found = [self._check.message(everything=True)]
-        return found + [self._check_curve_message(c) for c in list(self._check_curves.values())]
+        return found + [
+            curve_message(self._check.run, c) for c in list(self._check_curves.values())
+        ]
 
     def _send_check(self) -> None:
         with self._check_lock:  # rows of two threads must leave in their order
             self.widget.send(*self._check.message(everything=False))
-
-    def _check_map_message(self, found: ParameterCheck) -> Message:
-        at = np.flatnonzero(found.verdicts)
-        complex_ = np.iscomplexobj(found.analytic)
-        facts = {
-            "kind": "check.map",
-            "run": self._check.run,
-            "name": found.name,
-            "shape": list(found.verdicts.shape),
-            "complex": complex_,
-        }
-        parts = [found.errors(), found.analytic, found.numeric]
-        arrays = [np.ascontiguousarray(a.reshape(-1)[at]).view("<f8") for a in parts]
-        verdicts = memoryview(found.verdicts.reshape(-1)[at].tobytes())
-        return facts, [int32(at), verdicts, *map(float64, arrays)]
-
-    def _check_curve_message(self, curve: LossCurve) -> Message:
-        check = curve.check
-        facts = {
-            "kind": "check.curve",
-            "run": self._check.run,
-            "name": check.parameter,
-            "index": list(check.index or ()),
-            "part": check.part,
-            "verdict": check.verdict,
-            "text": curve.text,
-            "points": curve.offsets.shape[1],
-        }
-        slopes = [
-            curve.value, curve.loss, curve.analytic, curve.numeric, curve.left, curve.right
-        ]  # fmt: skip
-        arrays = [slopes, curve.offsets, curve.changes, curve.steps, curve.errors, curve.floor]
-        return facts, [float64(a) for a in arrays]
 
     # -- the drawing, the graph ------------------------------------------------------------------
 

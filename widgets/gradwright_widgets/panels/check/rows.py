@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gradwright import Tensor
-from gradwright.debug import ElementCheck, ParameterCheck, Report
+from gradwright.debug import ElementCheck, LossCurve, ParameterCheck, Report
 from gradwright.debug.report import VERDICTS
 
-from ...host.wire import Message
+from ...host.wire import Message, float64, int32
 
 MOST_TROUBLES = 20  # elements listed of each parameter
 
@@ -77,6 +77,40 @@ class CheckProgress:
 
     def _is_new(self, p: ParameterCheck) -> bool:
         return self._sent_rows.get(p.name) != _state(p)
+
+
+def map_message(run: int, found: ParameterCheck) -> Message:
+    """Return the elements of a parameter that were checked, with both gradients and their error."""
+    at = np.flatnonzero(found.verdicts)
+    facts = {
+        "kind": "check.map",
+        "run": run,
+        "name": found.name,
+        "shape": list(found.verdicts.shape),
+        "complex": np.iscomplexobj(found.analytic),
+    }
+    parts = [found.errors(), found.analytic, found.numeric]
+    arrays = [np.ascontiguousarray(a.reshape(-1)[at]).view("<f8") for a in parts]
+    verdicts = memoryview(found.verdicts.reshape(-1)[at].tobytes())
+    return facts, [int32(at), verdicts, *map(float64, arrays)]
+
+
+def curve_message(run: int, curve: LossCurve) -> Message:
+    """Return the loss along one element, with the slopes that were found there."""
+    check = curve.check
+    facts = {
+        "kind": "check.curve",
+        "run": run,
+        "name": check.parameter,
+        "index": list(check.index or ()),
+        "part": check.part,
+        "verdict": check.verdict,
+        "text": curve.text,
+        "points": curve.offsets.shape[1],
+    }
+    slopes = [curve.value, curve.loss, curve.analytic, curve.numeric, curve.left, curve.right]
+    arrays = [slopes, curve.offsets, curve.changes, curve.steps, curve.errors, curve.floor]
+    return facts, [float64(a) for a in arrays]
 
 
 def worst_elements(report: Report, most: int) -> list[tuple[str, tuple[int, ...], str]]:

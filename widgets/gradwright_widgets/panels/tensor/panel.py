@@ -26,6 +26,7 @@ from .picture import Picture, memory_of
 from .sheet import as_array, index_text
 from .slicing import Index, SliceError, default_index, read_index
 from .still import statistics
+from .words import code_of, how_to_get
 
 Array = np.ndarray[Any, Any]
 
@@ -257,6 +258,7 @@ class TensorPanel(Panel):
         self.refresh_tensor()
 
     def _on_wish(self, value: Any, name: str) -> None:
+        self.catch_up()
         self.show_tensor(value, name=name)
 
     def _on_selected_tensor(self) -> None:
@@ -310,10 +312,14 @@ class TensorPanel(Panel):
                 "outputs": self._outputs(),
             }
             if array is None:
-                return {**facts, "note": self._how_to_get()}, []
+                return {**facts, "note": how_to_get(self.desk, self.tensor)}, []
             picture = self._picture(array)
             shown, buffers = picture.message(complete=complete)
-            return {**facts, **shown, "code": self._code(picture.sheet.index, origin)}, buffers
+            return {
+                **facts,
+                **shown,
+                "code": code_of(self.tensor, origin, picture.sheet.index),
+            }, buffers
 
     def _picture(self, array: Array) -> Picture:
         made = Picture(
@@ -333,23 +339,6 @@ class TensorPanel(Panel):
         found = self.desk.graph.get(self.tensor) if self._tensor_array is None else None
         names = [t.name for t in found.node.public] if found is not None else []
         return names if len(names) > 1 else []
-
-    def _how_to_get(self) -> str:
-        found, stepped = self.desk.graph.get(self.tensor), self.desk.hears("value")
-        if found is None and stepped:
-            return "Select a node in the drawing to see its value here."
-        if found is None:
-            return "The tensor that was shown is not in its graph any more."
-        what = "is fed at each run" if found.kind == "placeholder" else "is computed at each run"
-        if stepped:
-            return f"{self.tensor} {what}. To see its value, step to it or run the stepper."
-        return f"{self.tensor} {what}. Pass the array itself: TensorView(stepper.value(...))."
-
-    def _code(self, index: Index, origin: str) -> str:
-        quoted = repr(self.tensor)
-        head = {"values": f"g.values[{quoted}]", "stepper": f"stepper.value({quoted})"}
-        whole = all(part == slice(None) for part in index.parts)
-        return head.get(origin, self.tensor) + ("" if whole else str(index))
 
     @handles("sync")
     def _on_tensor_sync(self, _: Any) -> None:
