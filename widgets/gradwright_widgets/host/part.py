@@ -131,19 +131,19 @@ class Part:
 
     def when_shown(self, action: Callable[[], object]) -> None:
         """Do it now, or when somebody looks: at the panel, or from code at what is its own."""
-        if self.in_sight():
-            action()
-            return
-        with self._putting_off:
-            self._waiting[action] = None
-        if self.in_sight():  # by now
-            self.catch_up()
+        with self._putting_off:  # who shows it meanwhile finds the action
+            if not self.in_sight():
+                self._waiting[action] = None
+                return
+        action()
 
     def catch_up(self) -> None:
         """Do what has waited, each thing once."""
-        while self._waiting:
+        while True:
             with self._putting_off:
                 actions, self._waiting = self._waiting, {}
+            if not actions:
+                return
             for action in actions:
                 self.widget.guarded(action, clear=False)
 
