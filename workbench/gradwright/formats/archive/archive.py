@@ -14,8 +14,10 @@ import numpy as np
 from ...errors import ArchiveError, GraphError, user_site
 from ...files.whole import replacing
 from ...graph import Graph
-from .checked import MAX_JSON
-from .container import Reader, Writer
+from ..checked import MAX_JSON
+from ..registry import refuse_other
+from ..source import naming
+from .container import NoArchiveError, Reader, Writer
 from .document import DOCUMENT, DocumentWriter
 from .rebuild import Document, GraphReader
 from .tensors import check_tensors, read_tensors, write_tensors
@@ -153,12 +155,14 @@ def states_of(reader: Reader) -> list[str]:
 @contextlib.contextmanager
 def opened(path: AnyPath) -> Iterator[Reader]:
     """Open an archive, and put its path into the errors met while it is open."""
-    try:
-        with Reader(path) as reader:
+    with naming(os.fspath(path)):
+        try:
+            reader = Reader(path)
+        except (NoArchiveError, IsADirectoryError):
+            refuse_other(path, "gw", "checkpoint")
+            raise
+        with reader:
             yield reader
-    except ArchiveError as error:
-        error.where = f"{os.fspath(path)}, {error.where}" if error.where else str(os.fspath(path))
-        raise
 
 
 def streams_of(graph: Graph) -> int:
