@@ -166,7 +166,7 @@ def test_every_format_is_told_by_its_content(made, tmp_path):
 def test_headers_say_what_a_full_read_gives(made, name):
     path, read = made[name]
     counted = Counted(source.at(path))
-    format = registry.known()[name]
+    format = registry.named(name)
     found, info = format.tensors(counted), format.inspect(counted)
     size = sum(p.stat().st_size for p in path.rglob("*")) if path.is_dir() else path.stat().st_size
     assert counted.total[0] < 70_000 < BIG * 4 < size
@@ -220,7 +220,7 @@ def test_sparse_and_lying_tensors_of_a_model(tmp_path):
     graph = onnx.helper.make_graph([], "g", [], [])
     graph.sparse_initializer.append(onnx.helper.make_sparse_tensor(values, indices, [2, 3]))
     path.write_bytes(onnx.helper.make_model(graph).SerializeToString())
-    found = registry.known()["onnx"].tensors(source.at(path))["s"]
+    found = registry.named("onnx").tensors(source.at(path))["s"]
     assert (str(found.spec), found.form) == ("f32[2, 3]", "sparse")
     proto = onnx.TensorProto
     for lie in (
@@ -246,7 +246,7 @@ def test_external_data_lies_beside_the_model(tmp_path):
     onnx.save(
         model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
     )
-    found = registry.known()["onnx"].tensors(source.at(tmp_path / "m.onnx"))["w"]
+    found = registry.named("onnx").tensors(source.at(tmp_path / "m.onnx"))["w"]
     (r,) = found.ranges
     assert r.file == "m.data"
     assert (tmp_path / r.file).read_bytes()[r.start : r.start + r.nbytes] == array.tobytes()
@@ -265,7 +265,7 @@ def test_external_data_lies_beside_the_model(tmp_path):
 
 
 def refuses(path: Path, name: str, match: str) -> None:
-    for look in (registry.known()[name].inspect, registry.known()[name].tensors):
+    for look in (registry.named(name).inspect, registry.named(name).tensors):
         with pytest.raises(ArchiveError, match=match) as caught:
             look(Counted(source.at(path)))
         assert str(caught.value).startswith(str(path))
@@ -284,7 +284,7 @@ def test_what_is_of_no_format_says_what_content_and_suffix_may_be(tmp_path):
         with pytest.raises(ArchiveError, match="no format"):
             registry.find(source.at(folder))
         with pytest.raises(ArchiveError):
-            registry.known()["run"].tensors(source.at(folder))
+            registry.named("run").tensors(source.at(folder))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("config.json", '{"id": "a", "name": "b"}')
     with pytest.raises(ArchiveError, match="no format"):
@@ -309,7 +309,7 @@ def test_a_file_that_is_cut_off_is_what_its_suffix_says(made, tmp_path):
 
 
 def format_title(name: str) -> str:
-    return f"its content may be[^\n]*{registry.known()[name].title}"
+    return f"its content may be[^\n]*{registry.named(name).title}"
 
 
 F4 = {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}
@@ -345,7 +345,7 @@ def test_complex_numbers_have_a_code_of_their_own(tmp_path):
     path = tmp_path / "c.safetensors"
     row = {"dtype": "C64", "shape": [2], "data_offsets": [0, 16]}
     path.write_bytes(safetensors({"c": row}, bytes(16)))
-    assert str(registry.known()["safetensors"].tensors(source.at(path))["c"].spec) == "c64[2]"
+    assert str(registry.named("safetensors").tensors(source.at(path))["c"].spec) == "c64[2]"
 
 
 def test_a_run_shows_its_latest_whole_checkpoint(made, tmp_path):
@@ -353,15 +353,15 @@ def test_a_run_shows_its_latest_whole_checkpoint(made, tmp_path):
     shutil.copytree(made["run"][0], folder)
     checkpoints = sorted((folder / "checkpoints").glob("*.gw"))
     checkpoints[-1].write_bytes(checkpoints[-1].read_bytes()[:100])
-    found = registry.known()["run"].tensors(source.at(folder))
+    found = registry.named("run").tensors(source.at(folder))
     assert {r.file for t in found.values() for r in t.ranges} == {
         f"checkpoints/{checkpoints[-2].name}"
     }
     shutil.rmtree(folder / "checkpoints")
     assert registry.find(source.at(folder)).name == "run"
-    assert not registry.known()["run"].tensors(source.at(folder))
+    assert not registry.named("run").tensors(source.at(folder))
     (folder / "config.json").write_text("{")
-    assert registry.known()["run"].recognise(source.at(folder)) is None
+    assert registry.named("run").recognise(source.at(folder)) is None
     refuses(folder, "run", "config.json: not valid JSON")
 
 
@@ -380,7 +380,7 @@ def test_damaged_bytes_never_surprise(made, tmp_path, name):
             del changed[int(rng.integers(0, len(data))) :]
         path.write_bytes(changed)
         counted = Counted(source.at(path))
-        for look in (registry.find, *looks(registry.known()[name])):
+        for look in (registry.find, *looks(registry.named(name))):
             try:
                 look(counted)
             except ArchiveError as error:

@@ -7,7 +7,7 @@ and is imported when a file is looked at.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path, PurePath
@@ -20,14 +20,14 @@ from ..spec import TensorSpec, dtype_name
 from .source import Source, at, naming
 
 FORMATS = {
-    "safetensors": "gradwright.formats.safetensors.format:SAFETENSORS",
-    "onnx": "gradwright.formats.onnx.format:ONNX_FILE",
-    "checkpoint": "gradwright.train.checkpoints.format:CHECKPOINT",
-    "gw": "gradwright.formats.archive.format:ARCHIVE",
-    "run": "gradwright.recording.format:RUN",
+    "safetensors": "gradwright.formats.safetensors.format",
+    "onnx": "gradwright.formats.onnx.format",
+    "checkpoint": "gradwright.train.checkpoints.format",
+    "gw": "gradwright.formats.archive.format",
+    "run": "gradwright.recording.format",
 }
-"""Format -> where it is declared; in the order of asking, so that special ones go before general
-ones: a checkpoint is an archive."""
+"""Format -> the module that declares it as ``FORMAT``, in the order of asking: the special ones go
+before the general ones, for a checkpoint is an archive."""
 
 
 @dataclass(frozen=True)
@@ -100,30 +100,33 @@ class Format:
     use: str
 
 
-def known() -> dict[str, Format]:
-    """Return all formats by name, in the order of asking.
+def known() -> Iterator[Format]:
+    """Yield all formats in the order of asking; each is imported when its turn comes.
 
-    >>> list(known())
-    ['safetensors', 'onnx', 'checkpoint', 'gw', 'run']
+    >>> [format.name for format in known()] == list(FORMATS)
+    True
     """
-    places = {name: place.split(":") for name, place in FORMATS.items()}
-    return {name: getattr(import_module(module), at) for name, (module, at) in places.items()}
+    for module in FORMATS.values():
+        yield import_module(module).FORMAT
+
+
+def named(name: str) -> Format:
+    """Return the format of a name."""
+    return next(format for format in known() if format.name == name)
 
 
 def find(source: Source) -> Format:
     """Return the format of a source; raises ArchiveError where no format is known to be its own."""
     suffix = PurePath(source.name).suffix.lower()
-    maybe: list[Format] = []
-    by_suffix: list[Format] = []
+    asked: list[tuple[Format, bool | None]] = []
     with naming(source.name):
-        for format in known().values():
+        for format in known():
             seen = format.recognise(source)
             if seen:
                 return format
-            if seen is None:
-                maybe.append(format)
-            if suffix in format.suffixes:
-                by_suffix.append(format)
+            asked.append((format, seen))
+        maybe = [format for format, seen in asked if seen is None]
+        by_suffix = [format for format, _ in asked if suffix in format.suffixes]
         for format in maybe:
             if format in by_suffix:
                 return format
@@ -133,21 +136,24 @@ def find(source: Source) -> Format:
                 f"its content may be {_either(maybe)}",
                 f"its suffix {suffix!r} is that of {_either(by_suffix)}",
             ],
-            need=f"{_either(list(known().values()))}, whole",
+            need=f"{_either(format for format, _ in asked)}, whole",
         )
 
 
-def _either(formats: list[Format]) -> str:
-    return " or ".join(dict.fromkeys(format.title for format in formats)) or "nothing that is known"
+def _either(formats: Iterable[Format]) -> str:
+    return " or ".join(format.title for format in formats) or "nothing that is known"
 
 
-def refuse_other(path: str | os.PathLike[str], *wanted: str) -> None:
-    """Raise ArchiveError if a file is, by its content, of another format than those ``wanted``."""
-    source, formats = at(path), known()
-    for name, format in formats.items():
+def mistaken(path: str | os.PathLike[str], *wanted: str) -> ArchiveError | None:
+    """Return an error that says what a file is, if its content is of another format than wanted."""
+    source = at(path)
+    for format in known():
         if format.recognise(source):
-            if name in wanted:
-                return
-            raise ArchiveError(
-                f"this is {format.title}, not {formats[wanted[0]].title}", hint=format.use
+            if format.name in wanted:
+                return None
+            return ArchiveError(
+                f"this is {format.title}, not {named(wanted[0]).title}",
+                where=str(os.fspath(path)),
+                hint=format.use,
             )
+    return None

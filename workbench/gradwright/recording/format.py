@@ -12,7 +12,7 @@ from ..errors import ArchiveError
 from ..formats.checked import MAX_JSON, expect, parse_json
 from ..formats.registry import Format, ModelInfo, TensorRange
 from ..formats.source import Source, exactly, naming
-from ..train.checkpoints.format import CHECKPOINT, record
+from ..train.checkpoints import format as checkpoint
 from ..train.checkpoints.resuming import CHECKPOINTS
 from .folder import CONFIG, EVENTS
 
@@ -47,8 +47,8 @@ def _latest(source: Source) -> Source | None:
         for name in folder.names():
             with contextlib.suppress(ArchiveError):  # as with gw.resume, whole ones count
                 part = folder.part(name)
-                if CHECKPOINT.recognise(part):
-                    found[record(part).serial] = part
+                if checkpoint.FORMAT.recognise(part):
+                    found[checkpoint.record(part).serial] = part
     return found[max(found)] if found else None
 
 
@@ -59,7 +59,7 @@ def inspect(source: Source) -> ModelInfo:
         path, size = Path(source.name), source.size
         if latest is None:
             return ModelInfo(path, size, name, {}, {}, {})
-        held = CHECKPOINT.inspect(latest)
+        held = checkpoint.FORMAT.inspect(latest)
         size += source.part(CHECKPOINTS).size
         return ModelInfo(path, size, name, held.ops, held.unknown_ops, held.tensors)
 
@@ -74,11 +74,11 @@ def tensors(source: Source) -> Mapping[str, TensorRange]:
         file = f"{CHECKPOINTS}/{Path(latest.name).name}"
         return {
             name: replace(tensor, ranges=tuple(replace(r, file=file) for r in tensor.ranges))
-            for name, tensor in CHECKPOINT.tensors(latest).items()
+            for name, tensor in checkpoint.FORMAT.tensors(latest).items()
         }
 
 
-RUN = Format(
+FORMAT = Format(
     name="run",
     title="the folder of a run",
     suffixes=(),

@@ -29,7 +29,7 @@ ALIGNMENT = 64
 FORMAT_NAME = "gradwright graph archive"
 """What the manifest says that the file is."""
 FORMAT = 1
-"""Version of the archive format; see :mod:`gradwright.io`."""
+"""Version of the archive format; see :mod:`gradwright.formats.archive`."""
 MANIFEST = "manifest.json"
 
 _ZIP64_FIELD = 20  # bytes of the extra field that zipfile adds for force_zip64

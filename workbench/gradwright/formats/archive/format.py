@@ -53,7 +53,7 @@ def tensors(source: Source) -> Mapping[str, TensorRange]:
         return found
 
 
-ARCHIVE = Format(
+FORMAT = Format(
     name="gw",
     title="a graph archive",
     suffixes=(".gw",),

@@ -25,7 +25,7 @@ MAX_ITEMS, MAX_ROWS = 12, 20
 class ShardInfo:
     """One safetensors member: its name in the archive, its size, and the specs of its tensors.
 
-    >>> from gradwright.io import ShardInfo
+    >>> from gradwright.formats.archive import ShardInfo
     >>> ShardInfo("values/00001-of-00001.safetensors", 64, {}).nbytes
     64
     """

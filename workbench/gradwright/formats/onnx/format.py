@@ -239,7 +239,7 @@ def inspect(source: Source) -> ModelInfo:
         )
 
 
-ONNX_FILE = Format(
+FORMAT = Format(
     name="onnx",
     title="an ONNX model",
     suffixes=(".onnx",),

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ArchiveError, UnsupportedOpError
-from ..registry import refuse_other
-from ..source import naming
+from ..registry import mistaken
 from .dtypes import to_array, to_dense
 from .node import ONNX, OnnxNode
 
@@ -38,10 +37,8 @@ def read_model(model: Any) -> tuple[ModelProto, Path | None]:
     try:
         made.ParseFromString(data)
     except DecodeError as error:
-        if folder is not None:
-            with naming(os.fspath(model)):
-                refuse_other(model, "onnx")
-        raise ArchiveError(f"this is no ONNX model: {error}") from None
+        other = None if folder is None else mistaken(model, "onnx")
+        raise other or ArchiveError(f"this is no ONNX model: {error}") from None
     return made, folder
 
 

@@ -48,7 +48,7 @@ def inspect(source: Source) -> ModelInfo:
     return ModelInfo(path, source.size, path.stem, {}, {}, found)
 
 
-SAFETENSORS = Format(
+FORMAT = Format(
     name="safetensors",
     title="a safetensors file",
     suffixes=(".safetensors",),

@@ -28,10 +28,10 @@ def inspect(source: Source) -> ModelInfo:
     return archive.inspect(source)
 
 
-CHECKPOINT = Format(
+FORMAT = Format(
     name="checkpoint",
     title="a checkpoint",
-    suffixes=archive.ARCHIVE.suffixes,
+    suffixes=archive.FORMAT.suffixes,
     recognise=recognise,
     inspect=inspect,
     tensors=archive.tensors,
