@@ -154,6 +154,7 @@ class Counted:
 
 
 def test_every_format_is_told_by_its_content(made, tmp_path):
+    assert list(MAKERS) == list(registry.FORMATS)
     for name, (path, _) in made.items():
         for other in ("file", "file.bin", "file.onnx", "file.gw", "file.safetensors"):
             copy = tmp_path / name / other

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-
 ONNX = Dialect()
 """What is known of ONNX; the face enters readers and writers, the table what ops declare."""
 reads, writes = ONNX.reads, ONNX.writes
