@@ -279,6 +279,8 @@ def test_what_is_of_no_format_says_what_content_and_suffix_may_be(tmp_path):
         with pytest.raises(ArchiveError, match=r"no format[\s\S]*'\.safetensors' is that of") as e:
             registry.find(source.at(path))
         assert str(e.value).startswith(str(path))
+        for name in FILES:
+            refuses(path, name, ".")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "config.json").write_text('{"model_type": "bert"}')
     for folder in (tmp_path, tmp_path / "folder"):
@@ -290,6 +292,10 @@ def test_what_is_of_no_format_says_what_content_and_suffix_may_be(tmp_path):
         archive.writestr("config.json", '{"id": "a", "name": "b"}')
     with pytest.raises(ArchiveError, match="no format"):
         registry.find(source.at(path))
+    refuses(path, "gw", "not a graph archive")
+    for inside in ("../net.safetensors", "/etc/passwd", "", "."):
+        with pytest.raises(ArchiveError, match="no entry"):
+            source.at(tmp_path).part(inside)
     with pytest.raises(FileNotFoundError):
         source.at(tmp_path / "nowhere")
 

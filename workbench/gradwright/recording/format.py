@@ -45,7 +45,7 @@ def _latest(source: Source) -> Source | None:
     if CHECKPOINTS in source.names():
         folder = source.part(CHECKPOINTS)
         for name in folder.names():
-            with contextlib.suppress(ArchiveError):  # as with gw.resume, whole ones count
+            with contextlib.suppress(ArchiveError, FileNotFoundError):  # damaged, or gone meanwhile
                 part = folder.part(name)
                 if checkpoint.FORMAT.recognise(part):
                     found[checkpoint.record(part).serial] = part

@@ -51,15 +51,17 @@ def _fields(source: Source) -> Iterator[Field]:
 def tensors(source: Source) -> Mapping[str, TensorRange]:
     """Return the stored tensors of the graph; those with external data lie in files beside it."""
     with naming(source.name):
+        graphs = [f for f in _fields(source) if f.number == GRAPH]
+        if not graphs:
+            raise ArchiveError("the model has no graph")
         found: dict[str, TensorRange] = {}
-        for model in _fields(source):
-            for f in model.fields() if model.number == GRAPH else ():
-                if f.number not in (INITIALIZER, SPARSE):
-                    continue
-                name, tensor = _tensor(f) if f.number == INITIALIZER else _sparse(f)
-                if name in found:
-                    raise ArchiveError(f"the name {name[:60]!r} is given twice")
-                found[name] = tensor
+        for f in (f for graph in graphs for f in graph.fields()):
+            if f.number not in (INITIALIZER, SPARSE):
+                continue
+            name, tensor = _tensor(f) if f.number == INITIALIZER else _sparse(f)
+            if name in found:
+                raise ArchiveError(f"the name {name[:60]!r} is given twice")
+            found[name] = tensor
         return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...errors import ArchiveError
-from ..source import Source, exactly
+from ..source import Source
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 PAGE = 1024
@@ -22,14 +22,14 @@ class Pages:
     """A source, read page by page."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
+        self._source = source
         self._start, self._page = 0, b""
 
     def take(self, start: int, n: int) -> bytes:
         """Return some bytes, or as many as there are."""
         at = start - self._start
         if not 0 <= at <= at + n <= len(self._page):
-            self._start, self._page, at = start, self.source.read(start, max(n, PAGE)), 0
+            self._start, self._page, at = start, self._source.read(start, max(n, PAGE)), 0
         return self._page[at : at + n]
 
     def varint(self, at: int, end: int) -> tuple[int, int]:
@@ -62,9 +62,8 @@ class Field:
         """Return the text that it is."""
         if self._size(BYTES) > MAX_TEXT:
             raise ArchiveError(f"a name of {self.size:,} bytes")
-        data = exactly(self.pages.source, self.start, self.size) if self.size > PAGE else None
         try:
-            return (data or self.pages.take(self.start, self.size)).decode()
+            return self.pages.take(self.start, self.size).decode()
         except UnicodeDecodeError:
             raise ArchiveError("a name in the model is no UTF-8 text") from None
 
