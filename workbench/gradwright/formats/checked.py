@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from ...errors import ArchiveError
+from ..errors import ArchiveError
 
 MAX_JSON = 1 << 27
 """Bytes of JSON that are read at most; 100,000 nodes need 15 MB."""
