@@ -36,6 +36,7 @@ WHAT: dict[str, str] = {
     "names": "faces.names",
     "live": "faces.live",
     "traits": "faces.traits",
+    "views": "views.record",
     "trainings": "trainings.record",
     "ops": "facts.ops",
     "rewrites": "facts.rewrites",
@@ -67,7 +68,8 @@ def record(what: Sequence[str]) -> dict[str, Any]:
         if name in what:
             module, function = WHAT[name].split(".")
             make: Callable[[], Any] = getattr(import_module(f".{module}", __package__), function)
-            found[name] = make()
+            if (part := make()) is not None:
+                found[name] = part
     return json.loads(json.dumps(found))  # as it comes back from a file: no tuples
 
 

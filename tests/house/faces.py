@@ -63,13 +63,20 @@ def described(thing: Any) -> Any:
 
 
 def _members(space: ModuleType) -> dict[str, Any]:
-    listed = [n for n in {*dir(space), *getattr(space, "__all__", ())} if n[0] != "_"]
-    stated = set(getattr(space, "__all__", listed))
+    """Return what a module lists, else what is made in it; functions of ops in either case."""
+    held = vars(space)
+    listed = [n for n in {*dir(space), *held.get("__all__", ())} if n[0] != "_"]
     found = {}
     for name in sorted(listed):
         thing = getattr(space, name)
-        of_ours = str(getattr(thing, "__module__", "")).partition(".")[0] in OURS
-        if not isinstance(thing, ModuleType) and (name in stated or (of_ours and name in listed)):
+        if isinstance(thing, ModuleType):
+            continue
+        home = str(getattr(thing, "__module__", space.__name__ if name.isupper() else ""))
+        if "__all__" in held:
+            offered = name in held["__all__"] or hasattr(thing, "op")
+        else:
+            offered = "__dir__" in held or f"{home}.".startswith(f"{space.__name__}.")
+        if offered:
             found[name] = described(thing)
     return found
 

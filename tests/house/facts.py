@@ -39,11 +39,12 @@ def inner() -> Inner:
     from gradwright.fuse.rules_elements import SAME
     from gradwright.op import OPS
     from gradwright.op.calling import HIDDEN
-    from gradwright.program.lowering import load, lowered_ops
+    from gradwright.program.device import open_device
+    from gradwright.program.lowering import is_lowered
     from gradwright.rewrite.table import RULES as REWRITES
     from gradwright.train.precision.rules import rule_of
 
-    load("cpu")
+    open_device("cpu")
     return Inner(
         ops=OPS,
         rewrites=REWRITES,
@@ -53,7 +54,7 @@ def inner() -> Inner:
         autocast=lambda op, specs: rule_of(op, specs).what,
         element=lambda op: SAME.get(op.name, ""),
         is_fused=lambda op: op.name in FUSED,
-        lowered=lowered_ops,
+        lowered=lambda device: [name for name in OPS if is_lowered(name, device)],
     )
 
 

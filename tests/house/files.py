@@ -26,10 +26,12 @@ import gradwright as gw
 from . import models
 from .graphs import CASES
 from .models import Array, Arrays, classifier, cross_entropy, rows
+from .views import HELD, scenes
 
 DATA = Path(__file__).parent.parent / "data" / "house"
 MODES = {"eval": False, "train": True}
 RUN = "run"
+PAGES = ("GraphView of loops", "TensorView", "Workbench")
 
 
 # -- archives: a graph, its lines and its values -------------------------------------------------
@@ -235,12 +237,28 @@ def keep_run() -> None:
     (folder / "events.jsonl").write_text(there, "utf-8")
 
 
+# -- pages ---------------------------------------------------------------------------------------
+
+
+def keep_pages() -> None:
+    """Write what pages of some widgets hold, but for the module that draws them."""
+    held = {n: HELD.search(w.to_html())[1] for n, w in scenes() if n in PAGES}
+    (DATA / "pages.json.xz").write_bytes(lzma.compress(json.dumps(held).encode(), preset=9))
+
+
+def pages() -> dict[str, str]:
+    """Return the held part of each page, as it stands in its text."""
+    found: dict[str, str] = json.loads(lzma.decompress((DATA / "pages.json.xz").read_bytes()))
+    return found
+
+
 def main() -> int:
     """Write all files."""
     DATA.mkdir(parents=True, exist_ok=True)
     keep_archives()
     keep_checkpoints()
     keep_run()
+    keep_pages()
     files = [p for p in sorted(DATA.rglob("*")) if p.is_file()]
     for path in files:
         print(f"{path.stat().st_size:8,} {path.relative_to(DATA)}")

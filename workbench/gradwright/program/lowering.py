@@ -61,9 +61,9 @@ def lowering_revision() -> int:
 
 
 def lowered_ops(device: str) -> list[str]:
-    """Return the names of the ops that have a lowering of their own on ``device``."""
+    """Return the names of the ops that have a lowering for ``device`` alone."""
     load(device)
-    return sorted(name for name, d in list(_table) if d in (device, "*"))
+    return sorted(name for name, d in list(_table) if d == device)
 
 
 def replaced_ops(device: str) -> frozenset[str]:
