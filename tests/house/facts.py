@@ -33,8 +33,6 @@ class Inner(NamedTuple):
 
 def inner() -> Inner:
     """Say where each fact stands in the package as it is."""
-    import gradwright_widgets.graph_spec as drawn
-
     from gradwright.debug.float64 import known_specs
     from gradwright.fuse.rules import RULES as FUSED
     from gradwright.op import OPS
@@ -43,6 +41,7 @@ def inner() -> Inner:
     from gradwright.program.lowering import is_lowered
     from gradwright.rewrite.table import RULES as REWRITES
     from gradwright.train.precision.rules import rule_of
+    from gradwright_widgets.panels.graph import spec as drawn
 
     open_device("cpu")
     return Inner(
