@@ -52,7 +52,7 @@ def test_runs_are_listed_filtered_and_sorted(store):
         table.compare("nope", "run 0")
     with pytest.raises(IndexError, match=r"there is no run 0: 0 runs$"):
         table[:0][0]
-    twice = gw.train.runs.Runs([*table, table[0]])
+    twice = gw.train.Runs([*table, table[0]])
     with pytest.raises(
         KeyError, match=f"2 runs are called 'run 2': ask by place, or '{table[0].id}"
     ):
