@@ -9,6 +9,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 FRONTEND := $(shell find widgets/frontend -maxdepth 1 -type f) $(shell find widgets/frontend/src -type f)
+STUBS := workbench/gradwright/ops/index.json
 BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 
 .PHONY: lab test check smoke bench fuzz machines tour dist clean
@@ -16,10 +17,10 @@ BUNDLES := widgets/gradwright_widgets/static/sources.sha256
 lab: .venv/.lab
 	$(BIN)/jupyter lab notebooks/00_tour.ipynb
 
-test: .venv/.test
+test: .venv/.test $(STUBS)
 	$(BIN)/python -m pytest -n 2 --dist loadscope
 
-check: .venv/.dev
+check: .venv/.dev $(STUBS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -62,6 +63,11 @@ clean:
 	@touch $@
 
 $(BUNDLES): ;
+
+# Stubs and the index of ops follow the ops and the face.
+$(STUBS): workbench/gradwright/__init__.py $(shell find workbench/gradwright/op workbench/gradwright/ops -name '*.py')
+	$(BIN)/python -m gradwright.ops.stubs
+	@touch $@
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("gradwright needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": run make PYTHON=python3.12, say")'

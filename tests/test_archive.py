@@ -115,6 +115,16 @@ def test_symbolic_dimensions_are_read_back(path):
     assert_same(g, gw.load(path))
 
 
+def test_sizes_of_functions_in_functions_are_read_back(path):
+    g = gw.Graph()
+    x, y = g.placeholder("x", ("B", "T", 4)), g.placeholder("y", (None, "S", 4))
+    gw.concat(x[:, 1:], x[:, : x.shape[1] // 2], y, axis=1, name="joined")
+    x[:, 1:][:, : y.shape[1]].rename("cut")
+    gw.save(g, path)
+    assert_same(g, gw.load(path))
+    assert "max(0, T - 1)" in str(g["joined"].shape[1]) and "min(" in str(g["cut"].shape[1])
+
+
 def test_symbols_made_later_differ_from_those_loaded(path):
     g = gw.Graph()
     g.placeholder("x", (Dim.fresh("size"),))

@@ -10,8 +10,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.op import OPS, run_forward
-from gradwright.ops.core.standard import STANDARD
 from gradwright.ops.loading import load
+from gradwright.ops.numerics.standard import STANDARD
 from gradwright.testing.common import samples
 
 load()

@@ -7,8 +7,9 @@ import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.gradient import gradients
 from gradwright.graph.expand import ancestors, run_nodes
-from gradwright.ops.core import rows, summing
+from gradwright.ops.core import rows
 from gradwright.ops.core.sorting import first_places, order
+from gradwright.ops.numerics import summing
 
 N, D = 700, 96  # more than one block of rows, the last one smaller
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu import executor
 from gradwright.cpu.bound import Bound
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.plain import Plain
 from gradwright.fuse.fused import Fused
-from gradwright.cpu import executor
 from tests.kernel_plans import Step, mlp
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")

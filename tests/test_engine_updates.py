@@ -11,8 +11,8 @@ import pytest
 import gradwright as gw
 from gradwright.cpu.bound import Bound
 from gradwright.cpu.llvm.compiler import available
+from gradwright.cpu.plain import Plain
 from gradwright.graph.values import atomically
-from gradwright.plan import segment as part
 from tests.kernel_plans import Step, array, close
 
 pytestmark = pytest.mark.skipif(not available(), reason="llvmlite is not installed")
@@ -157,7 +157,7 @@ def test_ctrl_c_in_a_step_commits_all_or_nothing(monkeypatch):
         for name, value in before.items():
             np.testing.assert_array_equal(step.values[name], value)
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(part.Segment if kernels == "off" else Bound, "run", interrupted)
+            patch.setattr(Plain if kernels == "off" else Bound, "run", interrupted)
             step.plan.run(env, step.values)
         step.run()
         assert step.committed and step.values.version("w0") == 2

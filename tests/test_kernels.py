@@ -10,6 +10,7 @@ import ctypes
 import dataclasses
 import gc
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -37,10 +38,11 @@ pytestmark = pytest.mark.skipif(INTERPRETING, reason="TRITON_INTERPRET is set: n
 if not INTERPRETING:
     import triton.language as tl
 
-    from gradwright_kernels import compile_ahead, compiler
-    from gradwright_kernels._launch import index_type, use
-    from gradwright_kernels.compiler import Call
-    from gradwright_kernels.driver import DeviceArray, Driver
+    from gradwright_kernels import compile_ahead
+    from gradwright_kernels.compile import compiler
+    from gradwright_kernels.compile.compiler import Call
+    from gradwright_kernels.device.driver import DeviceArray, Driver
+    from gradwright_kernels.launch import index_type, use
 
     @triton.jit
     def add_kernel(x_ptr, n, z_ptr, y_ptr, one, big, BLOCK: tl.constexpr):
@@ -215,6 +217,19 @@ def test_the_entry_point_offers_the_device() -> None:
     assert lowered_ops("cuda") == ["adam_update", "layer_norm", "pullback", "softmax"]
 
 
+def test_kernels_are_what_the_folders_hold() -> None:
+    package = importlib.util.find_spec("gradwright_kernels")
+    assert package is not None and package.origin is not None
+    files = Path(package.origin).parent.glob("*/*.py")
+    kernels = [p for p in files if "@triton.jit" in p.read_text("utf-8")]
+    assert {f"{p.parent.name}/{p.stem}" for p in kernels} == {
+        *("rows/softmax", "rows/layer_norm", "updates/adamw"),
+    }
+    for path in kernels:
+        assert f"gradwright_kernels.{path.parent.name}.{path.stem}" in sys.modules
+        assert '@lowering("' in path.read_text("utf-8"), f"{path.name} lowers nothing"
+
+
 def test_importing_gradwright_imports_no_triton() -> None:
     done = child("-c", "import sys, gradwright as gw; gw.Session(gw.Graph()); print(*sys.modules)")
     assert not {"triton", "gradwright_kernels"} & set(done.stdout.split()), done.stderr
@@ -379,7 +394,9 @@ def test_large_shared_memory_is_asked_for(fake: SimpleNamespace, monkeypatch) ->
     call = Call(add_kernel, (1, 1, 1), ADD)
     compiled = compiler.compile_call(call, 90)
     large = dataclasses.replace(compiled, shared_bytes=100_000)
-    monkeypatch.setattr("gradwright_kernels.driver.compile_call", lambda call, capability: large)
+    monkeypatch.setattr(
+        "gradwright_kernels.device.driver.compile_call", lambda call, capability: large
+    )
     run = fake.driver.prepare(call)
     assert fake.log.attribute == 100_000
     run(on_gpu(0x10000, (1000,)), on_gpu(0x20000, (1000,), "float16"))

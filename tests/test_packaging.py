@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import hatch_build
-from hatch_build import BUNDLES, FRONTEND, NODE_WHEEL, STAMP, BundleHook
+from hatch_build import BUNDLES, FRONTEND, NODE_WHEEL, STAMP, MakeHook
 
 ROOT = Path(__file__).parent.parent
 
@@ -121,12 +121,12 @@ def program(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def hook(project: Path) -> BundleHook:
+def hook(project: Path) -> MakeHook:
     def abort(message: str) -> None:
         raise SystemExit(message)
 
     app = SimpleNamespace(abort=abort)
-    return BundleHook(str(project), {}, None, None, str(project), "wheel", app)
+    return MakeHook(str(project), {}, None, None, str(project), "wheel", app)
 
 
 def calls(project: Path) -> list[str]:

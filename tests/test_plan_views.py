@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.cpu import executor
 from gradwright.cpu.bound import Bound
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.plain import Plain
 from gradwright.errors import FeedError, GraphError, LoweringError
-from gradwright.cpu import executor
 from tests.panels import EVIL
 
 compiled = pytest.mark.skipif(not available(), reason="no llvmlite: pip install -e '.[fast]'")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.ops.core.products import product
-from gradwright.ops.core.summing import add_up
+from gradwright.ops.numerics.products import product
+from gradwright.ops.numerics.summing import add_up
 
 N = 300_000
 TENTH = float(np.float32(0.1))

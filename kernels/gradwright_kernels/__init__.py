@@ -9,7 +9,8 @@ that only records. What is not: no kernel has run on a real GPU yet, so its spee
 sessions refuse a GPU until one has. With ``TRITON_INTERPRET=1`` in the environment when Python
 starts, ``Session(graph, device="cuda")`` runs the same lowerings in the interpreter, slowly.
 
-Reading order: ``compiler``, ``driver`` and ``interpreter``, ``_launch``, then a file per kernel.
+Reading order: ``compile``, ``device``, ``launch``, then a folder per family of kernels, a file per
+op. Kernels are found, not listed: importing this package imports all files of its folders.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ except ModuleNotFoundError as error:
         hint="pip install 'gradwright[gpu]', on Linux",
     ) from error
 
-from . import adamw, device, layer_norm, softmax
-from ._launch import compile_ahead
+import importlib
+import pkgutil
 
-__all__ = ["adamw", "compile_ahead", "device", "layer_norm", "softmax"]
+from .launch import compile_ahead
+
+for _found in pkgutil.walk_packages(__path__, f"{__name__}."):
+    importlib.import_module(_found.name)
+
+__all__ = ["compile_ahead"]

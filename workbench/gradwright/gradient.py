@@ -9,7 +9,8 @@ from .errors import GradientError, ShapeError
 from .graph import Graph, Node, Source, Tensor, ancestors
 from .graph.collecting import without_collecting
 from .op import ZERO, NotDifferentiable, redefinitions, seams
-from .ops.core.elementwise import Add, AddN, Real
+from .ops.core.elementwise import Add, Real
+from .ops.core.identity import AddN
 from .ops.core.like import OnesLike, SumLike, ZerosLike
 from .ops.core.movement import Cast
 from .ops.core.pullback import Pullback, active_from

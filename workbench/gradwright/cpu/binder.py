@@ -13,6 +13,7 @@ from ..fuse.fused import Fused
 from ..fuse.overwrite import Overwrite
 from ..graph import Variable
 from ..op import run_forward
+from ..program.forward import apart, results
 from ..program.liveness import Lifetimes
 from ..program.lowering import Found, Launch, Returning
 from ..program.memory import ALIGN
@@ -21,7 +22,6 @@ from ..spec import TensorSpec
 from .call import Call, Native, numpy_launch, overwritable
 from .calls import Calls, Step
 from .dense import is_fixed, is_plain
-from .forward import apart, results
 from .llvm.chain import COUNT, IF_TRUE, chain
 from .places import STAGED, Fixed, Loose, Moving, Place, address
 from .threads.forks import PARALLEL

@@ -18,6 +18,7 @@ import numpy as np
 from ..fuse.overwrite import overwrites
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
+from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
@@ -25,7 +26,6 @@ from .binder import Binder
 from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
-from .forward import explained
 from .memory import Memory
 from .places import Fixed, Loose, Moving, Place, address
 

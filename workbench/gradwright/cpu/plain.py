@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..graph import Tensor
+from ..program.forward import apart, explained, results
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Launch, Returning
 from ..program.memory import Layout, Spares
 from ..program.program import Instr, Program
 from ..spec import spec_of
 from .call import launcher, numpy_launch, overwritable
-from .forward import apart, explained, results
 from .memory import Memory
 
 Array = np.ndarray[Any, Any]

@@ -13,7 +13,8 @@ seen all. ``gw.evaluate`` fills them from a graph, and ``.metric(...)`` makes on
 of a trainer.
 """
 
-from .adapter import EvaluationMetric, evaluate
+from .adapter import evaluate
+from .as_metric import EvaluationMetric
 from .base import Evaluation
 from .binary import Binary
 from .calibration import Calibration

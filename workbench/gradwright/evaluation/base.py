@@ -13,12 +13,12 @@ import numpy as np
 
 from ..errors import TrainingError
 from ..words.tables import Table
+from .as_metric import EvaluationMetric
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from ..graph import Tensor
-    from .adapter import EvaluationMetric
 
 Array = np.ndarray[Any, Any]
 State = dict[str, Any]
@@ -165,8 +165,6 @@ class Evaluation:
         >>> trainer.evaluate({"t": [0, 0, 1, 1], "p": [0.1, 0.4, 0.35, 0.8]}, batch_size=2)["auc"]
         0.75
         """
-        from .adapter import EvaluationMetric
-
         return EvaluationMetric(self, labels, predictions, mask, value)
 
     # -- as data ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..ops.core.boundary import Boundary
+from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 from .builder import Axes
 from .steps import Flow, Step, find_step

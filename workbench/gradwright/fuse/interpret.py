@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.core.summing import add_up
+from ..ops.numerics.summing import add_up
 from ..spec.rounding import rounded
 from .functions import FUNCTIONS
 from .ir import Kernel, Value

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..graph import Tensor
-from ..ops.core.boundary import Boundary
+from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .fused import Fused

@@ -11,10 +11,13 @@ import numpy as np
 
 from ..op import Op, attr
 from ..ops.core.comparison import Equal, IsFinite, LogicalAnd, LogicalNot
-from ..ops.core.elementwise import Add, AddN, Div, Mul, Sqrt
+from ..ops.core.elementwise import Add, Div, Mul
+from ..ops.core.exponential import Sqrt
 from ..ops.core.functions import Square
+from ..ops.core.identity import AddN
 from ..ops.core.movement import Cast, ExpandDims, Flip
-from ..ops.core.reduce import CountNonzero, Sum
+from ..ops.core.quantifiers import CountNonzero
+from ..ops.core.reduce import Sum
 from ..ops.core.reshape import Reshape
 from ..ops.draws.random import Bernoulli
 from ..ops.losses.cross_entropy import class_numbers

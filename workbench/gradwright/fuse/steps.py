@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..op import Op
-from ..ops.core.boundary import Boundary
+from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .builder import Axes

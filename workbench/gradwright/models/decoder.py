@@ -25,7 +25,7 @@ from ..graph import Graph, Tensor
 from ..ops.attention.weights import group_average, group_scores
 from ..ops.core.choice import Where
 from ..ops.core.creation import Arange
-from ..ops.core.elementwise import Identity
+from ..ops.core.identity import Identity
 from ..ops.core.joining import Concat, Stack
 from ..ops.core.movement import Cast
 from ..ops.core.reduce import Sum

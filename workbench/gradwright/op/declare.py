@@ -16,6 +16,9 @@ from ..errors import GraphError
 from ..spec import Dim
 from ..spec import dtype as as_dtype
 
+Tensor = Any
+"""A ``gradwright.Tensor``, whose room stands above this one."""
+
 
 class Frozen:
     """Base of attribute values compared by content: an op, a frozen sub-graph."""

@@ -31,6 +31,7 @@ from .declare import (
     Frozen,
     OnnxRule,
     Sample,
+    Tensor,
     WeightSite,
     freeze,
     identity,
@@ -203,7 +204,9 @@ class Op(Frozen):
         """Compute the outputs from numpy arrays: the reference for all devices."""
         return seams.builder.interpret(self, xs, training=False)
 
-    def vjp(self, gs: Sequence[Any], ys: Sequence[Any], xs: Sequence[Any]) -> Sequence[Cotangent]:
+    def vjp(
+        self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
+    ) -> Sequence[Cotangent]:
         """Return per input the cotangent: a Tensor, ZERO or NotDifferentiable.
 
         Where building it costs nodes, a function that builds it, called only if it is wanted.
@@ -215,8 +218,8 @@ class Op(Frozen):
     def pull(
         self,
         gs: Sequence[Any],
-        ys: Sequence[Any],
-        xs: Sequence[Any],
+        ys: Sequence[Tensor],
+        xs: Sequence[Tensor],
         wanted: Sequence[bool],
     ) -> Sequence[Cotangent]:
         """Return what ``vjp`` does; ops whose cotangents come all at once see which are wanted."""

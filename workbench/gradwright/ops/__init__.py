@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..graph.methods import TensorMethods
 from ..op import OPS
 from ..op.calling import function
+from .arithmetic import trigonometry
 from .attention import scaled
 from .convolutions import averages, cnn, pooling
 from .core import (
@@ -33,7 +34,6 @@ from .core import (
     sorting,
     special,
     statistics,
-    trigonometry,
 )
 from .describe import Entries, Entry, find, schema, table
 from .draws import drawing

@@ -61,7 +61,7 @@ def lowering_revision() -> int:
 
 
 def lowered_ops(device: str) -> list[str]:
-    """Return the names of the ops that have a lowering of their own on ``device``."""
+    """Return the names of the ops that have a lowering for ``device`` alone."""
     load(device)
     return sorted(name for name, d in list(_table) if d == device)
 
@@ -71,7 +71,7 @@ def replaced_ops(device: str) -> frozenset[str]:
     return frozenset(
         name
         for (name, d), make in _table.copy().items()
-        if d == device and not make.__module__.startswith("gradwright.")
+        if d in (device, "*") and not make.__module__.startswith("gradwright.")
     )
 
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from ..errors import GraphError
 from ..graph import Node, Source
-from ..ops.core.boundary import Boundary
+from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 
 Policy = str | int | tuple[str, ...] | None

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..op import Op, run_forward
 from ..ops.control import scan
-from ..ops.core.elementwise import Exp, Identity
+from ..ops.core.exponential import Exp
+from ..ops.core.identity import Identity
 from ..ops.core.like import BroadcastLike
 from ..program.program import Instr, Recipe
 from .editor import Editor

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Op
-from ..ops.core.elementwise import Exp
+from ..ops.core.exponential import Exp
 from ..ops.core.movement import Cast, ExpandDims, Flip, Squeeze, Swapaxes, Transpose
 from ..ops.core.reduce import Max, Sum
 from ..ops.core.reshape import Reshape

@@ -11,21 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..errors import DTypeError
-from .dims import (
-    AnyDim,
-    Dim,
-    Shape,
-    broadcast,
-    differ,
-    joined,
-    larger,
-    normalize_axes,
-    normalize_axis,
-    same_dim,
-    shapes_differ,
-    smaller,
-    substitute,
-)
+from .dims import AnyDim, Dim, Shape, joined, larger, smaller, substitute
+from .shapes import broadcast, differ, normalize_axes, normalize_axis, same_dim, shapes_differ
 
 __all__ = [
     "BOXED",

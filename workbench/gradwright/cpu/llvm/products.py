@@ -13,7 +13,7 @@ import numpy as np
 
 from ...fuse.builder import Builder
 from ...fuse.ir import Kernel
-from ...ops.core.products import LONG
+from ...ops.numerics.products import LONG
 from ..call import Call
 from .bind import bind_kernel
 from .gemm import bind_matmul

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...fuse.builder import Builder, Term
 from ...fuse.ir import Kernel
-from ...ops.core.products import pieces, split
+from ...ops.numerics.products import pieces, split
 from ..call import Call
 from .bind import bind_copy, bind_kernel
 from .gemm import bind_matmul

@@ -12,6 +12,7 @@ import numpy as np
 from ...op import Op
 from ...program.lowering import Launch
 from ...spec import TensorSpec
+from .common import runs
 
 Array = np.ndarray[Any, Any]
 BLOCK = 32_768
@@ -44,6 +45,7 @@ def coding(*, signed: bool) -> Coding:
     return Coding(numbers, first, np.append(middles, np.float32(np.inf)))
 
 
+@runs("adam8bit_update")
 def adam8bit_update(
     op: Op, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Launch | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -113,7 +112,7 @@ class SpecReader:
         if not bracket or not rest.endswith("]"):
             raise ArchiveError(f"{text[:60]!r} is not a spec", where=where, need="'float32[B, 64]'")
         try:
-            sizes = re.split(r", (?![^(]*\))", rest[:-1]) if rest != "]" else ()
+            sizes = _sizes(rest[:-1]) if rest != "]" else []
             known = {"?": ANY} if open_sizes else {}
             shape = tuple(known.get(size) or Dim.parse(size) for size in sizes)
             kind = dtype(name)
@@ -122,6 +121,19 @@ class SpecReader:
         if any(isinstance(d, int) and d < 0 for d in shape):
             raise ArchiveError(f"{text[:60]!r} has a negative size", where=where)
         return kind, shape
+
+
+def _sizes(text: str) -> list[str]:
+    """Return the sizes of a shape, which may have commas in parentheses: ``B, max(0, T - 1)``."""
+    sizes: list[str] = []
+    depth = 0
+    for part in text.split(", "):
+        if depth > 0:
+            sizes[-1] += f", {part}"
+        else:
+            sizes.append(part)
+        depth += part.count("(") - part.count(")")
+    return sizes
 
 
 class GraphReader:

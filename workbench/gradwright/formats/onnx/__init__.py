@@ -15,7 +15,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GraphError
+from ...files.whole import replacing
 from ...graph import Graph, Tensor
+from . import table
 from .late import OnnxOp
 
 if TYPE_CHECKING:
@@ -24,6 +26,13 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 __all__ = ["OnnxOp", "load", "operators", "save", "to_model"]
+
+
+def _enter_readers() -> None:
+    from . import readers  # noqa: F401
+
+
+table.openers.append(_enter_readers)
 
 
 def _need_onnx() -> None:
@@ -76,6 +85,7 @@ def to_model(
     ['Mul']
     """
     _need_onnx()
+    from . import writers  # noqa: F401 - enters them
     from .exporter import export_graph
 
     return export_graph(graph, outputs, opset)
@@ -98,8 +108,6 @@ def save(
     >>> gw.onnx.load(path).output({"x": [-1.0, 2.0]}, "y")["y"].tolist()
     [0.0, 2.0]
     """
-    from ...files.whole import replacing
-
     data = to_model(graph, outputs, opset=opset).SerializeToString(deterministic=True)
     with replacing(path) as file:
         file.write(data)
@@ -112,6 +120,4 @@ def operators() -> Mapping[tuple[str, str], Any]:
     >>> ("", "Conv") in gw.onnx.operators()
     True
     """
-    from .table import known_operators
-
-    return known_operators()
+    return table.known_operators()

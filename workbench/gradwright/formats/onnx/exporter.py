@@ -48,8 +48,6 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
     """Return the model that computes some tensors of a graph."""
     from onnx import defs, helper
 
-    from . import writers  # noqa: F401  # enters them
-
     newest = min(28, defs.onnx_opset_version())
     if not 18 <= opset <= newest:
         raise GraphError(f"opset {opset} is not written", need=f"18 to {newest}")

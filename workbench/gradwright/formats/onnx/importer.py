@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import ArchiveError, GradwrightError
 from ...graph import Graph, Tensor, active_graph
-from ...ops.core.elementwise import Identity
+from ...ops.core.identity import Identity
 from ...spec import AnyDim, Dim, TensorSpec, is_floating
 from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec, OptionalSpec, SequenceSpec

@@ -12,6 +12,7 @@ from ...graph.expand import expanded_specs, expansion
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
 from .node import OnnxNode, Outputs, Reader, known_value, like_first
+from .table import find_reader
 
 Array = np.ndarray[Any, Any]
 
@@ -40,8 +41,6 @@ class OnnxOp(Op):
     @property
     def reader(self) -> Reader:
         """The reader that knows the operator."""
-        from .table import find_reader  # the readers load when they are first needed
-
         found = find_reader(self.domain, self.op_type, self.opset)
         if found is None:
             raise UnsupportedOpError(f"no reader knows {self.op_type} of opset {self.opset}")

@@ -15,7 +15,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ, kind, promote_all
 from ..core.choice import Maximum
-from ..core.elementwise import StopGradient
+from ..core.identity import StopGradient
 from ..core.index import Gather
 from ..core.movement import Cast, ExpandDims, Squeeze, alike
 from ..core.statistics import Norm

@@ -15,7 +15,8 @@ from ..core.elementwise import Abs
 from ..core.lengths import RootSumSquares
 from ..core.like import BroadcastLike
 from ..core.movement import Cast, Squeeze
-from ..core.reduce import CountNonzero, Sum, _Reduction
+from ..core.quantifiers import CountNonzero
+from ..core.reduce import Sum, _Reduction
 
 
 class _Distance(_Reduction):

@@ -12,11 +12,12 @@ from ...op import Cotangent, Op, Sample, attr
 from ..core.activation import Tanh
 from ..core.choice import Clip, Maximum, Where
 from ..core.comparison import Round, Sign, _Step
-from ..core.elementwise import Abs, Exp, Function, Log, _Unary
+from ..core.elementwise import Abs, Function, _Unary
+from ..core.exponential import Exp, Log
 from ..core.functions import Log1p
 from ..core.index import Array
 from ..core.special import erf, erfc, finfo, widened
-from ..core.trigonometry import Sin
+from .trigonometry import Sin
 
 
 class _Composed(_Unary):

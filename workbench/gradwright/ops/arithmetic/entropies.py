@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...op import Sample
-from ..core.elementwise import Log
+from ..core.exponential import Log
 from ..core.reduce import Sum
 from ..core.statistics import _Composite
 from .pairs import Xlogy

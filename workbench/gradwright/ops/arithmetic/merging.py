@@ -10,10 +10,11 @@ import numpy as np
 from ...errors import DTypeError
 from ...op import ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, broadcast, kind, promote_all
-from ..core.elementwise import AddN
+from ..core.identity import AddN
 from ..core.joining import Stack
 from ..core.movement import Cast
-from ..core.reduce import Argmax, Max
+from ..core.quantifiers import Argmax
+from ..core.reduce import Max
 
 
 class _Merge(Op):

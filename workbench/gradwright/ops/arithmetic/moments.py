@@ -13,8 +13,8 @@ from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, kind, normalize_axes, normalize_axis, promote_all
 from ..core.choice import Where
 from ..core.comparison import IsFinite, IsNan, LogicalNot
-from ..core.elementwise import Identity
 from ..core.functions import Square
+from ..core.identity import Identity
 from ..core.joining import Stack
 from ..core.movement import Cast, Transpose
 from ..core.reduce import Axis, Max, Mean, Min, Sum, _Reduction

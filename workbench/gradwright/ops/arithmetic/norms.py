@@ -16,7 +16,8 @@ from ..core.elementwise import Abs
 from ..core.functions import Square
 from ..core.like import SizeOf
 from ..core.movement import Cast
-from ..core.reduce import Argmax, Argmin, Axis, Max, Mean, Min, Sum, _Place, _Reduction
+from ..core.quantifiers import Argmax, Argmin, _Place
+from ..core.reduce import Axis, Max, Mean, Min, Sum, _Reduction
 from ..core.statistics import Norm, _Composite
 
 

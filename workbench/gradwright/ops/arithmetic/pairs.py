@@ -14,7 +14,8 @@ from ...spec import TensorSpec, broadcast, kind, promote_all
 from ..core.activation import Sigmoid
 from ..core.choice import Where
 from ..core.comparison import IsInf, Sign, _Comparison
-from ..core.elementwise import Div, Log, Sub, _Binary, promoted
+from ..core.elementwise import Div, Sub, _Binary, promoted
+from ..core.exponential import Log
 from ..core.movement import alike
 from .elementary import Trunc
 

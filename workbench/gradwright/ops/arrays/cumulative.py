@@ -12,7 +12,8 @@ from ...errors import DTypeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind, normalize_axis
 from ..core.choice import Where
-from ..core.elementwise import Exp, conj
+from ..core.elementwise import conj
+from ..core.exponential import Exp
 from ..core.reduce import counted, summed
 from ..core.scatter import TakeAlongAxisGrad
 from ..core.special import widened

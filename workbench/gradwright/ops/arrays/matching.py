@@ -15,7 +15,8 @@ from ..core.comparison import IsFinite, IsInf, IsNan, LogicalNot
 from ..core.creation import Arange
 from ..core.elementwise import Abs
 from ..core.like import IotaLike
-from ..core.reduce import All, AnyTrue, Argmax, CountNonzero, _Reduction
+from ..core.quantifiers import All, AnyTrue, Argmax, CountNonzero
+from ..core.reduce import _Reduction
 from ..core.reshape import Flatten, Reshape
 
 _COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")

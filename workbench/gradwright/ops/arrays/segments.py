@@ -17,7 +17,8 @@ from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr, find_op
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
 from ..core.choice import Maximum, Where
-from ..core.elementwise import Sqrt, conj
+from ..core.elementwise import conj
+from ..core.exponential import Sqrt
 from ..core.index import Array, Gather, add_rows, check_indices
 from ..core.like import OnesLike, ReshapeLike
 from ..core.movement import Cast, ExpandDims

@@ -12,7 +12,7 @@ from ...errors import GraphError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, check_floats, shapes_differ
 from ..core.choice import Where
-from ..core.elementwise import Exp
+from ..core.exponential import Exp
 from ..core.joining import filled
 from ..core.movement import Cast, ExpandDims
 from ..core.special import widened

@@ -12,7 +12,7 @@ from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, differ, promote_all
 from ..core.choice import Minimum
 from ..core.creation import Tril
-from ..core.elementwise import Exp
+from ..core.exponential import Exp
 from ..core.joining import Concat, Split
 from ..core.movement import Cast, ExpandDims
 from ..core.reduce import Cumsum

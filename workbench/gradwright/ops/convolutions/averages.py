@@ -11,7 +11,7 @@ import numpy as np
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.special import widened
-from ..core.summing import SHORT
+from ..numerics.summing import SHORT
 from .pooling import RENAMED, Pooling
 from .windows import Windows, check_cotangent, check_images, chunks
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
-from ..core.products import product
 from ..core.special import widened
+from ..numerics.products import product
 from .windows import check_cotangent
 
 Array = np.ndarray[Any, Any]

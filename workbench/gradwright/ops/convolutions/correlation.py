@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.products import product
 from ..core.rows import workspace
-from ..core.summing import row_dots
+from ..numerics.products import product
+from ..numerics.summing import row_dots
 from .windows import Windows, chunks, parts
 
 Array = np.ndarray[Any, Any]

@@ -12,7 +12,8 @@ from ...op import Cotangent, OnnxRule, Op, Sample, attr, maker
 from ...op.calling import function
 from ...spec import kind
 from .choice import Minimum, Where
-from .elementwise import Abs, Exp, Function, _Unary
+from .elementwise import Abs, Function, _Unary
+from .exponential import Exp
 from .movement import cast_to, widen
 from .special import Erfc, at_least, at_most, sigmoid, softplus
 

@@ -10,8 +10,8 @@ import numpy as np
 from ...errors import DTypeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, broadcast, kind, promote, promote_all
+from ..numerics.standard import cast, library
 from .elementwise import _Binary, promoted
-from .standard import cast, library
 
 
 class Maximum(_Binary):

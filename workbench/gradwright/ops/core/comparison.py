@@ -9,9 +9,9 @@ import numpy as np
 
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample
 from ...spec import TensorSpec, kind
+from ..numerics.standard import cast
 from .choice import Where
 from .elementwise import Abs, Conj, Real, _Binary, _Unary, by_ufunc, promoted
-from .standard import cast
 
 
 class _Comparison(_Binary):

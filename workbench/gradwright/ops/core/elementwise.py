@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
+from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
 from ...spec import (
     TensorSpec,
     at_least_float32,
@@ -18,10 +18,9 @@ from ...spec import (
     is_floating,
     kind,
     promote,
-    promote_all,
 )
+from ..numerics.standard import STANDARD, cast, dtype_of, library
 from .movement import Cast
-from .standard import STANDARD, cast, dtype_of, library
 
 # Shapes every binary op is tried on: broadcast both ways, scalar, empty.
 _PAIRS = (((3, 4), (3, 4)), ((3, 1), (1, 4)), ((2, 3), ()), ((0, 3), (3,)))
@@ -370,161 +369,3 @@ class Abs(_Unary):
         yield from super().samples(rng)
         yield Sample((np.array([-1.0, 0.0, 2.0]),), smooth=False)
         yield Sample((rng.standard_normal(3) + 1j * rng.standard_normal(3),))
-
-
-class Exp(Function):
-    """Exponential.
-
-    y = eˣ
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.exp(g.constant([0.0, 1.0]))
-    >>> print(g.output({}, y)["exp"].round(3))
-    [1.    2.718]
-    """
-
-    ufunc = np.exp
-    onnx = OnnxRule("Exp", since=6)
-
-    def slope(self, x: Any, y: Any) -> Any:
-        return y
-
-
-class Log(Inverse):
-    """Natural logarithm.
-
-    y = ln x
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.log(g.constant([1.0, 10.0]))
-    >>> print(g.output({}, y)["log"].round(3))
-    [0.    2.303]
-    """
-
-    ufunc = np.log
-    domain = (0.2, 3.0)
-    onnx = OnnxRule("Log", since=6)
-
-    def divisor(self, x: Any) -> Any:
-        return x
-
-
-class Sqrt(Function):
-    """Square root.
-
-    y = √x
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.sqrt(g.constant([4.0, 9.0]))
-    >>> g.output({}, y)["sqrt"].tolist()
-    [2.0, 3.0]
-    """
-
-    ufunc = np.sqrt
-    domain = (0.2, 3.0)
-    onnx = OnnxRule("Sqrt", since=6)
-
-    def slope(self, x: Any, y: Any) -> Any:
-        return 0.5 / y
-
-
-class AddN(Op):
-    """Sum of several tensors, in order.
-
-    y = x₀ + x₁ + … + xₙ₋₁
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.add_n(g.constant([1.0]), g.constant([2.0]), g.constant([3.0]))
-    >>> g.output({}, y)["add_n"].tolist()
-    [6.0]
-    """
-
-    namespace = "math"
-    onnx = OnnxRule("Sum", since=13)
-
-    def infer(self, *xs: TensorSpec) -> TensorSpec:
-        return TensorSpec(broadcast(*(x.shape for x in xs)), promote_all(*xs))
-
-    @rounded_once
-    def forward(self, *xs: Any) -> Any:
-        joint = promoted(*xs)
-        total = xs[0].astype(joint)
-        for x in xs[1:]:
-            total = np.add(total, x, dtype=joint)
-        return total
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return [gs[0]] * len(xs)
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for n in (1, 3):
-            yield Sample(tuple(rng.standard_normal((2, 3)) for _ in range(n)))
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((2,)), TensorSpec((3,))), {}, "do not broadcast")
-
-
-class _Same(_Unary):
-    """The tensor itself."""
-
-    accepts = "buifcso"
-    by_reference = "so"
-    namespace = "base"
-    views = True
-    value_rule = True
-    is_method = False
-
-    def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
-        return 0
-
-    def forward(self, x: Any) -> Any:
-        return x
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        return iter(())
-
-
-class Identity(_Same):
-    """The tensor itself, as a node of its own.
-
-    y = x
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.identity(g.constant([1, 2]))
-    >>> g.output({}, y)["identity"].tolist()
-    [1, 2]
-    """
-
-    onnx = OnnxRule("Identity", since=1)
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (gs[0],)
-
-
-class StopGradient(_Same):
-    """The tensor itself, taken as a constant by gradients.
-
-    y = x,  ∂y/∂x := 0
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x = g.placeholder("x", ())
-    >>> dx, = gw.gradients(x * gw.stop_gradient(x), [x])
-    >>> float(g.output({"x": 3.0}, dx)[dx.name])
-    3.0
-    """
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return (ZERO,)
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield Sample((rng.standard_normal((2, 3)),), smooth=False)

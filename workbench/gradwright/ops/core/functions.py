@@ -10,10 +10,11 @@ import numpy as np
 
 from ...op import ZERO, Cotangent, OnnxRule, Sample
 from ...spec import kind
+from ..numerics.standard import cast, library
 from .choice import Where
 from .comparison import IsInf
-from .elementwise import Exp, Function, Inverse, Log, _Binary, conj, promoted
-from .standard import cast, library
+from .elementwise import Function, Inverse, _Binary, conj, promoted
+from .exponential import Exp, Log
 
 
 class Pow(_Binary):

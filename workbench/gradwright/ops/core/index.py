@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import Dim, TensorSpec, kind, normalize_axis, promote, shapes_differ
-from .summing import sums_at
+from ..numerics.summing import sums_at
 
 Array = np.ndarray[Any, Any]
 

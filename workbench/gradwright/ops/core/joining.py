@@ -21,11 +21,11 @@ from ...spec import (
     same_dim,
     smaller,
 )
+from ..numerics.standard import cast, library
+from ..numerics.summing import add_up
 from .elementwise import promoted
 from .like import ReshapeLike, ZerosLike
 from .special import widened
-from .standard import cast, library
-from .summing import add_up
 
 
 def filled(gs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...op import Cotangent, Sample, attr
+from ..numerics.standard import library
+from ..numerics.summing import Array, add_up, column_sums, matrix, row_dots
 from .choice import Where
 from .like import SizeOf
 from .reduce import _Reduction
 from .special import finfo, widened
-from .standard import library
-from .summing import Array, add_up, column_sums, matrix, row_dots
 
 SEEN = 1e-12
 """From this ε on, squares that vanish in float32 are no part of what is added up."""

@@ -12,8 +12,8 @@ from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, differ, dtype, kind, normalize_axes
 from ...spec.rounding import rounded
+from ..numerics.summing import add_up
 from .special import widened
-from .summing import add_up
 
 
 class _Like(Op):

@@ -22,7 +22,7 @@ from ...spec import (
     promote_all,
 )
 from ...spec.rounding import rounded
-from .standard import library
+from ..numerics.standard import library
 
 _POWERS = dtype("float8_e8m0fnu")
 _SATURATED = frozenset(

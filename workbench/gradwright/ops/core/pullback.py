@@ -8,7 +8,7 @@ from typing import Any
 from ...graph import Node, Tensor
 from ...op import Op, attr, seams
 from ...spec import TensorSpec
-from .elementwise import StopGradient
+from .identity import StopGradient
 
 
 def active_from(

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.summing import column_sums, row_dots, row_sums
 from .lengths import lengths
-from .summing import column_sums, row_dots, row_sums
 
 Array = np.ndarray[Any, Any]
 BLOCK = 1 << 16

@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from ...op import OnnxRule
-from .elementwise import Exp, Function
+from .elementwise import Function
+from .exponential import Exp
 
 Array = np.ndarray[Any, Any]
 

@@ -11,16 +11,19 @@ import numpy as np
 from ...errors import GraphError
 from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import TensorSpec
+from ..numerics.summing import add_up
 from .choice import Maximum, Where
 from .comparison import IsFinite
-from .elementwise import Abs, Exp, Sqrt, StopGradient
+from .elementwise import Abs
+from .exponential import Exp, Sqrt
 from .functions import Square
+from .identity import StopGradient
 from .lengths import RootSumSquares
 from .like import SizeOf
 from .movement import Cast, Squeeze
-from .reduce import CountNonzero, Max, Mean, Min, Sum, _Reduction
+from .quantifiers import CountNonzero
+from .reduce import Max, Mean, Min, Sum, _Reduction
 from .special import widened
-from .summing import add_up
 
 
 class _Composite(_Reduction):

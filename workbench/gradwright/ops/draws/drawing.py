@@ -15,7 +15,7 @@ from ...errors import GraphError, ShapeError
 from ...graph import Tensor, active_graph
 from ...op import Op, find_op, maker
 from ...spec import AnyDim, Dim, broadcast, differ, normalize_axis
-from ..core.elementwise import Identity
+from ..core.identity import Identity
 from ..core.index import Gather
 from .random import Bernoulli, Normal, TruncatedNormal, Uniform
 

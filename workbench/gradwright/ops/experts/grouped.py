@@ -10,8 +10,8 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite
 from ...spec import TensorSpec, differ, kind, promote
-from ..core.products import product
 from ..core.special import widened
+from ..numerics.products import product
 
 Array = np.ndarray[Any, Any]
 

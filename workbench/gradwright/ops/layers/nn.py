@@ -12,13 +12,13 @@ from ...errors import DTypeError, GraphError, IdError, ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, check_floats, differ, kind, normalize_axis, promote, promote_all
 from ...spec.rounding import rounded
-from ..core.elementwise import Exp
+from ..core.exponential import Exp
 from ..core.index import GatherGrad
 from ..core.movement import alike, cast_to
 from ..core.rows import BLOCK
 from ..core.special import widened
-from ..core.summing import add_up
 from ..draws import philox
+from ..numerics.summing import add_up
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:

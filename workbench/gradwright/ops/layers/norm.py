@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import DTypeError, GraphError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, check_floats, differ, kind, normalize_axis, shapes_differ
-from ..core.elementwise import Sqrt
+from ..core.exponential import Sqrt
 from ..core.lengths import SEEN, RootSumSquares
 from ..core.movement import ExpandDims, cast_to, widen
 

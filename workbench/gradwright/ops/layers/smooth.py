@@ -12,7 +12,8 @@ from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import TensorSpec
 from ..core.activation import Elu, Sigmoid, Softplus, Tanh, _Activation, _Composed
 from ..core.choice import Clip, Where
-from ..core.elementwise import Abs, Exp
+from ..core.elementwise import Abs
+from ..core.exponential import Exp
 from ..core.movement import cast_to, widen
 from ..core.special import at_least, at_most, widened
 

@@ -12,7 +12,8 @@ from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind
 from ..attention.weights import VisibleKeys
 from ..core.choice import Where
-from ..core.reduce import Argmax, Max
+from ..core.quantifiers import Argmax
+from ..core.reduce import Max
 
 
 class CtcGreedyDecoder(Op):

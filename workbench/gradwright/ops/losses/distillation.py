@@ -12,7 +12,8 @@ from ...errors import GraphError, ShapeError
 from ...op import ErrorSample, Sample, attr
 from ...spec import Shape, TensorSpec, differ, normalize_axis, promote
 from ..arithmetic.pairs import Logaddexp
-from ..core.elementwise import Abs, Exp
+from ..core.elementwise import Abs
+from ..core.exponential import Exp
 from ..core.functions import Square
 from ..layers.nn import LogSoftmax
 from .cross_entropy import LabelCrossEntropy

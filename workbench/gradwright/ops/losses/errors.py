@@ -11,12 +11,13 @@ import numpy as np
 from ...errors import GraphError, ShapeError
 from ...op import ErrorSample, Sample, attr
 from ...spec import Shape, TensorSpec, broadcast, differ, promote
+from ..arithmetic.trigonometry import Sinh
 from ..core.activation import Relu, Softplus
 from ..core.choice import Maximum, Where
-from ..core.elementwise import Abs, Log
+from ..core.elementwise import Abs
+from ..core.exponential import Log
 from ..core.functions import Log1p, Square
 from ..core.like import BroadcastLike
-from ..core.trigonometry import Sinh
 from .loss import _Loss
 
 

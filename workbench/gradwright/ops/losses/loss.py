@@ -26,7 +26,8 @@ from ...spec import Shape, TensorSpec, differ, kind, normalize_axis, promote, sh
 from ..core.activation import Relu
 from ..core.choice import Clip, Maximum, Where
 from ..core.comparison import IsFinite, LogicalOr
-from ..core.elementwise import Abs, Exp, Log
+from ..core.elementwise import Abs
+from ..core.exponential import Exp, Log
 from ..core.like import BroadcastLike, OnesLike
 from ..core.movement import Cast, ExpandDims
 

@@ -14,10 +14,10 @@ from ...spec import TensorSpec, check_floats, promote, shapes_differ
 from ..core.activation import Relu
 from ..core.choice import Minimum, Where
 from ..core.comparison import IsFinite, LogicalAnd, LogicalOr
-from ..core.elementwise import StopGradient
+from ..core.identity import StopGradient
 from ..core.like import BroadcastLike, IotaLike
 from ..core.movement import ExpandDims
-from ..core.reduce import All
+from ..core.quantifiers import All
 from ..core.statistics import Norm
 from .cross_entropy import LabelCrossEntropy
 from .loss import _Loss, check_floating

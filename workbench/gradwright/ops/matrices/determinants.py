@@ -13,7 +13,8 @@ from ...spec import TensorSpec, kind, shapes_differ
 from ..core.choice import Where
 from ..core.complex import Complex, Imag
 from ..core.creation import Diag
-from ..core.elementwise import Log, conj, real_part
+from ..core.elementwise import conj, real_part
+from ..core.exponential import Log
 from ..core.like import ZerosLike
 from ..core.movement import Cast
 from ..core.reduce import Sum

@@ -11,9 +11,9 @@ from ...errors import ShapeError
 from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
 from ...spec import TensorSpec, broadcast, differ, dtype, kind, promote
 from ..core.elementwise import conj, promoted
-from ..core.products import product
 from ..core.reshape import Flatten
-from ..core.standard import cast, library
+from ..numerics.products import product
+from ..numerics.standard import cast, library
 
 
 class Matmul(Op):

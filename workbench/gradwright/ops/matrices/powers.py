@@ -12,7 +12,8 @@ from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.choice import Maximum, Minimum, Where
 from ..core.creation import DiagGrad
-from ..core.elementwise import Abs, Identity, StopGradient
+from ..core.elementwise import Abs
+from ..core.identity import Identity, StopGradient
 from ..core.joining import Concat, Split
 from ..core.like import OnesLike, ZerosLike
 from ..core.movement import Cast

@@ -20,7 +20,8 @@ from ..core.creation import Diag, DiagGrad
 from ..core.elementwise import Abs, Real, conj, real_part
 from ..core.like import ZerosLike
 from ..core.movement import Cast
-from ..core.reduce import Argmax, Max, Sum
+from ..core.quantifiers import Argmax
+from ..core.reduce import Max, Sum
 from ..core.scatter import ScatterAdd, TakeAlongAxis
 from .common import Array, MatrixOp, adjoint, hermitian
 from .solutions import Solve

@@ -12,7 +12,8 @@ from ...errors import ShapeError
 from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, kind
 from ..core.creation import DiagGrad, diagonal_size
-from ..core.elementwise import Abs, Sqrt, real_part
+from ..core.elementwise import Abs, real_part
+from ..core.exponential import Sqrt
 from ..core.functions import Square
 from ..core.like import ZerosLike
 from ..core.movement import Cast

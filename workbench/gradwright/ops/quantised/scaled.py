@@ -11,8 +11,9 @@ from ...errors import DTypeError, GraphError, ShapeError
 from ...op import Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import NARROW, TensorSpec, differ, dtype, kind
 from ..core.choice import Where
-from ..core.elementwise import Abs, StopGradient
+from ..core.elementwise import Abs
 from ..core.functions import Pow
+from ..core.identity import StopGradient
 from ..core.like import OnesLike
 from ..core.movement import Cast
 from ..core.special import finfo

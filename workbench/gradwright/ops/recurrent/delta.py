@@ -13,7 +13,7 @@ from ...spec import TensorSpec, differ, kind
 from ..arrays.recurrence import LinearScan, shifted
 from ..core.activation import Sigmoid, Silu, Softplus
 from ..core.creation import Tril
-from ..core.elementwise import Exp
+from ..core.exponential import Exp
 from ..core.lengths import RootSumSquares
 from ..core.reduce import Cumsum
 from ..core.special import widened

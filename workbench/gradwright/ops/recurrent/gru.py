@@ -11,7 +11,7 @@ from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.joining import Stack
 from ..core.movement import alike
-from ..core.products import product
+from ..numerics.products import product
 from .activations import Activation, activations
 from .arrays import Array, Arrays, Cotangents, gates_of
 from .layer import RecurrentLayer

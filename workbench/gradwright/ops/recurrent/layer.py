@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite, attr
+from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite, attr, find_op
 from ...spec import (
     TensorSpec,
     at_least_float32,
@@ -337,9 +337,7 @@ class RecurrentGrad(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        from .rnn import Rnn
-
-        op = Rnn()
+        op: Any = find_op("rnn")()
         xs = [np.asarray(x) for x in op.sample(rng).inputs]
         ys = op.forward(*xs)
         full = [*xs, *[None] * (op.n_inputs - len(xs))]
@@ -367,10 +365,9 @@ class RecurrentSteps(Op):
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        from .rnn import Rnn
-
-        full = (*Rnn.sample(rng, "b", lengths=[2, 3]).inputs, rng.standard_normal((1, 2, 2)))
-        yield Sample(full, {"op": Rnn()})
+        rnn: Any = find_op("rnn")
+        full = (*rnn.sample(rng, "b", lengths=[2, 3]).inputs, rng.standard_normal((1, 2, 2)))
+        yield Sample(full, {"op": rnn()})
 
 
 def second_order(

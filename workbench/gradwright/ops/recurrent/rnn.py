@@ -11,8 +11,8 @@ from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.choice import Clip
 from ..core.movement import alike
-from ..core.products import product
-from ..core.summing import add_up
+from ..numerics.products import product
+from ..numerics.summing import add_up
 from .activations import activations
 from .arrays import Array, Arrays, Cotangents, gates_of
 from .layer import RecurrentLayer

@@ -14,7 +14,7 @@ from ..arrays.recurrence import LinearScan, shifted
 from ..core.activation import Silu, Softplus
 from ..core.choice import Where
 from ..core.creation import Tril
-from ..core.elementwise import Exp
+from ..core.exponential import Exp
 from ..core.joining import Concat
 from ..core.like import OnesLike, ZerosLike
 from ..core.reduce import Cumsum

@@ -14,11 +14,13 @@ from ...spec import TensorSpec, dtype
 from ...spec.rounding import rounded
 from ..core.choice import Maximum, Where
 from ..core.creation import Arange
-from ..core.elementwise import Abs, Sqrt
+from ..core.elementwise import Abs
+from ..core.exponential import Sqrt
 from ..core.functions import Log10, Square
 from ..core.movement import Cast
 from ..core.padding import Pad
-from ..core.reduce import Argmax, Max, Mean, Sum
+from ..core.quantifiers import Argmax
+from ..core.reduce import Max, Mean, Sum
 from ..core.reshape import Flatten
 from ..core.scatter import TakeAlongAxis
 from .fourier import Irfft, Rfft

@@ -18,7 +18,7 @@ from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, dtype, kind, promote_all, shapes_differ
 from ...spec.rounding import rounded
 from ..core.choice import Maximum
-from ..core.elementwise import Sqrt
+from ..core.exponential import Sqrt
 from ..core.lengths import lengths
 from ..core.movement import cast_to
 

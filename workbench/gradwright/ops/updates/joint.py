@@ -11,7 +11,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind, shapes_differ
 from ..core.choice import Where
-from ..core.elementwise import Sqrt
+from ..core.exponential import Sqrt
 from ..core.movement import cast_to
 from .base import FLOAT64
 from .scaled import times

@@ -11,7 +11,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, kind, shapes_differ
 from ..core.choice import Maximum, Minimum
-from ..core.elementwise import Sqrt
+from ..core.exponential import Sqrt
 from ..core.lengths import RootSumSquares
 from ..core.movement import cast_to
 from ..core.reduce import Mean

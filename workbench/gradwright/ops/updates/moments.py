@@ -12,7 +12,8 @@ import numpy as np
 
 from ...op import Sample
 from ..core.choice import Maximum, Where
-from ..core.elementwise import Abs, Sqrt
+from ..core.elementwise import Abs
+from ..core.exponential import Sqrt
 from ..core.movement import cast_to
 from .base import GlobalNorm, _Update
 from .scaled import prepared, running, times

@@ -11,7 +11,7 @@ from ...errors import DTypeError, ShapeError
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, kind
 from ..core.choice import Maximum, Where
-from ..core.elementwise import Sqrt
+from ..core.exponential import Sqrt
 from ..core.movement import cast_to
 from .base import FLOAT64, _Update
 from .moments import _OfAdam

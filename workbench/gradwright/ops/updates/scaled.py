@@ -10,7 +10,7 @@ import numpy as np
 from ...op import Sample, attr
 from ..core.choice import Maximum
 from ..core.comparison import Sign
-from ..core.elementwise import Sqrt
+from ..core.exponential import Sqrt
 from ..core.movement import cast_to
 from .base import FLOAT64, _Update, work_dtype
 

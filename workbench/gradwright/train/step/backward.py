@@ -9,7 +9,8 @@ from ...gradient import gradients
 from ...graph import Graph, Tensor
 from ...graph.edit import discard
 from ...graph.walk import placeholders
-from ...ops.core.elementwise import Add, AddN
+from ...ops.core.elementwise import Add
+from ...ops.core.identity import AddN
 from ...ops.core.movement import cast_to
 from ...ops.updates.base import FLOAT64
 from ...spec import at_least_float32

@@ -8,7 +8,8 @@ from ...graph import Tensor
 from ...op import find_op
 from ...ops.core.choice import Clip
 from ...ops.core.comparison import Sign
-from ...ops.core.elementwise import Abs, AddN
+from ...ops.core.elementwise import Abs
+from ...ops.core.identity import AddN
 from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Sum
 from ...ops.updates.base import ClipByGlobalNorm, GlobalNorm

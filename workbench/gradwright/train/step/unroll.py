@@ -12,9 +12,9 @@ from ...data import Feeds
 from ...graph import Graph, Placeholder, Rng, Source, Tensor, Variable, ancestors
 from ...graph.edit import copied
 from ...graph.expand import stand_in
-from ...ops.core.boundary import Boundary
 from ...ops.core.choice import Where
 from ...ops.core.comparison import LogicalAnd
+from ...ops.updates.boundary import Boundary
 from ...spec import TensorSpec
 from .graph import StepGraph
 

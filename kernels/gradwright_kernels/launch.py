@@ -20,9 +20,9 @@ from gradwright.op import Op, infer_specs
 from gradwright.program.lowering import Found, Make, find_launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
 
-from .compiler import Ahead, Binary, Call
-from .driver import Driver
-from .interpreter import Interpreter
+from .compile.compiler import Ahead, Binary, Call
+from .device.driver import Driver
+from .device.interpreter import Interpreter
 
 
 class Runtime(Protocol):
@@ -122,7 +122,7 @@ def tile(n_cols: int, elements: int, per_thread: int = 16) -> tuple[int, int, in
     Narrow rows share a program, so that it moves about ``elements`` elements whatever the width;
     wide rows get more warps, so that a thread holds at most ``per_thread`` elements of a tile.
 
-    >>> from gradwright_kernels._launch import tile
+    >>> from gradwright_kernels.launch import tile
     >>> tile(10, elements=2048), tile(5000, elements=2048)
     ((128, 16, 4), (1, 8192, 16))
     """

@@ -24,7 +24,7 @@ import triton.language as tl
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ._launch import (
+from ..launch import (
     accumulator,
     contiguous,
     index_type,

@@ -19,7 +19,7 @@ import numpy as np
 from gradwright.errors import LoweringError
 from gradwright.spec import TensorSpec
 
-from .compiler import Binary, Call, compile_call
+from ..compile.compiler import Binary, Call, compile_call
 
 _INVALID_CONTEXT = 201
 _COMPUTE_CAPABILITY = (75, 76)

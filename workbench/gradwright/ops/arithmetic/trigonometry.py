@@ -9,10 +9,10 @@ import numpy as np
 
 from ...op import Cotangent, OnnxRule
 from ...spec import TensorSpec, kind
-from .choice import Maximum, Minimum, Where
-from .elementwise import Abs, Function, Inverse, _Binary
-from .functions import Rsqrt
-from .special import finfo
+from ..core.choice import Maximum, Minimum, Where
+from ..core.elementwise import Abs, Function, Inverse, _Binary
+from ..core.functions import Rsqrt
+from ..core.special import finfo
 
 
 def one_less_square(x: Any) -> Any:

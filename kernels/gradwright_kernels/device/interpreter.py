@@ -17,7 +17,7 @@ from triton.runtime import interpreter
 
 from gradwright.spec import TensorSpec
 
-from .compiler import Call
+from ..compile.compiler import Call
 
 Array = np.ndarray[Any, Any]
 

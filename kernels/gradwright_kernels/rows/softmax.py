@@ -21,7 +21,7 @@ import triton.language as tl
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec
 
-from ._launch import accumulator, contiguous, index_type, prepare, tile
+from ..launch import accumulator, contiguous, index_type, prepare, tile
 
 # Chosen from the compiler's report, not measured: no kernel here has run on a GPU yet. 2,048
 # elements are four 16-byte loads in flight per thread; rows of up to 64 KiB of accumulators (16,384

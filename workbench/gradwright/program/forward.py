@@ -10,8 +10,8 @@ import numpy as np
 from ..errors import GradwrightError, LoweringError
 from ..graph.build import failed, miscounted
 from ..op import run_forward
-from ..program.lowering import Returning
-from ..program.program import Instr, Program
+from .lowering import Returning
+from .program import Instr, Program
 
 Array = np.ndarray[Any, Any]
 

@@ -22,8 +22,8 @@ import triton.language as tl
 from gradwright.program.lowering import Launch, lowering
 from gradwright.spec import TensorSpec, dtype_name
 
-from ._launch import accumulator, contiguous, index_type, prepare, workspace
-from .compiler import POINTERS
+from ..compile.compiler import POINTERS
+from ..launch import accumulator, contiguous, index_type, prepare, workspace
 
 # Chosen from the compiler's report, not measured: no kernel here has run on a GPU yet. 1,024
 # elements on 128 threads are two 16-byte loads per thread and buffer, eight in flight.

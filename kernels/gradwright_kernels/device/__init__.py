@@ -1,0 +1,1 @@
+"""The device ``cuda``: its driver, and Triton's interpreter in its place."""

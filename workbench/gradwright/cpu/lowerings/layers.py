@@ -1,0 +1,100 @@
+"""Layers as machine code: recurrent ones, convolutions, poolings, checks of class numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...ops.convolutions.windows import Windows
+from ...program.lowering import lowering
+from ...spec import TensorSpec
+from ..call import Call, Native
+from ..llvm.cells import cell_of
+from ..llvm.check import bind_class_check
+from ..llvm.convolution import (
+    bind_convolution,
+    bind_input_grad,
+    bind_max_pool,
+    bind_transposed,
+    bind_untap,
+    bind_weight_grad,
+)
+from ..llvm.recurrent import bind_grad, bind_layer
+from .common import Specs, floats
+
+
+@lowering("check_classes")
+def _check_classes(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Look at labels without Python: 0.1 µs for 32 of them, not 7."""
+    logits = ins[1]
+    if logits is None:
+        return None
+    n = int(logits.shape[-1])
+    return Native(lambda xs, ys: bind_class_check(xs[0], ys[0], n, op.ignore_index))
+
+
+@lowering("lstm")
+@lowering("gru")
+@lowering("rnn")
+def _recurrent(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Run all steps of a layer as one chain of products and kernels."""
+    cell = cell_of(op) if floats(*filter(None, ins)) else None
+    return Native(lambda xs, ys: bind_layer(op, cell, xs, ys)) if cell else None
+
+
+@lowering("recurrent_grad")
+def _recurrent_grad(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    cell = cell_of(op.layer) if floats(*filter(None, ins)) else None
+    return Native(lambda xs, ys: bind_grad(op.layer, cell, xs, ys, op.names())) if cell else None
+
+
+def _convolves(name: str, bind: Callable[..., Sequence[Call] | None], weight: int) -> None:
+    """Run a product of windows as machine code; ``weight`` is the input that gives their size."""
+
+    @lowering(name)
+    def make(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+        if not floats(*(s for s in ins if s is not None)):
+            return None
+        windows = op.windows(ins[weight])
+        return Native(lambda xs, ys: bind(windows, op.groups, xs, ys))
+
+
+for _name in ("conv1d", "conv2d", "conv3d"):
+    _convolves(_name, bind_convolution, 1)
+
+
+_convolves("conv_input_grad", bind_input_grad, 1)
+_convolves("conv_weight_grad", bind_weight_grad, 2)
+
+
+@lowering("conv_transpose1d")
+@lowering("conv_transpose2d")
+@lowering("conv_transpose3d")
+def _conv_transpose(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Run a transposed convolution as the gradient that it is."""
+    x, weight = ins[:2]
+    if x is None or weight is None or not floats(*(s for s in ins if s is not None)):
+        return None
+    pads, _ = op.pads(x, weight)
+    windows = Windows.of(weight.shape[2:], op.stride, pads, op.dilation)
+    return Native(lambda xs, ys: bind_transposed(windows, op.groups, xs, ys))
+
+
+@lowering("max_pool1d")
+@lowering("max_pool2d")
+@lowering("max_pool3d")
+def _max_pool(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Search windows row by row."""
+    if not floats(ins[0]):
+        return None
+    windows = op.windows(outs[0].rank - 2)
+    return Native(lambda xs, ys: bind_max_pool(windows, xs, ys))
+
+
+@lowering("untap")
+def _untap(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Native | None:
+    """Add up what goes to the largest elements, one by one."""
+    if not floats(ins[0]):
+        return None
+    windows = op.windows(outs[0].rank - 2)
+    return Native(lambda xs, ys: bind_untap(windows, xs, ys))
