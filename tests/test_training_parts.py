@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import weakref
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -179,12 +183,12 @@ def test_parts_that_are_put_together_by_hand_train_as_a_trainer_does():
     objective = Supervised(g, {"loss": loss}, {}, setup)
     taker = Taker(setup, objective, position, control)
     validation = Validation(setup, taker, position, Weights(setup, taker, control))
-    loop = Loop(taker, control, position, Hooks("training", [Tells()], control), validation)
+    loop = Loop(taker, control, position, Hooks(objective, [Tells()], control), validation)
     with control:
         source = objective.batches(DATA, position, batch_size=8, shuffle=True)
         held_out = objective.batches(DATA, None, batch_size=8)
         loop.run(source, epochs=3, held_out=held_out)
-    assert told == [("training", 1), ("training", 2), ("training", 3)]
+    assert told == [(objective, 1), (objective, 2), (objective, 3)]
     assert (position.steps, position.epochs, loop.progress.outcome) == (9, 3, "finished")
     for name in ("w", "b"):
         assert g.values[name].tobytes() == trainer.values[name].tobytes()
@@ -269,7 +273,13 @@ CALLBACKS = {
 
 @pytest.mark.parametrize("name", CALLBACKS)
 def test_callbacks_see_a_training_and_no_more(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "Hooks", lambda training, *rest: Hooks(Narrow(training), *rest))
+    narrowed = []
+
+    def hooks(training, *rest):
+        narrowed.append(Narrow(training))
+        return Hooks(narrowed[0], *rest)
+
+    monkeypatch.setattr(parts, "Hooks", hooks)
     g, loss = line()
     settings = {"ema": gw.EMA(0.9), "validate_with": "ema", "seed": 3}
     callback = CALLBACKS[name](tmp_path)
@@ -277,6 +287,31 @@ def test_callbacks_see_a_training_and_no_more(name, tmp_path, monkeypatch):
     trainer.fit(DATA, epochs=3, batch_size=8, validation=DATA, progress=True)
     assert trainer.steps_done and trainer.progress.outcome in ("finished", "stopped")
     assert set(dir(trainer)) >= SEEN
+
+
+def test_a_trainer_goes_when_nobody_holds_it():
+    g, loss = line()
+    for options in ({}, {"callbacks": [gw.EarlyStopping("loss")]}):
+        trainer = gw.Trainer(g, loss, gw.optim.Adam(0.1), **options)
+        trainer.fit(DATA, epochs=2, batch_size=8, progress=False)
+        scopes = {n.name.partition("/")[0] for n in g.derived if n.name.startswith("optimizer")}
+        assert scopes == {"optimizer"}, "that of a trainer which is gone is free"
+        held = weakref.ref(trainer)
+        del trainer
+        assert held() is None
+
+
+def test_nobody_reads_behind_a_trainer():
+    private = re.compile(r"\b(trainer|training|parts(\.\w+)?)\._[a-z]")
+    root = Path(__file__).parent.parent
+    wrong = [
+        f"{path.relative_to(root)}:{n}: {line.strip()}"
+        for package in ("workbench/gradwright", "widgets/gradwright_widgets")
+        for path in sorted((root / package).rglob("*.py"))
+        for n, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if private.search(line)
+    ]
+    assert not wrong, "parts have a public face:\n" + "\n".join(wrong)
 
 
 # -- state -----------------------------------------------------------------------------------------

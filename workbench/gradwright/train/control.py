@@ -6,6 +6,7 @@ import _signal  # type: ignore[import-not-found]
 import math
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from signal import SIGINT
@@ -176,7 +177,8 @@ class Control:
 class Hooks:
     """The callbacks of a training; any thread may have one join or leave.
 
-    They are told while ``control.in_hooks`` is set, so that Ctrl-C waits for their end.
+    Ctrl-C waits for the end of what they do: ``control.in_hooks`` is set meanwhile. The training is
+    held weakly: what it keeps goes when nobody else holds it.
     """
 
     def __init__(self, training: Training, callbacks: Iterable[Callback], control: Control) -> None:
@@ -185,7 +187,7 @@ class Hooks:
                 f"the callbacks are {callbacks!r}", need="a list of them", hint="callbacks=[...]"
             )
         self.callbacks = tuple(callbacks)
-        self._training, self._control = training, control
+        self._training, self._control = weakref.ref(training), control
         self._joining = threading.Lock()
         for callback in self.callbacks:
             if not isinstance(callback, Callback):
@@ -210,7 +212,14 @@ class Hooks:
 
     def watching(self) -> list[Callback]:
         """Return those that want to see the changes of the next step."""
-        return [c for c in self.callbacks if c.wants_changes(self._training)]
+        training = self._of()
+        return [c for c in self.callbacks if c.wants_changes(training)]
+
+    def _of(self) -> Training:
+        """Return the training, which is there as long as something calls it."""
+        training = self._training()
+        assert training is not None
+        return training
 
     def tell(self, hook: str, *what: Any, callbacks: Sequence[Callback] | None = None) -> None:
         """Call a hook of all callbacks; of several that fail, the first says why.
@@ -220,12 +229,13 @@ class Hooks:
         told = self.callbacks if callbacks is None else callbacks
         if not told:
             return
+        training = self._of()
         failed: Exception | None = None
         self._control.in_hooks = True
         try:
             for callback in told:
                 try:
-                    getattr(callback, hook)(self._training, *what)
+                    getattr(callback, hook)(training, *what)
                 except Exception as error:
                     if hook != "on_fit_end":
                         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from contextlib import closing
@@ -67,7 +68,8 @@ class Loop:
         last_epoch = position.epochs + epochs
         last_step = math.inf if steps is None else position.steps + steps
         length = self._length(source, epochs, steps)
-        self._fit = fit = Fit(self._where, epochs, length, self._updates_of(source.n_batches))
+        where = functools.partial(_where, position, self._taker, control)
+        self._fit = fit = Fit(where, epochs, length, self._updates_of(source.n_batches))
         bar = Progress(last_epoch, length)
         if is_shown:
             hooks.add(bar)
@@ -96,9 +98,9 @@ class Loop:
 
         ``rows`` are the examples that count towards the epoch.
         """
-        return self._go(self._taker.next(feeds, rows, source))
+        return self._take(self._taker.next(feeds, rows, source))
 
-    def _go(self, run: Run) -> Record | None:
+    def _take(self, run: Run) -> Record | None:
         """Take a run, and tell the callbacks."""
         hooks = self._hooks
         if not hooks.callbacks:
@@ -126,9 +128,10 @@ class Loop:
         )
         for group in groups:
             records = self._together(group) if len(group) > 1 else []
-            for feeds, rows in () if records else group:
-                record = self.step(feeds, rows, source)
-                records += [] if record is None else [record]
+            if not records:
+                for feeds, rows in group:
+                    if (record := self.step(feeds, rows, source)) is not None:
+                        records.append(record)
             yield records
 
     def _together(self, group: list[Batch]) -> list[Record]:
@@ -167,7 +170,7 @@ class Loop:
                 if position.steps >= last_step and position.begun.batches != source.n_batches:
                     return True
         if (run := self._taker.last()) is not None:
-            self._go(run)
+            self._take(run)
         return False
 
     def _end_epoch(self, held_out: Batches | None) -> bool:
@@ -191,12 +194,6 @@ class Loop:
 
     # -- how far it is ---------------------------------------------------------------------------
 
-    def _where(self) -> tuple[int, int, int, float]:
-        """Return steps, epochs and steps of the epoch that are done, and the time spent."""
-        position = self._position
-        steps = position.begun.batches // self._taker.window[1]
-        return position.steps, position.epochs, steps, self._control.seconds
-
     def _length(self, source: Batches, epochs: int, steps: int | None) -> int | None:
         """Return how many steps a run will take, where known."""
         known = [] if steps is None else [steps]
@@ -209,3 +206,9 @@ class Loop:
     def _updates_of(self, batches: Any) -> Any:
         """Return how many updates so many batches make; None for None."""
         return batches if batches is None else -(-batches // self._taker.window[1])
+
+
+def _where(position: Position, taker: Taker, control: Control) -> tuple[int, int, int, float]:
+    """Return steps, epochs and steps of the epoch that are done, and the time spent."""
+    steps = position.begun.batches // taker.window[1]
+    return position.steps, position.epochs, steps, control.seconds

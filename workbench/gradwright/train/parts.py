@@ -116,9 +116,10 @@ class Parts:
         if self.control.status == "running":
             raise TrainingError("the trainer is running", hint="trainer.pause(wait=True)")
         seed, of_session = seeds_of(state, self.setup.config)
+        config = self.setup.config.but(seed=seed)
         history = History()  # the one that there is may be in the user's hands
         restore(self._stateful(history), state)
-        self.configure(self.setup.config.but(seed=seed))
+        self.setup.config = config
         self.setup.session.seed = of_session
         self.taker.history = history
         self.loop.forget()

@@ -39,7 +39,7 @@ class Trainer:
     Args:
         graph: the graph.
         loss: a floating scalar of it; or several, by name or in a list, whose sum is trained; or an
-            ``Objective``, which says itself how data becomes what is fed.
+            ``Objective`` (``train/objective.py``), which says itself what data feeds.
         optimizer: how parameters move; default ``Adam(1e-3)``.
         metrics: scalars (averaged over examples) or ``Metric`` objects by name.
         parameters: tensors or name patterns of the variables to train; default all of the graph.
@@ -233,10 +233,7 @@ class Trainer:
     # -- what other threads and callbacks may ask ------------------------------------------------
 
     status: str = part("control.status", '``"idle"``, ``"running"`` or ``"paused"``.')
-    is_torn: bool = part(
-        "control.is_torn",
-        "Whether a second Ctrl-C has ended a step midway: what it did may lack its record.",
-    )
+    is_torn: bool = part("control.is_torn", "Whether a second Ctrl-C has ended a step midway.")
     progress: FitProgress | None = part(
         "loop.progress",
         "How far the present ``fit`` is, or how the last one ended; None before any.",
@@ -347,7 +344,7 @@ class Trainer:
         "Steps taken; the next one has this number in schedules and random keys.",
         settable=True,
     )
-    epochs_done: int = part("position.epochs", "Epochs that are finished.")
+    epochs_done: int = part("position.epochs", "Epochs that are finished.", settable=True)
     batches_done: int = part("position.begun.batches", "Those of the present epoch.")
     batches_taken: int = part(
         "position.taken",
@@ -359,8 +356,11 @@ class Trainer:
     skipped: int = part(
         "position.skipped",
         "Updates that were not committed, since loss or gradient was not finite.",
+        settable=True,
     )
-    scaler: LossScaler | None = part("taker.scaler", "The scale of the loss, where there is one.")
+    scaler: LossScaler | None = part(
+        "taker.scaler", "The scale of the loss, where there is one.", settable=True
+    )
     history: History = part("taker.history", "What has been measured.", settable=True)
     last_feeds: Feeds = part(
         "taker.last_feeds",

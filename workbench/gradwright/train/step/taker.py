@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ class Run:
     weight: tuple[float, ...] = ()
     """What the batch weighs in a window, if that is fed."""
     source: Batches | None = None
-    changes: dict[str, Change] = field(default_factory=dict)
+    changes: Mapping[str, Change] | None = None
     """What it did to each variable that may be trained, if that was watched."""
 
 
@@ -94,22 +94,23 @@ class Taker:
 
     def next(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Run:
         """Return the next run: an update, or where a window waits for more, a batch of it."""
-        step, rule = self.current(), self._setup.config.accumulation
+        step, rule = self.keeper.ready() or self.current(), self._setup.config.accumulation
         self.last_feeds = feeds
         if rule is None:
             return Run(step, step.update, feeds, rows, self._numbers(step), (), source)
         size = rows or next((len(a) for a in feeds.values() if np.ndim(a)), 1)
         weight = () if rule.by == "token" else (float(size if rule.by == "example" else 1),)
-        waits = step.gather is not None and self._position.begun.gathered + 1 < rule.steps
-        phase = step.gather if waits and step.gather is not None else step.update
+        phase = step.update
+        if step.gather is not None and self._position.begun.gathered + 1 < rule.steps:
+            phase = step.gather
         return Run(step, phase, feeds, rows, self._numbers(step), weight, source)
 
     def last(self) -> Run | None:
         """Return the update with the batches that wait, where an epoch has no more for them."""
-        step = self.current()
-        if not self._position.begun.gathered or step.flush is None:
+        if not self._position.begun.gathered:
             return None
-        return Run(step, step.flush, {}, 0, self._numbers(step))
+        step = self.current()
+        return None if step.flush is None else Run(step, step.flush, {}, 0, self._numbers(step))
 
     def take(self, run: Run, *, watching: bool = False) -> Record | None:
         """Take a run and return its record, or None where the window waits for more.
