@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.core.special import finfo
-from .builder import BOOL, FLOAT32, DeclinedError, Term, call, where, working
+from ..program.declined import DeclinedError
+from .builder import BOOL, FLOAT32, Term, call, where, working
 from .rules import RULES, Place, Rule, broadcast, joint, rule
 
 # -- those that are an element function ----------------------------------------------------------
