@@ -38,7 +38,7 @@ class Step:
 
     def __init__(self, kernels="wait", optimizer=None, **how):
         self.trainer, batch = mlp(optimizer, **how)
-        self.graph, self.step = self.trainer.graph, self.trainer._current()
+        self.graph, self.step = self.trainer.graph, self.trainer.parts.taker.current()
         self.values = self.trainer.values
         self.feeds = {self.graph[k]: v for k, v in batch.items()}
         self.feeds[self.step.rate] = np.array(0.1)

@@ -8,12 +8,12 @@ from gradwright.graph.expand import expansion
 from gradwright.ops.convolutions.cnn import Convolution
 from gradwright.ops.matrices.linalg import Matmul
 from gradwright.train.precision import lowered
-from gradwright.train.slots import OptimizerState
+from gradwright.train.slots import Slots
 
 
 def copy_of(graph, *tensors, precision="bfloat16", fp8=None):
     found = [graph[t] if isinstance(t, str) else t for t in tensors]
-    return lowered(found, precision, fp8, OptimizerState(graph, graph.values))
+    return lowered(found, precision, fp8, Slots(graph, graph.values))
 
 
 def run(tensors, feeds=None):

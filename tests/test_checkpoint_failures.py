@@ -227,14 +227,14 @@ def test_a_step_that_a_second_ctrl_c_tears_is_not_saved(tmp_path, monkeypatch):
     checkpoints = gw.Checkpoints(tmp_path)
     trainer = trainer_of(checkpoints)
     fit(trainer)
-    take = trainer._steps.take
+    take = trainer.parts.taker.keeper.take
 
     def torn(*args, **options):
         take(*args, **options)
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(trainer._steps, "take", torn)
+    monkeypatch.setattr(trainer.parts.taker.keeper, "take", torn)
     with pytest.raises(KeyboardInterrupt):
         fit(trainer)
     assert steps(checkpoints) == [3]

@@ -121,7 +121,7 @@ def test_names_of_other_classes_are_not_taken():
 
     assert from_json(to_json(Mine(3))) == Mine(3)
     other = dataclasses.make_dataclass("EMA", ["n"])
-    with pytest.raises(TypeError, match=r"'EMA' is the name of gradwright.train.step.average.EMA"):
+    with pytest.raises(TypeError, match=r"'EMA' is the name of gradwright.train.settings.EMA"):
         jsonable(other)
     with pytest.raises(TypeError, match="int is no dataclass"):
         jsonable(int)
@@ -308,7 +308,7 @@ def overflowing(**options):
 def test_an_overflow_skips_the_whole_step_and_moves_the_scale():
     trainer = overflowing(loss_scale=gw.LossScale(initial=2.0**12, interval=3))
     data = {"x": np.full(1, 40.0)}  # 40·2^11 > 65504
-    trainer._current()
+    trainer.parts.taker.current()
     before = state_bytes(trainer)
     for scale in (2.0**12, 2.0**11):
         record = trainer.step(data)

@@ -11,7 +11,7 @@ import pytest
 import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright.train.precision import lowered
-from gradwright.train.slots import OptimizerState
+from gradwright.train.slots import Slots
 from gradwright.words.jsonable import from_json, to_json
 from tests.networks import classifier, digits
 
@@ -213,7 +213,7 @@ def network(rng, batch=("B",), linear=True):
 def test_scales_of_a_step_come_from_the_steps_before_it():
     rng = np.random.default_rng(0)
     g = network(rng)
-    state = OptimizerState(g, g.values)
+    state = Slots(g, g.values)
     copy = lowered([g["loss"]], None, gw.FP8(history=3), state)
     params = [g["u"], g["w"]]
     grads = gw.gradients(copy.of(g["loss"]), params)
@@ -261,7 +261,7 @@ def test_scales_of_a_step_come_from_the_steps_before_it():
 
 def test_above_frozen_layers_no_cotangent_flows_and_its_scale_stays():
     g = network(np.random.default_rng(0))
-    state = OptimizerState(g, g.values)
+    state = Slots(g, g.values)
     copy = lowered([g["loss"]], None, gw.FP8(history=4), state)
     gw.gradients(copy.of(g["loss"]), [g["w"]])
     data = {"x": np.ones((3, 6), F32), "t": np.ones((3, 2), F32)}
@@ -274,7 +274,7 @@ def test_above_frozen_layers_no_cotangent_flows_and_its_scale_stays():
 
 def test_batches_of_rows_keep_their_shape():
     g = network(np.random.default_rng(0), batch=("B", 3), linear=False)
-    copy = lowered([g["matmul"]], None, gw.FP8(recipe="current"), OptimizerState(g, g.values))
+    copy = lowered([g["matmul"]], None, gw.FP8(recipe="current"), Slots(g, g.values))
     x = np.random.default_rng(1).standard_normal((2, 3, 6)).astype(F32)
     h = np.tanh(x @ g.values.array("u"))
     (got,) = run(copy.of(g["matmul"]), feeds={"x": x})
@@ -284,9 +284,7 @@ def test_batches_of_rows_keep_their_shape():
 
 def test_only_the_chosen_layers_are_quantised():
     g = network(np.random.default_rng(0))
-    copy = lowered(
-        [g["loss"]], None, gw.FP8(layers="second", recipe="current"), OptimizerState(g, g.values)
-    )
+    copy = lowered([g["loss"]], None, gw.FP8(layers="second", recipe="current"), Slots(g, g.values))
     low = {row[0] for row in copy.table().rows if row[2].startswith("float8")}
     assert low == {"second/matmul"}
 
@@ -304,7 +302,7 @@ def test_delayed_scales_inside_a_loop_are_refused_and_current_ones_run():
         return new, new
 
     _, ys = gw.scan(step, c0, xs)
-    state = OptimizerState(g, g.values)
+    state = Slots(g, g.values)
     with pytest.raises(TrainingError, match="inside a loop or a branch"):
         lowered([ys], None, gw.FP8(), state)
     state.clear_graph()

@@ -185,13 +185,13 @@ def test_a_loss_that_still_falls_at_the_highest_rate_is_said():
 def test_another_rate_is_no_other_plan():
     trainer, rows = net(), data(32)
     trainer.step(rows)
-    held, step = len(trainer.session.plans), trainer._current()
+    held, step = len(trainer.session.plans), trainer.parts.taker.current()
     for rate in (0.1, 0.2, gw.schedules.Cosine(0.3, 10)):
         trainer.optimizer = gw.optim.Adam(rate)
         trainer.step(rows)
-    assert len(trainer.session.plans) == held and trainer._current() is step
+    assert len(trainer.session.plans) == held and trainer.parts.taker.current() is step
     trainer.optimizer = gw.optim.AdaMax(0.1)
-    assert trainer._current() is not step
+    assert trainer.parts.taker.current() is not step
     with pytest.raises(TrainingError, match=r"learning.rate"):
         trainer.optimizer = gw.optim.Adam(-1.0)
         trainer.step(rows)

@@ -13,7 +13,7 @@ import gradwright as gw
 from gradwright import optim
 from gradwright.errors import TrainingError
 from gradwright.spec import TensorSpec
-from gradwright.train.slots import OptimizerState
+from gradwright.train.slots import Slots
 from gradwright.words.jsonable import from_json, to_json
 
 from .fed_gradients import MATRICES, SHAPES, fed, gradients, linear, trajectory
@@ -196,7 +196,7 @@ def test_state_that_does_not_fit_changes_nothing(name: str) -> None:
 def test_other_parts_of_a_step_keep_their_state_by_name() -> None:
     g = gw.Graph()
     w = g.variable("w", init=np.ones(3, "float32"))
-    state = OptimizerState(g, g.values)
+    state = Slots(g, g.values)
     (m, _) = state.slots(w, optim.Adam())
     total = state.variable("accumulated/w", TensorSpec((3,)), init=2.0)
     assert g.values[total.name].tolist() == [2.0] * 3
@@ -219,7 +219,7 @@ def test_other_parts_of_a_step_keep_their_state_by_name() -> None:
 def test_slots_begin_as_they_say_and_follow_the_parameter_s_shape() -> None:
     g = gw.Graph()
     w = g.variable("w", init=np.array([1.5, 2.5], gw.spec.dtype("bfloat16")))
-    state = OptimizerState(g, g.values)
+    state = Slots(g, g.values)
     z, v, average, total, _ = state.slots(w, optim.ScheduleFreeAdamW())
     assert z.spec == v.spec == average.spec == TensorSpec((2,), "float32")
     assert total.spec == TensorSpec((), "float64")

@@ -139,6 +139,6 @@ def test_a_trainer_predicts_in_the_precision_that_it_evaluates_in(settings):
     assert cross_entropy(trainer) == pytest.approx(evaluated, rel=1e-6)
     exact = cross_entropy(trainer.session)
     assert (exact == pytest.approx(evaluated, rel=1e-5)) == (not settings)
-    before = trainer._current()
+    before = trainer.parts.taker.current()
     trainer.fit(data, progress=False)
-    assert trainer._current() is before
+    assert trainer.parts.taker.current() is before

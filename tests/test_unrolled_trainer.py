@@ -14,8 +14,7 @@ from .test_unroll import BATCH, At, Runs, data, net, outcome, spoiled
 def pair(unroll=4, **options):
     """Return an UnrolledTrainer and a Trainer of the same net, and the runs of the first."""
     one, twin = net(**options), net(**options)
-    metrics = dict(twin._measures._metrics)
-    metrics.pop("loss")
+    metrics = twin.parts.objective.metrics
     many = gw.UnrolledTrainer(
         twin.graph, "loss", unroll=unroll, metrics=metrics, config=twin.config, session=twin.session
     )

@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 
 import gradwright as gw  # noqa: E402
 from gradwright import optim  # noqa: E402
-from gradwright.train.slots import OptimizerState  # noqa: E402
+from gradwright.train.slots import Slots  # noqa: E402
 
 from .checking import HAS_TORCH  # noqa: E402
 from .timing import race, table  # noqa: E402
@@ -63,7 +63,7 @@ def arrays(seed: int) -> list[Any]:
 def ours(optimizer: optim.Optimizer) -> Callable[[], Any]:
     """Return what updates all weights, once its kernels are there."""
     g = gw.Graph()
-    state, updates = OptimizerState(g, g.values), {}
+    state, updates = Slots(g, g.values), {}
     rate, step = g.placeholder("rate", (), "float64"), g.placeholder("step", (), "int64")
     scalars = {k: g.constant(v, dtype="float64") for k, v in optimizer.scalars().items()}
     scalars |= {"learning_rate": rate, "step": step}

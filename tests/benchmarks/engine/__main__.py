@@ -100,6 +100,12 @@ def costs(rows: Sequence[str]) -> dict[str, Any]:
             f"of it {r['data']:.1f} for batches ({r['gathered']:.1f} where rows are shuffled)"
         ),
     )
+    print("\nfunctions that a warm Trainer.step calls (aim 120)")
+    each(
+        "calls",
+        [r for r in rows if r == "a"],
+        lambda r: f"{r['python'] + r['c']}: {r['python']} of Python, {r['c']} of C",
+    )
     print("\narrays above 1 kB that a steady step allocates (aim 0)")
     each(
         "allocations",

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,26 @@ def fit(row: str, rounds: int = 15) -> dict[str, float]:
     found = {name: statistics.median(times) for name, times in taken.items()}
     extra = statistics.median(a - b for a, b in zip(taken["fit"], taken["bare"], strict=True))
     return found | {"extra": extra}
+
+
+def calls(row: str) -> dict[str, int]:
+    """Return how many functions a warm ``Trainer.step`` calls: those of Python, and of C."""
+    from .peers import settle
+
+    model = _model(row)
+    trainer, batch = model.trainer(), model.batch()
+    for _ in range(30):
+        trainer.step(batch)
+    settle(trainer.session)
+    for _ in range(3):
+        trainer.step(batch)
+    found: Counter[str] = Counter()
+    sys.setprofile(lambda frame, event, arg: found.update([event]))
+    try:
+        trainer.step(batch)
+    finally:
+        sys.setprofile(None)
+    return {"python": found["call"], "c": found["c_call"] - 1}  # but for the last line's own
 
 
 def allocations(row: str) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..data.batches import grouped
 from ..errors import TrainingError
 from ..graph import Graph
 from ..session.settings import is_count
@@ -58,16 +56,12 @@ class UnrolledTrainer(Trainer):
         accumulation there is a record for each window that is full. Raises as ``Trainer.step``
         does; the steps before the one at fault stay taken.
         """
-        self._check_weights()
-        fed, records = [(self._fed(batch), 0) for batch in batches], list[Record]()
-        with self._control:
-            room = 1 if self._goes_singly else self.unroll
-            for group in grouped(iter(fed), lambda: self._room(math.inf, room)):
-                found = self._take_group(group) if len(group) > 1 else []
-                for feeds, _ in [] if found else group:
-                    record = self._take(feeds)
-                    found += [] if record is None else [record]
+        parts = self.parts
+        parts.weights.check()
+        fed, records = [(parts.objective.feeds(batch), 0) for batch in batches], list[Record]()
+        with parts.control:
+            for found in parts.loop.steps(iter(fed), self.unroll):
                 records += found
-                if self._control.attention and self._attend():
+                if parts.control.attention and parts.loop.attend():
                     break
         return records

@@ -8,22 +8,20 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..errors import TrainingError
+from ..train.training import Training
 from ..words.jsonable import to_json
-
-if TYPE_CHECKING:
-    from ..train.trainer import Trainer
 
 LIBRARIES = ("gradwright", "numpy", "ml_dtypes", "llvmlite")
 MOST = 1000
 """How many parameters are listed one by one."""
 
 
-def described(trainer: Trainer) -> dict[str, Any]:
+def described(trainer: Training) -> dict[str, Any]:
     """Return what ``config.json`` says of a trainer: strict JSON."""
     graph, session = trainer.graph, trainer.session
     variables = trainer.parameters
@@ -48,7 +46,7 @@ def described(trainer: Trainer) -> dict[str, Any]:
     }
 
 
-def settings(trainer: Trainer) -> Any:
+def settings(trainer: Training) -> Any:
     """Return the settings of a trainer; functions, which JSON has not, as text."""
     config = trainer.config
     try:

@@ -12,19 +12,17 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import TrainingError
 from ..files.lock import Lock
 from ..train.callbacks import Callback, Stopping
 from ..train.history import Record
+from ..train.training import Training
 from .about import described
 from .events import EventWriter, plain
 from .folder import CONFIG, EVENTS, LOCK, RunFolder, RunSummary
 from .store import Store
-
-if TYPE_CHECKING:
-    from ..train.trainer import Trainer
 
 OWN = ("id", "name", "created", "tags", "notes")
 """What ``config.json`` says of the run itself; the rest is of the training."""
@@ -124,7 +122,7 @@ class Run(Callback):
 
     # -- what the trainer calls ------------------------------------------------------------------
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Open the folder, and say that a fit has begun."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -141,7 +139,7 @@ class Run(Callback):
                 f"the run {str(self.folder)!r} cannot be written: {error.strerror}"
             ) from error
 
-    def _begin(self, trainer: Trainer) -> None:
+    def _begin(self, trainer: Training) -> None:
         facts = described(trainer)
         changed: dict[str, Any] = {}
         if (self.folder / CONFIG).exists():
@@ -169,7 +167,7 @@ class Run(Callback):
         self._writer.add("fit_started", pid=pid, host=host, **began)
         self._writer.flush()
 
-    def _check_continues(self, trainer: Trainer, held: RunSummary) -> None:
+    def _check_continues(self, trainer: Training, held: RunSummary) -> None:
         """Refuse to write a training that begins over one that has ended; not over a killed one."""
         if held.steps and not trainer.steps_done and held.status in ("finished", "stopped"):
             self._lock.release()
@@ -180,7 +178,7 @@ class Run(Callback):
                 hint="gw.resume(trainer, run) with gw.Checkpoints(run), or gw.Run() elsewhere",
             )
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Record the step."""
         writer = self._writer
         if writer is None:
@@ -191,7 +189,7 @@ class Run(Callback):
             self._skipped += 1
             writer.add("skipped", step=record.step, skipped=self._skipped)
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Record the epoch."""
         if self._writer is None or self._row is None:
             return
@@ -202,17 +200,17 @@ class Run(Callback):
             self._row, metrics=dict(record.metrics), **_place(trainer, record.seconds)
         )
 
-    def on_pause(self, trainer: Trainer) -> None:
+    def on_pause(self, trainer: Training) -> None:
         """Record that it waits."""
         if self._writer is not None:
             self._writer.add("paused", step=trainer.steps_done)
 
-    def on_resume(self, trainer: Trainer) -> None:
+    def on_resume(self, trainer: Training) -> None:
         """Record that it goes on."""
         if self._writer is not None:
             self._writer.add("resumed", step=trainer.steps_done)
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Training) -> None:
         """Record how it ended, and close the folder."""
         writer, self._writer = self._writer, None
         try:
@@ -221,7 +219,7 @@ class Run(Callback):
         finally:
             self._lock.release()
 
-    def _end(self, trainer: Trainer, writer: EventWriter, row: RunSummary) -> None:
+    def _end(self, trainer: Training, writer: EventWriter, row: RunSummary) -> None:
         progress = trainer.progress
         outcome, error = ("failed", "") if progress is None else (progress.outcome, progress.error)
         reasons = [c.reason for c in trainer.callbacks if isinstance(c, Stopping) and c.reason]
@@ -257,7 +255,7 @@ def _is_finite(record: Record) -> bool:
     return math.isfinite(record.metrics["loss"]) and math.isfinite(record.metrics["grad_norm"])
 
 
-def _place(trainer: Trainer, seconds: float) -> dict[str, Any]:
+def _place(trainer: Training, seconds: float) -> dict[str, Any]:
     return {
         "steps": trainer.steps_done,
         "epochs": trainer.epochs_done,

@@ -26,9 +26,8 @@ from .callbacks import (
 from .callbacks.statistics import ParameterStatistics
 from .config import TrainingConfig
 from .history import History, Record
-from .step.accumulate import Accumulation, GradientAccumulator
-from .step.average import EMA, SWA
-from .step.groups import Group
+from .settings import EMA, SWA, Accumulation, Group
+from .step.accumulate import GradientAccumulator
 from .trainer import Trainer
 
 __all__ = [

@@ -12,13 +12,12 @@ from ..errors import TrainingError
 from ..graph import Tensor
 from ..ops.draws.philox import is_word
 from ..program.options import Kernels
+from ..session import Session
 from ..words.jsonable import from_json, jsonable, to_json
 from ..words.spelling import meant
 from .optim import Adam, Optimizer
 from .precision import FP8, LossScale, Precision, checked
-from .step.accumulate import Accumulation
-from .step.average import EMA, SWA
-from .step.groups import Group, check_number, names_of
+from .settings import EMA, SWA, Accumulation, Group, check_number, names_of
 
 NONFINITE = ("raise", "skip")
 OF_SESSION = ("checkpoint", "kernels", "threads", "deterministic")
@@ -261,6 +260,14 @@ class TrainingConfig:
         """
         pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
         return [f"{name}: {a!r}, not {b!r}" for name, (a, b) in pairs.items() if a != b]
+
+
+@dataclass
+class Setup:
+    """What the parts of a training share: what runs the steps, and the settings as they stand."""
+
+    session: Session
+    config: TrainingConfig
 
 
 _KINDS: dict[str, type[Any]] = {

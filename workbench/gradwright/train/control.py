@@ -1,14 +1,23 @@
-"""Control: pause, resume, stop and Ctrl-C, all of which act between steps."""
+"""What acts between steps: pause, resume, stop and Ctrl-C by Control, callbacks by Hooks."""
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import math
-import signal
 import threading
 import time
-from typing import Any
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from signal import SIGINT
+from typing import TYPE_CHECKING, Any
 
 from ..errors import TrainingError
+from .callbacks import Callback
+from .stateful import beneath
+
+if TYPE_CHECKING:
+    from .training import Training
 
 
 class Control:
@@ -27,7 +36,8 @@ class Control:
         self.is_torn = False
         """Whether a second Ctrl-C has ended a step midway, so that what it did may lack its record.
         """
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._pausing = self._stopping = self._interrupted = False
         self._until = math.inf
         self._thread = 0
@@ -51,9 +61,14 @@ class Control:
         """Whether the loop runs in this thread."""
         return self._thread == threading.get_ident()
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the loop runs in another thread, and is not paused."""
+        return self.status == "running" and not self.is_here
+
     def __enter__(self) -> None:
         """Mark the loop as running in this thread; raises TrainingError where it runs already."""
-        with self._changed:
+        with self._lock:
             if self.status != "idle":
                 raise TrainingError(
                     f"the trainer is {self.status} already",
@@ -61,16 +76,18 @@ class Control:
                 )
             self._thread, self._since = threading.get_ident(), time.perf_counter()
             self.status, self.is_torn = "running", False
-        if threading.current_thread() is threading.main_thread():
-            self._handler = signal.signal(signal.SIGINT, self._interrupt), True
+        if self._thread == threading.main_thread().ident:
+            # Not signal.signal, which looks the old handler up among enums: 13 us, a small step.
+            self._handler = _signal.signal(SIGINT, self._interrupt), True
 
     def __exit__(self, *exc: object) -> None:
         handler, replaced = self._handler
         self._handler = None, False
         if replaced:
-            signal.signal(signal.SIGINT, handler)
-        with self._changed:
-            self.seconds, self.status = self.seconds, "idle"
+            _signal.signal(SIGINT, handler)
+        with self._lock:
+            self._seconds += time.perf_counter() - self._since if self.status == "running" else 0.0
+            self.status = "idle"
             self._pausing = self._stopping = self._interrupted = False
             self._until = math.inf
             self.attention = self.in_step = self.in_hooks = False
@@ -155,3 +172,106 @@ class Control:
         if self.status == "paused":
             self._since, self.status = time.perf_counter(), "running"
             self._changed.notify_all()
+
+
+class Hooks:
+    """The callbacks of a training; any thread may have one join or leave.
+
+    Ctrl-C waits for the end of what they do: ``control.in_hooks`` is set meanwhile. The training is
+    held weakly: what it keeps goes when nobody else holds it.
+    """
+
+    def __init__(self, training: Training, callbacks: Iterable[Callback], control: Control) -> None:
+        if isinstance(callbacks, Callback):
+            raise TrainingError(
+                f"the callbacks are {callbacks!r}", need="a list of them", hint="callbacks=[...]"
+            )
+        self.callbacks = tuple(callbacks)
+        self._training, self._control = weakref.ref(training), control
+        self._joining = threading.Lock()
+        for callback in self.callbacks:
+            if not isinstance(callback, Callback):
+                raise TrainingError(
+                    f"{callback!r} is no callback", need="instances of subclasses of gw.Callback"
+                )
+
+    def add(self, callback: Callback) -> None:
+        """Call the hooks of a callback, too."""
+        with self._joining:
+            self.callbacks = (*self.callbacks, callback)
+
+    def remove(self, callback: Callback) -> None:
+        """Call the hooks of a callback no more."""
+        with self._joining:
+            self.callbacks = tuple(c for c in self.callbacks if c is not callback)
+
+    @property
+    def may_watch(self) -> bool:
+        """Whether some callback may want to see the changes of a step."""
+        return any(type(c).wants_changes is not Callback.wants_changes for c in self.callbacks)
+
+    def watching(self) -> list[Callback]:
+        """Return those that want to see the changes of the next step."""
+        training = self._of()
+        return [c for c in self.callbacks if c.wants_changes(training)]
+
+    def _of(self) -> Training:
+        """Return the training, which is there as long as something calls it."""
+        training = self._training()
+        assert training is not None
+        return training
+
+    def tell(self, hook: str, *what: Any, callbacks: Sequence[Callback] | None = None) -> None:
+        """Call a hook of all callbacks; of several that fail, the first says why.
+
+        At the end of a fit all are told, whatever some of them raise: they hold locks and files.
+        """
+        told = self.callbacks if callbacks is None else callbacks
+        if not told:
+            return
+        training = self._of()
+        failed: Exception | None = None
+        self._control.in_hooks = True
+        try:
+            for callback in told:
+                try:
+                    getattr(callback, hook)(training, *what)
+                except Exception as error:
+                    if hook != "on_fit_end":
+                        raise
+                    failed = failed or error
+        finally:
+            self._control.in_hooks = False
+        if failed is not None:
+            raise failed
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of each callback under its name."""
+        return {
+            f"{name}/{k}": v
+            for name, callback in self._named()
+            for k, v in callback.state_dict().items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Have callbacks take over their state, as far as there is some; all or none."""
+        before: list[tuple[Callback, dict[str, Any]]] = []
+        try:
+            for name, callback in self._named():
+                if own := beneath(f"{name}/", state):
+                    before.append((callback, dict(callback.state_dict())))
+                    callback.load_state_dict(own)
+        except BaseException:
+            for callback, own in before:
+                callback.load_state_dict(own)
+            raise
+
+    def _named(self) -> Iterator[tuple[str, Callback]]:
+        """Yield callbacks by class, numbered within it: others may come, go, or stand elsewhere."""
+        seen: Counter[str] = Counter()
+        for callback in self.callbacks:
+            kind = type(callback).__name__
+            yield f"{kind}_{seen[kind]}", callback
+            seen[kind] += 1

@@ -148,6 +148,13 @@ class History:
         tables = (("steps", self.steps), ("epochs", self.epochs))
         return {f"{kind}/{n}": c for kind, table in tables for n, c in table.snapshot().items()}
 
+    state_dict = arrays
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` returned; raises TrainingError for what is no history."""
+        loaded = History.from_arrays(state)
+        self.steps, self.epochs = loaded.steps, loaded.epochs
+
     @classmethod
     def from_arrays(cls, columns: Mapping[str, Any]) -> History:
         """Return the history that has these columns."""

@@ -17,11 +17,11 @@ from ..spec.rounding import rounded
 from .optim import Optimizer
 
 Array = np.ndarray[Any, Any]
-_scopes: weakref.WeakKeyDictionary[Graph, dict[str, weakref.ref[OptimizerState]]]
+_scopes: weakref.WeakKeyDictionary[Graph, dict[str, weakref.ref[Slots]]]
 _scopes = weakref.WeakKeyDictionary()
 
 
-class OptimizerState:
+class Slots:
     """The slots of one trainer's parameters, how often each has been updated, and other state.
 
     They are variables of the graph, so updates commit them with the parameters, and of its derived

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-import numpy as np
-
-from ..data import Batches, batches, split
-from ..data.batches import Feeds, grouped, named
-from ..data.columns import named_parts
-from ..errors import IdError, TrainingError
+from ..data import split
+from ..data.batches import Feeds
+from ..errors import TrainingError
 from ..evaluation.metrics import Metric
-from ..graph import Graph, Tensor
-from ..graph.walk import placeholders
+from ..graph import Graph, Tensor, Values
 from ..session import Session
 from ..session.settings import is_count
+from ..words.tables import Table
 from ..words.watched import is_watched
-from .begun import Begun
-from .callbacks import Callback, Progress
+from .callbacks import Callback
 from .config import OF_SESSION, TrainingConfig, check_names
 from .history import History, Record
 from .optim import Optimizer
-from .progress import Fit
-from .stateful import restore, saved
+from .parts import Parts, part, setting
+from .position import FitProgress
+from .precision.forward import table
+from .precision.scaler import LossScaler
 from .step.chosen import listed
-from .step.measure import Totals
-from .step.refusal import found_in, misplaced
-from .step.taker import Stepping
+from .step.refusal import misplaced
 
 
-class Trainer(Stepping):
+class Trainer:
     """Trains the variables of a graph so that a loss falls.
 
     Everything a step changes - parameters, optimizer state, the graph's own updates such as running
@@ -43,7 +38,8 @@ class Trainer(Stepping):
 
     Args:
         graph: the graph.
-        loss: a floating scalar of it; or several, by name or in a list, whose sum is trained.
+        loss: a floating scalar of it; or several, by name or in a list, whose sum is trained; or an
+            ``Objective`` (``train/objective.py``), which says itself what data feeds.
         optimizer: how parameters move; default ``Adam(1e-3)``.
         metrics: scalars (averaged over examples) or ``Metric`` objects by name.
         parameters: tensors or name patterns of the variables to train; default all of the graph.
@@ -91,16 +87,19 @@ class Trainer(Stepping):
                 f"{made[0]}= is for the session that a trainer makes, and one is given",
                 hint=f"gw.Session(g, {made[0]}={settings[made[0]]!r})",
             )
-        super().__init__(
+        self.graph = graph
+        self.parts = Parts(
+            self,
             graph,
             plan.losses if loss is None else loss,
             plan,
-            metrics=plan.metrics if metrics is None else metrics,
+            metrics=metrics,
             parameters=plan.parameters if parameters is None else listed(parameters),
             callbacks=callbacks,
             session=session,
             device=device,
         )
+        """What does the work."""
 
     # -- training --------------------------------------------------------------------------------
 
@@ -146,7 +145,7 @@ class Trainer(Stepping):
         step whose loss or gradient is not finite, before it changes anything.
         """
         if more:
-            if not self._config.columns:
+            if not self.config.columns:
                 raise misplaced(self.graph, more)
             data = (data, *more)
         if not (is_count(epochs, 0) and (steps is None or is_count(steps, 0))):
@@ -157,50 +156,20 @@ class Trainer(Stepping):
             raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
         if progress not in (True, False, "auto"):
             raise TrainingError(f"progress={progress!r} is not known", need="True, False or 'auto'")
-        self._check_weights()
-        with self._control:
-            names = self._config.columns or None
+        parts = self.parts
+        parts.weights.check()
+        with parts.control:
             if isinstance(validation, float):
+                names = self.config.columns or None
                 data, validation = split(data, validation, seed=self.seed, names=names)
-            source = batches(
-                self.graph,
-                data,
-                self.placeholders,
-                batch_size,
-                shuffle=shuffle,
-                seed=self.seed,
-                drop_last=drop_last,
-                names=names,
+            parts.taker.current()  # that nothing can be trained is told before that data misfits
+            made, cut = parts.objective.batches, {"shuffle": shuffle, "drop_last": drop_last}
+            source = made(data, parts.position, batch_size=batch_size, **cut)
+            held = None if validation is None else made(validation, None, batch_size=batch_size)
+            is_shown = progress is True or (progress == "auto" and is_watched())
+            parts.loop.run(
+                source, epochs=epochs, steps=steps, unroll=unroll, held_out=held, is_shown=is_shown
             )
-            held_out = None if validation is None else self._held_out(validation, batch_size)
-            if self._begun.signature != source.signature():  # other data: the epoch begins anew
-                self._forget_window()
-                self._begun = Begun(source.signature())
-            last_epoch = self.epochs_done + epochs
-            last_step = math.inf if steps is None else self.steps_done + steps
-            length = self._length(source, epochs, steps)
-            per_epoch = self._updates_of(source.n_batches)
-            self._fit = fit = Fit(self._where, epochs, length, per_epoch)
-            bar = Progress(last_epoch, length)
-            if progress is True or (progress == "auto" and is_watched()):
-                self.add_callback(bar)
-            try:
-                self._tell("on_fit_start")
-                stopped = self._control.attention and self._attend()
-                while not stopped and self.epochs_done < last_epoch and self.steps_done < last_step:
-                    if self._run_epoch(source, last_step, unroll) or self._end_epoch(held_out):
-                        stopped = self.steps_done < last_step
-                        break
-                fit.end(stopped)
-            except BaseException as error:
-                fit.end(True, error)
-                raise
-            finally:
-                try:
-                    self._tell("on_fit_end")
-                finally:
-                    self.remove_callback(bar)
-            self._control.interrupt()
         return self.history
 
     def step(self, batch: Any) -> Record | None:
@@ -209,18 +178,13 @@ class Trainer(Stepping):
         With accumulation it is None where the window waits for more batches. Raises as ``fit``
         does; then nothing has changed.
         """
-        self._check_weights()
-        with self._control:
-            record = self._take(self._fed(batch))
-            if self._control.attention:
-                self._attend()
+        parts = self.parts
+        parts.weights.check()
+        with parts.control:
+            record = parts.loop.step(parts.objective.feeds(batch))
+            if parts.control.attention:
+                parts.loop.attend()
             return record
-
-    def _fed(self, batch: Any) -> Feeds:
-        """Return a batch by placeholder; raises FeedError where names are unknown or missing."""
-        batch = named_parts(batch, self._config.columns or None)
-        keys = named(self.graph, batch, self.placeholders)
-        return {t: np.asarray(batch[k]) for k, t in keys.items()}
 
     def evaluate(
         self, data: Any, *, batch_size: int | None = None, weights: str | None = None
@@ -231,12 +195,10 @@ class Trainer(Stepping):
         schedule-free AdamW keeps itself; or ``"trained"``, the variables as they are. By default
         it is what ``fit`` validates: that of ``validate_with``, else the optimizer's, if there are.
         """
-        source = self._held_out(data, batch_size)
-        with self._with_weights(weights):
-            return self._evaluate(source)
+        source = self.parts.objective.batches(data, None, batch_size=batch_size)
+        return self.parts.validation.measured(source, weights)
 
-    @contextmanager
-    def averaged(self, name: str = "ema") -> Iterator[None]:
+    def averaged(self, name: str = "ema") -> AbstractContextManager[None]:
         """Have the variables hold the average of their weights inside a ``with`` block.
 
         ``name`` is ``"ema"``, ``"swa"``, or ``"optimizer"`` for what schedule-free AdamW keeps.
@@ -252,24 +214,7 @@ class Trainer(Stepping):
         ...     float(g.values["w"])
         -0.5
         """
-        known = [*self._config.averages, *["optimizer"] * self._config.is_averaging]
-        if name not in known:
-            raise TrainingError(
-                f"no average {name!r} of the weights is kept",
-                need=" or ".join(map(repr, known)) or "Trainer(ema=gw.EMA())",
-            )
-        self._check_weights()
-        if self.status == "running" and not self._control.is_here:
-            raise TrainingError("the trainer is running", hint="trainer.pause(wait=True)")
-        averages = self._steps.averages(self.session, self._config, name)
-        held = {n: self.values[n] for n in averages}
-        try:
-            self._swapped = name
-            self.values.commit(averages)
-            yield
-        finally:
-            self.values.restore(held)
-            self._swapped = ""
+        return self.parts.weights.averaged(name)
 
     @property
     def averages(self) -> dict[str, int]:
@@ -283,103 +228,155 @@ class Trainer(Stepping):
         >>> trainer.averages
         {'swa': 3}
         """
-        return {name: self._steps.averaged(self.values, name) for name in self._config.averages}
+        return {n: self.parts.taker.keeper.counted(n) for n in self.config.averages}
 
-    def _run_epoch(self, source: Batches, last_step: float, unroll: int) -> bool:
-        """Train what is left of an epoch; return whether training ends before the epoch does."""
-        control = self._control
-        taken = source.epoch(self.epochs_done, self.batches_done)
-        groups = (
-            zip(taken)  # in groups of one
-            if unroll == 1 or self._goes_singly
-            else grouped(taken, lambda: self._room(last_step, unroll))
-        )
-        try:
-            for group in groups:
-                if len(group) == 1 or not self._take_group(group):
-                    for feeds, rows in group:
-                        self._take(feeds, rows, source)
-                if control.attention and self._attend():
-                    return True
-                if self.steps_done >= last_step and self.batches_done != source.n_batches:
-                    return True
-        finally:
-            taken.close()  # a thread that prefetches ends here, whoever keeps the traceback
-        if self._begun.gathered:
-            self._flush()
-        return False
+    # -- what other threads and callbacks may ask ------------------------------------------------
 
-    def _room(self, last_step: float, unroll: int) -> int:
-        """Return how many steps may run together now."""
-        left = min(last_step - self.steps_done, self._control.left(self.steps_done))
-        watched = any(type(c).wants_changes is not Callback.wants_changes for c in self._callbacks)
-        return 1 if left < unroll or watched else unroll
+    status: str = part("control.status", '``"idle"``, ``"running"`` or ``"paused"``.')
+    is_torn: bool = part("control.is_torn", "Whether a second Ctrl-C has ended a step midway.")
+    progress: FitProgress | None = part(
+        "loop.progress",
+        "How far the present ``fit`` is, or how the last one ended; None before any.",
+    )
+    callbacks: tuple[Callback, ...] = part("hooks.callbacks", "Those called between steps.")
+    swapped: str = part("weights.swapped", "The average that stands in for the weights, if any.")
 
-    def _end_epoch(self, held_out: Batches | None) -> bool:
-        """Validate and close the epoch; return whether to stop. Interrupted, it is done again."""
-        control = self._control
-        measured = self._measures.results(self._begun.totals)
-        if held_out is not None:
-            began = control.seconds
-            with self._with_weights(None):
-                measured.update((f"val_{k}", v) for k, v in self._evaluate(held_out).items())
-            if self._fit is not None:
-                self._fit.validated(control.seconds - began)
-        control.in_step = True
-        self.epochs_done += 1
-        self._begun.batches, self._begun.totals = 0, {}
-        record = Record(self.steps_done, self.epochs_done, measured, control.seconds)
-        self.history.add_epoch(record)
-        control.in_step = False
-        self._tell("on_epoch_end", record)
-        return control.attention and self._attend()
+    def pause(self, wait: bool = False) -> None:
+        """Ask a running ``fit`` to pause after the present step; with ``wait`` return when it has.
 
-    def _attend(self) -> bool:
-        """Pause as long as asked, and tell the callbacks; return whether to stop."""
-        if self._control.pauses(self.steps_done):
-            self._tell("on_pause")
-            self._control.wait()
-            self._tell("on_resume")
-        return self._control.stops()
+        Values may be read, set and frozen meanwhile, and the graph edited.
+        """
+        self.parts.control.pause(wait)
 
-    def _with_weights(self, name: str | None) -> AbstractContextManager[None]:
-        """Return what makes an evaluation see an average, by default what validation sees."""
-        if name is None and not self._swapped:
-            name = self._config.evaluated
-        return nullcontext() if name in (None, "trained") else self.averaged(name)
+    def resume(self, steps: int | None = None, wait: bool = False) -> None:
+        """Let a paused ``fit`` go on; with ``steps``, for so many, after which it pauses again.
 
-    # -- measuring -------------------------------------------------------------------------------
+        With ``wait`` return when it has paused again, or ended. Raises TrainingError inside a
+        block of ``averaged``: training goes on from the weights themselves.
+        """
+        self.parts.weights.check()
+        if steps is not None and steps < 1:
+            raise TrainingError(f"cannot take steps={steps}", need="at least 1")
+        self.parts.control.resume(math.inf if steps is None else self.steps_done + steps, wait)
 
-    def _held_out(self, data: Any, batch_size: int | None) -> Batches:
-        needed, names = placeholders(self._measures.fetches()), self._config.columns or None
-        return batches(self.graph, data, needed, batch_size, exact=False, names=names)
+    def stop(self) -> None:
+        """Ask a running ``fit`` to return after the present step; calling it again continues."""
+        self.parts.control.stop()
 
-    def _evaluate(self, source: Batches) -> dict[str, float]:
-        totals: Totals = {}
-        fetches = self.in_its_precision(self._measures.fetches())
-        for batch, (feeds, rows) in enumerate(source.epoch(0)):
-            try:
-                measured = self.session.run(fetches, feeds, step=self.steps_done)
-            except IdError as error:
-                origin = functools.partial(source.origin, 0, batch)
-                error.facts += ["in an evaluation", *found_in(error, feeds, origin)]
-                raise
-            totals = self._measures.add(totals, measured, rows)
-        return self._measures.results(totals)
+    def add_callback(self, callback: Callback) -> None:
+        """Call the hooks of ``callback``, too; in a running ``fit`` from the next step on."""
+        self.parts.hooks.add(callback)
 
-    def _length(self, source: Batches, epochs: int, steps: int | None) -> int | None:
-        """Return how many steps a fit will take, where known."""
-        known = [] if steps is None else [steps]
-        if source.n_batches is not None and epochs:
-            left = self._updates_of(source.n_batches - self.batches_done + self._begun.gathered)
-            known.append((epochs - 1) * self._updates_of(source.n_batches) + left)
-        return min(known, default=None)
+    def remove_callback(self, callback: Callback) -> None:
+        """Call the hooks of ``callback`` no more."""
+        self.parts.hooks.remove(callback)
 
-    def _updates_of(self, batches: Any) -> Any:
-        """Return how many updates so many batches make; None for None."""
-        return batches if batches is None else -(-batches // self.window[1])
+    # -- settings --------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> TrainingConfig:
+        """All settings; another one counts from the next step on.
+
+        What a session is made with cannot change, nor can the losses, the metrics and the choice
+        of parameters.
+        """
+        return self.parts.setup.config
+
+    @config.setter
+    def config(self, config: TrainingConfig) -> None:
+        self.parts.configure(config)
+
+    optimizer: Optimizer = setting(
+        "optimizer", "How parameters move; its numbers may change between two steps."
+    )
+    clip_norm: float | None = setting(
+        "clip_norm", "Upper bound of the norm of all gradients together."
+    )
+    nonfinite: str = setting("nonfinite", "What to do when loss or gradient is not finite.")
+    seed: int = part("setup.config.seed", "What decides the order of the data.")
+
+    # -- what is trained -------------------------------------------------------------------------
+
+    session: Session = part("setup.session", "What runs the steps.", settable=True)
+    values: Values = part(
+        "setup.session.values",
+        "The values that are trained: those of the session, usually the graph's.",
+    )
+    parameters: list[Tensor] = part(
+        "taker.keeper.parameters", "The variables that the next step trains."
+    )
+    losses: list[Tensor] = part("taker.keeper.losses", "The losses whose sum is trained.")
+
+    @property
+    def loss(self) -> Tensor:
+        """Return the loss that is trained; of several, their sum."""
+        losses = self.losses
+        return losses[0] if len(losses) == 1 else self.parts.taker.current().loss
+
+    @property
+    def placeholders(self) -> list[Tensor]:
+        """Return the placeholders that a batch feeds."""
+        return self.parts.taker.current().needed
+
+    def in_its_precision(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return what stands for tensors where the steps compute in fewer bits; else themselves."""
+        return self.parts.taker.in_its_precision(tensors)
+
+    def precision_table(self) -> Table:
+        """Return which node of a step computes in which dtype, and why.
+
+        Without ``precision`` and ``fp8`` it has no rows: each computes in its own dtype.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x, w = g.placeholder("x", (None, 2)), g.variable("w", (2, 1))
+        >>> trainer = gw.Trainer(g, gw.mean(x @ w, name="loss"), precision="bfloat16")
+        >>> [row[:3] for row in trainer.precision_table().rows]
+        [['matmul', 'matmul', 'bfloat16'], ['loss', 'mean', 'float32']]
+        """
+        lowered = self.parts.taker.current().lowered
+        return table([]) if lowered is None else lowered.table()
+
+    # -- where it stands -------------------------------------------------------------------------
+
+    steps_done: int = part(
+        "position.steps",
+        "Steps taken; the next one has this number in schedules and random keys.",
+        settable=True,
+    )
+    epochs_done: int = part("position.epochs", "Epochs that are finished.", settable=True)
+    batches_done: int = part("position.begun.batches", "Those of the present epoch.")
+    batches_taken: int = part(
+        "position.taken",
+        "How many batches were taken in all; the next one has this number in random keys.",
+    )
+    window: tuple[int, int] = part(
+        "taker.window", "How many batches wait for their update, and how many an update takes."
+    )
+    skipped: int = part(
+        "position.skipped",
+        "Updates that were not committed, since loss or gradient was not finite.",
+        settable=True,
+    )
+    scaler: LossScaler | None = part(
+        "taker.scaler", "The scale of the loss, where there is one.", settable=True
+    )
+    history: History = part("taker.history", "What has been measured.", settable=True)
+    last_feeds: Feeds = part(
+        "taker.last_feeds",
+        "What the latest step was fed with; a failing step can be replayed from it.",
+        settable=True,
+    )
 
     # -- saving ----------------------------------------------------------------------------------
+
+    def averaging(self) -> dict[str, Any]:
+        """Return the state of the average that is evaluated; empty where there is none."""
+        return self.parts.taker.keeper.averaging(self.config.evaluated)
+
+    def restore_averaging(self, held: Mapping[str, Any]) -> None:
+        """Go back to what ``averaging`` returned."""
+        self.parts.taker.keeper.restore_averaging(held)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that a continuation needs beside the graph and its values, as named arrays.
@@ -387,18 +384,17 @@ class Trainer(Stepping):
         It fits ``gw.save(g, path, state={"trainer": trainer.state_dict()})``. Take it between
         steps: in a callback, or when paused or idle; a window that was begun is part of it.
         """
-        return saved(self)
+        return self.parts.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` returned, all or nothing.
 
         Raises TrainingError if it is of another optimizer, or of parameters this graph has not.
         """
-        self._check_weights()
-        restore(self, state)
+        self.parts.load_state_dict(state)
 
     def __repr__(self) -> str:
         return (
-            f"<Trainer of {self._steps.losses[0].name!r} with {type(self.optimizer).__name__}: "
+            f"<Trainer of {self.losses[0].name!r} with {type(self.optimizer).__name__}: "
             f"{self.status}, {self.epochs_done} epochs, {self.steps_done} steps>"
         )

@@ -10,6 +10,7 @@ import traitlets
 
 from gradwright.errors import TrainingError
 from gradwright.train import Callback, Record, Trainer
+from gradwright.train.training import Training
 
 from ...host.base import CLOSING
 from ...host.desk import GraphDesk
@@ -271,12 +272,12 @@ class _Closing(Callback):
     def __init__(self, stop: threading.Event) -> None:
         self._stop, self._thread = stop, threading.get_ident()
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Stop a fit that came too late."""
         if self._stop.is_set() and self._thread == threading.get_ident():
             trainer.stop()
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Stop between two steps."""
         self.on_fit_start(trainer)
 

@@ -143,7 +143,8 @@ class DeepTrainer:
             what = "an update was interrupted" if self._torn else "there are no parameters yet"
             raise TrainingError(what, hint="trainer.start(...), or load_state_dict(...)")
         number, total = self.steps_done, 0.0
-        names = [_Layers(self, back=back) for back in (False, True)]
+        store = self._stores["parameters"]
+        names = [_Layers(self, store, back=back) for back in (False, True)]
         x = self.bottom.run(self.parameters("bottom"), feeds, step=number)
         x, held = self.stack.forward(
             names[0], x, self._shared(feeds), step=number, store=self._stores["inputs"]
@@ -210,7 +211,7 @@ class DeepTrainer:
     def evaluate(self, feeds: Mapping[str, Any]) -> float:
         """Return the loss of a batch in eval mode."""
         x = self.bottom.run(self.parameters("bottom"), feeds, training=False)
-        layers = _Layers(self, back=False)
+        layers = _Layers(self, self._stores["parameters"], back=False)
         x, _ = self.stack.forward(layers, x, self._shared(feeds), training=False)
         inputs = {**feeds, "x": x}
         return float(self.top.run(self.parameters("top"), inputs, training=False))
@@ -270,8 +271,8 @@ class DeepTrainer:
 class _Layers(Sequence[Arrays]):
     """The parameters of a trainer's layers; the next one is fetched ahead."""
 
-    def __init__(self, trainer: DeepTrainer, *, back: bool) -> None:
-        self._trainer, self._ahead = trainer, -1 if back else 1
+    def __init__(self, trainer: DeepTrainer, store: Store, *, back: bool) -> None:
+        self._trainer, self._store, self._ahead = trainer, store, -1 if back else 1
 
     def __len__(self) -> int:
         return self._trainer.n_layers
@@ -279,7 +280,7 @@ class _Layers(Sequence[Arrays]):
     def __getitem__(self, i: Any) -> Any:
         if not 0 <= i < len(self):
             raise IndexError(i)
-        self._trainer._stores["parameters"].prefetch(f"parameters/layers/{i + self._ahead}")
+        self._store.prefetch(f"parameters/layers/{i + self._ahead}")
         return self._trainer.parameters(f"layers/{i}")
 
     def __iter__(self) -> Iterator[Arrays]:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...errors import TrainingError
 from ...graph import Graph, Tensor
 from ...train.callbacks import Callback
 from ...train.history import Record
+from ...train.training import Training
 from ...words.jsonable import jsonable
-
-if TYPE_CHECKING:
-    from ...train.trainer import Trainer
 
 
 @jsonable
@@ -109,10 +106,10 @@ class GradualUnfreezing(Callback):
     def __init__(self, plan: FineTuning) -> None:
         self.plan = plan
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Freeze what has not joined yet; after a resume, what had not joined then."""
         self.plan.apply(trainer.graph, trainer.epochs_done)
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Let the next layer join."""
         self.plan.apply(trainer.graph, trainer.epochs_done)

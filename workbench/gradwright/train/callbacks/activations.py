@@ -17,12 +17,11 @@ from ...gradient import gradients
 from ...graph import Graph, Source, Tensor, ancestors
 from ...spec import dtype_name
 from ...words.tables import Table
+from ..training import Training
 from . import Callback
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from ..trainer import Trainer
 
 Array = np.ndarray[Any, Any]
 STATE = "activations"
@@ -73,14 +72,14 @@ class SaveActivations(Callback):
         if not self.steps or min(self.steps) < 1:
             raise TrainingError(f"steps={sorted(self.steps)} are none", need="numbers from 1 on")
 
-    def wants_changes(self, trainer: Trainer) -> bool:
+    def wants_changes(self, trainer: Training) -> bool:
         """Save the step that comes next, if it is one of those; it is not watched otherwise."""
         number = trainer.steps_done + 1
         if number in self.steps:
             self._save(trainer, number)
         return False
 
-    def _save(self, trainer: Trainer, number: int) -> None:
+    def _save(self, trainer: Training, number: int) -> None:
         from ...formats.archive import save
 
         chosen = self._chosen(trainer)
@@ -94,7 +93,7 @@ class SaveActivations(Callback):
         held["names"] = np.frombuffer(json.dumps([names, facts]).encode(), np.uint8)
         save(Graph(STATE), self.folder / _file(number), state={STATE: held})
 
-    def _chosen(self, trainer: Trainer) -> dict[str, Tensor]:
+    def _chosen(self, trainer: Training) -> dict[str, Tensor]:
         """Return the tensors to save by name, in the order in which they are computed."""
         wanted: dict[str, Tensor] = {}
         if self.nodes is None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..history import Record
+from ..training import Training
 from .base import Callback
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class Progress(Callback):
@@ -20,13 +18,13 @@ class Progress(Callback):
         self._bar: Any = None
         self._shown = 0.0
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Open the bar."""
         from tqdm.auto import tqdm
 
         self._bar = tqdm(total=self._total, unit="step", dynamic_ncols=True)
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Move the bar; its text changes ten times a second at most."""
         now = time.perf_counter()
         if now - self._shown > 0.1:
@@ -34,11 +32,11 @@ class Progress(Callback):
             self._shown = now
         self._bar.update()
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Show the numbers of the epoch."""
         self._describe(record)
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Training) -> None:
         """Close the bar."""
         if self._bar is not None:
             self._bar.close()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from ...graph import Tensor
 from ...session.listeners import Listener, RunEvent
 from ...spec import Dim
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
+from ..training import Training
 
 
 class Stopwatch(Listener):
@@ -38,7 +35,7 @@ class Stopwatch(Listener):
             self._ended = time.perf_counter()
 
 
-def example_axis(trainer: Trainer) -> Tensor | None:
+def example_axis(trainer: Training) -> Tensor | None:
     """Return a placeholder whose first axis counts the examples of a step; None without any."""
     fed = [t for t in trainer.last_feeds if t.rank]
     return next((t for t in fed if isinstance(t.shape[0], Dim)), fed[0] if fed else None)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import TrainingError
 from ..history import Record
+from ..training import Training
 from .direction import falls
 from .stopping import Stopping, measured
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 FLOOR = 0.01
 """A loss that has fallen below this part of the first one may rise from there to any multiple."""
@@ -36,7 +34,7 @@ class MaxSteps(Stopping):
             raise TrainingError(f"steps={steps} is no number of steps", need="at least 1")
         self.steps = steps
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Stop at the last one."""
         if record.step >= self.steps:
             self.end(trainer, f"{record.step:,} steps are done")
@@ -62,12 +60,12 @@ class TimeLimit(Stopping):
             raise TrainingError(f"seconds={seconds} is no time", need="a positive number")
         self.seconds = seconds
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Stop when the time is over."""
         if record.seconds >= self.seconds:
             self.end(trainer, f"{self.seconds:g} s have gone")
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Count the validation, too."""
         self.on_step_end(trainer, record)
 
@@ -98,7 +96,7 @@ class ScoreReached(Stopping):
         self.monitor, self.target = monitor, target
         self.mode = "min" if falls(monitor, mode) else "max"
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Compare with the target."""
         value = measured(record, self.monitor, "ScoreReached")
         if (value <= self.target) if self.mode == "min" else (value >= self.target):
@@ -145,12 +143,12 @@ class Divergence(Stopping):
         """Forget the losses so far."""
         self._seen, self._sum, self._first, self._lowest = 0, 0.0, 0.0, math.inf
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Count the steps that are skipped from here on."""
         super().on_fit_start(trainer)
         self._row = 0
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Compare the smoothed loss with its lowest."""
         loss = record.metrics["loss"]
         if not (math.isfinite(loss) and math.isfinite(record.metrics["grad_norm"])):

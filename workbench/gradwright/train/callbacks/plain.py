@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import TrainingError
 from ..history import Record
+from ..training import Training
 from .base import Callback
 
-if TYPE_CHECKING:
-    from ..trainer import Trainer
-
-Hook = Callable[["Trainer", Record], Any]
+Hook = Callable[[Training, Record], Any]
 
 
 def on_step(do: Hook, every: int = 1) -> Callback:
@@ -51,11 +49,11 @@ class _Plain(Callback):
             )
         self._do, self._every, self._of_epochs = do, every, of_epochs
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         if not self._of_epochs and record.step % self._every == 0:
             self._do(trainer, record)
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         if self._of_epochs and record.epoch % self._every == 0:
             self._do(trainer, record)
 

@@ -11,17 +11,15 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import TrainingError
 from ...plan.profile import Profile
 from ...session.listeners import Listener, RunEvent
 from ...words.tables import Table
 from ..history import Record
+from ..training import Training
 from .base import Callback
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 STEPS, CALLS = 1, 2
 """The tracks: what the training does, and the calls of its plan."""
@@ -75,25 +73,25 @@ class Profiler(Callback):
         self._left = warmup + steps
         self._watch: _Watch | None = None
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Listen to the trainer's session, unless all is done."""
         if self._left:
             self._watch = _Watch(trainer, self)
             trainer.session.listeners.append(self._watch)
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Count the step; after the last one write the file."""
         if self._watch is not None:
             self._left -= 1
             if not self._left:
                 self._finish(trainer)
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Training) -> None:
         """Write what there is."""
         if self._watch is not None:
             self._finish(trainer)
 
-    def _finish(self, trainer: Trainer) -> None:
+    def _finish(self, trainer: Training) -> None:
         if self._watch in trainer.session.listeners:
             trainer.session.listeners.remove(self._watch)
         self._watch = None
@@ -126,7 +124,7 @@ class Profiler(Callback):
 class _Watch(Listener):
     """Times the runs of a session, and has the calls of their plan timed."""
 
-    def __init__(self, trainer: Trainer, profiler: Profiler) -> None:
+    def __init__(self, trainer: Training, profiler: Profiler) -> None:
         self._session, self._profiler = trainer.session, profiler
         self._zero = self._ended = self._began = time.perf_counter()
         self._feeds: Mapping[Any, Any] = {}

@@ -11,13 +11,12 @@ import numpy as np
 
 from ...errors import TrainingError
 from ..history import Record, Table
+from ..training import Training
 from .base import Callback, Change
 from .moments import norms
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-    from ..trainer import Trainer
 
 
 class UpdateRatio(Callback):
@@ -62,11 +61,11 @@ class UpdateRatio(Callback):
         """Parameters that have been warned of, and their ratio then."""
         self._row: dict[str, int] = {}
 
-    def wants_changes(self, trainer: Trainer) -> bool:
+    def wants_changes(self, trainer: Training) -> bool:
         """Tell whether the next step is a sample."""
         return trainer.steps_done % self.every == 0
 
-    def on_changes(self, trainer: Trainer, record: Record, changes: Mapping[str, Change]) -> None:
+    def on_changes(self, trainer: Training, record: Record, changes: Mapping[str, Change]) -> None:
         """Take a sample, and warn."""
         after = [c.after for c in changes.values()]
         moved, _ = norms(after, [c.before for c in changes.values()])

@@ -18,11 +18,11 @@ from ...graph import Graph, Node, Tensor
 from ...op import Op
 from ...spec import is_floating
 from ..history import Record
+from ..training import Training
 from . import Callback
 
 if TYPE_CHECKING:
     from ...debug import Stepper
-    from ..trainer import Trainer
 
 Array = np.ndarray[Any, Any]
 SCRIPT = '''\
@@ -91,7 +91,7 @@ class Reproduce(Callback):
         self.script: Path | None = None
         """What was written."""
 
-    def wants_changes(self, trainer: Trainer) -> bool:
+    def wants_changes(self, trainer: Training) -> bool:
         """Reproduce the node, if the step that comes next is the one."""
         if self.node is not None and trainer.steps_done + 1 == self.step:
             graph = trainer.graph
@@ -103,21 +103,21 @@ class Reproduce(Callback):
             self._write(stepper, node, self.step)
         return False
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Reproduce a step that was skipped."""
         if self.node is None and self.script is None:
             sizes = (record.metrics["loss"], record.metrics["grad_norm"])
             if not all(map(math.isfinite, sizes)):
                 self._find(trainer, record.step, trainer.batches_taken - 1)
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Training) -> None:
         """Reproduce a step that was refused."""
         progress = trainer.progress
         refused = progress is not None and "not finite" in progress.error
         if refused and self.node is None and self.script is None:
             self._find(trainer, trainer.steps_done + 1, trainer.batches_taken)
 
-    def _find(self, trainer: Trainer, step: int, key: int) -> None:
+    def _find(self, trainer: Training, step: int, key: int) -> None:
         targets = [trainer.loss, *gradients(trainer.loss, trainer.parameters)]
         stepper = _stepper(trainer, targets, key)
         origin = stepper.find_nonfinite()
@@ -165,7 +165,7 @@ class Reproduce(Callback):
         return f"<Reproduce {what}{done}>"
 
 
-def _stepper(trainer: Trainer, targets: Sequence[Tensor], key: int) -> Stepper:
+def _stepper(trainer: Training, targets: Sequence[Tensor], key: int) -> Stepper:
     """Return a stepper of the latest batch; ``key`` is its number in random ops."""
     from ...debug import Stepper
 

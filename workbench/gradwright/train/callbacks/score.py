@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...errors import TrainingError
 from ...graph import Tensor
 from ..history import Record
+from ..training import Training
 from .base import Callback
 from .clock import Stopwatch, example_axis
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 HIDDEN = ("grad_norm", "learning_rate")
 
@@ -54,21 +51,21 @@ class Score(Callback):
         self._rows: Tensor | None = None
         self._since, self._examples, self._steps = 0.0, 0, 0
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Begin to time the runs of the trainer's session."""
         trainer.session.listeners.append(self._watch)
         self._begin()
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Training) -> None:
         """Let the session alone."""
         if self._watch in trainer.session.listeners:
             trainer.session.listeners.remove(self._watch)
 
-    def on_resume(self, trainer: Trainer) -> None:
+    def on_resume(self, trainer: Training) -> None:
         """Leave the pause out."""
         self._begin()
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Count the step, and say a line where one is due."""
         feeds, rows = trainer.last_feeds, self._rows
         if not self._steps or rows not in feeds:
@@ -78,7 +75,7 @@ class Score(Callback):
         if self.every and record.step % self.every == 0:
             self.to(f"step {record.step:,}: {_numbers(record)} | {self._pace()}")
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Say what the epoch has given."""
         if self.epochs:
             pace = f" | {self._pace()}" if self._steps else ""

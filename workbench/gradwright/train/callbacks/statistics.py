@@ -7,17 +7,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import TrainingError
 from ..history import Record
+from ..training import Training
 from . import Callback, Change
 from .moments import norms, value_statistics
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 Array = np.ndarray[Any, Any]
 
@@ -183,13 +181,13 @@ class ParameterStatistics(Callback):
 
     # -- sampling --------------------------------------------------------------------------------
 
-    def wants_changes(self, trainer: Trainer) -> bool:
+    def wants_changes(self, trainer: Training) -> bool:
         """Tell whether the next step is a sample."""
         if trainer.steps_done % self.every:
             return False
         return not self.seconds or time.perf_counter() >= self._due
 
-    def on_changes(self, trainer: Trainer, record: Record, changes: Mapping[str, Change]) -> None:
+    def on_changes(self, trainer: Training, record: Record, changes: Mapping[str, Change]) -> None:
         """Measure what a step has changed."""
         began = time.perf_counter()
         names = list(changes)

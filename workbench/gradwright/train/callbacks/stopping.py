@@ -6,18 +6,15 @@ import difflib
 import math
 import weakref
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...errors import TrainingError
 from ..history import Record
+from ..training import Training
 from .base import Callback
 from .direction import falls
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
-
 
 VALUE = "value/"
 """What the names of saved values begin with in the state of early stopping."""
@@ -40,10 +37,10 @@ class Stopping(Callback):
     """
 
     reason = ""
-    _trainer: weakref.ref[Trainer] | None = None
+    _trainer: weakref.ref[Training] | None = None
     """Whose state this is; None for that of whichever trainer comes next."""
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Forget why an earlier fit ended, and all that was of another trainer."""
         self.reason = ""
         if self._trainer is not None and self._trainer() is not trainer:
@@ -53,7 +50,7 @@ class Stopping(Callback):
     def forget(self) -> None:
         """Begin afresh; what has state sets it to its beginning."""
 
-    def end(self, trainer: Trainer, reason: str) -> None:
+    def end(self, trainer: Training, reason: str) -> None:
         """Have ``fit`` return after the present step."""
         self.reason = reason
         trainer.stop()
@@ -132,7 +129,7 @@ class EarlyStopping(Stopping):
         self._values: dict[str, np.ndarray[Any, Any]] = {}
         self._average: dict[str, np.ndarray[Any, Any]] = {}
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """End at once where a stop was saved."""
         was_saved = self._trainer is None and self._has_stopped
         super().on_fit_start(trainer)
@@ -140,15 +137,15 @@ class EarlyStopping(Stopping):
             self._end(trainer)
         self._has_stopped = False
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Compare with the best epoch so far."""
         value = measured(record, self.monitor, "early stopping")
         if self._sign * (self.best - value) > self.min_delta:
             self.best, self.best_epoch, self.waited = value, record.epoch, 0
             if self.restore_best:
-                values, config = trainer.values, trainer.config
+                values = trainer.values
                 self._values = {t.name: values[t.name] for t in trainer.graph.variables}
-                self._average = trainer._steps.averaging(values, config, config.evaluated)
+                self._average = trainer.averaging()
             return
         self.waited += 1
         if self.waited >= self.patience:
@@ -156,7 +153,7 @@ class EarlyStopping(Stopping):
             self._has_stopped = True
             self._end(trainer)
 
-    def _end(self, trainer: Trainer) -> None:
+    def _end(self, trainer: Training) -> None:
         self.end(
             trainer,
             f"{self.monitor} has not improved for {self.patience} epochs "
@@ -164,7 +161,7 @@ class EarlyStopping(Stopping):
         )
         if self.restore_best:
             trainer.values.restore(self._values)
-            trainer._steps.restore_averaging(trainer.values, self._average)
+            trainer.restore_averaging(self._average)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the best epoch, with its values, and how long it has been."""

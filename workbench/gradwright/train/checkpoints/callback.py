@@ -15,10 +15,12 @@ from ...files.lock import Lock
 from ..callbacks import Callback
 from ..callbacks.direction import falls
 from ..history import Record
+from ..training import Training
+from ..validation import swapped_out
 from .folder import Checkpoint, Listing, expendable, leftovers, scan
 from .resuming import TRAININGS, folder_of, resume
 from .settings import settings_of
-from .snapshot import Documents, Snapshot, Training, taken
+from .snapshot import Documents, Lineage, Snapshot, taken
 from .writer import Background
 
 if TYPE_CHECKING:
@@ -126,13 +128,14 @@ class Checkpoints(Callback):
         """Have a trainer go on from a checkpoint of the folder; see ``gw.resume``."""
         return resume(trainer, self.folder, which, allow=allow, missing_ok=missing_ok)
 
-    def save(self, trainer: Trainer) -> Checkpoint:
+    def save(self, trainer: Training) -> Checkpoint:
         """Write a checkpoint now, and return it when it is on the disk.
 
         Call it between steps: in a callback, or when the training is paused or idle. Raises
         TrainingError where it cannot be written, and while the variables hold an average.
         """
-        trainer._check_weights()
+        if trainer.swapped:
+            raise swapped_out(trainer.swapped)
         was_held = self._lock.is_held
         self._open(trainer)
         try:
@@ -149,7 +152,7 @@ class Checkpoints(Callback):
 
     # -- hooks -----------------------------------------------------------------------------------
 
-    def on_fit_start(self, trainer: Trainer) -> None:
+    def on_fit_start(self, trainer: Training) -> None:
         """Take the folder, and a place behind all other callbacks, whose state is saved, too."""
         trainer.remove_callback(self)
         trainer.add_callback(self)
@@ -158,7 +161,7 @@ class Checkpoints(Callback):
         self._done, self._at = _place(trainer), time.monotonic()
         self._latest = {}, False
 
-    def on_step_end(self, trainer: Trainer, record: Record) -> None:
+    def on_step_end(self, trainer: Training, record: Record) -> None:
         """Take a checkpoint if one is due and the last is on the disk."""
         self._background.check()
         self._latest = record.metrics, False
@@ -166,7 +169,7 @@ class Checkpoints(Callback):
         if is_last and self._is_due(trainer) and not self._background.is_busy:
             self._take(trainer)
 
-    def on_epoch_end(self, trainer: Trainer, record: Record) -> None:
+    def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Take a checkpoint if one is due, when the last is on the disk."""
         self._background.check()
         self._latest = record.metrics, True
@@ -179,13 +182,13 @@ class Checkpoints(Callback):
         if self.every_epochs is not None and trainer.epochs_done % self.every_epochs == 0:
             self._take(trainer)
 
-    def on_fit_end(self, trainer: Trainer) -> None:
+    def on_fit_end(self, trainer: Training) -> None:
         """Take a last checkpoint, and wait until it is on the disk."""
         if not self._lock.is_held:
             return
         error = sys.exception()
         is_own = error is not None and error is self._background.raised
-        is_new = self._done != _place(trainer) and not trainer._swapped
+        is_new = self._done != _place(trainer) and not trainer.swapped
         try:
             if is_new and not is_own and not trainer.is_torn:
                 self._take(trainer)
@@ -199,7 +202,7 @@ class Checkpoints(Callback):
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _open(self, trainer: Trainer) -> None:
+    def _open(self, trainer: Training) -> None:
         """Take the folder; raises TrainingError where another training or process has it."""
         self._background.wait()  # else its file would pass for one that a dead process left
         try:
@@ -212,7 +215,7 @@ class Checkpoints(Callback):
         self._lock.acquire()
         found = self.list()
         if trainer not in TRAININGS:
-            TRAININGS[trainer] = Training(os.urandom(8).hex(), settings_of(trainer))
+            TRAININGS[trainer] = Lineage(os.urandom(8).hex(), settings_of(trainer))
         others = [c for c in found if c.training != TRAININGS[trainer].name]
         if others and not self.overwrite:
             self._lock.release()
@@ -226,13 +229,13 @@ class Checkpoints(Callback):
         for path in leftovers(self.folder):
             path.unlink(missing_ok=True)
 
-    def _is_due(self, trainer: Trainer) -> bool:
+    def _is_due(self, trainer: Training) -> bool:
         every = self.every_steps
         if every is not None and trainer.steps_done // every > self._done[0] // every:
             return True
         return self.every_seconds is not None and time.monotonic() - self._at >= self.every_seconds
 
-    def _take(self, trainer: Trainer) -> None:
+    def _take(self, trainer: Training) -> None:
         """Take a snapshot and have it written."""
         self._background.wait()
         metrics, is_epoch_end = self._latest
@@ -240,7 +243,7 @@ class Checkpoints(Callback):
         snapshot = taken(
             trainer,
             self._documents,
-            training=TRAININGS[trainer],
+            lineage=TRAININGS[trainer],
             metrics=metrics,
             is_epoch_end=is_epoch_end,
             monitor=self.monitor,
@@ -267,5 +270,5 @@ class Checkpoints(Callback):
             old.path.unlink(missing_ok=True)
 
 
-def _place(trainer: Trainer) -> tuple[int, int, int]:
+def _place(trainer: Training) -> tuple[int, int, int]:
     return trainer.steps_done, trainer.epochs_done, trainer.batches_done

@@ -6,7 +6,6 @@ import os
 import warnings
 import weakref
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,10 @@ from ...formats.archive.archive import STATE, VALUES, opened
 from ...formats.archive.tensors import read_tensors
 from ...session import Session
 from ...spec import TensorSpec
-from ..callbacks import Callback
+from ..training import Training
 from .folder import Checkpoint, Listing, best, read_record, reason, scan
 from .settings import MOST, adopt, differences, libraries, refused, set_back, settings_of
-from .snapshot import TRAINER, Training
+from .snapshot import TRAINER, Lineage
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
@@ -29,7 +28,7 @@ Array = np.ndarray[Any, Any]
 CHECKPOINTS = "checkpoints"
 """The folder of checkpoints in the folder of a run."""
 
-TRAININGS: weakref.WeakKeyDictionary[Trainer, Training] = weakref.WeakKeyDictionary()
+TRAININGS: weakref.WeakKeyDictionary[Training, Lineage] = weakref.WeakKeyDictionary()
 """Which training a trainer carries on: that of its checkpoints, or of the one it was resumed from.
 """
 
@@ -80,7 +79,7 @@ def resume(
         found = scan(place)
     if trainer.status != "idle":
         raise TrainingError(f"the trainer is {trainer.status}", hint="trainer.stop() first")
-    trainer._check_weights()
+    trainer.parts.weights.check()
     if isinstance(which, str) and which not in ("last", "best"):
         which = Path(which)
     if missing_ok and not found and not found.damaged:
@@ -199,12 +198,9 @@ def _apply(
         raise
     _retune(trainer.session, one)
     began = settings_of(trainer) if differing else one.settings
-    TRAININGS[trainer] = Training(one.training, began)
-    for callback in trainer.callbacks:
-        if isinstance(callback, _SameData):  # of a resume before this one
-            trainer.remove_callback(callback)
-    if trainer.batches_done and "data" not in allow and "all" not in allow:
-        trainer.add_callback(_SameData(trainer, state))
+    TRAININGS[trainer] = Lineage(one.training, began)
+    is_free = "data" in allow or "all" in allow
+    trainer.parts.position.is_bound = trainer.batches_done > 0 and not is_free
 
 
 def _fitting(trainer: Trainer, one: Checkpoint, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -243,31 +239,4 @@ def _retune(session: Session, one: Checkpoint) -> None:
             f"differ: {', '.join(f'{name} {text}' for name, text in other.items())}"
             + ("" if session.deterministic else hint),
             stacklevel=5,
-        )
-
-
-class _SameData(Callback):
-    """Sees that the next ``fit`` finishes an epoch on the data that it had begun on, once."""
-
-    def __init__(self, trainer: Trainer, state: Mapping[str, Array]) -> None:
-        self._begun = replace(trainer._begun)
-        own = state if self._begun.gathered else {}
-        self._state = {n[6:]: a for n, a in own.items() if n.startswith("state/")}
-        """With the sums of a window that was begun, which other data would forget."""
-
-    def on_fit_start(self, trainer: Trainer) -> None:
-        """Compare; where the data is other, take the trainer back to where the epoch stood."""
-        came, begun = trainer._begun.signature, self._begun
-        if came == begun.signature:
-            trainer.remove_callback(self)
-            return
-        trainer._begun = replace(begun)
-        if begun.gathered:
-            trainer._steps.load(self._state, trainer.session, trainer.config)
-        raise TrainingError(
-            f"epoch {trainer.epochs_done + 1} has begun on other data, and {begun.batches} batches "
-            "of it are done",
-            facts=[f"its signature is {begun.signature}, that of this data {came}"],
-            need="the same rows, batch size and order",
-            hint="gw.resume(..., allow='data') begins the epoch anew",
         )

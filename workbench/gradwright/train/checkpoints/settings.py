@@ -7,20 +7,18 @@ import platform
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import TrainingError
 from ...words.jsonable import CLASS, from_json, to_json
 from ..config import TrainingConfig
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
+from ..training import Training
 
 MOST = 12
 """How many differences an error lists."""
 
 
-def settings_of(trainer: Trainer) -> dict[str, Any]:
+def settings_of(trainer: Training) -> dict[str, Any]:
     """Return the settings of a trainer: its configuration, its variables, the session's seed.
 
     What is no JSON, such as a schedule that is a function, is told by its name.
@@ -34,7 +32,7 @@ def settings_of(trainer: Trainer) -> dict[str, Any]:
     }
 
 
-def adopt(trainer: Trainer, settings: Mapping[str, Any]) -> None:
+def adopt(trainer: Training, settings: Mapping[str, Any]) -> None:
     """Give a trainer settings that had changed while it trained: its rate, what is frozen.
 
     Raises TrainingError for a configuration that JSON does not hold.
@@ -45,7 +43,7 @@ def adopt(trainer: Trainer, settings: Mapping[str, Any]) -> None:
     set_back(trainer, config, settings["frozen"])
 
 
-def set_back(trainer: Trainer, config: TrainingConfig, frozen: Collection[str]) -> None:
+def set_back(trainer: Training, config: TrainingConfig, frozen: Collection[str]) -> None:
     """Give a trainer a configuration, and freeze these variables and no others."""
     trainer.config = config
     for t in trainer.graph.variables:

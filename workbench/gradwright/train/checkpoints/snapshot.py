@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from ...formats.archive.document import DOCUMENT, DocumentWriter
 from ...formats.archive.tensors import check_tensors
 from ...graph import Graph, Values
 from ...words.jsonable import to_json
+from ..training import Training
 from .folder import PREFIX, RECORD, name_of, utc
 from .settings import libraries, settings_of
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +30,7 @@ TRAINER = "trainer"
 
 
 @dataclass(frozen=True)
-class Training:
+class Lineage:
     """What is the same for all checkpoints of a training, however often it was resumed."""
 
     name: str
@@ -96,10 +94,10 @@ class Snapshot:
 
 
 def taken(
-    trainer: Trainer,
+    trainer: Training,
     documents: Documents,
     *,
-    training: Training,
+    lineage: Lineage,
     metrics: Mapping[str, float],
     is_epoch_end: bool,
     monitor: str,
@@ -115,7 +113,7 @@ def taken(
         for name, value in trainer.state_dict().items()
     }
     record = {
-        "training": training.name,
+        "training": lineage.name,
         "step": trainer.steps_done,
         "epoch": trainer.epochs_done,
         "batch": trainer.batches_done,
@@ -124,7 +122,7 @@ def taken(
         "monitor": monitor,
         "mode": mode,
         "time": utc(),
-        "settings": training.settings,
+        "settings": lineage.settings,
         "present": settings_of(trainer),
         "tuning": trainer.session.tuning,
         "libraries": libraries(),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...graph import Tensor
 from ...words.tables import Table
-from ..slots import OptimizerState
+from ..slots import Slots
 from .fp8 import FP8
 from .policy import Precision, checked
 from .rebuild import Rebuild, Row
@@ -23,7 +23,7 @@ class Lowered:
     in float32. The nodes are those of the graph as far as nothing changes.
     """
 
-    def __init__(self, precision: Precision | None, fp8: FP8 | None, state: OptimizerState) -> None:
+    def __init__(self, precision: Precision | None, fp8: FP8 | None, state: Slots) -> None:
         self.precision = Precision("float32") if precision is None else precision
         self.fp8, self._state = fp8, state  # held: without it the nodes under its scope go
         self._products = None if fp8 is None else _products(fp8, state)
@@ -48,11 +48,11 @@ class Lowered:
 
         >>> import gradwright as gw
         >>> from gradwright.train.precision import lowered
-        >>> from gradwright.train.slots import OptimizerState
+        >>> from gradwright.train.slots import Slots
         >>> g = gw.Graph()
         >>> x, w = g.placeholder("x", (None, 2)), g.variable("w", (2, 1))
         >>> loss = gw.mean(x @ w, name="loss")
-        >>> copy = lowered([loss], gw.Precision("bfloat16"), None, OptimizerState(g, g.values))
+        >>> copy = lowered([loss], gw.Precision("bfloat16"), None, Slots(g, g.values))
         >>> for row in copy.table().rows:
         ...     print(*row[:4])
         matmul matmul bfloat16 bfloat16
@@ -73,7 +73,7 @@ def table(rows: Sequence[Row], title: str = "") -> Table:
     return Table(columns, [list(row) for row in rows], title=title)
 
 
-def _products(fp8: FP8, state: OptimizerState) -> Products:
+def _products(fp8: FP8, state: Slots) -> Products:
     from .products import Products  # their ops load a family of the catalogue
 
     return Products(fp8, state)
@@ -83,7 +83,7 @@ def lowered(
     tensors: Sequence[Tensor],
     precision: Precision | str | None,
     fp8: FP8 | None,
-    state: OptimizerState,
+    state: Slots,
 ) -> Lowered:
     """Build what tensors depend on again, with products in the given precision.
 
@@ -93,11 +93,11 @@ def lowered(
 
     >>> import gradwright as gw
     >>> from gradwright.train.precision import lowered
-    >>> from gradwright.train.slots import OptimizerState
+    >>> from gradwright.train.slots import Slots
     >>> g = gw.Graph()
     >>> x, w = g.placeholder("x", (None, 2)), g.variable("w", (2, 1), init=1.001)
     >>> y = gw.identity(x @ w, name="y")
-    >>> copy = lowered([y], "bfloat16", None, OptimizerState(g, g.values))
+    >>> copy = lowered([y], "bfloat16", None, Slots(g, g.values))
     >>> g.output({"x": [[1.0, 2.0]]}, copy.of(y)).popitem()[1].tolist()
     [[3.0]]
     """

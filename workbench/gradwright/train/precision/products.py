@@ -17,7 +17,7 @@ from ...spec import TensorSpec, dtype
 from .fp8 import FORMATS, FP8
 
 if TYPE_CHECKING:
-    from ..slots import OptimizerState
+    from ..slots import Slots
     from .rebuild import Rebuild
 
 
@@ -38,7 +38,7 @@ class Products:
 
     reason = "a product of matrices, whose factors are quantised with one scale each"
 
-    def __init__(self, fp8: FP8, state: OptimizerState) -> None:
+    def __init__(self, fp8: FP8, state: Slots) -> None:
         self.fp8, self.state = fp8, state
         self.forward, self.backward = FORMATS[fp8.format]
         self.computes = self.forward

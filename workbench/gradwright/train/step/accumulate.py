@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,72 +14,19 @@ from ...ops.core.choice import Maximum, Where
 from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Sum
 from ...spec import TensorSpec, at_least_float32
-from ...words.jsonable import jsonable
-from ..slots import OptimizerState
+from ..slots import Slots
 
 Array = np.ndarray[Any, Any]
-WAYS = ("example", "batch", "token")
 WEIGHT = "accumulation/weight"
 """The variable that holds the weight of what a window has gathered."""
 SUMS = "accumulated/"
 """What the names of the variables begin with that hold the sums."""
 
 
-@jsonable
-@dataclass(frozen=True)
-class Accumulation:
-    """Gradients of ``steps`` batches make one update.
-
-    g = Σₖ wₖ·gₖ / Σₖ wₖ
-
-    Sums are kept in float32 at least. A window never reaches over the end of an epoch: its last one
-    may be of fewer batches, and is divided by what it really holds.
-
-    Args:
-        steps: how many batches an update takes.
-        by: what a batch weighs. ``"example"``: its examples, so that the update is that of the
-            one big batch for a loss that is a mean over examples. ``"batch"``: all the same.
-            ``"token"``: the sum of ``tokens``, for a loss that is a mean over tokens.
-        tokens: for ``by="token"``, the name of a tensor whose sum counts the tokens of a batch,
-            such as a mask, or ``tokens`` of a ``Decoder``. A batch that counts less than 0 is
-            refused: labels are no count.
-
-    Raises TrainingError for anything else.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> x, w = g.placeholder("x", (None,)), g.variable("w", (), init=0.0)
-    >>> trainer = gw.Trainer(
-    ...     g, gw.mean(x * w), optimizer=gw.optim.SGD(1.0), accumulation=gw.Accumulation(2)
-    ... )
-    >>> history = trainer.fit([{"x": [1.0, 1.0]}, {"x": [4.0]}], progress=False)
-    >>> g.values["w"].item(), history.steps.rows        # -(1 + 1 + 4)/3
-    (-2.0, 1)
-    """
-
-    steps: int
-    by: str = "example"
-    tokens: str | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.tokens, Tensor):
-            object.__setattr__(self, "tokens", self.tokens.name)
-        if type(self.steps) is not int or self.steps < 1:
-            raise TrainingError(f"steps={self.steps!r} are no batches", need="an int >= 1")
-        if self.by not in WAYS:
-            raise TrainingError(f"by={self.by!r} is not known", need=" or ".join(map(repr, WAYS)))
-        if (self.by == "token") != (self.tokens is not None):
-            raise TrainingError(
-                f"by={self.by!r} does not go with tokens={self.tokens!r}",
-                need="tokens with by='token', and with nothing else",
-                hint="gw.Accumulation(4, by='token', tokens='mask')",
-            )
-
-
 class Sums:
     """Weighted sums of gradients, in the graph: variables, and what a batch makes of them."""
 
-    def __init__(self, state: OptimizerState, params: list[Tensor]) -> None:
+    def __init__(self, state: Slots, params: list[Tensor]) -> None:
         self.weight = state.variable(WEIGHT, TensorSpec((), "float64"))
         self.of = {
             p: state.variable(f"{SUMS}{p.name}", TensorSpec(p.shape, wide(p))) for p in params

@@ -16,7 +16,7 @@ from ...ops.updates.base import FLOAT64
 from ...spec import at_least_float32
 from ..config import TrainingConfig
 from ..precision.forward import Lowered, lowered
-from ..slots import OptimizerState
+from ..slots import Slots
 
 
 class Backward:
@@ -33,7 +33,7 @@ class Backward:
         measured: Sequence[Tensor],
         wrt: Sequence[Tensor],
         config: TrainingConfig,
-        state: OptimizerState,
+        state: Slots,
     ) -> None:
         graph, scope = state.graph, state.scope
         clear(graph, state)
@@ -70,7 +70,7 @@ class Backward:
                 self.grads = {p: _unscaled(g, back) for p, g in self.grads.items()}
 
 
-def clear(graph: Graph, state: OptimizerState) -> None:
+def clear(graph: Graph, state: Slots) -> None:
     """Remove what was built for the step before, and the gradients of what goes with it."""
     state.clear_graph()
     prefix = f"grad/{state.scope}/"

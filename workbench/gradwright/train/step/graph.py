@@ -14,7 +14,7 @@ from ...ops.updates.base import AllFinite, GlobalNorm
 from ...session import Prepared, Session
 from ..config import TrainingConfig
 from ..precision.forward import Lowered
-from ..slots import OptimizerState
+from ..slots import Slots
 from .accumulate import Sums, counted
 from .backward import Backward
 from .moves import Moves
@@ -69,7 +69,7 @@ class StepGraph:
         *,
         gradients_of: Sequence[Tensor],
         config: TrainingConfig,
-        state: OptimizerState,
+        state: Slots,
     ) -> None:
         self.params, self.scope = list(params), state.scope
         self._state = state

@@ -2,65 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
 
 from ...errors import TrainingError
 from ...graph import Graph, Tensor
-from ...words.jsonable import jsonable
-from ...words.named import Named
-from ..optim import Optimizer
-
-if TYPE_CHECKING:
-    from ..config import TrainingConfig
-
-
-@jsonable
-@dataclass(frozen=True)
-class Group(Named):
-    """Variables that are trained otherwise than the rest; what is None is as for all others.
-
-    Args:
-        variables: names, patterns such as ``"*/bias"``, or tensors; one of them, or several.
-        optimizer: moves them instead of the trainer's, with its own learning rate.
-        lr_multiplier: factor on the learning rate; 0 leaves them where they are.
-        l1, l2, weight_decay: as in ``TrainingConfig``, for these alone.
-
-    Raises TrainingError for numbers out of range, TypeError for a setting that it does not have;
-    the trainer, TrainingError for a variable of two groups.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> w, b = g.variable("w", (), init=1.0), g.variable("b", (), init=1.0)
-    >>> slow = gw.Group("b", lr_multiplier=0.1)
-    >>> trainer = gw.Trainer(g, w + b, optimizer=gw.optim.SGD(0.5), groups=[slow])
-    >>> record = trainer.step({})
-    >>> g.values["w"].item(), round(g.values["b"].item(), 3)
-    (0.5, 0.95)
-    """
-
-    variables: tuple[str, ...]
-    optimizer: Optimizer | None = None
-    lr_multiplier: float = 1.0
-    l1: float | None = None
-    l2: float | None = None
-    weight_decay: float | None = None
-    instead: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("lr", "learning_rate"),
-        "optimizer=gw.optim.Adam(1e-4) has a rate of its own, and lr_multiplier=0.1 scales that of "
-        "the trainer",
-    )
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "variables", names_of(self.variables, "a group"))
-        if self.optimizer is not None and not isinstance(self.optimizer, Optimizer):
-            raise TrainingError(f"{self.optimizer!r} is no optimizer", hint="gw.optim.SGD(0.1)")
-        for name in ("lr_multiplier", "l1", "l2", "weight_decay"):
-            value = getattr(self, name)
-            if value is not None:
-                check_number(f"a group's {name}", value)
+from ..config import TrainingConfig
+from ..settings import Group
 
 
 @dataclass(frozen=True)
@@ -106,25 +54,6 @@ def treatments(
             config.weight_decay if group.weight_decay is None else group.weight_decay,
         )
     return found
-
-
-def names_of(given: object, what: str) -> tuple[str, ...]:
-    """Return names for a name, a tensor, or several; raises TrainingError for anything else."""
-    several = [given] if isinstance(given, str | Tensor) else given
-    if not isinstance(several, Iterable):
-        raise TrainingError(f"{what} cannot be {given!r}", need="names, patterns or tensors")
-    names = [t.name if isinstance(t, Tensor) else t for t in several]
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise TrainingError(f"{what} cannot be {given!r}", need="names, patterns or tensors")
-    return tuple(names)
-
-
-def check_number(what: str, value: object, most: float = math.inf) -> None:
-    """Raise TrainingError for anything but a finite number from 0 to ``most``."""
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (good and 0 <= value <= most and value < math.inf):  # type: ignore[operator]
-        limit = "" if most == math.inf else f" <= {most:g}"
-        raise TrainingError(f"{what}={value!r} is out of range", need=f"a number >= 0{limit}")
 
 
 def _fitting(graph: Graph, patterns: Sequence[str]) -> dict[str, None]:

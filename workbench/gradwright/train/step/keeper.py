@@ -1,4 +1,4 @@
-"""Steps: keeps the graph of a training step as settings and graph ask for it, and runs it."""
+"""StepKeeper: keeps the graph of a step as settings and graph ask for it, and runs it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from ...data.batches import Feeds
 from ...errors import IdError, TrainingError
-from ...graph import Tensor, Values
-from ...session import Prepared, Session
+from ...graph import Tensor
+from ...session import Prepared
 from ...spec import TensorSpec, at_least_float32
 from ...spec.rounding import rounded
-from ..config import TrainingConfig
+from ..config import Setup, TrainingConfig
 from ..optim import Optimizer
-from ..slots import OptimizerState
+from ..slots import Slots
 from .accumulate import SUMS, WEIGHT
 from .average import AVERAGED
 from .chosen import candidates, trained
@@ -42,27 +42,27 @@ class Outcome:
     grads: Mapping[Tensor, Any]
 
 
-class Steps:
-    """The steps of one trainer, singly or several in one run.
+class StepKeeper:
+    """The steps of one training, singly or several in one run.
 
     The graph of a step is built anew when an edit, freezing or the settings ask for it; the session
-    runs it prepared.
+    runs it prepared. As a ``Stateful`` part it is what optimizers and windows keep.
     """
 
     def __init__(
         self,
+        setup: Setup,
         losses: Sequence[Tensor],
         measures: Measures,
         chosen: Sequence[Tensor | str] | None,
     ) -> None:
-        self.losses = list(losses)
-        self.state: OptimizerState | None = None
+        self._setup, self._losses = setup, list(losses)
+        self._slots: Slots | None = None
         self.watched: list[Tensor] = []
         """What may be trained, frozen or not."""
-        self._graph = self.losses[0].graph
+        self._graph = self._losses[0].graph
         self._measures, self._chosen = measures, chosen
         self._wrt: list[Tensor] = []
-        self._session: Session
         self._step: tuple[StepGraph, Any] | None = None
         """The graph of a step, and what it depends on."""
         self._building = threading.RLock()
@@ -77,38 +77,40 @@ class Steps:
 
     # -- the graph of a step ---------------------------------------------------------------------
 
-    def current(
-        self, session: Session, config: TrainingConfig, *, as_it_is: bool = False
-    ) -> StepGraph:
-        """Return the graph of the next step, to be run by ``session``; any thread may ask.
+    @property
+    def losses(self) -> list[Tensor]:
+        """The losses, as they stand in the graph now."""
+        return [now(self._graph, t) for t in self._losses]
+
+    def current(self, *, as_it_is: bool = False) -> StepGraph:
+        """Return the graph of the next step; any thread may ask.
 
         With ``as_it_is`` return that of the last step, where there is one.
         """
         with self._building:
             if as_it_is and self._step is not None:
                 return self._step[0]
-            step = self.ready(session, config)  # another thread may have been faster
+            step = self.ready()  # another thread may have been faster
             if step is None:
                 self._step = None
                 self._unrolled.clear()
-                self._session = session
-                step = self._build(session, config)
-                self._held_state(session.values).settle()
-                self._step = step, self._seen(session, config)
+                step = self._build()
+                self._held_slots().settle()
+                self._step = step, self._seen()
         return step
 
-    def ready(self, session: Session, config: TrainingConfig) -> StepGraph | None:
+    def ready(self) -> StepGraph | None:
         """Return the graph of the last step, without a lock, if it is that of the next one, too."""
         held = self._step
-        if held is None or self._seen(session, config) != held[1]:
+        if held is None or self._seen() != held[1]:
             return None
-        held[0].config = config
+        held[0].config = self._setup.config
         return held[0]
 
-    def _seen(self, session: Session, config: TrainingConfig) -> Any:
+    def _seen(self) -> Any:
         """Return what the graph of a step depends on; costs about 1 us for ten parameters."""
-        graph = self._graph
-        seen = [session, graph.revision, config.beside_optimizers]
+        graph, config = self._graph, self._setup.config
+        seen = [self._setup.session, graph.revision, config.beside_optimizers]
         seen += [t.node.trainable for t in self.watched]
         if graph.updates:
             seen += map(id, graph.updates.values())
@@ -118,32 +120,32 @@ class Steps:
             seen += type(optimizer), settings
         return seen
 
-    def _build(self, session: Session, config: TrainingConfig) -> StepGraph:
-        graph = self._graph
+    def _build(self) -> StepGraph:
+        graph, config = self._graph, self._setup.config
         graph.settle()
         for optimizer in config.optimizers:
             optimizer.check()
-        self.losses = [now(graph, t) for t in self.losses]
+        self._losses = self.losses
         self.watched = candidates(graph, self._chosen)
-        state = self._held_state(session.values)
-        state.begin(self._movers(config))
-        params, reached = trained(self.losses, self.watched)
+        slots = self._held_slots()
+        slots.begin(self._movers())
+        params, reached = trained(self._losses, self.watched)
         held = [t for t in self._wrt if t in reached]
         self._wrt = list(dict.fromkeys([*held, *params]))
         return StepGraph(
-            self.losses,
+            self._losses,
             self._measures.fetches(),
             params,
             gradients_of=self._wrt,
             config=config,
-            state=state,
+            state=slots,
         )
 
-    def _held_state(self, values: Values) -> OptimizerState:
-        """Return the state of the optimizer, made when first asked for."""
-        if self.state is None:
-            self.state = OptimizerState(self._graph, values)
-        return self.state
+    def _held_slots(self) -> Slots:
+        """Return the state of the optimizers, made when first asked for."""
+        if self._slots is None:
+            self._slots = Slots(self._graph, self._setup.session.values)
+        return self._slots
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -157,7 +159,7 @@ class Steps:
         watching: bool = False,
     ) -> Outcome:
         """Run a phase and commit it if it is finite; with ``watching`` fetch the gradients, too."""
-        run = phase.prepared(self._session, watching)
+        run = phase.prepared(self._setup.session, watching)
         if numbers != self._fed[0]:
             self._fed = numbers, [np.array(n) for n in numbers]
         arrays = map(feeds.__getitem__, phase.needed)
@@ -186,7 +188,7 @@ class Steps:
         held = self._unrolled.get(key)
         if held is None:
             unrolled = Unrolled(step, len(batches), select=skip)
-            run = self._session.prepare(
+            run = self._setup.session.prepare(
                 unrolled.fetches,
                 unrolled.feeds,
                 unrolled.updates,
@@ -195,7 +197,7 @@ class Steps:
             )
             held = self._unrolled[key] = unrolled, run
         unrolled, run = held
-        seed = self._session.seed
+        seed = self._setup.session.seed
         try:
             found = run(*unrolled.arrays(batches, rates, seed, number), step=number)
         except IdError:  # a single step knows which batch it is of
@@ -207,73 +209,33 @@ class Steps:
 
     def empty(self) -> None:
         """Forget the sums of a window that was begun."""
-        if self.state is not None:
-            self.state.empty(SUMS, WEIGHT)
+        if self._slots is not None:
+            self._slots.empty(SUMS, WEIGHT)
 
-    def arrays(self, config: TrainingConfig) -> dict[str, Array]:
+    def state_dict(self) -> dict[str, Array]:
         """Return the state that the next step finds; where it cannot be built, all there is."""
-        if self.state is None:
+        if self._slots is None:
             return {}
         try:
-            movers = self._movers(config)
+            movers = self._movers()
         except TrainingError:
             movers = {}
-        return self.state.arrays(movers, _prefixes(config))
+        return self._slots.arrays(movers, _prefixes(self._setup.config))
 
-    def averages(self, session: Session, config: TrainingConfig, name: str) -> dict[str, Array]:
-        """Return the average of each variable that has one, in the variable's dtype.
-
-        ``name`` is that of a configured average, or ``"optimizer"`` for those optimizers keep.
-        Before the first update that counts there is none: the weights stand for themselves.
-        """
-        self.current(session, config)
-        scope = self._held_state(session.values).scope
-        held = self._averaged(config, name)
-        if name != "optimizer" and not session.values.array(f"{scope}/averaging/{name}/counted"):
-            held = {}
-        return {
-            v.name: rounded(session.values[full], v.dtype)
-            for v, own in held.items()
-            if (full := f"{scope}/{own}") in session.values
-        }
-
-    def averaging(self, values: Values, config: TrainingConfig, name: str) -> dict[str, Array]:
-        """Return the state that an average is made of; ``restore_averaging`` goes back to it."""
-        scope = self._held_state(values).scope
-        counters = [f"averaging/{name}/{counter}" for counter in ("seen", "counted")]
-        names = [*counters, *self._averaged(config, name).values()]
-        return {n: values[f"{scope}/{n}"] for n in names if f"{scope}/{n}" in values}
-
-    def restore_averaging(self, values: Values, held: Mapping[str, Array]) -> None:
-        """Go back to what ``averaging`` returned."""
-        scope = self._held_state(values).scope
-        values.restore({f"{scope}/{name}": array for name, array in held.items()})
-
-    def _averaged(self, config: TrainingConfig, name: str) -> dict[Tensor, str]:
-        """Return how the state calls the average of each variable that may have one."""
-        if name == "optimizer":
-            moved = self._movers(config)
-            return {v: f"{v.name}/{o.average}" for v, o in moved.items() if o.average}
-        return {v: f"averaged/{name}/{v.name}" for v in self._graph.variables}
-
-    def averaged(self, values: Values, name: str) -> int:
-        """Return how many updates have counted in an average."""
-        state = self.state
-        counted = "" if state is None else f"{state.scope}/averaging/{name}/counted"
-        return int(values.array(counted)) if counted in values else 0
-
-    def load(self, arrays: Mapping[str, Any], session: Session, config: TrainingConfig) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over saved state of a step, all or none; the next one is built anew."""
+        config = self._setup.config
         if config.accumulation or config.averages or config.fp8:
-            self.current(session, config)  # it knows what else belongs to a step
-        found = {v.name: optimizer for v, optimizer in self._movers(config).items()}
-        self._held_state(session.values).load(
-            arrays, lambda name: found.get(name, config.optimizer), self._beside(config)
+            self.current()  # it knows what else belongs to a step
+        found = {v.name: optimizer for v, optimizer in self._movers().items()}
+        self._held_slots().load(
+            state, lambda name: found.get(name, config.optimizer), self._beside(config)
         )
         self._step = None
 
-    def _movers(self, config: TrainingConfig) -> dict[Tensor, Optimizer]:
+    def _movers(self) -> dict[Tensor, Optimizer]:
         """Return the optimizer of each variable that may be trained."""
+        config = self._setup.config
         every = candidates(self._graph, self._chosen)
         treated = treatments(self._graph, config, every)
         return {v: config.optimizers[how.optimizer] for v, how in treated.items()}
@@ -288,6 +250,49 @@ class Steps:
             for prefix in prefixes
             for v in floating
         }
+
+    # -- averages of the weights -----------------------------------------------------------------
+
+    def averages(self, name: str) -> dict[str, Array]:
+        """Return the average of each variable that has one, in the variable's dtype.
+
+        ``name`` is that of a configured average, or ``"optimizer"`` for those optimizers keep.
+        Before the first update that counts there is none: the weights stand for themselves.
+        """
+        self.current()
+        scope, values = self._held_slots().scope, self._setup.session.values
+        held = self._averaged(name)
+        if name != "optimizer" and not values.array(f"{scope}/averaging/{name}/counted"):
+            held = {}
+        return {
+            v.name: rounded(values[full], v.dtype)
+            for v, own in held.items()
+            if (full := f"{scope}/{own}") in values
+        }
+
+    def averaging(self, name: str) -> dict[str, Array]:
+        """Return the state that an average is made of; ``restore_averaging`` goes back to it."""
+        scope, values = self._held_slots().scope, self._setup.session.values
+        counters = [f"averaging/{name}/{counter}" for counter in ("seen", "counted")]
+        names = [*counters, *self._averaged(name).values()]
+        return {n: values[f"{scope}/{n}"] for n in names if f"{scope}/{n}" in values}
+
+    def restore_averaging(self, held: Mapping[str, Array]) -> None:
+        """Go back to what ``averaging`` returned."""
+        scope = self._held_slots().scope
+        self._setup.session.values.restore({f"{scope}/{n}": array for n, array in held.items()})
+
+    def _averaged(self, name: str) -> dict[Tensor, str]:
+        """Return how the state calls the average of each variable that may have one."""
+        if name == "optimizer":
+            return {v: f"{v.name}/{o.average}" for v, o in self._movers().items() if o.average}
+        return {v: f"averaged/{name}/{v.name}" for v in self._graph.variables}
+
+    def counted(self, name: str) -> int:
+        """Return how many updates have counted in an average."""
+        slots, values = self._slots, self._setup.session.values
+        counter = "" if slots is None else f"{slots.scope}/averaging/{name}/counted"
+        return int(values.array(counter)) if counter in values else 0
 
 
 def _prefixes(config: TrainingConfig) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from ...errors import TrainingError
 from ...evaluation.metrics import Mean, Metric
 from ...graph import Graph, Tensor
 from ...graph.cells import means_the_same
+from ..position import Totals
 
-Totals = dict[str, Any]
 OWN = (
     *("loss", "grad_norm", "learning_rate", "step", "epoch", "seconds"),
     *("loss_scale", "l1_penalty", "l2_penalty"),
@@ -87,14 +87,13 @@ class Measures:
         """Return the numbers that totals stand for."""
         return {n: _number(n, m, totals.get(n, m.start())) for n, m in self._metrics.items()}
 
-    def load(self, saved: Mapping[str, Any]) -> Totals:
-        """Return saved totals as they were."""
+    def check(self, saved: Mapping[str, Any]) -> None:
+        """Raise TrainingError for saved totals that are not of these metrics."""
         if saved.keys() - self._metrics.keys():
             raise TrainingError(
                 f"saved totals of {', '.join(saved)} do not belong to these metrics",
                 need=", ".join(self._metrics),
             )
-        return {name: np.array(total) for name, total in saved.items()}
 
 
 def now(graph: Graph, t: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from ...ops.core.reduce import Sum
 from ...ops.updates.base import ClipByGlobalNorm, GlobalNorm
 from ...spec import at_least_float32
 from ..config import TrainingConfig
-from ..slots import OptimizerState
+from ..slots import Slots
 from .average import add_average
 from .groups import treatments
 
@@ -29,7 +29,7 @@ class Moves:
         self,
         params: Sequence[Tensor],
         config: TrainingConfig,
-        state: OptimizerState,
+        state: Slots,
     ) -> None:
         self._config, self._state = config, state
         self._treated = treatments(state.graph, config, params)

@@ -1,185 +1,211 @@
-"""Stepping: takes steps, commits them and notes what came out, batch by batch or in windows."""
+"""Taker: takes steps, commits them and notes what came out, batch by batch or in windows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...data.batches import Batch, Batches, Feeds
-from ...errors import IdError
-from ..callbacks import Callback, Change
-from ..configured import Configured
-from ..history import Record
+from ...errors import IdError, TrainingError
+from ...graph import Tensor
+from ..callbacks import Change
+from ..config import Setup
+from ..control import Control
+from ..history import History, Record
+from ..objective import Objective
+from ..position import Position
+from ..precision.scaler import LossScaler
+from ..stateful import beneath
 from .graph import Phase, StepGraph
-from .keeper import Outcome
+from .keeper import Outcome, StepKeeper
+from .measure import Measures
 from .refusal import found_in, refusal
+
+SCALER = "scaler/"
+"""What the state of the scale of the loss stands under."""
 
 
 @dataclass(slots=True)
 class Run:
     """One run of a phase."""
 
+    step: StepGraph
     phase: Phase
     feeds: Feeds
     rows: int
     """How many examples count towards the epoch."""
-    weight: tuple[float, ...]
+    numbers: tuple[float, ...]
+    """What is fed beside data: learning rates, and the scale of the loss."""
+    weight: tuple[float, ...] = ()
     """What the batch weighs in a window, if that is fed."""
-    source: Batches | None
+    source: Batches | None = None
+    changes: Mapping[str, Change] | None = None
+    """What it did to each variable that may be trained, if that was watched."""
 
 
-class Stepping(Configured):
-    """A training whose steps can be taken, one by one or several as one."""
+class Taker:
+    """Takes steps of an objective, one by one or several as one, and notes what they measure.
 
-    def _take(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Record | None:
-        """Take a batch: an update and its record, or None where the window waits for more."""
-        step, rule = self._current(), self._config.accumulation
+    ``next`` settles what the next run is, ``take`` runs and commits it; between them callbacks may
+    look. A step that is refused leaves everything as it was. As a ``Stateful`` part it is the
+    position and the scale of the loss.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        objective: Objective,
+        position: Position,
+        control: Control,
+        parameters: Sequence[Tensor | str] | None = None,
+    ) -> None:
+        self._setup, self._position, self._control = setup, position, control
+        self.measures = Measures(objective.graph, objective.losses, objective.metrics)
+        self.keeper = StepKeeper(setup, list(objective.losses.values()), self.measures, parameters)
+        self.history = History()
+        self.last_feeds: Feeds = {}
+        """What the latest step was fed with; a failing step can be replayed from it."""
+        self.scaler: LossScaler | None = None
+        """The scale of the loss, where there is one."""
+        self.rescale()
+
+    def current(self) -> StepGraph:
+        """Return the graph of the next step; to others than the thread that trains, the latest.
+
+        So nobody who looks clears a graph that is about to be run.
+        """
+        ready = self.keeper.ready()
+        if ready is not None:
+            return ready
+        return self.keeper.current(as_it_is=self._control.is_elsewhere)
+
+    def in_its_precision(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return what stands for tensors where the steps compute in fewer bits; else themselves."""
+        config = self._setup.config
+        if config.precision is None and config.fp8 is None:
+            return list(tensors)
+        copy = self.current().lowered
+        return list(tensors) if copy is None else [copy.of(t) for t in tensors]
+
+    # -- a step ----------------------------------------------------------------------------------
+
+    def next(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Run:
+        """Return the next run: an update, or where a window waits for more, a batch of it."""
+        step, rule = self.keeper.ready() or self.current(), self._setup.config.accumulation
         self.last_feeds = feeds
         if rule is None:
-            return self._update(step, Run(step.update, feeds, rows, (), source))
+            return Run(step, step.update, feeds, rows, self._numbers(step), (), source)
         size = rows or next((len(a) for a in feeds.values() if np.ndim(a)), 1)
         weight = () if rule.by == "token" else (float(size if rule.by == "example" else 1),)
-        if step.gather is not None and self._begun.gathered + 1 < rule.steps:
-            return self._gather(step, Run(step.gather, feeds, rows, weight, source))
-        return self._update(step, Run(step.update, feeds, rows, weight, source))
+        phase = step.update
+        if step.gather is not None and self._position.begun.gathered + 1 < rule.steps:
+            phase = step.gather
+        return Run(step, phase, feeds, rows, self._numbers(step), weight, source)
 
-    def _flush(self) -> None:
-        """Update with the batches that wait: the epoch has no more for the window."""
-        step = self._current()
-        if self._begun.gathered and step.flush is not None:
-            self._update(step, Run(step.flush, {}, 0, (), None))
+    def last(self) -> Run | None:
+        """Return the update with the batches that wait, where an epoch has no more for them."""
+        if not self._position.begun.gathered:
+            return None
+        step = self.current()
+        return None if step.flush is None else Run(step, step.flush, {}, 0, self._numbers(step))
 
-    def _update(self, step: StepGraph, run: Run) -> Record:
-        """Run an update, commit it and note what came out."""
-        control, numbers = self._control, self._numbers(step)
-        watching = self._callbacks and [c for c in self._callbacks if c.wants_changes(self._told)]
-        before = {t: self.values.array(t.name) for t in self._steps.watched} if watching else {}
+    def take(self, run: Run, *, watching: bool = False) -> Record | None:
+        """Take a run and return its record, or None where the window waits for more.
+
+        With ``watching`` it notes its changes. A batch that is not finite ends its window: it is
+        skipped.
+        """
+        values, control = self._setup.session.values, self._control
+        before = {t: values.array(t.name) for t in self.keeper.watched} if watching else {}
         control.in_step = True
         try:
-            outcome = self._run(step, run, numbers, bool(watching))
-            record = self._note(step, run, outcome, numbers, control.seconds)
+            outcome = self._run(run, watching)
+            if run.phase is run.step.gather and outcome.finite:
+                self._position.begun.gathered += 1
+                self._count(run, outcome)
+                return None
+            record = self._note(run, outcome, control.seconds)
         finally:
             control.in_step = False
         if watching:
-            changes = {
-                t.name: Change(outcome.grads.get(t), array, self.values.array(t.name))
+            run.changes = {
+                t.name: Change(outcome.grads.get(t), array, values.array(t.name))
                 for t, array in before.items()
             }
-            self._tell("on_changes", record, changes, callbacks=watching)
-        self._tell("on_step_end", record)
         return record
 
-    def _gather(self, step: StepGraph, run: Run) -> Record | None:
-        """Add a batch to the sums of the window; one that is not finite ends it: it is skipped."""
-        control, numbers = self._control, self._numbers(step)
-        control.in_step = True
-        try:
-            outcome = self._run(step, run, numbers)
-            if outcome.finite:
-                self._begun.gathered += 1
-                self._count(run, outcome)
-                return None
-            record = self._note(step, run, outcome, numbers, control.seconds)
-        finally:
-            control.in_step = False
-        self._tell("on_step_end", record)
-        return record
-
-    def _take_group(self, group: Sequence[Batch]) -> list[Record]:
-        """Run several steps as one; return no records if nothing was done: they must go singly."""
-        step, number, control = self._current(), self.steps_done, self._control
-        optimizers, skip = step.config.optimizers, self._skips()
-        rates = [tuple(o.rate(number + i) for o in optimizers) for i in range(len(group))]
-        batches = [feeds for feeds, _ in group]
-        control.in_step = True
-        try:
-            began = control.seconds
-            outcomes = self._steps.take_many(step, batches, rates, self._batches, skip=skip)
-            if outcomes is None:
-                return []
-            self.last_feeds = batches[-1]
-            each = (control.seconds - began) / len(group)
-            records: list[Record] = []
-            failed: Exception | None = None
-            for outcome, rate, (feeds, rows) in zip(outcomes, rates, group, strict=True):
-                began += each
-                run = Run(step.update, feeds, rows, (), None)
-                try:
-                    records.append(self._note(step, run, outcome, rate, began))
-                except Exception as error:  # of a metric; what follows has been committed, too
-                    failed = failed or error
-        finally:
-            control.in_step = False
-        for record in records:
-            self._tell("on_step_end", record)
-        if failed is not None:
-            raise failed
-        return records
+    # -- several as one --------------------------------------------------------------------------
 
     @property
-    def _goes_singly(self) -> bool:
+    def goes_singly(self) -> bool:
         """Whether steps cannot run as a group.
 
         Each waits for how the one before ended, or the last bits would not be those of single ones.
         """
-        waits = self.scaler is not None or self._config.accumulation is not None
-        return waits or not self._current().is_repeatable
+        waits = self.scaler is not None or self._setup.config.accumulation is not None
+        return waits or not self.current().is_repeatable
 
-    def _tell(self, hook: str, *what: Any, callbacks: Sequence[Callback] | None = None) -> None:
-        """Call a hook of all callbacks; of several that fail, the first says why.
+    def take_group(self, group: Sequence[Batch]) -> tuple[list[Record], Exception | None]:
+        """Run several steps as one; return no records if nothing was done: they must go singly.
 
-        At the end of a fit all are told, whatever some of them raise: they hold locks and files.
+        Beside them is the error of a metric, where one has failed: all has been committed.
         """
-        if not (self._callbacks if callbacks is None else callbacks):
-            return
-        control = self._control
+        step, number, control = self.current(), self._position.steps, self._control
+        optimizers, skip = step.config.optimizers, self._skips()
+        rates = [tuple(o.rate(number + i) for o in optimizers) for i in range(len(group))]
+        batches = [feeds for feeds, _ in group]
+        records: list[Record] = []
         failed: Exception | None = None
-        control.in_hooks = True
+        control.in_step = True
         try:
-            for callback in self._callbacks if callbacks is None else callbacks:
+            began = control.seconds
+            taken = self._position.taken
+            outcomes = self.keeper.take_many(step, batches, rates, taken, skip=skip)
+            if outcomes is None:
+                return [], None
+            self.last_feeds = batches[-1]
+            each = (control.seconds - began) / len(group)
+            for outcome, rate, (feeds, rows) in zip(outcomes, rates, group, strict=True):
+                began += each
+                run = Run(step, step.update, feeds, rows, rate)
                 try:
-                    getattr(callback, hook)(self._told, *what)
+                    records.append(self._note(run, outcome, began))
                 except Exception as error:
-                    if hook != "on_fit_end":
-                        raise
                     failed = failed or error
         finally:
-            control.in_hooks = False
-        if failed is not None:
-            raise failed
+            control.in_step = False
+        return records, failed
 
     # -- running a phase -------------------------------------------------------------------------
 
     def _numbers(self, step: StepGraph) -> tuple[float, ...]:
         """Return what is fed beside data: learning rates, and the scale of the loss."""
-        number = self.steps_done
+        number = self._position.steps
         rates = tuple([o.rate(number) for o in step.config.optimizers])
         return rates if self.scaler is None else (*rates, self.scaler.scale)
 
-    def _run(
-        self, step: StepGraph, run: Run, numbers: tuple[float, ...], watching: bool = False
-    ) -> Outcome:
+    def _run(self, run: Run, watching: bool) -> Outcome:
         """Run a phase; raises TrainingError if it is not finite and shall not be skipped."""
-        phase, fed = run.phase, numbers
-        if self._config.accumulation is not None:
-            fed = (*numbers, *run.weight)[: len(phase.numbers)]
+        phase, fed, number = run.phase, run.numbers, self._position.taken
+        if self._setup.config.accumulation is not None:
+            fed = (*fed, *run.weight)[: len(phase.numbers)]
         try:
-            outcome = self._steps.take(phase, run.feeds, fed, self._batches, watching=watching)
+            outcome = self.keeper.take(phase, run.feeds, fed, number, watching=watching)
         except IdError as error:
             error.facts += found_in(error, run.feeds, self._origin(run.source))
             raise
-        if not outcome.finite and phase is not step.flush and not self._skips():
+        if not outcome.finite and phase is not run.step.flush and not self._skips():
             given = {**run.feeds, **dict(zip(phase.numbers, fed, strict=True))}
-            number, origin = self.steps_done, self._origin(run.source)
-            raise refusal(self.session, step, run.feeds, given, number, self._batches, origin)
+            at, origin = self._position.steps, self._origin(run.source)
+            raise refusal(self._setup.session, run.step, run.feeds, given, at, number, origin)
         return outcome
 
     def _skips(self) -> bool:
         """Return whether what is not finite is skipped: by wish, or as a smaller scale may help."""
-        if self._config.nonfinite == "skip":
+        if self._setup.config.nonfinite == "skip":
             return True
         return self.scaler is not None and self.scaler.can_shrink
 
@@ -187,78 +213,123 @@ class Stepping(Configured):
         """Return what says where a row of the present batch comes from."""
         if source is None:
             return lambda row: f"row {row} of the batch"
-        return lambda row: source.origin(self.epochs_done, self.batches_done, row)
+        return lambda row: source.origin(self._position.epochs, self._position.begun.batches, row)
 
     # -- noting what came out --------------------------------------------------------------------
 
     def _count(self, run: Run, outcome: Outcome) -> None:
         """Count a batch, and then add what it measured to the window and to the epoch."""
-        begun = self._begun
-        self._batches += 1
+        begun = self._position.begun
+        self._position.taken += 1
         begun.batches += run.rows > 0
         if not outcome.finite:
             return
-        measured, rule, share = outcome.measured, self._config.accumulation, run.rows
+        measured, rule, share = outcome.measured, self._setup.config.accumulation, run.rows
         if rule is not None:
             weight: Any = (
                 run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
             )
-            begun.window = self._measures.add(begun.window, measured, weight)
+            begun.window = self.measures.add(begun.window, measured, weight)
             share = weight if rule.by == "token" else run.rows
         if run.rows:
-            begun.totals = self._measures.add(begun.totals, measured, share)
+            begun.totals = self.measures.add(begun.totals, measured, share)
 
-    def _note(
-        self,
-        step: StepGraph,
-        run: Run,
-        outcome: Outcome,
-        numbers: tuple[float, ...],
-        seconds: float,
-    ) -> Record:
+    def _note(self, run: Run, outcome: Outcome, seconds: float) -> Record:
         """Count an update that has been committed or skipped, and return its record.
 
         It counts, without a record, where a metric raises.
         """
-        config, phase = self._config, run.phase
+        config, phase, position = self._setup.config, run.phase, self._position
         try:
-            if phase is not step.flush:  # that is of batches which have been counted
+            if phase is not run.step.flush:  # that is of batches which have been counted
                 self._count(run, outcome)
             if config.accumulation is None or (phase.needed and not outcome.finite):
-                metrics = self._measures.of_batch(outcome.measured)
+                metrics = self.measures.of_batch(outcome.measured)
             else:
-                metrics = self._measures.results(self._begun.window)
-            metrics["grad_norm"], metrics["learning_rate"] = outcome.norm, numbers[0]
+                metrics = self.measures.results(position.begun.window)
+            metrics["grad_norm"], metrics["learning_rate"] = outcome.norm, run.numbers[0]
             if config.groups or phase.extras or self.scaler is not None:
-                self._add_extras(metrics, phase, outcome, numbers)
+                self._add_extras(metrics, run, outcome)
         finally:
             if config.accumulation is not None:
                 if not outcome.finite:
-                    self._forget_window()
-                self._begun.gathered, self._begun.window = 0, {}
+                    self.forget_window()
+                position.begun.gathered, position.begun.window = 0, {}
             if self.scaler is not None:
                 self.scaler.update(outcome.finite)
-            self.skipped += not outcome.finite
-            self.steps_done += 1
-        record = Record(self.steps_done, self.epochs_done + 1, metrics, seconds)
+            position.skipped += not outcome.finite
+            position.steps += 1
+        record = Record(position.steps, position.epochs + 1, metrics, seconds)
         self.history.add_step(record)
         return record
 
-    def _add_extras(
-        self,
-        metrics: dict[str, float],
-        phase: Phase,
-        outcome: Outcome,
-        numbers: tuple[float, ...],
-    ) -> None:
+    def _add_extras(self, metrics: dict[str, float], run: Run, outcome: Outcome) -> None:
         """Add the rates of other optimizers, the scale of the loss, and penalties."""
-        others = numbers[1 : len(numbers) - (self.scaler is not None)]
+        others = run.numbers[1 : len(run.numbers) - (self.scaler is not None)]
         metrics.update((f"learning_rate_{i}", rate) for i, rate in enumerate(others, 1))
         if self.scaler is not None:
             metrics["loss_scale"] = self.scaler.scale
-        found = self._extras(phase, outcome)
+        found = self._extras(run.phase, outcome)
         metrics.update((name, value) for name, value in found.items() if name != "tokens")
 
     def _extras(self, phase: Phase, outcome: Outcome) -> dict[str, float]:
         start = len(outcome.measured) - len(phase.extras)
         return dict(zip(phase.extras, map(float, outcome.measured[start:]), strict=True))
+
+    # -- between steps ---------------------------------------------------------------------------
+
+    def rescale(self) -> None:
+        """Begin with the scale of the loss that the settings state."""
+        scale = self._setup.config.scaler
+        self.scaler = None if scale is None else LossScaler(scale)
+
+    def forget_window(self) -> None:
+        """Drop what waits for an update."""
+        begun = self._position.begun
+        if begun.gathered:
+            self.keeper.empty()
+            begun.gathered, begun.window = 0, {}
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """How many batches wait for their update, and how many an update takes."""
+        rule = self._setup.config.accumulation
+        return self._position.begun.gathered, 1 if rule is None else rule.steps
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the training stands, and the scale of the loss."""
+        scaler = {} if self.scaler is None else self.scaler.state_dict()
+        scales = {f"{SCALER}{k}": np.array(v) for k, v in scaler.items()}
+        return self._position.state_dict() | scales
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what ``state_dict`` returned; raises TrainingError where it does not fit."""
+        came = Position()
+        came.load_state_dict(state)
+        gathered, most = came.begun.gathered, self.window[1]
+        if gathered >= most:
+            raise TrainingError(
+                f"this is state with {gathered} batches of a window",
+                need=f"fewer than {most}, which make an update here",
+                hint="the same accumulation= as before",
+            )
+        self.measures.check(came.begun.totals)
+        self.measures.check(came.begun.window)
+        self.scaler = self._scaler_of(beneath(SCALER, state))
+        self._position.load_state_dict(state)
+
+    def _scaler_of(self, state: Mapping[str, Any]) -> LossScaler | None:
+        """Return the scale of the loss as it was saved."""
+        scale = self._setup.config.scaler
+        if bool(state) != (scale is not None):
+            raise TrainingError(
+                "this is state " + ("with" if state else "without") + " a loss scale",
+                need="the same precision= and loss_scale= as before",
+            )
+        if scale is None:
+            return None
+        scaler = LossScaler(scale)
+        scaler.load_state_dict({k: np.asarray(v).item() for k, v in state.items()})
+        return scaler

@@ -1,0 +1,214 @@
+"""Loop: epochs of steps, with what callbacks, other threads and Ctrl-C want between them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from ..data.batches import Batch, Batches, Feeds, grouped
+from .callbacks import Progress
+from .control import Control, Hooks
+from .history import Record
+from .position import Begun, Fit, FitProgress, Position
+from .step.taker import Run, Taker
+from .validation import Validation
+
+
+class Loop:
+    """Takes steps as long as asked, and tells the callbacks; it runs in the block of ``control``.
+
+    Whoever stops it, it ends between two steps, from which it goes on to the same numbers.
+    """
+
+    def __init__(
+        self,
+        taker: Taker,
+        control: Control,
+        position: Position,
+        hooks: Hooks,
+        validation: Validation,
+    ) -> None:
+        self._taker, self._control, self._position = taker, control, position
+        self._hooks, self._validation = hooks, validation
+        self._fit: Fit | None = None
+
+    @property
+    def progress(self) -> FitProgress | None:
+        """Return how far the present run is, or how the last one ended; None before any."""
+        return None if self._fit is None else self._fit.report()
+
+    def forget(self) -> None:
+        """Forget how the last run ended: the training stands elsewhere."""
+        self._fit = None
+
+    def run(
+        self,
+        source: Batches,
+        *,
+        epochs: int,
+        steps: int | None = None,
+        unroll: int = 1,
+        held_out: Batches | None = None,
+        is_shown: bool = False,
+    ) -> None:
+        """Train so many epochs more, or so many steps if that is sooner.
+
+        An epoch that has begun on the same data is finished first, and counts. With ``held_out``
+        each epoch ends with a validation; with ``is_shown`` there is a bar.
+        """
+        position, control, hooks = self._position, self._control, self._hooks
+        signature = source.signature()
+        if not position.has_begun_on(signature):
+            self._taker.forget_window()
+            position.begun = Begun(signature)
+        position.is_bound = False
+        last_epoch = position.epochs + epochs
+        last_step = math.inf if steps is None else position.steps + steps
+        length = self._length(source, epochs, steps)
+        where = functools.partial(_where, position, self._taker, control)
+        self._fit = fit = Fit(where, epochs, length, self._updates_of(source.n_batches))
+        bar = Progress(last_epoch, length)
+        if is_shown:
+            hooks.add(bar)
+        try:
+            hooks.tell("on_fit_start")
+            stopped = control.attention and self.attend()
+            while not stopped and position.epochs < last_epoch and position.steps < last_step:
+                if self._run_epoch(source, last_step, unroll) or self._end_epoch(held_out):
+                    stopped = position.steps < last_step
+                    break
+            fit.end(stopped)
+        except BaseException as error:
+            fit.end(True, error)
+            raise
+        finally:
+            try:
+                hooks.tell("on_fit_end")
+            finally:
+                hooks.remove(bar)
+        control.interrupt()
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def step(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Record | None:
+        """Take a batch: an update and its record, or None where the window waits for more.
+
+        ``rows`` are the examples that count towards the epoch.
+        """
+        return self._take(self._taker.next(feeds, rows, source))
+
+    def _take(self, run: Run) -> Record | None:
+        """Take a run, and tell the callbacks."""
+        hooks = self._hooks
+        if not hooks.callbacks:
+            return self._taker.take(run)
+        watching = [] if run.phase is run.step.gather else hooks.watching()
+        record = self._taker.take(run, watching=bool(watching))
+        if record is not None:
+            if watching:
+                hooks.tell("on_changes", record, run.changes, callbacks=watching)
+            hooks.tell("on_step_end", record)
+        return record
+
+    def steps(
+        self,
+        taken: Iterator[Batch],
+        unroll: int = 1,
+        last_step: float = math.inf,
+        source: Batches | None = None,
+    ) -> Iterator[list[Record]]:
+        """Take a step on each batch, ``unroll`` as one where that may be; give their records."""
+        groups = (
+            zip(taken)  # in groups of one
+            if unroll == 1 or self._taker.goes_singly
+            else grouped(taken, lambda: self._room(last_step, unroll))
+        )
+        for group in groups:
+            records = self._together(group) if len(group) > 1 else []
+            if not records:
+                for feeds, rows in group:
+                    if (record := self.step(feeds, rows, source)) is not None:
+                        records.append(record)
+            yield records
+
+    def _together(self, group: list[Batch]) -> list[Record]:
+        """Take several batches as one step, if they can."""
+        records, failed = self._taker.take_group(group)
+        for record in records:
+            self._hooks.tell("on_step_end", record)
+        if failed is not None:
+            raise failed
+        return records
+
+    def _room(self, last_step: float, unroll: int) -> int:
+        """Return how many steps may run together now."""
+        done = self._position.steps
+        left = min(last_step - done, self._control.left(done))
+        return 1 if left < unroll or self._hooks.may_watch else unroll
+
+    def attend(self) -> bool:
+        """Pause as long as asked, and tell the callbacks; return whether to stop."""
+        if self._control.pauses(self._position.steps):
+            self._hooks.tell("on_pause")
+            self._control.wait()
+            self._hooks.tell("on_resume")
+        return self._control.stops()
+
+    # -- epochs ----------------------------------------------------------------------------------
+
+    def _run_epoch(self, source: Batches, last_step: float, unroll: int) -> bool:
+        """Train what is left of an epoch; return whether training ends before the epoch does."""
+        position, control = self._position, self._control
+        # A thread that prefetches ends with the block, whoever keeps the traceback.
+        with closing(source.epoch(position.epochs, position.begun.batches)) as taken:
+            for _ in self.steps(taken, unroll, last_step, source):
+                if control.attention and self.attend():
+                    return True
+                if position.steps >= last_step and position.begun.batches != source.n_batches:
+                    return True
+        if (run := self._taker.last()) is not None:
+            self._take(run)
+        return False
+
+    def _end_epoch(self, held_out: Batches | None) -> bool:
+        """Validate and close the epoch; return whether to stop. Interrupted, it is done again."""
+        position, control = self._position, self._control
+        measured = self._taker.measures.results(position.begun.totals)
+        if held_out is not None:
+            began = control.seconds
+            found = self._validation.measured(held_out)
+            measured.update((f"val_{k}", v) for k, v in found.items())
+            if self._fit is not None:
+                self._fit.validated(control.seconds - began)
+        control.in_step = True
+        position.epochs += 1
+        position.begun.batches, position.begun.totals = 0, {}
+        record = Record(position.steps, position.epochs, measured, control.seconds)
+        self._taker.history.add_epoch(record)
+        control.in_step = False
+        self._hooks.tell("on_epoch_end", record)
+        return control.attention and self.attend()
+
+    # -- how far it is ---------------------------------------------------------------------------
+
+    def _length(self, source: Batches, epochs: int, steps: int | None) -> int | None:
+        """Return how many steps a run will take, where known."""
+        known = [] if steps is None else [steps]
+        if source.n_batches is not None and epochs:
+            begun = self._position.begun
+            left = self._updates_of(source.n_batches - begun.batches + begun.gathered)
+            known.append((epochs - 1) * self._updates_of(source.n_batches) + left)
+        return min(known, default=None)
+
+    def _updates_of(self, batches: Any) -> Any:
+        """Return how many updates so many batches make; None for None."""
+        return batches if batches is None else -(-batches // self._taker.window[1])
+
+
+def _where(position: Position, taker: Taker, control: Control) -> tuple[int, int, int, float]:
+    """Return steps, epochs and steps of the epoch that are done, and the time spent."""
+    steps = position.begun.batches // taker.window[1]
+    return position.steps, position.epochs, steps, control.seconds
