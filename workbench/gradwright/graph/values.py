@@ -254,10 +254,10 @@ class Values(Mapping[str, Array]):
 
     def swapping(
         self, new: Mapping[str, Array], counts: Iterable[tuple[str, int]] = ()
-    ) -> list[Callable[[], None]]:
+    ) -> list[Callable[[], Any]]:
         """Return calls that swap in arrays, and count what was written; under the lock."""
         self._lend()
-        calls: list[Callable[[], None]] = []
+        calls: list[Callable[[], Any]] = []
         if counts:
             calls.append(functools.partial(self._versions.update, counts))
         if new:
@@ -296,7 +296,8 @@ class Values(Mapping[str, Array]):
         """Move a value to another name."""
         with self.lock:
             self._lend()
-            for held in (self._arrays, self._arrays.packed):
+            stores: tuple[dict[str, Any], ...] = self._arrays, self._arrays.packed
+            for held in stores:
                 if old in held:
                     held[new] = held.pop(old)
             self._versions[new] = max(self._versions.get(new, -1), self._versions[old]) + 1
