@@ -8,7 +8,7 @@ import numpy as np
 
 import gradwright as gw
 from gradwright_widgets import Workbench
-from gradwright_widgets._base import _storable
+from gradwright_widgets.host.wire import storable
 
 
 def network(name="hidden"):
@@ -39,5 +39,5 @@ def bench(tmp_path, monkeypatch):
 def state(bench):
     """Return all traits as a page would get them, and fail where JSON has no word for one."""
     traits = {name: getattr(bench, name) for name in bench.keys if not name.startswith("_")}
-    return json.dumps(_storable({k: v for k, v in traits.items() if k not in ("layout", "tabbable",
+    return json.dumps(storable({k: v for k, v in traits.items() if k not in ("layout", "tabbable",
                       "tooltip")}), allow_nan=False)  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-from gradwright_widgets.gradcheck_panel import GradCheckPanel
+from gradwright_widgets.panels.check.panel import GradCheckPanel
 
 
 def bad_cap():

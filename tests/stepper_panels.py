@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 import gradwright as gw
-from gradwright_widgets.stepper_panel import StepperPanel
+from gradwright_widgets.panels.stepper.panel import StepPanel, StepperPanel
 
 
 def graph():
@@ -39,7 +39,7 @@ def panel(graph, feeds):
 def press(panel, verb, **facts):
     """Do what the page asks when a button is pressed."""
     tell(panel, "stepper.move", verb=verb, **facts)
-    panel._walk.join()
+    panel.part(StepPanel).walk.join()
 
 
 def tell(panel, kind, **facts):

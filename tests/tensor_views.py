@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from gradwright_widgets.panels.tensor.panel import TensorPanel
 from tests.panels import sent
 
 
 def ask(widget, kind, **facts):
     widget._receive(widget, {"kind": kind, **facts}, [])
+
+
+def tensor_message(widget):
+    """Return what a page is told of the tensor that is shown."""
+    return widget.part(TensorPanel)._tensor_message()
 
 
 def looked_at(widget, monkeypatch):

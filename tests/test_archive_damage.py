@@ -10,7 +10,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import ArchiveError, GraphError
-from gradwright.formats.archive import checked, container
+from gradwright.formats import checked
+from gradwright.formats.archive import container
 from tests import archives
 from tests.archives import (
     Halves,

@@ -179,5 +179,5 @@ for info in pkgutil.iter_modules(gradwright.__path__, "gradwright."):
 print(json.dumps([sorted(set(sys.modules) - there), changed, first, digests()]))
 """
     imported, changed, before, after = answer(code)
-    assert {"gradwright.train", "gradwright.io", "gradwright.debug"} <= {*imported}
+    assert {"gradwright.train", "gradwright.formats", "gradwright.debug"} <= {*imported}
     assert not changed and before == after

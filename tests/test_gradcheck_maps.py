@@ -11,8 +11,10 @@ import pytest
 import gradwright as gw
 from gradwright.debug.report import VERDICTS
 from gradwright.errors import GraphError
-from gradwright_widgets._check_rows import worst_elements
-from gradwright_widgets.gradcheck_panel import SAVED_CURVES, CheckPanel, GradCheckPanel
+from gradwright_widgets.host.host import Host
+from gradwright_widgets.panels.check.panel import SAVED_CURVES, CheckPanel, GradCheckPanel
+from gradwright_widgets.panels.check.rows import map_message, worst_elements
+from gradwright_widgets.panels.graph.panel import GraphPanel
 from tests import check_panels
 from tests.check_panels import model, opened, whole
 from tests.panels import EVIL, sent
@@ -56,7 +58,7 @@ def test_a_click_on_an_element_brings_its_curve(bad_cap, monkeypatch):
     ask = {"kind": "check.curve", "name": "hidden/w", "index": [2, 1], "part": "real"}
     for _ in range(2):
         panel._receive(panel, ask, [])
-        panel._check_curve_work.join()
+        panel.part(CheckPanel)._check_curve_work.join()
     (facts, buffers), (again, same) = messages
     assert (facts["name"], facts["index"], facts["verdict"]) == ("hidden/w", [2, 1], "fail")
     assert facts["text"].startswith("Wrong: the gradient is ")
@@ -66,7 +68,7 @@ def test_a_click_on_an_element_brings_its_curve(bad_cap, monkeypatch):
     assert slopes[2] == pytest.approx(slopes[3] / 2, rel=1e-4)
     assert len(offsets) == len(changes) == 5 * facts["points"] and len(steps) == len(errors)
     panel._receive(panel, ask | {"index": [9, 9]}, [])
-    panel._check_curve_work.join()
+    panel.part(CheckPanel)._check_curve_work.join()
     assert panel.message == "'hidden/w' has no element [9, 9]\n  its shape is [4, 3]"
 
 
@@ -76,7 +78,7 @@ def test_complex_parameters_have_maps_of_pairs(monkeypatch):
     gw.square(gw.abs(w)).sum(name="loss")
     panel = opened(g)
     panel.check(wait=True)
-    ((facts, buffers),) = [panel._check_map_message(panel.report.parameters["w"])]
+    ((facts, buffers),) = [map_message(0, panel.report.parameters["w"])]
     assert facts["complex"] is True
     np.testing.assert_allclose(np.frombuffer(buffers[3], "<f8"), [2, 4, 6, -2])
     assert np.frombuffer(buffers[2], "<f8").shape == (2,)
@@ -96,29 +98,25 @@ def test_a_finished_report_can_be_shown(bad_cap):
 
 
 def test_the_drawing_is_coloured_where_there_is_one(bad_cap):
-    class Drawn(CheckPanel):
+    class Drawn(Host):
         module = "gradcheck_panel"
+        panels = (GraphPanel, CheckPanel)
 
-        def set_overlay(self, title: str, values: Any, **options: Any) -> None:
-            painted.append((title, values, options))
-            self.overlay = {"title": title}
-
-        def clear_overlay(self) -> None:
-            painted.append("cleared")
-
-    painted: list[Any] = []
+    painted: list[dict[str, Any]] = []
     g, feeds = model(bad_cap(share=-1.0))
     panel = Drawn(g, loss="loss", feeds=feeds)
+    panel.desk.on("overlay", lambda **facts: painted.append(facts))
     panel.check(wait=True)
-    title, values, options = painted[-1]
-    assert (title, options) == ("gradient error", {"scale": "log"})
+    assert (painted[-1]["title"], painted[-1]["scale"]) == ("gradient error", "log")
+    values = painted[-1]["values"]
     assert values["cap"] == pytest.approx(2.0) and values["loss"] < 1e-5
+    assert panel.overlay["title"] == "gradient error" and panel.color_by == "overlay"
     panel.check_overlay = False
-    assert painted[-1] == "cleared"
+    assert panel.overlay == {} and panel.color_by == "category"
     panel.check_overlay = True
-    panel.overlay = {"title": "time"}
+    panel.set_overlay("time", {"loss": 1.0})
     panel.check_overlay = False
-    assert painted[-1] != "cleared"
+    assert panel.overlay["title"] == "time", "and not what somebody else has put there"
 
 
 # -- what lasts ------------------------------------------------------------------------------------
@@ -130,7 +128,7 @@ def test_a_saved_page_has_maps_and_the_worst_curves(bad_cap):
     kinds = [
         (m["content"]["kind"], m["content"].get("name")) for m in saved(panel.to_html())["messages"]
     ]
-    assert kinds[0][0] == "check"
+    assert kinds[0][0] == "check.rows"
     assert [n for k, n in kinds if k == "check.map"] == ["hidden/w", "hidden/b", "w2"]
     curves = [n for k, n in kinds if k == "check.curve"]
     assert set(curves) == {"hidden/w", "hidden/b", "w2"} and len(curves) <= SAVED_CURVES

@@ -11,7 +11,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import FeedError, GradientError, GradwrightError, GraphError
-from gradwright_widgets.gradcheck_panel import GradCheckPanel
+from gradwright_widgets.panels.check.panel import CheckPanel, GradCheckPanel
 from tests import check_panels
 from tests.check_panels import model, opened, whole
 from tests.panels import sent, wait_for
@@ -89,7 +89,7 @@ def test_a_broken_op_is_blamed_and_shown(bad_cap):
     assert rows["hidden/w"]["verdict"] == "fail" and rows["w2"]["verdict"] == "ok"
     assert rows["hidden/w"]["error"] == pytest.approx(0.5, rel=1e-4)
     assert len(rows["hidden/w"]["troubles"]) == 12
-    panel._graph["cap"].node.op = bad_cap(share=1.0)
+    panel.graph["cap"].node.op = bad_cap(share=1.0)
     assert panel.check(wait=True).passed
     assert panel.blamed == [] and not panel.check_overlay
 
@@ -192,7 +192,7 @@ def test_where_the_first_infinity_begins_is_said():
     gw.exp(w, name="blown").sum(name="loss")
     panel = opened(g)
     panel.check()
-    panel._check_work.join()
+    panel.part(CheckPanel)._check_work.join()
     assert "it begins at exp 'blown' (test_gradcheck_panel.py:" in whole(panel)["error"]
 
 
@@ -210,7 +210,7 @@ def held_check():
     yield panel
     Slow.gate.set()
     panel.stop()
-    panel._check_work.join()
+    panel.part(CheckPanel)._check_work.join()
 
 
 def test_rows_appear_while_it_runs_and_stop_keeps_them(held_check):
@@ -221,20 +221,20 @@ def test_rows_appear_while_it_runs_and_stop_keeps_them(held_check):
     assert [row["name"] for row in told["parameters"]] == ["hidden/w", "hidden/b", "w2"]
     assert told["parameters"][2]["verdict"] == "unchecked" and len(told["nodes"]) == 6
     assert all(f["verdict"] != "ok" for f in told["findings"])
-    assert panel.report is not panel._check.report and not panel.report.stopped
+    assert panel.report is not panel.part(CheckPanel)._check.report and not panel.report.stopped
     with pytest.raises(GradwrightError, match="is running already"):
         panel.check()
     with pytest.raises(GradwrightError, match="is running"):
         panel.report = None
     panel.stop()
     Slow.gate.set()
-    panel._check_work.join()
+    panel.part(CheckPanel)._check_work.join()
     assert panel.check_state == "stopped" and panel.report.stopped
     assert whole(panel)["findings"][-1]["text"].startswith("Stopped early, after ")
 
 
 def test_closing_ends_it(held_check):
-    thread = held_check._check_work._thread
+    thread = held_check.part(CheckPanel)._check_work._thread
     held_check.close()
     Slow.gate.set()
     thread.join(30)
@@ -252,7 +252,7 @@ def test_training_goes_on_as_if_there_were_no_check():
             if check:
                 panel.check(max_per_param=None)
             trainer.fit([feeds] * 30, epochs=1, progress=False)
-            panel._check_work.join()
+            panel.part(CheckPanel)._check_work.join()
             reports.append(panel.report)
         assert not check or all(r.passed for r in reports)
         assert not check or len({r.value for r in reports}) == 5
@@ -272,7 +272,7 @@ def test_few_messages_leave_while_it_runs(monkeypatch):
     rows: dict[str, Any] = {}
     nodes: list[Any] = []
     for content, buffers in messages:
-        assert content["kind"] == "check" and not buffers
+        assert content["kind"] == "check.rows" and not buffers
         rows.update({row["name"]: row for row in content["parameters"]})
         assert content["first"] == len(nodes)
         nodes += content["nodes"]

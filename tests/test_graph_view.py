@@ -13,7 +13,7 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, Workbench
-from gradwright_widgets._still import MOST_BOXES
+from gradwright_widgets.still.tables import MOST_BOXES
 from tests.panels import EVIL
 
 AWKWARD = ["node", "ünïcödé", "tail\\", 'quo"te', "<b>", "{x|y}", EVIL]

@@ -11,7 +11,8 @@ import pytest
 import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright_widgets import LivePlot
-from gradwright_widgets.curves import MOST_POINTS, Curve, smoothed
+from gradwright_widgets.panels.plot.curves import MOST_POINTS, Curve, smoothed
+from gradwright_widgets.panels.plot.panel import PlotPanel
 
 
 def trainer(**options):
@@ -39,7 +40,7 @@ class Page:
         monkeypatch.setattr(plot, "send", self.take)
 
     def take(self, content, buffers=None):
-        if content["kind"] != "plot":
+        if content["kind"] != "plot.points":
             return
         self.messages += 1
         if content["run"] != self.run:
@@ -94,7 +95,7 @@ def test_norm_and_learning_rate_are_there_on_demand(monkeypatch):
     assert plot.points("grad_norm", "step") == ([], [])
     assert page.content["onDemand"] == ["grad_norm", "learning_rate"]
     plot.metrics = ["loss", "grad_norm"]
-    plot._pace.flush()
+    plot.part(PlotPanel)._pace.flush()
     np.testing.assert_array_equal(page.points("grad_norm")[1], history.steps["grad_norm"])
     assert plot.points("learning_rate", "step") == ([], [])
     assert page.holes == 0
@@ -112,11 +113,11 @@ def test_a_reset_keeps_earlier_runs_as_far_as_asked(monkeypatch):
         plot.append(run, {"loss": float(run)})
         if run < 3:
             plot.reset()
-    plot._pace.flush()
+    plot.part(PlotPanel)._pace.flush()
     found = {age: page.points("loss", "train", age).tolist() for _, _, age in page.curves}
     assert found == {0: [[3], [3]], 1: [[2], [2]], 2: [[1], [1]]}
     plot.keep = 0
-    plot._pace.flush()
+    plot.part(PlotPanel)._pace.flush()
     assert {age for _, _, age in page.curves} == {0}
     assert plot.points("loss") == ([3.0], [3.0])
 
@@ -180,7 +181,7 @@ def test_a_thinned_curve_is_sent_anew(monkeypatch):
     xs = np.arange(MOST_POINTS + 10.0)
     plot.extend("loss", "train", xs[:-10], xs[:-10])
     plot.extend("loss", "train", xs[-10:], xs[-10:])
-    plot._pace.flush()
+    plot.part(PlotPanel)._pace.flush()
     assert page.points("loss", "train").shape[1] == len(plot.points("loss")[0]) <= MOST_POINTS // 2
     assert page.holes == 0
 
@@ -218,7 +219,7 @@ def test_steps_become_epochs_and_seconds():
     plot = LivePlot(t)
     train(t, 2)
     t.fit(DATA, batch_size=8, steps=2, progress=False)  # an epoch that has no end yet
-    run = plot._run
+    run = plot.part(PlotPanel)._run
     assert plot.points("loss", "step")[0] == list(range(1, 13))
     steps = np.arange(1.0, 13.0)
     np.testing.assert_allclose(run.on_axis("epoch", steps), steps / 5)

@@ -15,11 +15,12 @@ from gradwright.cpu.llvm import recurrent
 from gradwright.cpu.llvm.blas import blas
 from gradwright.cpu.llvm.compiler import available
 from gradwright.cpu.llvm.gemm import bind_matmul
-from gradwright.cpu.llvm.steps import DeclinedError, Steps
+from gradwright.cpu.llvm.steps import Steps
 from gradwright.ops.recurrent.gru import Gru
 from gradwright.ops.recurrent.layer import RecurrentGrad
 from gradwright.ops.recurrent.lstm import Lstm
 from gradwright.ops.recurrent.rnn import Rnn
+from gradwright.program.declined import DeclinedError
 from gradwright.program.lowering import find_launch
 from gradwright.spec import spec_of
 from tests.sketches import run_all

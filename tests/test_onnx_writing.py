@@ -154,14 +154,14 @@ def test_what_onnx_cannot_express_is_named_at_once(tmp_path: Path) -> None:
 
 def test_defaults_of_operators_are_those_of_their_schemas() -> None:
     """An op read by its rule takes ONNX's default where a model leaves an attribute out."""
-    from gradwright.formats.onnx.node import READERS
+    from gradwright.formats.onnx.node import ONNX
 
     load()
     gw.onnx.operators()
     wrong = []
     for name, cls in OPS.items():
         rule = cls.onnx
-        if rule is None or (rule.domain, rule.op_type) in READERS or "." in rule.domain[3:8]:
+        if rule is None or (rule.domain, rule.op_type) in ONNX.readers or "." in rule.domain[3:8]:
             continue
         schema = onnx.defs.get_schema(rule.op_type, max_inclusive_version=28, domain=rule.domain)
         ours = {rule.rename.get(k, k): k for k in cls.attrs if k not in rule.inputs}

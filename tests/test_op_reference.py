@@ -8,7 +8,7 @@ from ipywidgets.widgets.widget import _instances
 
 import gradwright as gw
 from gradwright_widgets import GraphView, OpReference
-from gradwright_widgets.op_reference import page, run_example
+from gradwright_widgets.panels.ops.panel import page, run_example
 
 
 @pytest.fixture

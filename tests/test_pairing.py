@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, Workbench
-from gradwright_widgets.graph_spec import differentiated, graph_spec
+from gradwright_widgets.panels.graph.spec import differentiated, graph_spec
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ import traitlets
 import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.train.callbacks.statistics import COLUMNS
-from gradwright_widgets import ParameterTable, Workbench, _measuring
-from gradwright_widgets.parameter_table import _closed_at_first, fits
+from gradwright_widgets import ParameterTable, Workbench
+from gradwright_widgets.panels.parameters import measuring
+from gradwright_widgets.panels.parameters.panel import ParameterPanel, _closed_at_first, fits
 from tests.panels import EVIL, sent, wait_for
 
 
@@ -106,7 +107,11 @@ def test_numbers_are_those_of_the_trainer(graph, trainer, data):
 def test_frames_add_up_to_what_a_new_view_gets(graph, trainer, data, monkeypatch):
     trainer.add_callback(gw.ParameterStatistics(every=1, keep=16))
     table = ParameterTable(graph, trainer)
-    monkeypatch.setattr(table._statistics_pace, "request", table._send_statistics)
+    monkeypatch.setattr(
+        table.part(ParameterPanel)._statistics_pace,
+        "request",
+        table.part(ParameterPanel)._send_statistics,
+    )
     messages = sent(table, monkeypatch)
     table._receive(table, {"kind": "parameters.sync"}, [])
     for steps in range(40):
@@ -114,7 +119,7 @@ def test_frames_add_up_to_what_a_new_view_gets(graph, trainer, data, monkeypatch
         if steps == 10:
             graph.freeze("hidden/b")
     page = Page()
-    frames = [m for m in messages if m[0]["kind"] == "statistics"]
+    frames = [m for m in messages if m[0]["kind"] == "parameters.statistics"]
     assert len(frames) >= 40
     assert all(page.take(*frame) for frame in frames)
     whole = Page()
@@ -133,10 +138,10 @@ def test_frames_leave_four_times_a_second(graph, trainer, data, monkeypatch):
     trainer.fit(data, epochs=50, batch_size=8, progress=False)
     assert messages == [], "nobody looks"
     table._receive(table, {"kind": "parameters.sync"}, [])
-    assert table._statistics_pace._interval == 0.25
+    assert table.part(ParameterPanel)._statistics_pace._interval == 0.25
     began = time.monotonic()
     trainer.fit(data, epochs=100, batch_size=8, progress=False)
-    frames = [m for m in messages if m[0]["kind"] == "statistics"]
+    frames = [m for m in messages if m[0]["kind"] == "parameters.statistics"]
     assert 2 <= len(frames) <= 4 * (time.monotonic() - began) + 4
 
 
@@ -155,16 +160,16 @@ def test_a_value_that_is_set_is_measured_again(graph, trainer, data):
 
 
 def test_large_models_are_measured_beside_the_cells(graph, monkeypatch):
-    monkeypatch.setattr(_measuring, "AT_ONCE", 10)
-    monkeypatch.setattr(_measuring, "IN_A_ROW", 5)
+    monkeypatch.setattr(measuring, "AT_ONCE", 10)
+    monkeypatch.setattr(measuring, "IN_A_ROW", 5)
     threads = set()
-    measure = _measuring.value_statistics
+    measure = measuring.value_statistics
 
     def spy(arrays):
         threads.add(threading.current_thread())
         return measure(arrays)
 
-    monkeypatch.setattr(_measuring, "value_statistics", spy)
+    monkeypatch.setattr(measuring, "value_statistics", spy)
     table = ParameterTable(graph)
     assert not threads, "nothing is measured before somebody looks"
     table._receive(table, {"kind": "parameters.sync"}, [])
@@ -236,21 +241,25 @@ def test_live_samples_leave_the_numbers_as_they_are(data):
 def test_a_box_of_a_group_freezes_what_is_in_it(graph, monkeypatch):
     table = ParameterTable(graph)
     messages = sent(table, monkeypatch)
-    request = {"kind": "parameters.freeze", "names": ["hidden/w", "hidden/b"], "frozen": True}
+    request = {"kind": "parameters.freeze", "names": ["hidden/w", "hidden/b"], "frozen": True,
+               "id": 1}  # fmt: skip
     table._receive(table, request, [])
     assert table.frozen == ["hidden/w", "hidden/b"] and graph["out"].trainable
-    table._receive(table, {**request, "names": ["hidden/b"], "frozen": False}, [])
+    table._receive(table, {**request, "names": ["hidden/b"], "frozen": False, "id": 2}, [])
     assert table.frozen == ["hidden/w"]
-    assert [m for m, _ in messages] == [{"kind": "parameters.done"}] * 2
+    assert [m for m, _ in messages] == [
+        {"kind": kind, "id": k} for k in (1, 2) for kind in ("heard", "done")
+    ]
 
 
 @pytest.mark.parametrize("names", [["out", "gone"], ["out", "x"], ["loss"], "out", None, [], [7]])
 def test_a_request_that_makes_no_sense_changes_nothing_and_is_answered(graph, names, monkeypatch):
     table = ParameterTable(graph)
     messages = sent(table, monkeypatch)
-    table._receive(table, {"kind": "parameters.freeze", "names": names, "frozen": True}, [])
+    request = {"kind": "parameters.freeze", "names": names, "frozen": True, "id": 1}
+    table._receive(table, request, [])
     assert all(t.trainable for t in graph.variables)
-    assert [m for m, _ in messages] == [{"kind": "parameters.done"}]
+    assert [m["kind"] for m, _ in messages] == ["heard", "done"]
     assert bool(table.message) == (isinstance(names, list) and bool(names))
 
 
@@ -324,7 +333,7 @@ def test_an_edit_of_the_graph_is_followed(graph, trainer, data):
     page.take(*table.new_view_messages()[-1])
     graph.variable("later", (3,), init=2.0)
     table.refresh()
-    content, buffers = table._statistics_message(everything=False)
+    content, buffers = table.part(ParameterPanel)._statistics_message(everything=False)
     assert content["start"] == 0 and content["layout"] != page.layout
     page.take(content, buffers)
     assert page.names[-1] == "later" and page.steps == [1]
@@ -365,7 +374,7 @@ def test_a_saved_page_has_numbers_and_history(graph, trainer, data):
     html = table.to_html()
     saved = json.loads(re.search(r'id="saved">(.*?)</script>', html)[1])
     assert saved["state"]["table_sort"] == "-ratio" and saved["state"]["table_filter"] == "hidden"
-    found = [m for m in saved["messages"] if m["content"]["kind"] == "statistics"]
+    found = [m for m in saved["messages"] if m["content"]["kind"] == "parameters.statistics"]
     page = Page()
     page.take(found[0]["content"], [base64.b64decode(b["$bytes"]) for b in found[0]["buffers"]])
     assert page.steps == watch.steps

@@ -15,7 +15,8 @@ import traitlets
 import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright_widgets import RunComparison
-from gradwright_widgets._run_reader import RunReader
+from gradwright_widgets.panels.runs.panel import RunsPanel
+from gradwright_widgets.panels.runs.reader import RunReader
 from tests.panels import EVIL, PATIENCE, sent
 
 
@@ -104,7 +105,7 @@ def test_only_what_is_new_is_sent(store, monkeypatch):
     record(store, "two")
     comparison = RunComparison(store)
     comparison.compare("one", "two")
-    comparison._runs_work.join(PATIENCE)
+    comparison.part(RunsPanel)._runs_work.join(PATIENCE)
     comparison.refresh_runs()
     messages = sent(comparison, monkeypatch)
     comparison.refresh_runs()
@@ -124,11 +125,11 @@ def test_a_page_asks_and_is_answered(store, monkeypatch):
     messages = sent(comparison, monkeypatch)
     for whole in (True, False, EVIL):
         comparison._receive(comparison, {"kind": "runs.look", "whole": whole}, [])
-        comparison._runs_work.join(PATIENCE)
+        comparison.part(RunsPanel)._runs_work.join(PATIENCE)
     kinds = [content["kind"] for content, _ in messages]
     assert kinds.count("runs.seen") == 3
-    assert [len(c["rows"]) for c, _ in messages if c["kind"] == "runs"] == [1, 1]
-    comparison._receive(comparison, {"kind": "runcurves.sync"}, [])
+    assert [len(c["rows"]) for c, _ in messages if c["kind"] == "runs.table"] == [1, 1]
+    comparison._receive(comparison, {"kind": "runs.sync"}, [])
     assert messages[-1][0]["series"] == []
 
 
@@ -153,14 +154,14 @@ def test_equal_names_and_those_of_curves_are_told_apart(store):
     comparison.compare(*(row["key"] for row in rows))
     with pytest.raises(GradwrightError, match="2 runs are called 'same'"):
         comparison.compare("same")
-    comparison._read_runs()
-    content, _ = comparison._runs_message({})
+    comparison.part(RunsPanel)._read_runs()
+    content, _ = comparison.part(RunsPanel)._runs_message({})
     labels = [run["label"] for run in content["chosen"]]
     assert len(set(labels)) == 4 and EVIL in labels and "train" not in labels
     slots = {run["key"]: run["slot"] for run in content["chosen"]}
     comparison.runs_chosen = comparison.runs_chosen[2:]
-    comparison._read_runs()
-    kept = {r["key"]: r["slot"] for r in comparison._runs_message({})[0]["chosen"]}
+    comparison.part(RunsPanel)._read_runs()
+    kept = {r["key"]: r["slot"] for r in comparison.part(RunsPanel)._runs_message({})[0]["chosen"]}
     assert kept == {key: slots[key] for key in kept}, "colours stay"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright_widgets.stepper_panel import StepperPanel
+from gradwright_widgets.panels.stepper.panel import StepperPanel
 from tests import stepper_panels
 from tests.stepper_panels import press, tell, watch_wire
 
@@ -74,7 +74,7 @@ def test_a_step_is_one_small_message(panel, monkeypatch):
     panel.stepper.run_to("loss")
     sent = watch_wire(panel, monkeypatch)
     press(panel, "step")
-    assert [kind for kind, _ in sent] == ["heard", "state"]
+    assert [kind for kind, _ in sent] == ["heard", "state", "done"]
     assert sum(size for _, size in sent) < 10_000
     sent.clear()
     panel.refresh()  # nothing has changed
@@ -121,7 +121,7 @@ def test_ten_thousand_nodes_send_what_is_asked_for(monkeypatch):
     panel.run()
     assert len(sent) == 1 and sent[0][1] < 10_000
     tell(panel, "stepper.rows", level=panel.stepping["level"], first=4_000)
-    assert sent[-1][0] == "stepper.rows" and sent[-1][1] < 10_000
+    assert sent[-2][0] == "stepper.rows" and sent[-2][1] < 10_000 and sent[-1][0] == "done"
     panel.close()
 
 
@@ -131,7 +131,8 @@ def test_rows_say_what_the_values_are(panel, monkeypatch):
     monkeypatch.setattr(panel, "send", lambda content, buffers=None: messages.append(content))
     tell(panel, "stepper.rows", level=panel.stepping["level"], first=0)
     nodes = panel.stepper.nodes()
-    for index, low, high, n_nan, n_inf, shape in messages[-1]["rows"]:
+    (told,) = [content for content in messages if content["kind"] == "stepper.rows"]
+    for index, low, high, n_nan, n_inf, shape in told["rows"]:
         value = panel.stepper.value(nodes[index].outputs[0])
         assert (list(value.shape), n_nan, n_inf) == (shape, 0, 0)
         assert low == pytest.approx(float(value.min()), 1e-5)
@@ -156,23 +157,18 @@ def test_the_values_beside_the_current_node(panel):
 
 
 def test_a_click_on_a_tensor_shows_it(graph, feeds):
-    class WithTensor(StepperPanel):
-        shown = ()
-
-        def show_tensor(self, value, *, name=""):
-            self.shown = (*self.shown, name or value)
-
-    panel = WithTensor(graph, loss="loss", feeds=feeds)
+    panel, shown = StepperPanel(graph, loss="loss", feeds=feeds), []
+    panel.desk.on("tensor", lambda value, name: shown.append(name or value))
     panel.run_to("ln")
     tell(panel, "stepper.look", tensor="hidden/relu")
-    assert panel.shown == ("hidden/relu",) and panel.selected == "hidden/relu"
+    assert shown == ["hidden/relu"] and panel.selected == "hidden/relu"
     assert panel.value_of("hidden/relu").shape == (5, 6)
     assert panel.value_of("loss") is None and panel.value_of("nothing") is None
     panel.into()
     panel.step()
     first = panel.stepper.nodes()[0].name
     tell(panel, "stepper.look", tensor=f"ln/{first}")
-    assert panel.shown[-1] == f"ln/{first}" and panel.value_of(f"ln/{first}") is not None
+    assert shown[-1] == f"ln/{first}" and panel.value_of(f"ln/{first}") is not None
     panel.close()
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright_widgets._step_facts import ranges, thumbnail
-from gradwright_widgets._typed import parse_index, parse_number, parse_value
+from gradwright_widgets.host.typed import parse_index, parse_number, parse_value
+from gradwright_widgets.panels.stepper.facts import ranges, thumbnail
 from tests import stepper_panels
 from tests.stepper_panels import press, tell
 

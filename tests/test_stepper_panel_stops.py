@@ -12,7 +12,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError
-from gradwright_widgets.stepper_panel import StepperPanel
+from gradwright_widgets.panels.stepper.panel import StepPanel, StepperPanel
 from tests import stepper_panels
 from tests.panels import EVIL
 from tests.stepper_panels import press, tell
@@ -119,7 +119,7 @@ def test_a_run_in_the_background_can_be_stopped(slow):
     assert panel.value_of("mul") is None and panel.to_table() == ""
     tell(panel, "stepper.stop")
     gate.go.set()
-    panel._walk.join()
+    panel.part(StepPanel).walk.join()
     assert panel.stepping["say"] == "Stopped." and panel.stepping["mode"] == "ready"
     assert panel.stepping["position"] == 2 and panel.message == ""
     press(panel, "run")
@@ -128,14 +128,14 @@ def test_a_run_in_the_background_can_be_stopped(slow):
 
 def test_a_long_run_shows_how_far_it_is(slow, monkeypatch):
     panel, gate = slow
-    monkeypatch.setattr("gradwright_widgets._walk.PROGRESS", 0.0)
+    monkeypatch.setattr("gradwright_widgets.panels.stepper.walk.PROGRESS", 0.0)
     states = []
     panel.observe(lambda change: states.append(change["new"]), "stepping")
     tell(panel, "stepper.move", verb="run")
     assert gate.reached.wait(30)
     assert states[-1]["mode"] == "running" and states[-1]["progress"] == {"position": 1, "count": 4}
     gate.go.set()
-    panel._walk.join()
+    panel.part(StepPanel).walk.join()
     assert states[-1]["mode"] == "ready" and "progress" not in states[-1]
 
 
@@ -145,7 +145,7 @@ def test_closing_ends_the_thread(slow):
     assert gate.reached.wait(30)
     panel.close()
     gate.go.set()
-    panel._walk.join()
+    panel.part(StepPanel).walk.join()
     assert not [t for t in threading.enumerate() if t.name == "gradwright stepper"]
     assert panel.stepper.position == 2
 

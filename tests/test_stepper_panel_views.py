@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright_widgets import _recording
-from gradwright_widgets._base import bundle
-from gradwright_widgets._step_facts import ranges, thumbnail
-from gradwright_widgets.stepper_panel import StepperPanel
+from gradwright_widgets.host.base import bundle
+from gradwright_widgets.panels.stepper import recording
+from gradwright_widgets.panels.stepper.facts import ranges, thumbnail
+from gradwright_widgets.panels.stepper.panel import StepPanel, StepperPanel
 from tests import stepper_panels
 from tests.panels import EVIL
 from tests.stepper_panels import press, tell
@@ -58,7 +58,7 @@ def test_a_saved_page_holds_a_recording_of_a_whole_run(panel):
 
 
 def test_a_large_recording_is_cut_and_says_so(panel, monkeypatch):
-    monkeypatch.setattr(_recording, "MOST_BYTES", 4_000)
+    monkeypatch.setattr(recording, "MOST_BYTES", 4_000)
     page = panel.to_html()
     run = saved(page)["messages"][1]["content"]
     total = len(panel.stepper.nodes())
@@ -118,7 +118,7 @@ def test_messages_from_the_page_cannot_break_it(panel):
         ("stepper.stop", {}),
     ):
         tell(panel, kind, **facts)
-        panel._walk.join()
+        panel.part(StepPanel).walk.join()
     assert panel.stepper.position == 1
     press(panel, "step")
     assert panel.stepper.position == 2 and panel.message == ""

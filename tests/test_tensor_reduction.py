@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gradwright.errors import DTypeError
-from gradwright_widgets import _reduction
-from gradwright_widgets._reduction import (
+from gradwright_widgets.panels.tensor import reduction
+from gradwright_widgets.panels.tensor.panel import TensorView
+from gradwright_widgets.panels.tensor.reduction import (
     FIELDS,
     edges,
     histogram,
@@ -25,11 +26,10 @@ from gradwright_widgets._reduction import (
     sample,
     summarize,
 )
-from gradwright_widgets._sheet import Sheet, literal, number_text
-from gradwright_widgets._slicing import SliceError, default_index, read_index
-from gradwright_widgets.tensor_view import TensorView
+from gradwright_widgets.panels.tensor.sheet import Sheet, literal, number_text
+from gradwright_widgets.panels.tensor.slicing import SliceError, default_index, read_index
 from tests.panels import sent
-from tests.tensor_views import ask, picture
+from tests.tensor_views import ask, picture, tensor_message
 
 F8 = real_part(np.dtype("f8"), "real")
 shapes = hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4)
@@ -138,7 +138,7 @@ def test_cells_do_not_depend_on_the_size_of_the_pieces(monkeypatch):
     planes[3][17, 3] = math.nan
     whole, _ = reduce_planes(planes, 7, 9, F8)
     for chunk in (1, 100, 5000):
-        monkeypatch.setattr(_reduction, "CHUNK", chunk)
+        monkeypatch.setattr(reduction, "CHUNK", chunk)
         np.testing.assert_allclose(reduce_planes(planes, 7, 9, F8)[0], whole, rtol=1e-12)
 
 
@@ -150,7 +150,7 @@ def test_huge_numbers_have_a_mean():
 def test_one_nan_among_a_million_is_in_the_picture():
     array = np.random.default_rng(0).standard_normal((1000, 1000)).astype("f4")
     array[421, 777], array[3, 4], array[999, 999] = math.nan, math.inf, -math.inf
-    message = TensorView(array)._tensor_message()
+    message = tensor_message(TensorView(array))
     cells = picture(message)
     assert cells.shape == (6, 1, 256, 256)
     assert cells[3:].sum(axis=(1, 2, 3)).tolist() == [1, 1, 1]
@@ -192,33 +192,33 @@ def test_a_sheet_shows_every_element_where_it_says(shape, data):
 
 def test_more_planes_than_can_be_seen_are_cut_and_said():
     view = TensorView(np.zeros((5000, 2, 2)), "[...]")
-    content, _ = view._tensor_message()
+    content, _ = tensor_message(view)
     assert (content["tiles"], content["shown"]) == (5000, 4096)
 
 
 def test_large_arrays_are_sampled_unless_all_is_asked_for(monkeypatch):
-    for module in ("_sheet", "_picture"):
-        monkeypatch.setattr(f"gradwright_widgets.{module}.READ", 1000)
+    for module in ("sheet", "picture"):
+        monkeypatch.setattr(f"gradwright_widgets.panels.tensor.{module}.READ", 1000)
     array = np.ones((300, 400))
     array[1, 1] = math.nan
     view = TensorView(array)
-    content, _ = view._tensor_message()
+    content, _ = tensor_message(view)
     assert content["every"] > 1
     assert "1 of" in content["about"]
     view.tensor_exact = True
-    content, _ = view._tensor_message()
+    content, _ = tensor_message(view)
     assert (content["every"], content["part"]["every"]) == (1, 1)
     assert content["bad"] == [{"kind": "NaN", "count": 1, "at": [1, 1]}]
 
 
 def test_the_first_bad_element_of_a_sample_is_where_it_says(monkeypatch):
-    for module in ("_sheet", "_picture"):
-        monkeypatch.setattr(f"gradwright_widgets.{module}.READ", 50)
+    for module in ("sheet", "picture"):
+        monkeypatch.setattr(f"gradwright_widgets.panels.tensor.{module}.READ", 50)
     array = np.zeros((20, 30))
     read, _ = sample(array, 50)
     read[2, 1] = math.inf
     spot = tuple(int(k) for k in np.argwhere(np.isinf(array))[0])
-    assert TensorView(array)._tensor_message()[0]["bad"][0]["at"] == list(spot)
+    assert tensor_message(TensorView(array))[0]["bad"][0]["at"] == list(spot)
 
 
 # -- statistics ------------------------------------------------------------------------------------
@@ -247,14 +247,14 @@ def test_statistics_are_those_of_numpy(array):
             (found.norm, np.linalg.norm(good)),
         ):
             assert got == pytest.approx(want, rel=1e-9, abs=1e-9)
-        np.testing.assert_allclose(found.quantiles, np.quantile(good, _reduction.QUANTILES))
+        np.testing.assert_allclose(found.quantiles, np.quantile(good, reduction.QUANTILES))
         counts = histogram(array, F8, found.low, found.high, whole=False)
         assert counts.sum() == good.size
 
 
 def test_statistics_in_pieces_are_those_of_the_whole(monkeypatch):
     array = (1e6 + np.random.default_rng(0).standard_normal((50, 60))).astype("f4").T
-    monkeypatch.setattr(_reduction, "CHUNK", 77)
+    monkeypatch.setattr(reduction, "CHUNK", 77)
     np.testing.assert_array_equal(np.concatenate(list(pieces(array))), array.reshape(-1))
     found = summarize(array, real_part(array.dtype, "real"))
     wide = array.astype("f8")
@@ -284,7 +284,7 @@ DTYPES = (
 def test_every_dtype_is_shown_with_exact_values(dtype, monkeypatch):
     array = np.array([[0, 1, 0.5], [2, 3, 1.25]]).astype(dtype)
     view = TensorView(array)
-    content, _ = message = view._tensor_message()
+    content, _ = message = tensor_message(view)
     want = array.real if np.iscomplexobj(array) else array
     np.testing.assert_array_equal(picture(message)[0, 0], want.astype("f8"))
     messages = sent(view, monkeypatch)
@@ -298,7 +298,7 @@ def test_every_dtype_is_shown_with_exact_values(dtype, monkeypatch):
 
 def test_integers_beyond_float64_are_exact_when_asked_for(monkeypatch):
     view = TensorView(np.array([2**63 + 1], "uint64"))
-    assert view._tensor_message()[0]["asks"]
+    assert tensor_message(view)[0]["asks"]
     messages = sent(view, monkeypatch)
     ask(view, "tensor.value", view="v", at=[0, 0, 1, 0, 1])
     assert messages[-1][0]["text"] == str(2**63 + 1)
@@ -309,7 +309,7 @@ def test_complex_numbers_have_parts(monkeypatch):
     view = TensorView(array)
     for part, want in (("real", 3), ("imag", -4), ("abs", 5), ("angle", np.angle(3 - 4j))):
         view.tensor_part = part
-        assert picture(view._tensor_message())[0, 0, 0, 0] == want
+        assert picture(tensor_message(view))[0, 0, 0, 0] == want
     assert number_text(array[0, 0]) == "3.0 - 4.0i, magnitude 5.0"
 
 
@@ -322,7 +322,7 @@ def test_what_is_no_number_is_refused(value):
 @pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 0, 4), (0, 2, 2)])
 def test_empty_arrays_are_shown_as_empty(shape):
     view = TensorView(np.zeros(shape))
-    content, buffers = view._tensor_message()
+    content, buffers = tensor_message(view)
     assert "part" not in content
     assert buffers == []
     assert (content["shape"], content["every"]) == (list(shape), 1)
@@ -332,7 +332,7 @@ def test_empty_arrays_are_shown_as_empty(shape):
 
 @pytest.mark.parametrize("fill", [math.nan, math.inf, 1e308])
 def test_messages_are_json_without_nan(fill):
-    content, _ = TensorView(np.full((3, 3), fill))._tensor_message()
+    content, _ = tensor_message(TensorView(np.full((3, 3), fill)))
     json.dumps(content, allow_nan=False)
 
 
@@ -341,4 +341,4 @@ def test_small_arrays_are_code():
         'np.array([1.5, np.nan, -np.inf], dtype="float32")'
     )
     assert literal(np.float32(0.1)[()].reshape(())) == 'np.array(0.1, dtype="float32")'
-    assert TensorView(np.zeros(201))._tensor_message()[0]["literal"] == ""
+    assert tensor_message(TensorView(np.zeros(201)))[0]["literal"] == ""

@@ -12,10 +12,11 @@ import pytest
 import gradwright as gw
 import gradwright_widgets as gww
 from gradwright.errors import GraphError
-from gradwright_widgets._slicing import SliceError
-from gradwright_widgets.tensor_view import TensorPanel, TensorView
+from gradwright_widgets.host.host import Host
+from gradwright_widgets.panels.tensor.panel import TensorPanel, TensorView
+from gradwright_widgets.panels.tensor.slicing import SliceError
 from tests.panels import EVIL, sent
-from tests.tensor_views import ask, looked_at, picture
+from tests.tensor_views import ask, looked_at, picture, tensor_message
 
 # -- what is shown ---------------------------------------------------------------------------------
 
@@ -33,32 +34,32 @@ def graph():
 
 def test_it_follows_the_selection(graph):
     panel = TensorPanelOnly(graph)
-    assert "Select a node" in panel._tensor_message()[0]["note"]
+    assert "Select a node" in tensor_message(panel)[0]["note"]
     panel.selected = "hidden/w"
-    content, _ = message = panel._tensor_message()
+    content, _ = message = tensor_message(panel)
     assert content["name"] == "hidden/w"
     np.testing.assert_array_equal(picture(message)[0, 0], graph.values["hidden/w"])
     panel.selected = "hidden/"  # a scope has no value; the last one stays
     assert panel.tensor == "hidden/w"
     panel.selected = "loss"
-    assert "run the stepper" in panel._tensor_message()[0]["note"]
+    assert "run the stepper" in tensor_message(panel)[0]["note"]
     panel.tensor_follows = False
     panel.show_tensor("hidden/w", "[0, ::2]")
     panel.selected = "parts"
     assert panel.tensor == "hidden/w"
-    assert panel._tensor_message()[0]["code"] == "g.values['hidden/w'][0, ::2]"
+    assert tensor_message(panel)[0]["code"] == "g.values['hidden/w'][0, ::2]"
     panel.tensor_follows = True
     assert panel.tensor == "parts"
-    assert panel._tensor_message()[0]["outputs"] == ["parts", "parts:1"]
+    assert tensor_message(panel)[0]["outputs"] == ["parts", "parts:1"]
 
 
 def test_a_shown_array_gives_way_to_the_next_selection(graph):
     panel = TensorPanelOnly(graph)
     panel.selected = "loss"
     panel.show_tensor(np.eye(3), name="hidden/w")  # called like a tensor, but is none
-    assert panel.tensor == "hidden/w" and panel._tensor_message()[0]["shape"] == [3, 3]
+    assert panel.tensor == "hidden/w" and tensor_message(panel)[0]["shape"] == [3, 3]
     panel.selected = "hidden/w"
-    assert panel._tensor_message()[0]["shape"] == list(graph["hidden/w"].shape)
+    assert tensor_message(panel)[0]["shape"] == list(graph["hidden/w"].shape)
     panel.show_tensor("parts:1")
     panel.selected = "parts"  # as the stepper selects the node of a tensor it shows
     assert panel.tensor == "parts:1"
@@ -69,7 +70,7 @@ def test_values_come_from_the_stepper(graph):
     stepper.run()
     panel = TensorPanelOnly(graph, stepper=stepper)
     panel.selected = "hidden/relu"
-    content, _ = message = panel._tensor_message()
+    content, _ = message = tensor_message(panel)
     assert (content["origin"], content["code"]) == ("stepper", "stepper.value('hidden/relu')")
     np.testing.assert_array_equal(picture(message)[0, 0], stepper.value("hidden/relu"))
 
@@ -81,10 +82,10 @@ def test_a_step_that_changes_nothing_sends_nothing(graph, monkeypatch):
     messages = looked_at(bench, monkeypatch)
     bench.stepper.run_to("hidden/relu")
     bench.stepper.step()
-    pictures = [content for content, _ in messages if content["kind"] == "tensor"]
+    pictures = [content for content, _ in messages if content["kind"] == "tensor.picture"]
     assert pictures[-1]["origin"] == "stepper"
     bench.stepper.step()
-    assert [content for content, _ in messages if content["kind"] == "tensor"] == pictures
+    assert [content for content, _ in messages if content["kind"] == "tensor.picture"] == pictures
     bench.stepper.edit("hidden/relu", np.full((2, 6), 7.0, "f4"))
     bench.stepper.rerun()
     assert messages[-1][0]["low"] == 7
@@ -100,7 +101,7 @@ def test_a_slice_that_does_not_fit_is_refused_and_nothing_changes(graph, monkeyp
     assert (problem["kind"], problem["at"], problem["length"]) == ("tensor.problem", 4, 2)
     assert view.tensor_index == "[0, :]"
     ask(view, "tensor.index", text="[:2, ::3]")
-    assert [m[0]["kind"] for m in messages[-2:]] == ["tensor", "tensor.fits"]
+    assert [m[0]["kind"] for m in messages[-2:]] == ["tensor.picture", "tensor.fits"]
     assert messages[-2][0]["slice"] == [2, 2]
     with pytest.raises(GraphError, match="no tensor 'nope'"):
         view.show_tensor("nope")
@@ -125,7 +126,7 @@ def test_a_jump_from_the_page_finds_the_nan(monkeypatch):
     array[2, 1, 3] = math.nan
     view = TensorView(array)
     sent(view, monkeypatch)
-    ask(view, "tensor.jump", at=view._tensor_message()[0]["bad"][0]["at"])
+    ask(view, "tensor.jump", at=tensor_message(view)[0]["bad"][0]["at"])
     assert (view.tensor_index, view.tensor_cursor) == ("[2, :, :]", [2, 1, 3])
     ask(view, "tensor.jump", at=[9])
     assert "no element [9]" in view.message
@@ -143,7 +144,7 @@ def test_pictures_of_a_training_are_sent_only_while_somebody_looks(graph, monkey
     messages.clear()
     steps = 40
     trainer.fit(data, epochs=5, batch_size=8, progress=False)
-    pictures = [content for content, _ in messages if content["kind"] == "tensor"]
+    pictures = [content for content, _ in messages if content["kind"] == "tensor.picture"]
     assert 2 <= len(pictures) < steps
     np.testing.assert_array_equal(picture(messages[-1])[0, 0], graph.values["hidden/w"])
     ask(view, "tensor.look", view="v", shown=False)
@@ -163,7 +164,7 @@ def test_an_array_changed_in_place_is_read_anew(monkeypatch):
 
 
 def test_one_binary_buffer_and_little_else():
-    content, buffers = TensorView(np.zeros((2000, 2000), "f4"))._tensor_message()
+    content, buffers = tensor_message(TensorView(np.zeros((2000, 2000), "f4")))
     assert [b.nbytes for b in buffers] == [3 * 256 * 256 * 4]
     assert len(json.dumps(content)) < 3000
 
@@ -173,7 +174,7 @@ def test_one_binary_buffer_and_little_else():
 
 def test_a_saved_page_holds_every_value_below_a_megabyte():
     small = TensorView(np.random.default_rng(0).standard_normal((300, 300)))
-    assert small._tensor_message()[0]["part"]["fields"] != ["value"]
+    assert tensor_message(small)[0]["part"]["fields"] != ["value"]
     (message,) = small.new_view_messages()
     np.testing.assert_array_equal(picture(message)[0, 0], small.tensor_value())
     deep = np.arange(24, dtype="f4").reshape(2, 3, 4)
@@ -200,14 +201,12 @@ def test_nothing_to_show_has_no_still(graph):
     assert (panel.to_svg(), panel.to_table()) == ("", "")
 
 
-class TensorPanelOnly(TensorPanel):
+class TensorPanelOnly(Host):
     """The panel as a workbench has it, with a stepper's values."""
 
     module = "tensor_view"
+    panels = (TensorPanel,)
 
     def __init__(self, graph, trainer=None, *, stepper=None, **options):
-        self.stepper = stepper
         super().__init__(graph, trainer, **options)
-
-    def value_of(self, name):
-        return None if self.stepper is None else self.stepper.value(name)
+        self.desk.on("value", lambda name: None if stepper is None else stepper.value(name))

@@ -65,7 +65,7 @@ def test_started_from_the_panel_is_as_fitted():
     panel = panel_of(net(deterministic=True), validation=data(), epochs=3)
     states = []
     panel.observe(lambda change: states.append(change["new"]), "state")
-    press(panel, "train.start")
+    press(panel, "training.start")
     panel.wait(PATIENCE)
     assert numbers(panel.trainer) == numbers(plain)
     assert states == ["running", "finished"]
@@ -81,14 +81,14 @@ def test_paused_stepped_and_resumed_is_as_fitted():
     trainer = net(deterministic=True)
     panel = panel_of(trainer, epochs=3)
     for step in range(2):  # from idle
-        press(panel, "train.step")
+        press(panel, "training.step")
         panel.wait(PATIENCE)
         assert (panel.state, trainer.steps_done, trainer.status) == ("stopped", step + 1, "idle")
 
     class Pause(gw.Callback):
         def on_step_end(self, trainer, record):
             if record.step == 4:
-                press(panel, "train.pause")
+                press(panel, "training.pause")
 
     trainer.add_callback(Pause())
     panel.start()
@@ -96,7 +96,7 @@ def test_paused_stepped_and_resumed_is_as_fitted():
     for step in range(5, 8):  # while paused, over the end of an epoch
         panel.step_once()
         wait_for(lambda step=step: trainer.steps_done == step and panel.state == "paused")
-    press(panel, "train.resume")
+    press(panel, "training.resume")
     panel.wait(PATIENCE)
     assert (panel.state, trainer.epochs_done) == ("finished", 3)
     assert numbers(trainer) == numbers(plain)
@@ -106,7 +106,7 @@ def test_stopped_and_started_again_goes_on(endless):
     trainer = endless.trainer
     endless.start()
     wait_for(lambda: trainer.steps_done > 5)
-    press(endless, "train.stop")
+    press(endless, "training.stop")
     endless.wait(PATIENCE)
     done = trainer.steps_done
     assert (endless.state, endless.training["step"]) == ("stopped", done)
@@ -123,7 +123,7 @@ def test_pause_takes_effect_between_two_steps(endless):
     trainer = endless.trainer
     endless.start()
     wait_for(lambda: trainer.steps_done > 3)
-    press(endless, "train.pause")
+    press(endless, "training.pause")
     wait_for(lambda: endless.state == "paused")
     held, done = numbers(trainer), trainer.steps_done
     time.sleep(0.05)
@@ -147,7 +147,7 @@ def test_code_drives_and_the_panel_follows(endless):
     with pytest.raises(TrainingError, match="the trainer is running already"):
         trainer.resume()
         endless.step_once()
-    press(endless, "train.start")
+    press(endless, "training.start")
     assert "the trainer is running already" in endless.message
     endless.stop()
     thread.join(PATIENCE)
@@ -159,7 +159,7 @@ def test_what_cannot_be_done_is_said():
     for call in (panel.start, panel.step_once):
         with pytest.raises(TrainingError, match="no data to train on"):
             call()
-    press(panel, "train.start")
+    press(panel, "training.start")
     assert "there is no data to train on here" in panel.message
     for call in (panel.pause, panel.resume, panel.stop):
         call()
@@ -217,7 +217,7 @@ def test_the_learning_rate_counts_from_the_next_step(endless):
     trainer = endless.trainer
     endless.start()
     wait_for(lambda: trainer.steps_done > 3)
-    press(endless, "train.rate", value=0.001)
+    press(endless, "rate.set", value=0.001)
     wait_for(lambda: trainer.history.steps["learning_rate"][-1] == 0.001)
     endless.pause()
     wait_for(lambda: endless.state == "paused")
@@ -241,11 +241,11 @@ def test_a_schedule_is_put_aside_and_comes_back():
     panel.step_once()
     panel.wait(PATIENCE)
     assert panel.training["rate"] == pytest.approx(0.02)
-    press(panel, "train.rate", value=0.5)
+    press(panel, "rate.set", value=0.5)
     panel.set_learning_rate(0.4)
     assert (panel.training["schedule"], panel.training["rate"]) == ("", 0.4)
     assert panel.training["aside"].startswith("Cosine(")
-    press(panel, "train.rate")
+    press(panel, "rate.set")
     assert trainer.optimizer.learning_rate is schedule
     assert panel.training["aside"] == ""
     panel.back_to_schedule()

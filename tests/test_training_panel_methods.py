@@ -11,8 +11,10 @@ import pytest
 import gradwright as gw
 from gradwright.errors import TrainingError
 from gradwright_widgets import TrainerPanel
-from gradwright_widgets._training_facts import LastSkip, methods
-from gradwright_widgets.rate_panel import MOST, sampled
+from gradwright_widgets.panels.training.checkpoints import CheckpointPanel
+from gradwright_widgets.panels.training.facts import LastSkip, methods
+from gradwright_widgets.panels.training.panel import TrainPanel
+from gradwright_widgets.panels.training.rate import MOST, RatePanel, sampled
 from tests.panels import EVIL, PATIENCE, sent, wait_for
 
 
@@ -67,7 +69,7 @@ def test_all_that_is_on_is_told():
 
 
 def test_a_window_is_followed_between_updates(monkeypatch):
-    monkeypatch.setattr("gradwright_widgets.trainer_panel.TICK", 0.01)
+    monkeypatch.setattr("gradwright_widgets.panels.training.panel.TICK", 0.01)
     go_on, seen = threading.Event(), []
 
     def batches():
@@ -90,7 +92,7 @@ def test_a_window_is_followed_between_updates(monkeypatch):
     panel.wait(PATIENCE)
     assert panel.training["window"] == [0, 4] and made.steps_done == 1
     panel.close()
-    assert not panel._ticking.busy
+    assert not panel.part(TrainPanel)._ticking.busy
 
 
 def test_skipped_steps_and_when_the_last_one_was():
@@ -115,17 +117,17 @@ def test_the_loss_scale_has_a_curve_on_demand():
 def test_validation_sees_the_average_that_is_chosen():
     made = trainer(0.5, ema=gw.EMA(0.9))
     panel = panel_of(made, validation=data(), epochs=1)
-    press(panel, "train.evaluate", weights="ema")
+    press(panel, "training.evaluate", weights="ema")
     assert panel.training["evaluated"] == "ema" and made.config.validate_with == "ema"
     panel.start()
     panel.wait(PATIENCE)
     averaged = made.evaluate(data(), weights="ema")["loss"]
     assert made.history.epochs["val_loss"][-1] == pytest.approx(averaged, rel=1e-6)
     assert abs(averaged - made.evaluate(data(), weights="trained")["loss"]) > 1e-3
-    press(panel, "train.evaluate", weights="")
+    press(panel, "training.evaluate", weights="")
     assert made.config.validate_with is None
     for wrong in ("swa", EVIL, ["ema"], 3):
-        press(panel, "train.evaluate", weights=wrong)
+        press(panel, "training.evaluate", weights=wrong)
         assert "no average that is kept" in panel.message and made.config.validate_with is None
 
 
@@ -155,7 +157,7 @@ def test_a_schedule_is_sent_once_for_each_change(monkeypatch):
     messages = sent(panel, monkeypatch)
 
     def told():
-        found = [(c, b) for c, b in messages if c["kind"] == "schedule"]
+        found = [(c, b) for c, b in messages if c["kind"] == "rate.schedule"]
         messages.clear()
         return found
 
@@ -169,7 +171,7 @@ def test_a_schedule_is_sent_once_for_each_change(monkeypatch):
     assert len(x) == len(y) == 8 * 32 and content["name"].startswith("Cosine(")
     panel.set_learning_rate(0.5)
     assert not told(), "the schedule that is put aside stays"
-    made.optimizer.learning_rate, panel._schedule = 0.5, None
+    made.optimizer.learning_rate, panel.part(RatePanel)._schedule = 0.5, None
     panel.refresh()
     assert told()[0][0]["name"] == ""
 
@@ -329,7 +331,7 @@ def test_a_page_is_answered_and_the_folder_read_beside(saving, monkeypatch):
     messages = sent(saving, monkeypatch)
     saving.trainer.fit(data(), batch_size=8, validation=data(), progress=False)
     saving._receive(saving, {"kind": "checkpoints.look"}, [])
-    saving._lister.join(PATIENCE)
+    saving.part(CheckpointPanel)._lister.join(PATIENCE)
     assert [c["kind"] for c, _ in messages if c["kind"].startswith("check")] == ["checkpoints.seen"]
     assert [row["step"] for row in saving.checkpoint_list["rows"]] == [4]
     saving.to_html()

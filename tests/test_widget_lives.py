@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, LivePlot, ParameterTable, StepperPanel, Workbench
-from gradwright_widgets._work import Work
+from gradwright_widgets.host.work import Work
 from tests import benches
 from tests.benches import data, network
 

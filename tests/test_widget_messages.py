@@ -14,6 +14,8 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import TensorView, Workbench
+from gradwright_widgets.panels.check.panel import CheckPanel
+from gradwright_widgets.panels.stepper.panel import StepPanel
 from tests import benches
 from tests.benches import data, network, state
 from tests.panels import EVIL
@@ -32,11 +34,12 @@ VERBS = (
     "load", "last_batch",
 )  # fmt: skip
 MESSAGES = [
-    *({"kind": f"train.{verb}"} for verb in ("pause", "resume", "stop", "hear")),
-    {"kind": "train.rate", "value": 0.1},
-    {"kind": "train.evaluate", "weights": "ema"},
+    *({"kind": f"training.{verb}"} for verb in ("pause", "resume", "stop")),
+    {"kind": "desk.hear"},
+    {"kind": "rate.set", "value": 0.1},
+    {"kind": "training.evaluate", "weights": "ema"},
     *({"kind": f"{panel}.sync"} for panel in ("plot", "parameters", "stepper", "tensor", "check")),
-    *({"kind": f"{panel}.sync"} for panel in ("schedule", "runcurves")),
+    *({"kind": f"{panel}.sync"} for panel in ("rate", "runs")),
     *({"kind": f"checkpoints.{verb}"} for verb in ("look", "save")),
     {"kind": "checkpoints.restore", "file": "step-000000002.gw"},
     {"kind": "runs.look", "whole": True},
@@ -66,7 +69,7 @@ MESSAGES = [
     {"kind": "check.map", "name": "hidden/w"},
     {"kind": "check.curve", "index": [0, 0], "name": "hidden/w", "part": "real"},
 ]
-LONG = {"train.start", "train.step", "check.start"}  # they take no facts
+LONG = {"training.start", "training.step", "check.start"}  # they take no facts
 
 
 def variations(message):
@@ -77,8 +80,8 @@ def variations(message):
         yield from ({**message, key: wrong} for wrong in HOSTILE)
 
 
-def test_every_handler_is_tried():
-    assert {m["kind"] for m in MESSAGES} | LONG == set(Workbench._handlers)
+def test_every_handler_is_tried(bench):
+    assert {m["kind"] for m in MESSAGES} | LONG == set(bench._handlers)
 
 
 @pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")  # of re, for "[["
@@ -104,8 +107,8 @@ def test_no_message_raises_or_changes_what_it_should_not(bench, where, monkeypat
                 bench._receive(bench, sent, [])
             except Exception:
                 pytest.fail(f"{sent}\n{traceback.format_exc()}")
-            bench._walk.stop()
-            bench._walk.join()
+            bench.part(StepPanel).walk.stop()
+            bench.part(StepPanel).walk.join()
             assert not re.search(r"^\w*(Error|Exception): ", bench.message), (sent, bench.message)
         state(bench)
     for work in bench._works:  # a curve that was asked for may still be on its way to its error
@@ -115,7 +118,7 @@ def test_no_message_raises_or_changes_what_it_should_not(bench, where, monkeypat
     for t in bench.graph.variables:
         np.testing.assert_array_equal(bench.graph.values[t.name], before[t.name])
     bench.unfreeze()
-    bench._receive(bench, {"kind": "train.rate", "value": 0.1, "id": 1}, [])
+    bench._receive(bench, {"kind": "rate.set", "value": 0.1, "id": 1}, [])
     steps = bench.trainer.steps_done
     bench.start()
     bench.wait()
@@ -136,7 +139,7 @@ def test_messages_that_start_something_take_no_facts(bench, kind):
     bench.check_limit = 1
     bench._receive(bench, {"kind": kind, "epochs": EVIL, "wrt": [EVIL], "id": [EVIL]}, [])
     bench.wait()
-    bench._check_work.join()
+    bench.part(CheckPanel)._check_work.join()
     assert bench.message == ""
 
 
@@ -225,10 +228,9 @@ def test_names_are_text_in_all_that_is_written(name, tmp_path):
     assert name[:40] in bench.message
 
     tables = _Elements()
-    for panel in type(bench).__mro__:
-        if "to_table" in vars(panel):
-            tables.feed(panel.to_table(bench))
-        if "to_svg" in vars(panel) and (picture := panel.to_svg(bench)):
+    for panel in map(bench.part, bench.panels):
+        tables.feed(panel.to_table())
+        if picture := panel.to_svg():
             tags = {e.tag.rpartition("}")[2] for e in ElementTree.fromstring(picture).iter()}
             assert not tags & {"script", "img", "image", "foreignObject"}
     assert tables.found <= {"table", "thead", "tbody", "tr", "th", "td", "caption", "style", "div",

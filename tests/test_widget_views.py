@@ -17,8 +17,8 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
-from gradwright_widgets._base import STATIC
-from gradwright_widgets.graph_spec import category, graph_spec
+from gradwright_widgets.host.base import STATIC
+from gradwright_widgets.panels.graph.spec import category, graph_spec
 from tests import digit_widgets
 from tests.panels import EVIL
 
@@ -68,7 +68,7 @@ def test_spec_leaves_gradients_out_unless_asked_for(graph):
 
 
 def test_every_op_has_a_colour(graph):
-    known = set(re.findall(r"--gw-c-(\w+)", (FRONTEND / "src/style.css").read_text()))
+    known = set(re.findall(r"--gw-c-(\w+)", (FRONTEND / "src/core/style.css").read_text()))
     assert {category(node) for node in graph.nodes} <= known
     assert category(graph.node("hidden/relu")) == "activation"
     assert category(graph.node("loss")) == "loss"
@@ -100,7 +100,8 @@ def test_a_saved_page_is_whole_and_its_names_are_text(tmp_path):
     saved = json.loads(re.search(r'id="saved">(.*?)</script>', rest)[1])
     assert saved["state"]["graph_spec"]["names"] == [node.name for node in g.nodes]
     assert saved["state"]["selected"] == EVIL
-    ys = base64.b64decode(saved["messages"][0]["buffers"][1]["$bytes"])
+    (plot,) = [m for m in saved["messages"] if m["content"]["kind"] == "plot.points"]
+    ys = base64.b64decode(plot["buffers"][1]["$bytes"])
     assert np.frombuffer(ys, "<f8").tolist() == [0.5]
 
 

@@ -12,7 +12,8 @@ import pytest
 
 import gradwright as gw
 from gradwright_widgets import GraphView, LivePlot, ParameterTable, Workbench
-from gradwright_widgets._pace import CommandQueue, Pace
+from gradwright_widgets.host.pace import CommandQueue, Pace
+from gradwright_widgets.panels.plot.panel import PlotPanel
 from tests import digit_widgets
 from tests.panels import sent, wait_for
 
@@ -67,13 +68,13 @@ def test_refresh_follows_the_graph(graph):
 
 
 def test_a_module_that_was_not_built_is_named(graph, monkeypatch, tmp_path):
-    from gradwright_widgets import _base
+    from gradwright_widgets.host import base
 
-    _base.bundle.cache_clear()
-    monkeypatch.setattr(_base, "STATIC", tmp_path)
+    base.bundle.cache_clear()
+    monkeypatch.setattr(base, "STATIC", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"without graph_view\.js[\s\S]*npm run build"):
         GraphView(graph)
-    _base.bundle.cache_clear()
+    base.bundle.cache_clear()
 
 
 # -- parameters ------------------------------------------------------------------------------------
@@ -95,12 +96,12 @@ def test_the_table_lists_what_can_be_trained(graph):
 def test_the_box_freezes_the_graph(graph, monkeypatch):
     table = ParameterTable(graph)
     messages = sent(table, monkeypatch)
-    freeze = {"kind": "parameters.freeze", "names": ["hidden/w"], "frozen": True}
+    freeze = {"kind": "parameters.freeze", "names": ["hidden/w"], "frozen": True, "id": 3}
     table._receive(table, freeze, [])
     assert not graph["hidden/w"].trainable
     assert graph["hidden/b"].trainable
     assert table.frozen == ["hidden/w"]
-    assert messages == [({"kind": "parameters.done"}, None)]
+    assert messages == [({"kind": "heard", "id": 3}, None), ({"kind": "done", "id": 3}, None)]
     table._receive(table, {**freeze, "frozen": False}, [])
     assert graph["hidden/w"].trainable
     assert table.frozen == []
@@ -120,11 +121,46 @@ def test_a_request_that_fails_is_shown_and_answered(graph, monkeypatch):
     messages = sent(table, monkeypatch)
     table.freeze("nothing*")
     assert "no floating variable fits 'nothing*'" in table.message
-    assert messages == [({"kind": "parameters.done"}, None)]
+    assert not messages, "code has asked, and no page"
     table.freeze("hidden/*")
     assert table.message == ""
-    table._receive(table, {"kind": "parameters.freeze", "names": ["gone"], "frozen": True}, [])
+    freeze = {"kind": "parameters.freeze", "names": ["gone"], "frozen": True, "id": 1}
+    table._receive(table, freeze, [])
     assert "gone" in table.message
+    assert [content["kind"] for content, _ in messages] == ["heard", "done"]
+
+
+def test_a_request_is_heard_and_then_done_or_refused(graph, monkeypatch):
+    bench = Workbench(graph)
+    messages = sent(bench, monkeypatch)
+    for number, kind in enumerate(("desk.hear", "training.start", "no.such")):
+        bench._receive(bench, {"kind": kind, "id": number}, [])
+    assert [(content["kind"], content["id"]) for content, _ in messages] == [
+        ("heard", 0), ("done", 0), ("heard", 1), ("refused", 1), ("heard", 2), ("refused", 2),
+    ]  # fmt: skip
+    assert "no trainer" in bench.message
+
+
+def test_a_request_that_waits_for_a_step_is_done_after_it(graph, trainer, data, monkeypatch):
+    bench = Workbench(graph, trainer)
+    messages = sent(bench, monkeypatch)
+    answers = []
+
+    class Ask(gw.Callback):
+        def on_step_end(self, trainer, record):
+            if record.step == 1:
+                freeze = {"kind": "parameters.freeze", "names": ["w2"], "frozen": True, "id": 1}
+                thread = threading.Thread(target=bench._receive, args=(bench, freeze, []))
+                thread.start()
+                thread.join()
+            answers.append([content["kind"] for content, _ in messages if "id" in content])
+
+    follow = trainer.callbacks[-1]
+    trainer.remove_callback(follow)  # the boundary comes after our look
+    trainer.add_callback(Ask())
+    trainer.add_callback(follow)
+    trainer.fit(data, batch_size=32, progress=False)
+    assert answers[:2] == [["heard"], ["heard", "done"]]
 
 
 def test_unknown_messages_are_ignored(graph):
@@ -240,11 +276,11 @@ def test_points_leave_as_one_frame_and_in_order(monkeypatch):
     messages = sent(plot, monkeypatch)
     for step in range(5000):
         plot.append(step, {"loss": step / 2, "accuracy": 0.5})
-    plot._pace.flush()
+    plot.part(PlotPanel)._pace.flush()
     assert len(messages) < 30
     found = {0: [], 1: []}
     for content, (xs, ys) in messages:
-        assert content["kind"] == "plot"
+        assert content["kind"] == "plot.points"
         at = 0
         for part in content["parts"]:
             assert part["start"] == len(found[part["series"]])
@@ -259,7 +295,7 @@ def test_points_leave_as_one_frame_and_in_order(monkeypatch):
 def test_a_new_view_gets_everything(monkeypatch):
     plot = LivePlot()
     plot.extend("loss", "train", range(100), np.arange(100) / 7)
-    plot._pace.flush()
+    plot.part(PlotPanel)._pace.flush()
     messages = sent(plot, monkeypatch)
     plot._receive(plot, {"kind": "plot.sync"}, [])
     ((content, (_, ys)),) = messages

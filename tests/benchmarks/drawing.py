@@ -13,7 +13,7 @@ from typing import Any
 
 import gradwright as gw
 from gradwright_widgets import GraphView
-from gradwright_widgets._base import bundle
+from gradwright_widgets.host.base import bundle
 from tests.browser.lab import FLAGS, chromium
 
 OPEN = """

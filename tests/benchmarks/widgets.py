@@ -9,7 +9,7 @@ from typing import Any
 
 import gradwright as gw
 from gradwright_widgets import LivePlot, TrainerPanel, Workbench
-from gradwright_widgets._base import BaseWidget
+from gradwright_widgets.host.base import BaseWidget
 from tests import digits
 
 CHUNK = 50

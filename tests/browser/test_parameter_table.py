@@ -19,6 +19,7 @@ import hashlib, threading
 import numpy as np
 import gradwright as gw
 from gradwright_widgets import ParameterTable
+from gradwright_widgets.panels.parameters.panel import ParameterPanel
 
 g = gw.Graph("digits")
 x, t = g.placeholder("x", (None, 16)), g.placeholder("t", (None, 4))
@@ -53,7 +54,7 @@ thread.start()
 STOP = """
 trainer.stop()
 thread.join(30)
-table._statistics_pace.flush()
+table.part(ParameterPanel)._statistics_pace.flush()
 last = table.statistics.steps[-1]
 note("stopped", step=last, ratio=table.parameter_numbers()["hidden/b"]["ratio"])
 """

@@ -16,7 +16,7 @@ SETUP = f"""
 import threading
 import numpy as np
 import gradwright as gw
-from gradwright_widgets.tensor_view import TensorView
+from gradwright_widgets.panels.tensor.panel import TensorView
 
 rng = np.random.default_rng(0)
 large = rng.standard_normal((1000, 1000)).astype("float32")

@@ -49,7 +49,8 @@ LOOK = "note('look', step=trainer.steps_done, seen=trainer.config.validate_with,
 RUNS = """
 comparison = RunComparison("runs")
 def chosen():
-    return [comparison._runs_known[key].name for key in comparison.runs_chosen]
+    names = {row["key"]: row["name"] for row in comparison.run_table()}
+    return [names[key] for key in comparison.runs_chosen]
 comparison
 """
 ELSEWHERE = "other = subprocess.Popen([sys.executable, '-c', RECORD, 'runs'])"

@@ -34,6 +34,7 @@ class Inner(NamedTuple):
 def inner() -> Inner:
     """Say where each fact stands in the package as it is."""
     import gradwright_widgets.graph_spec as drawn
+
     from gradwright.debug.float64 import known_specs
     from gradwright.fuse.rules import RULES as FUSED
     from gradwright.op import OPS

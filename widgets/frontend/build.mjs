@@ -72,10 +72,10 @@ if (process.argv.includes("--tests")) {
 } else {
   const outdir = resolve(here, "../gradwright_widgets/static");
   mkdirSync(outdir, { recursive: true });
-  const names = readdirSync(join(here, "src")).filter((f) => f.endsWith(".ts")).map((f) => f.slice(0, -3));
+  const names = readdirSync(join(here, "src/widgets")).filter((f) => f.endsWith(".ts")).map((f) => f.slice(0, -3));
   const { outputFiles } = await build({
     ...common,
-    entryPoints: names.map((name) => `src/${name}.ts`),
+    entryPoints: names.map((name) => `src/widgets/${name}.ts`),
     outdir,
     minify: true,
     charset: "utf8",

@@ -1,25 +1,46 @@
 """gradwright_widgets: the graph, its training and its parameters, live in a notebook."""
 
-from .gradcheck_panel import GradCheckPanel
-from .graph_view import GraphView
-from .live_plot import LivePlot
-from .op_reference import OpReference
-from .parameter_table import ParameterTable
-from .run_comparison import RunComparison
-from .stepper_panel import StepperPanel
-from .tensor_view import TensorView
-from .trainer_panel import TrainerPanel
-from .workbench import Workbench
+from __future__ import annotations
 
-__all__ = [
-    "GradCheckPanel",
-    "GraphView",
-    "LivePlot",
-    "OpReference",
-    "ParameterTable",
-    "RunComparison",
-    "StepperPanel",
-    "TensorView",
-    "TrainerPanel",
-    "Workbench",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .panels.check.panel import GradCheckPanel as GradCheckPanel
+    from .panels.graph.panel import GraphView as GraphView
+    from .panels.ops.panel import OpReference as OpReference
+    from .panels.parameters.panel import ParameterTable as ParameterTable
+    from .panels.plot.panel import LivePlot as LivePlot
+    from .panels.runs.panel import RunComparison as RunComparison
+    from .panels.stepper.panel import StepperPanel as StepperPanel
+    from .panels.tensor.panel import TensorView as TensorView
+    from .panels.training.panel import TrainerPanel as TrainerPanel
+    from .workbench import Workbench as Workbench
+
+_ROOMS = {
+    "GradCheckPanel": "panels.check.panel",
+    "GraphView": "panels.graph.panel",
+    "LivePlot": "panels.plot.panel",
+    "OpReference": "panels.ops.panel",
+    "ParameterTable": "panels.parameters.panel",
+    "RunComparison": "panels.runs.panel",
+    "StepperPanel": "panels.stepper.panel",
+    "TensorView": "panels.tensor.panel",
+    "TrainerPanel": "panels.training.panel",
+    "Workbench": "workbench",
+}
+"""Each widget and its module, which is loaded when the widget is first asked for."""
+
+__all__ = list(_ROOMS)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOMS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS})

@@ -10,30 +10,33 @@ import traitlets
 
 from gradwright import Graph
 
-from .gradcheck_panel import CheckPanel
-from .graph_view import GraphPanel
-from .live_plot import PlotPanel
-from .parameter_table import ParameterPanel
-from .run_comparison import RunsPanel
-from .stepper_panel import StepPanel
-from .tensor_view import TensorPanel
-from .trainer_panel import TrainPanel
+from .host.host import Host
+from .host.panel import Panel
+from .host.part import Part
+from .panels.check.panel import CheckPanel
+from .panels.graph.panel import GraphPanel
+from .panels.parameters.panel import ParameterPanel
+from .panels.plot.panel import PlotPanel
+from .panels.runs.panel import RunsPanel
+from .panels.stepper.panel import StepPanel
+from .panels.tensor.panel import TensorPanel
+from .panels.training.panel import TrainerPanel
 
-TABS = ("train", "parameters", "step", "tensor", "check", "runs")
+TABS: dict[str, tuple[type[Panel], ...]] = {
+    "train": TrainerPanel.panels,
+    "parameters": (ParameterPanel,),
+    "step": (StepPanel,),
+    "tensor": (TensorPanel,),
+    "check": (CheckPanel,),
+    "runs": (RunsPanel,),
+}
+"""The panels behind each tab."""
+_TAB_OF: dict[type[Part], str] = {panel: tab for tab, panels in TABS.items() for panel in panels}
 EXAMPLES = 8
 """Rows of the training data to step through and check; a check takes time for each."""
 
 
-class Workbench(
-    GraphPanel,
-    TrainPanel,
-    ParameterPanel,
-    StepPanel,
-    TensorPanel,
-    CheckPanel,
-    PlotPanel,
-    RunsPanel,
-):
+class Workbench(Host):
     """The graph on the left; training, parameters, stepper, tensors, check and runs on the right.
 
     All panels show the same objects: a node that is selected in the drawing is selected in the
@@ -70,7 +73,10 @@ class Workbench(
     """
 
     module = "workbench"
-    tab = traitlets.Enum(TABS, TABS[0], help="The panel in front, on the right.").tag(sync=True)
+    panels = (GraphPanel, *(panel for panels in TABS.values() for panel in panels))
+    tab = traitlets.Enum(tuple(TABS), "train", help="The panel in front, on the right.").tag(
+        sync=True
+    )
     height = traitlets.Int(580, min=320, max=4000, help="Height in pixels.").tag(sync=True)
 
     def __init__(
@@ -87,18 +93,29 @@ class Workbench(
         if trainer is None:
             options.setdefault("tab", "step")
         super().__init__(graph, trainer, data=data, feeds=feeds, **options)
-        if trainer is not None:
-            self.show(trainer.history)
+        self.desk.on("tensor", self._bring_tensor)
 
     def show_tensor(self, value: Any, index: str = "", *, name: str = "") -> None:
         """Show a tensor of the graph, or any array, in front."""
-        super().show_tensor(value, index, name=name)
+        self.part(TensorPanel).show_tensor(value, index, name=name)
         self.tab = "tensor"
 
+    def _bring_tensor(self, value: Any, name: str) -> None:
+        self.tab = "tensor"
+
+    def shows(self, part: Part) -> bool:
+        """Tell whether a panel is in front, or the drawing."""
+        return _TAB_OF.get(type(part), self.tab) == self.tab
+
+    @traitlets.observe("tab")
+    def _on_tab(self, _: Any) -> None:
+        for panel in TABS[self.tab]:
+            self.part(panel)  # what it has put off is done
+
     def to_table(self) -> str:
-        """Return every panel as an HTML table, those with nothing to show left out."""
+        """Return the panels of the graph as HTML tables, those with nothing to show left out."""
         panels = (GraphPanel, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
-        return "".join(panel.to_table(self) for panel in panels)
+        return "".join(self.part(panel).to_table() for panel in panels)
 
 
 def _first_rows(rows: Any) -> Any:

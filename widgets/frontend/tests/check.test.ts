@@ -1,9 +1,9 @@
 // The gradient check: where elements stand, what the page knows of a check that grows, words.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { gridOf, heat, indexOf, placeOf } from "../src/check/heatmap";
-import { CheckStore, placeKey, type NodeRow, type ParameterRow } from "../src/check/store";
-import { errorText, secondsText } from "../src/check/words";
+import { gridOf, heat, indexOf, placeOf } from "../src/panels/check/heatmap";
+import { CheckStore, placeKey, type NodeRow, type ParameterRow } from "../src/panels/check/store";
+import { errorText, secondsText } from "../src/panels/check/words";
 
 const view = (array: ArrayBufferView): DataView => {
   const shifted = new Uint8Array(array.byteLength + 3); // messages do not keep buffers aligned
@@ -15,7 +15,7 @@ const row = (name: string, checked: number): ParameterRow => ({
   name, shape: [4], size: 4, checked, direction: false, kinks: 0, error: 0, verdict: "ok", where: "", troubles: [],
 });
 const rows = (run: number, first: number, nodes: NodeRow[], parameters: ParameterRow[] = []) => ({
-  kind: "check", run, loss: "loss", value: "1", feeds: "", training: false, done: 0, total: 1, name: "", seconds: 0,
+  kind: "check.rows" as const, run, loss: "loss", value: "1", feeds: "", training: false, done: 0, total: 1, name: "", seconds: 0,
   curves: true, error: "", findings: [], first, nodes, parameters,
 });
 
@@ -56,7 +56,7 @@ test("maps and curves of an earlier check are left alone", () => {
   const store = new CheckStore();
   store.take(rows(2, 0, []), []);
   const buffers = [new Int32Array([1, 3]), new Uint8Array([1, 4]), new Float64Array([0, 0.5]), new Float64Array([1, 2]), new Float64Array([1, 4])].map(view);
-  const map = { kind: "check.map", name: "w", shape: [4], complex: false };
+  const map = { kind: "check.map" as const, name: "w", shape: [4], complex: false };
   assert(store.take({ ...map, run: 1 }, buffers));
   assert.equal(store.maps.size, 0);
   assert(store.take({ ...map, run: 2 }, buffers));

@@ -1,20 +1,20 @@
 // What the drawing shows beside the graph itself: search, paths, overlays, marks, links along edges, DOT.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { dotOf, quote } from "../src/graph/dot";
-import { Drawing } from "../src/graph/drawing";
-import { LayoutEngine } from "../src/graph/engine";
-import { find } from "../src/graph/finder";
-import { focusOf } from "../src/graph/focus";
-import { drawnFor, marksOf, nodeAround } from "../src/graph/marks";
-import { GraphModel } from "../src/graph/model";
-import { elements, Overlay, type OverlaySpec } from "../src/graph/overlay";
-import { ramp, shadeAt, toOklab } from "../src/graph/palette";
-import { luminance, type Rgb } from "../src/ui/colors";
-import { SvgPen } from "../src/graph/pen";
-import { between, inheritors, inputsOf, reach } from "../src/graph/trace";
-import { Viewport } from "../src/graph/viewport";
-import { Walk, type Way } from "../src/graph/walk";
+import { dotOf, quote } from "../src/panels/graph/dot";
+import { Drawing } from "../src/panels/graph/drawing";
+import { LayoutEngine } from "../src/panels/graph/engine";
+import { find } from "../src/panels/graph/finder";
+import { focusOf } from "../src/panels/graph/focus";
+import { drawnFor, marksOf, nodeAround } from "../src/panels/graph/marks";
+import { GraphModel } from "../src/panels/graph/model";
+import { elements, Overlay, type OverlaySpec } from "../src/panels/graph/overlay";
+import { ramp, shadeAt, toOklab } from "../src/panels/graph/palette";
+import { luminance, type Rgb } from "../src/core/colors";
+import { SvgPen } from "../src/panels/graph/pen";
+import { between, inheritors, inputsOf, reach } from "../src/panels/graph/trace";
+import { Viewport } from "../src/panels/graph/viewport";
+import { Walk, type Way } from "../src/panels/graph/walk";
 import { classifier, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
 const modelOf = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));

@@ -1,9 +1,9 @@
 // What every drawing must satisfy, whatever the graph: nothing overlaps, every line arrives, nothing jumps.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { LayoutEngine } from "../src/graph/engine";
-import { GraphModel } from "../src/graph/model";
-import { hit, linesOf, placesOf, PIECE, PieceFlag, type Scene } from "../src/graph/scene";
+import { LayoutEngine } from "../src/panels/graph/engine";
+import { GraphModel } from "../src/panels/graph/model";
+import { hit, linesOf, placesOf, PIECE, PieceFlag, type Scene } from "../src/panels/graph/scene";
 import { classifier, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
 const build = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));

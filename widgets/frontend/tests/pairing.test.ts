@@ -1,10 +1,10 @@
 // Gradients beside their nodes: to the right, at the same height, from the bottom up - and nothing else moves.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describe } from "../src/graph/describe";
-import { LayoutEngine } from "../src/graph/engine";
-import { GraphModel } from "../src/graph/model";
-import { PIECE, PieceFlag, placesOf, type Scene } from "../src/graph/scene";
+import { describe } from "../src/panels/graph/describe";
+import { LayoutEngine } from "../src/panels/graph/engine";
+import { GraphModel } from "../src/panels/graph/model";
+import { PIECE, PieceFlag, placesOf, type Scene } from "../src/panels/graph/scene";
 import { classifier, differentiated, ladder, specOf, tangle, transformer, type Plain } from "./support/graphs";
 
 const build = (nodes: Plain[]): GraphModel => new GraphModel(specOf(nodes));

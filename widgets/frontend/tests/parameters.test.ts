@@ -1,11 +1,11 @@
 // The parameter table without a page: filters, rows and groups, sparklines, columns, frames.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { columnsFor, COLUMNS, ratioOf } from "../src/table/columns";
-import { filterOf } from "../src/table/filter";
-import { rowsOf, type Order, type Parameter } from "../src/table/rows";
-import { HEIGHT, nearest, pathOf, scaleOf, toX, toY } from "../src/table/sparkline";
-import { StatisticsStore, type StatisticsMessage } from "../src/table/statistics";
+import { columnsFor, COLUMNS, ratioOf } from "../src/panels/parameters/columns";
+import { filterOf } from "../src/panels/parameters/filter";
+import { rowsOf, type Order, type Parameter } from "../src/panels/parameters/rows";
+import { HEIGHT, nearest, pathOf, scaleOf, toX, toY } from "../src/panels/parameters/sparkline";
+import { StatisticsStore, type StatisticsMessage } from "../src/panels/parameters/statistics";
 
 const parameter = (name: string, count = 1): Parameter => ({ name, shape: [count], dtype: "f32", count, bytes: 4 * count, running: false });
 const order = (changes: Partial<Order> = {}): Order => ({ fits: () => true, down: false, groups: true, closed: new Set(), ...changes });
@@ -74,7 +74,7 @@ const frame = (layout: number, start: number, steps: number[], value: number, na
   const history = Float32Array.from(steps.flatMap((step) => names.flatMap(() => [step, step / 1000])));
   const numbers = new Float32Array(names.length * 9).fill(value);
   const views = [history, numbers, Uint8Array.from(names.flatMap((_, k) => [k, 0, 0]))].map(({ buffer }) => new DataView(buffer));
-  return [{ kind: "statistics", layout, names: start ? [] : names, start, steps, sampled: true }, views];
+  return [{ kind: "parameters.statistics", layout, names: start ? [] : names, start, steps, sampled: true }, views];
 };
 
 test("a store joins frames, takes a sample back and notices what is missing", () => {

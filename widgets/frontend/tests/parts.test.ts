@@ -1,18 +1,18 @@
 // The small parts: axes, curves, SVG text, words.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { describe, shortShape } from "../src/graph/describe";
-import { LayoutEngine } from "../src/graph/engine";
-import { GraphModel } from "../src/graph/model";
-import { Painter } from "../src/graph/paint";
-import { fitText, SvgPen } from "../src/graph/pen";
-import { escapeXml } from "../src/ui/files";
-import { Viewport } from "../src/graph/viewport";
-import { nearest, PlotStore, type PlotMessage } from "../src/plot/series";
-import { compact } from "../src/ui/format";
-import { Heatmap } from "../src/tensor/heatmap";
-import { Part, type TensorFacts } from "../src/tensor/picture";
-import { ticks } from "../src/ui/ticks";
+import { describe, shortShape } from "../src/panels/graph/describe";
+import { LayoutEngine } from "../src/panels/graph/engine";
+import { GraphModel } from "../src/panels/graph/model";
+import { Painter } from "../src/panels/graph/paint";
+import { fitText, SvgPen } from "../src/panels/graph/pen";
+import { escapeXml } from "../src/core/files";
+import { Viewport } from "../src/panels/graph/viewport";
+import { nearest, PlotStore, type PlotMessage } from "../src/panels/plot/series";
+import { compact } from "../src/core/format";
+import { Heatmap } from "../src/panels/tensor/heatmap";
+import { Part, type TensorFacts } from "../src/panels/tensor/picture";
+import { ticks } from "../src/core/ticks";
 import { classifier, specOf } from "./support/graphs";
 
 test("ticks are round, inside the range and not too many", () => {
@@ -34,7 +34,7 @@ test("numbers are written short", () => {
 
 const message = (run: number, start: number, values: number[]): [PlotMessage, DataView[]] => [
   {
-    kind: "plot", run, series: [{ panel: "loss", name: "train", age: 0 }], parts: [{ series: 0, start, count: values.length }],
+    kind: "plot.points", run, series: [{ panel: "loss", name: "train", age: 0 }], parts: [{ series: 0, start, count: values.length }],
     onDemand: [], perEpoch: [0], status: "",
   },
   [values.map((_, k) => start + k), values].map((list) => new DataView(Float64Array.from(list).buffer)),

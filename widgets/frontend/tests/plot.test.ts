@@ -1,13 +1,13 @@
 // Curves before they are drawn: smoothing, axes, scales, columns of pixels, choice of metrics, files; numbers of the trainer.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { Chart, extent, withRoom, type Pen } from "../src/plot/chart";
-import { panels, type Look } from "../src/plot/picture";
-import { SvgPen, toCsv } from "../src/plot/save";
-import { firstFrom, PlotStore, Series } from "../src/plot/series";
-import { decades } from "../src/ui/ticks";
-import { hasAxis, onAxis, smooth } from "../src/plot/transform";
-import { duration, parseRate, RateScale, rateText } from "../src/trainer/numbers";
+import { Chart, extent, withRoom, type Pen } from "../src/panels/plot/chart";
+import { panels, type Look } from "../src/panels/plot/picture";
+import { SvgPen, toCsv } from "../src/panels/plot/save";
+import { firstFrom, PlotStore, Series } from "../src/panels/plot/series";
+import { decades } from "../src/core/ticks";
+import { hasAxis, onAxis, smooth } from "../src/panels/plot/transform";
+import { duration, parseRate, RateScale, rateText } from "../src/panels/training/numbers";
 
 const near = (found: ArrayLike<number>, expected: number[]): void => {
   assert.equal(found.length, expected.length);
@@ -21,7 +21,7 @@ function storeOf(curves: Curve[], perEpoch = [0], onDemand: string[] = []): Plot
   const join = (key: "x" | "y"): DataView => new DataView(Float64Array.from(curves.flatMap((c) => c[key])).buffer);
   store.take(
     {
-      kind: "plot", run: 0, status: "", onDemand, perEpoch,
+      kind: "plot.points", run: 0, status: "", onDemand, perEpoch,
       series: curves.map(({ panel, name, age = 0 }) => ({ panel, name, age })),
       parts: curves.map(({ x }, series) => ({ series, start: 0, count: x.length })),
     },

@@ -1,9 +1,9 @@
 // The stepper without a page: names and values of a level, and a recording that is walked both ways.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { Player, type Recording } from "../src/stepper/player";
-import { dimsText, exactly, flawText, spanText, stepping, Steps } from "../src/stepper/steps";
-import type { Model } from "../src/ui/afm";
+import { Player, type Recording } from "../src/panels/stepper/player";
+import { dimsText, exactly, flawText, spanText, stepping, Steps } from "../src/panels/stepper/steps";
+import type { Model } from "../src/core/afm";
 
 function buffer(values: number[]): DataView {
   return new DataView(new Int32Array(values).buffer);

@@ -1,13 +1,13 @@
 // The trainer's parts and the table of runs: words, small pictures, orders.
 import { test } from "node:test";
 import assert from "node:assert/strict";
-import { PlotStore, type PlotMessage } from "../src/plot/series";
-import { onAxis } from "../src/plot/transform";
-import { columnsOf, nextSort, numberOf, shownRows } from "../src/runs/rows";
-import { RunsStore, type RunRow } from "../src/runs/store";
-import { scaleText } from "../src/trainer/facts";
-import { outline } from "../src/trainer/schedule";
-import { agoText, bytesText } from "../src/ui/format";
+import { PlotStore, type PlotMessage } from "../src/panels/plot/series";
+import { onAxis } from "../src/panels/plot/transform";
+import { columnsOf, nextSort, numberOf, shownRows } from "../src/panels/runs/rows";
+import { RunsStore, type RunRow } from "../src/panels/runs/store";
+import { scaleText } from "../src/panels/training/facts";
+import { outline } from "../src/panels/training/schedule";
+import { agoText, bytesText } from "../src/core/format";
 
 const row = (key: string, name: string, metrics: RunRow["metrics"] = {}, more: Partial<RunRow> = {}): RunRow => ({
   key, name, graph: "g", status: "finished", created: 1, epochs: 1, steps: 1, seconds: 1, tags: [], notes: "", metrics, ...more,
@@ -45,7 +45,7 @@ test("a head sorts the best first, then the other way round", () => {
 test("news of single rows mean nothing before the whole table has come", () => {
   const store = new RunsStore();
   const message = (whole: boolean, rows: RunRow[], gone: string[] = []) =>
-    ({ kind: "runs" as const, rows, gone, whole, more: 0, folder: "", chosen: [], metrics: [], metric: "", differences: [] });
+    ({ kind: "runs.table" as const, rows, gone, whole, more: 0, folder: "", chosen: [], metrics: [], metric: "", differences: [] });
   store.take(message(false, [row("a", "a")]), []);
   assert(!store.known && !store.rows.size);
   store.take(message(true, [row("a", "a"), row("b", "b")]), []);
@@ -56,7 +56,7 @@ test("news of single rows mean nothing before the whole table has come", () => {
 test("curves that are placed keep their x on every axis, and their slots", () => {
   const store = new PlotStore();
   const message: PlotMessage = {
-    kind: "plot", run: 1, series: [{ panel: "loss", name: "mine", age: 0, slot: 4 }], parts: [{ series: 0, start: 0, count: 2 }],
+    kind: "plot.points", run: 1, series: [{ panel: "loss", name: "mine", age: 0, slot: 4 }], parts: [{ series: 0, start: 0, count: 2 }],
     onDemand: [], perEpoch: [0], status: "", placed: true,
   };
   store.take(message, [[0.5, 1.5], [3, 2]].map((list) => new DataView(Float64Array.from(list).buffer)));

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..program.declined import DeclinedError
 from ..spec import is_half
 from .functions import FUNCTIONS, KEEPING
 from .ir import Kernel, Level, Operand, Store, Value
@@ -16,10 +17,6 @@ BOOL, INT64, FLOAT32, FLOAT64 = map(np.dtype, ("bool", "int64", "float32", "floa
 
 Axes = tuple[int, ...]
 """The axes of the index space along which a tensor moves, ascending."""
-
-
-class DeclinedError(Exception):
-    """An element function does not take these dtypes: the op that asked stays out of kernels."""
 
 
 def working(dtype: np.dtype[Any]) -> np.dtype[Any]:

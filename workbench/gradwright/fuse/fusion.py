@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..program.declined import DeclinedError
 from ..program.lowering import replaced_ops
 from ..program.program import Instr, Program
 from ..spec.rounding import rounded
-from .builder import Axes, Builder, DeclinedError, Scalar, Term, working
+from .builder import Axes, Builder, Scalar, Term, working
 from .functions import EXP, FUNCTIONS
 from .fused import Fused
 from .groups import Group, form_groups, in_order

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.core.special import finfo
-from .builder import BOOL, DeclinedError, Term, call, where, working
+from ..program.declined import DeclinedError
+from .builder import BOOL, Term, call, where, working
 from .rules import Place, broadcast, joint, rule
 
 

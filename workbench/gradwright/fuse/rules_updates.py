@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..graph import Constant, expansion
+from ..program.declined import DeclinedError
 from ..spec import TensorSpec
-from .builder import DeclinedError, Term
+from .builder import Term
 from .rules import Place, Specs, broadcast, rule, rule_of
 
 

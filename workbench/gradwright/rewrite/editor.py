@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradwrightError
 from ..graph import Node
 from ..op import Op, infer_specs
+from ..program.declined import DeclinedError
 from ..program.log import Entry, lines
 from ..program.program import Instr, Program, Recipe
 from ..spec import TensorSpec, content_of
@@ -21,13 +21,6 @@ UNIFORM = 4096
 """Constants of at most so many elements are looked at to see whether they hold one number."""
 MOST_ORIGINS = 64
 """How many nodes an instruction keeps in mind: a chain of 20,000 sums of numbers becomes one."""
-
-
-class DeclinedError(GradwrightError):
-    """A rule cannot be applied here: raised inside a rule, caught by the driver."""
-
-    def __init__(self, problem: str = "does not fit") -> None:
-        super().__init__(problem)
 
 
 class Editor:

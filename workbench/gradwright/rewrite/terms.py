@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..op import OPS
+from ..program.declined import DeclinedError
 from ..program.program import Recipe
 from ..spec import kind, normalize_axis
 from ..spec.rounding import rounded
-from .editor import DeclinedError
 
 if TYPE_CHECKING:
     from ..program.program import Instr

@@ -1,5 +1,5 @@
 // Small and large graphs for the tests, all made here and all the same on every run.
-import { KINDS, type GraphSpec, type Kind } from "../../src/graph/model";
+import { KINDS, type GraphSpec, type Kind } from "../../src/panels/graph/model";
 
 export interface Plain {
   name: string;

@@ -14,10 +14,11 @@ import numpy as np
 from ...fuse.builder import Builder
 from ...fuse.ir import Kernel
 from ...ops.numerics.products import LONG
+from ...program.declined import DeclinedError
 from ..call import Call
 from .bind import bind_kernel
 from .gemm import bind_matmul
-from .steps import DeclinedError, Steps
+from .steps import Steps
 
 Array = np.ndarray[Any, Any]
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from ...program.declined import DeclinedError
 from ..call import Call
 from .cells import Cell
-from .steps import DeclinedError, Steps, step
+from .steps import Steps, step
 
 Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array | None]

@@ -13,6 +13,7 @@ import numpy as np
 from ...fuse.builder import Builder, Term
 from ...fuse.ir import Kernel
 from ...ops.numerics.products import pieces, split
+from ...program.declined import DeclinedError
 from ..call import Call
 from .bind import bind_copy, bind_kernel
 from .gemm import bind_matmul
@@ -20,10 +21,6 @@ from .gemm import bind_matmul
 Array = np.ndarray[Any, Any]
 LINE = 64
 """Bytes of a cache line; scratch memory begins with one, as kernels read whole lines at a time."""
-
-
-class DeclinedError(Exception):
-    """Machine code cannot take the arrays as they lie: the op stays with numpy."""
 
 
 class Load(Protocol):

@@ -14,8 +14,10 @@ import numpy as np
 from ...errors import ArchiveError, GraphError, user_site
 from ...files.whole import replacing
 from ...graph import Graph
-from .checked import MAX_JSON
-from .container import Reader, Writer
+from ..checked import MAX_JSON
+from ..registry import mistaken
+from ..source import naming
+from .container import NoArchiveError, Reader, Writer
 from .document import DOCUMENT, DocumentWriter
 from .rebuild import Document, GraphReader
 from .tensors import check_tensors, read_tensors, write_tensors
@@ -105,11 +107,12 @@ def load(path: AnyPath, *, mmap: bool = False) -> Graph:
     Nothing in the file is trusted: no code is imported or run, all sizes, checksums, names and
     shapes are verified, and a file that fails raises ArchiveError before a graph exists. With
     ``mmap=True`` the arrays are mapped read-only from the file: they take no memory until used, and
-    their checksums are not verified, since that would read them. Ops that are not
-    registered here become :class:`~gradwright.io.UnknownOp`: drawn and saved again, but not run.
+    their checksums are not verified, since that would read them. Ops that are not registered here
+    become :class:`~gradwright.formats.archive.UnknownOp`: drawn and saved again, but not run.
 
     Raises:
-        ArchiveError: the file is damaged, unsafe, or of a newer format; says which member and why.
+        ArchiveError: the file is damaged, unsafe, or of a newer or another format; says which
+            member and why, or what reads such a file.
         OSError: the file cannot be opened.
 
     >>> import gradwright as gw, tempfile, pathlib
@@ -153,12 +156,13 @@ def states_of(reader: Reader) -> list[str]:
 @contextlib.contextmanager
 def opened(path: AnyPath) -> Iterator[Reader]:
     """Open an archive, and put its path into the errors met while it is open."""
-    try:
-        with Reader(path) as reader:
+    with naming(str(os.fspath(path))):
+        try:
+            reader = Reader(path)
+        except (NoArchiveError, IsADirectoryError) as error:
+            raise mistaken(path, "gw", "checkpoint") or error from None
+        with reader:
             yield reader
-    except ArchiveError as error:
-        error.where = f"{os.fspath(path)}, {error.where}" if error.where else str(os.fspath(path))
-        raise
 
 
 def streams_of(graph: Graph) -> int:

@@ -31,7 +31,7 @@ from ...errors import ArchiveError, GraphError, UnsupportedOpError
 from ...graph import Source, SubGraph
 from ...op import OPS, Attr, Op, find_op
 from ...spec import Dim, dtype, dtype_name
-from .checked import expect, expect_fields
+from ..checked import expect, expect_fields
 from .unknown import UnknownMember, UnknownOp
 
 NO_ATTR = Attr()

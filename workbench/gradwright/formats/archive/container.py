@@ -21,15 +21,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import ArchiveError
-from .checked import MAX_JSON, expect, expect_fields, parse_json
+from ..checked import MAX_JSON, expect, expect_fields, parse_json
+from ..source import LOCAL_HEADER
 
 ALIGNMENT = 64
 """Members and tensors start at multiples of this: a cache line, the widest CPU vector."""
+FORMAT_NAME = "gradwright graph archive"
+"""What the manifest says that the file is."""
 FORMAT = 1
-"""Version of the archive format; see :mod:`gradwright.io`."""
+"""Version of the archive format; see :mod:`gradwright.formats.archive`."""
 MANIFEST = "manifest.json"
 
-_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 _ZIP64_FIELD = 20  # bytes of the extra field that zipfile adds for force_zip64
 _ALIGNMENT_FIELD = 0xD935  # extra field whose only use is to be skipped
 _UTF8_NAME = 0x800
@@ -58,7 +60,7 @@ class Writer:
         info = zipfile.ZipInfo(name, _FIRST_DAY)
         info.create_system, info.external_attr = 3, 0o644 << 16  # Unix everywhere: equal bytes
         info.file_size = size
-        start = self._file.tell() + _LOCAL_HEADER.size + len(name) + _ZIP64_FIELD
+        start = self._file.tell() + LOCAL_HEADER.size + len(name) + _ZIP64_FIELD
         if padding := -start % ALIGNMENT:
             padding += ALIGNMENT if padding < 6 else 0
             info.extra = struct.pack("<HHH", _ALIGNMENT_FIELD, padding - 4, ALIGNMENT)
@@ -69,7 +71,7 @@ class Writer:
         self._members.append(f'"{name}": {{"size": {size}, "crc32": "{info.CRC:08x}"}}')
 
     def _write_manifest(self) -> None:
-        head = f'{{"format": "gradwright graph archive", "version": {FORMAT},'
+        head = f'{{"format": "{FORMAT_NAME}", "version": {FORMAT},'
         rows = ",\n  ".join(self._members)
         data = f'{head}\n "members": {{\n  {rows}}}}}\n'.encode()
         self.add(MANIFEST, len(data), [data])
@@ -85,11 +87,20 @@ class Member:
     crc32: int
 
 
-class Reader:
-    """Opens an archive, and verifies names, layout, sizes and checksums."""
+class NoArchiveError(ArchiveError):
+    """A file is no graph archive, or one that is cut off: it may be of another format."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = Path(path).open("rb")  # noqa: SIM115 - closed by __exit__
+
+class Reader:
+    """Opens an archive, and verifies names, layout, sizes and checksums.
+
+    ``file`` is a path, or a file that is open for reading; either is closed at the end.
+    """
+
+    def __init__(self, file: str | os.PathLike[str] | BinaryIO) -> None:
+        self._file = (
+            Path(file).open("rb") if isinstance(file, str | os.PathLike) else file  # noqa: SIM115
+        )
         try:
             found = self._directory()
             self.members = self._manifest(found)
@@ -109,7 +120,7 @@ class Reader:
             with zipfile.ZipFile(self._file) as archive:
                 infos, end = archive.infolist(), archive.start_dir
         except Exception as error:  # zipfile reports damage in a dozen ways
-            raise ArchiveError(
+            raise NoArchiveError(
                 f"not a graph archive, or one that is cut off: {error}",
                 hint="copy or save the file again",
             ) from None
@@ -123,13 +134,13 @@ class Reader:
             if info.header_offset != position:
                 raise ArchiveError("the member overlaps another one, or leaves a gap", where=where)
             self._file.seek(position)
-            header = self._file.read(_LOCAL_HEADER.size)
-            if len(header) < _LOCAL_HEADER.size or header[:4] != b"PK\3\4":
+            header = self._file.read(LOCAL_HEADER.size)
+            if len(header) < LOCAL_HEADER.size or header[:4] != b"PK\3\4":
                 raise ArchiveError("the member has no header", where=where)
-            *_, name_size, extra_size = _LOCAL_HEADER.unpack(header)
+            *_, name_size, extra_size = LOCAL_HEADER.unpack(header)
             if self._file.read(name_size) != info.filename.encode():
                 raise ArchiveError("the member has another name in its header", where=where)
-            start = position + _LOCAL_HEADER.size + name_size + extra_size
+            start = position + LOCAL_HEADER.size + name_size + extra_size
             position = start + info.file_size
             if position > end:
                 raise ArchiveError("the member is cut off", where=where)
@@ -138,7 +149,7 @@ class Reader:
 
     def _manifest(self, found: Mapping[str, tuple[int, zipfile.ZipInfo]]) -> dict[str, Member]:
         if MANIFEST not in found:
-            raise ArchiveError(
+            raise NoArchiveError(
                 "not a graph archive", facts=[f"it holds {', '.join(sorted(found)[:5])}"],
                 need=f"a member {MANIFEST}",
             )  # fmt: skip
@@ -150,8 +161,8 @@ class Reader:
         if zlib.crc32(data) != info.CRC:
             raise ArchiveError("the bytes are damaged: wrong CRC-32", where=MANIFEST)
         manifest = parse_json(data, MANIFEST)
-        if manifest.get("format") != "gradwright graph archive":
-            raise ArchiveError("not a graph archive", where=MANIFEST)
+        if manifest.get("format") != FORMAT_NAME:
+            raise NoArchiveError("not a graph archive", where=MANIFEST)
         version = expect(manifest.get("version"), int, "version", MANIFEST)
         if not 1 <= version <= FORMAT:
             raise ArchiveError(
@@ -181,7 +192,7 @@ class Reader:
     @property
     def nbytes(self) -> int:
         """Size of the whole file."""
-        return os.fstat(self._file.fileno()).st_size
+        return self._file.seek(0, os.SEEK_END)
 
     def member(self, name: str) -> Member:
         """Return the member called ``name``."""

@@ -15,8 +15,8 @@ from ...op import Op, infer_specs
 from ...spec import SMALL, AnyDim, Dim, TensorSpec, differ, dtype, is_floating
 from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
 from ...spec.dims import reserve_symbols
+from ..checked import expect, expect_fields
 from .attributes import OpReader
-from .checked import expect, expect_fields
 from .document import DOCUMENT, SOURCES, STORED
 from .unknown import UnknownOp
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ArchiveError
-from ...spec import TensorSpec, dtype_name
+from ...spec import TensorSpec
+from ..registry import ModelInfo
 from .archive import STATE, VALUES, AnyPath, opened, states_of
 from .attributes import find_class, op_fields
+from .container import Reader
 from .document import DOCUMENT, SOURCES
 from .rebuild import Document, SpecReader
 from .tensors import shards_in
@@ -23,7 +25,7 @@ MAX_ITEMS, MAX_ROWS = 12, 20
 class ShardInfo:
     """One safetensors member: its name in the archive, its size, and the specs of its tensors.
 
-    >>> from gradwright.io import ShardInfo
+    >>> from gradwright.formats.archive import ShardInfo
     >>> ShardInfo("values/00001-of-00001.safetensors", 64, {}).nbytes
     64
     """
@@ -33,12 +35,13 @@ class ShardInfo:
     tensors: Mapping[str, TensorSpec]
 
 
-@dataclass(frozen=True)
-class ArchiveInfo:
+@dataclass(frozen=True, repr=False)
+class ArchiveInfo(ModelInfo):
     """Contents of an archive; ``repr`` is a table.
 
     ``ops`` counts nodes by op without sources, sub-graphs included; ``unknown_ops`` says for each
-    op that cannot run here why. ``states`` are the names that :func:`load_state` takes.
+    op that cannot run here why. ``states`` are the names that :func:`load_state` takes; in
+    ``tensors`` theirs stand before a colon, as in ``optimizer:w/momentum``.
 
     >>> import gradwright as gw, tempfile, pathlib
     >>> g = gw.Graph("line")
@@ -56,27 +59,12 @@ class ArchiveInfo:
       values/00001-of-00001.safetensors        1     72
     """
 
-    path: Path
-    nbytes: int
-    name: str
     nodes: int
-    ops: Mapping[str, int]
-    unknown_ops: Mapping[str, str]
     placeholders: Mapping[str, TensorSpec]
     variables: Mapping[str, TensorSpec]
     trainable: tuple[str, ...]
     shards: tuple[ShardInfo, ...]
     states: tuple[str, ...]
-
-    @property
-    def dtypes(self) -> dict[str, int]:
-        """Bytes of arrays by dtype."""
-        found: dict[str, int] = {}
-        for shard in self.shards:
-            for spec in shard.tensors.values():
-                name = dtype_name(spec.dtype)
-                found[name] = found.get(name, 0) + spec.nbytes
-        return found
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())
@@ -136,34 +124,44 @@ def inspect(path: AnyPath) -> ArchiveInfo:
     ({'matmul': 1}, 'f32[B, 2]', {'w': f32[2, 1]})
     """
     with opened(path) as reader:
-        document = Document(reader.json(DOCUMENT))
-        states = states_of(reader)
-        shards = tuple(
-            ShardInfo(m.name, m.size, {e.name: TensorSpec(e.shape, e.dtype) for e in entries})
-            for folder in (VALUES, *(f"{STATE}/{name}" for name in states))
-            for m, entries in shards_in(reader, folder)
-        )
-        ops, unknown = _count_ops(document)
-        rows = {k: [r for r in document.rows if r["op"] == k] for k in ("placeholder", "variable")}
-        specs = SpecReader()
-        arrays = {n: t for s in shards if s.member.startswith(VALUES) for n, t in s.tensors.items()}
-        if lost := [r["name"] for r in rows["variable"] if r["name"] not in arrays]:
-            raise ArchiveError(f"the array of {lost[0][:80]!r} is missing")
-        return ArchiveInfo(
-            path=Path(path),
-            nbytes=reader.nbytes,
-            name=document.name,
-            nodes=len(document.rows),
-            ops=ops,
-            unknown_ops=unknown,
-            placeholders={
-                r["name"]: specs.read(r["out"][0], DOCUMENT) for r in rows["placeholder"]
-            },
-            variables={r["name"]: arrays[r["name"]] for r in rows["variable"]},
-            trainable=tuple(r["name"] for r in rows["variable"] if r.get("trainable")),
-            shards=shards,
-            states=tuple(states),
-        )
+        return described(reader, Path(path))
+
+
+def described(reader: Reader, path: Path) -> ArchiveInfo:
+    """Return what an open archive holds."""
+    document = Document(reader.json(DOCUMENT))
+    states = states_of(reader)
+    shards = tuple(
+        ShardInfo(m.name, m.size, {e.name: TensorSpec(e.shape, e.dtype) for e in entries})
+        for folder in (VALUES, *(f"{STATE}/{name}" for name in states))
+        for m, entries in shards_in(reader, folder)
+    )
+    ops, unknown = _count_ops(document)
+    rows = {k: [r for r in document.rows if r["op"] == k] for k in ("placeholder", "variable")}
+    specs = SpecReader()
+    tensors = {_prefix(s.member) + n: t for s in shards for n, t in s.tensors.items()}
+    if lost := [r["name"] for r in rows["variable"] if r["name"] not in tensors]:
+        raise ArchiveError(f"the array of {lost[0][:80]!r} is missing")
+    return ArchiveInfo(
+        path=path,
+        nbytes=reader.nbytes,
+        name=document.name,
+        ops=ops,
+        unknown_ops=unknown,
+        tensors=tensors,
+        nodes=len(document.rows),
+        placeholders={r["name"]: specs.read(r["out"][0], DOCUMENT) for r in rows["placeholder"]},
+        variables={r["name"]: tensors[r["name"]] for r in rows["variable"]},
+        trainable=tuple(r["name"] for r in rows["variable"] if r.get("trainable")),
+        shards=shards,
+        states=tuple(states),
+    )
+
+
+def _prefix(member: str) -> str:
+    """Return what stands before the names of the tensors of a member of the archive."""
+    folder = member.rpartition("/")[0]
+    return "" if folder == VALUES else folder.removeprefix(f"{STATE}/") + ":"
 
 
 def _count_ops(document: Document) -> tuple[dict[str, int], dict[str, str]]:

@@ -20,11 +20,10 @@ added within what that format allows:
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-import math
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,40 +31,27 @@ import numpy as np
 from ...errors import ArchiveError, GraphError
 from ...spec import NARROW, dtype_name
 from ...spec import dtype as as_dtype
-from .checked import expect, expect_fields, parse_json
+from ..checked import expect
+from ..registry import Range, TensorRange
+from ..safetensors.header import (
+    CODES,
+    DTYPES,
+    MAX_HEADER,
+    METADATA,
+    Entry,
+    in_order,
+    read_entry,
+    read_header,
+)
 from .container import ALIGNMENT, Member, Reader, Writer
 from .texts import pack, unpack
 
 Array = np.ndarray[Any, Any]
 
-MAX_HEADER = 100_000_000
-"""Bytes of a header at most, as in the safetensors library."""
-
-_CODES = {
-    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
-    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
-    **{"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "bool": "BOOL"},
-    **{"float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ"},
-    **{"float8_e8m0fnu": "F8_E8M0"},
-}
-_DTYPES = {code: as_dtype(name) for name, code in _CODES.items()}
 _PAIRS = {"complex64": "F32", "complex128": "F64"}
 _COMPLEX = {code: as_dtype(name) for name, code in _PAIRS.items()}
-_BYTES = {dtype_name(d): d for d in NARROW if dtype_name(d) not in _CODES}
-_METADATA = "__metadata__"
+_BYTES = {dtype_name(d): d for d in NARROW if dtype_name(d) not in CODES}
 _FILLER = ":pad:"
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One tensor of a member: what it is, and where its bytes lie in the member."""
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    start: int
-    nbytes: int
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -118,14 +104,14 @@ def _header(arrays: Mapping[str, Array], texts: Mapping[str, tuple[int, ...]]) -
     text = [f"{','.join(map(str, texts[n]))} {_stored(n)}" for n in arrays if n in texts]
     lists = {"complex": pairs, "narrow": narrow, "text": text}
     if any(lists.values()):
-        rows[_METADATA] = {key: "\n".join(lines) for key, lines in lists.items() if lines}
+        rows[METADATA] = {key: "\n".join(lines) for key, lines in lists.items() if lines}
     position = 0
     for i, (name, array) in enumerate(arrays.items()):
         if filler := -position % ALIGNMENT:
             rows[f"{_FILLER}{i}"] = _place("U8", (filler,), position, filler)
             position += filler
         known = dtype_name(array.dtype)
-        code, tail = (_PAIRS[known], (2,)) if known in _PAIRS else (_CODES.get(known, "U8"), ())
+        code, tail = (_PAIRS[known], (2,)) if known in _PAIRS else (CODES.get(known, "U8"), ())
         rows[_stored(name)] = _place(code, (*array.shape, *tail), position, array.nbytes)
         position += array.nbytes
     head = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
@@ -149,7 +135,7 @@ def _parts(header: bytes, arrays: Mapping[str, Array]) -> Iterator[Any]:
 
 
 def _stored(name: str) -> str:
-    return ":" + name if name.startswith(":") or name == _METADATA else name
+    return ":" + name if name.startswith(":") or name == METADATA else name
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -170,11 +156,8 @@ def members_of(reader: Reader, folder: str) -> list[Member]:
 def read_entries(reader: Reader, member: Member) -> list[Entry]:
     """Return what a member holds, in the order of the bytes, without reading these."""
     where = member.name
-    size = int.from_bytes(reader.read(member, 0, 8), "little")
-    if size > min(MAX_HEADER, member.size - 8):
-        raise ArchiveError(f"the header has {size:,} bytes", where=where, need="less than the file")
-    rows = parse_json(reader.read(member, 8, size), where)
-    metadata = expect(rows.pop(_METADATA, {}), dict, _METADATA, where)
+    read = functools.partial(reader.read, member)
+    rows, metadata, base = read_header(read, member.size, where)
     complex_names = set(_lines(metadata, "complex", where))
     narrow = {
         n: d for d, _, n in (line.partition(" ") for line in _lines(metadata, "narrow", where))
@@ -188,47 +171,20 @@ def read_entries(reader: Reader, member: Member) -> list[Entry]:
             )
     entries = []
     for name, row in rows.items():
-        read = _COMPLEX if name in complex_names else _DTYPES
+        dtypes = _COMPLEX if name in complex_names else DTYPES
         if name in narrow:
-            read = {"U8": _BYTES[narrow[name]]} if narrow[name] in _BYTES else {}
-        entry = _entry(name, row, 8 + size, read, where)
+            dtypes = {"U8": _BYTES[narrow[name]]} if narrow[name] in _BYTES else {}
+        entry = read_entry(name, row, base, dtypes, where)
         entries.append(_as_text(entry, texts[name], where) if name in texts else entry)
-    entries.sort(key=lambda e: e.start)
-    position = 8 + size
-    for entry in entries:
-        if entry.start != position:
-            raise ArchiveError(f"{entry.name!r} overlaps a tensor, or leaves a gap", where=where)
-        position += entry.nbytes
-    if position != member.size:
-        raise ArchiveError("the tensors do not fill the member, or exceed it", where=where)
-    return entries
+    return [
+        dataclasses.replace(entry, name=entry.name.removeprefix(":"))
+        for entry in in_order(entries, base, member.size, where)
+        if not entry.name.startswith(_FILLER)
+    ]
 
 
 def _lines(metadata: dict[str, Any], key: str, where: str) -> list[str]:
     return expect(metadata.get(key, ""), str, key, where).splitlines()
-
-
-def _entry(
-    name: str, row: Any, base: int, dtypes: Mapping[str, np.dtype[Any]], where: str
-) -> Entry:
-    what = f"the row of {name[:60]!r}"
-    expect_fields(row, ("dtype", "shape", "data_offsets"), (), what, where)
-    code = expect(row["dtype"], str, "dtype", where)
-    shape = tuple(_sizes(row["shape"], f"the shape of {name[:60]!r}", where))
-    offsets = _sizes(row["data_offsets"], f"data_offsets of {name[:60]!r}", where)
-    dtype, is_complex = dtypes.get(code), dtypes is _COMPLEX
-    if dtype is None or (is_complex and shape[-1:] != (2,)):
-        raise ArchiveError(f"{name[:60]!r} has the unknown dtype {code[:20]!r}", where=where)
-    if is_complex:
-        shape = shape[:-1]
-    nbytes = math.prod(shape) * dtype.itemsize
-    if len(offsets) != 2 or offsets[1] - offsets[0] != nbytes:
-        raise ArchiveError(
-            f"{name[:60]!r} has {nbytes:,} bytes", where=where, facts=[f"data_offsets: {offsets}"]
-        )
-    if name.startswith(":") and not name.startswith(_FILLER):
-        name = name[1:]
-    return Entry(name, dtype, shape, base + offsets[0], nbytes)
 
 
 def _as_text(entry: Entry, sizes: str, where: str) -> Entry:
@@ -238,25 +194,32 @@ def _as_text(entry: Entry, sizes: str, where: str) -> Entry:
     return dataclasses.replace(entry, dtype=as_dtype("str"), shape=shape)
 
 
-def _sizes(value: Any, what: str, where: str) -> list[int]:
-    found = expect(value, list, what, where)
-    if any(expect(n, int, what, where) < 0 for n in found):
-        raise ArchiveError(f"{what} has a negative number", where=where)
-    return found
-
-
 def shards_in(reader: Reader, folder: str) -> list[tuple[Member, list[Entry]]]:
-    """Return the members of a folder with the tensors in each, without fillers."""
+    """Return the members of a folder with the tensors in each."""
     found: list[tuple[Member, list[Entry]]] = []
     seen: set[str] = set()
     for member in members_of(reader, folder):
-        entries = [e for e in read_entries(reader, member) if not e.name.startswith(_FILLER)]
+        entries = read_entries(reader, member)
         for entry in entries:
             if entry.name in seen:
                 raise ArchiveError(f"{entry.name!r} occurs twice", where=member.name)
             seen.add(entry.name)
         found.append((member, entries))
     return found
+
+
+def ranges_in(reader: Reader, folder: str) -> dict[str, TensorRange]:
+    """Return what the headers of a folder say, and where in the file the bytes of arrays lie."""
+    return {
+        e.name: TensorRange(
+            e.dtype,
+            e.shape,
+            (Range(member.start + e.start, e.nbytes),),
+            "text" if e.dtype.kind == "T" else "",
+        )
+        for member, entries in shards_in(reader, folder)
+        for e in entries
+    }
 
 
 def read_tensors(reader: Reader, folder: str, mapped: bool) -> dict[str, Array]:

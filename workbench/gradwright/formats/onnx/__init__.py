@@ -5,8 +5,8 @@ code comes with it, external data is read from its own folder only, and what is 
 told before there is a graph.
 
 Reading knows each operator as a rule of an op (``OnnxRule``), as a reader function
-(``readers/``), or through the function body of its ONNX schema; writing knows rules and writer
-functions (``writers/``), and opens composite ops that have neither.
+(``readers/``, or under ``gw.onnx.reads``), or through the function body of its ONNX schema;
+writing knows rules and writer functions (``writers/``), and opens composite ops that have neither.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphError
 from ...files.whole import replacing
 from ...graph import Graph, Tensor
-from . import table
+from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
+from .node import ONNX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from onnx import ModelProto
 
-__all__ = ["OnnxOp", "load", "operators", "save", "to_model"]
+__all__ = ["OnnxOp", "load", "operators", "reads", "save", "to_model"]
 
 
 def _enter_readers() -> None:
     from . import readers  # noqa: F401
 
 
-table.openers.append(_enter_readers)
+ONNX.openers.append(_enter_readers)
 
 
 def _need_onnx() -> None:
@@ -120,4 +121,30 @@ def operators() -> Mapping[tuple[str, str], Any]:
     >>> ("", "Conv") in gw.onnx.operators()
     True
     """
-    return table.known_operators()
+    return ONNX.known()
+
+
+def reads(
+    *op_types: str, domain: str = "", since: int = 1
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Have a function read operators of ONNX, or of a domain of your own.
+
+    The function is given the node, whose attributes are ``node["name"]`` and
+    ``node.get("name", default)``, and its inputs as tensors, None for one that is left out; it
+    returns a tensor, or one per output. It serves models whose opset of the domain is ``since`` or
+    newer, and takes the place of a reader that is there. It is kept as long as the process runs.
+
+    >>> import gradwright as gw
+    >>> from onnx import helper
+    >>> @gw.onnx.reads("Scale", domain="mine")
+    ... def scale(node, x):
+    ...     return x * node.get("factor", 1.0)
+    >>> x, y = (helper.make_tensor_value_info(name, 1, ["B"]) for name in "xy")
+    >>> node = helper.make_node("Scale", ["x"], ["y"], domain="mine", factor=2.0)
+    >>> opsets = [helper.make_opsetid("", 20), helper.make_opsetid("mine", 1)]
+    >>> model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=opsets)
+    >>> gw.onnx.load(model).output({"x": [1.0, 3.0]}, "y")["y"].tolist()
+    [2.0, 6.0]
+    """
+    ONNX.open()  # those that come with gradwright are there first
+    return ONNX.reads(*op_types, domain=domain, since=since)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,25 +23,11 @@ from ...graph.expand import expansion
 from ...op import Op
 from ...spec import TensorSpec
 from .by_rule import write_by_rule
+from .node import ONNX
 from .output import Call, CannotExport, Output
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-Write = Callable[[Call], Any]
-WriteT = TypeVar("WriteT", bound=Write)
-WRITERS: dict[str, Write] = {}
-"""Op -> what writes it; returns the name of the output, or a list of names."""
-
-
-def writes(*ops: str) -> Callable[[WriteT], WriteT]:
-    """Enter a function of a :class:`Call` as what writes some ops."""
-
-    def enter(write: WriteT) -> WriteT:
-        WRITERS.update(dict.fromkeys(ops, write))
-        return write
-
-    return enter
 
 
 def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: int) -> ModelProto:
@@ -183,7 +169,7 @@ def write(
     op = op.for_mode(False)
     call = Call(out, op, [x or "" for x in xs], list(specs), list(results), name, list(wanted))
     at = len(out.nodes)
-    for way in (WRITERS.get(op.name, write_by_rule), _write_expansion):
+    for way in (ONNX.writers.get(op.name, write_by_rule), _write_expansion):
         try:
             made = way(call)
         except CannotExport:

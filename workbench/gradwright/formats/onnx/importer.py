@@ -16,6 +16,7 @@ from ...ops.core.identity import Identity
 from ...spec import AnyDim, Dim, TensorSpec, is_floating
 from ...spec import dtype as as_dtype
 from ...spec.containers import ContainerSpec, OptionalSpec, SequenceSpec
+from ..foreign import Reader
 from .dtypes import from_element_type, to_array, to_dense
 from .folding import fold
 from .late import OnnxOp
@@ -29,8 +30,7 @@ from .model import (
     read_model,
     schema_body,
 )
-from .node import OnnxNode, Reader
-from .table import find_reader
+from .node import ONNX, OnnxNode
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
@@ -187,7 +187,7 @@ class Scope:
             self,
         )
         function = self.model.function(proto)
-        reader = None if function else find_reader(domain, node.op_type, node.version)
+        reader = None if function else ONNX.find(node)
         needed = reader.values if reader is not None else ()
         xs = [
             self.find(n)[1] if n and i in needed else self.tensor(n)

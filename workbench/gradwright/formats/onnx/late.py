@@ -11,8 +11,8 @@ from ...errors import ShapeError, UnsupportedOpError
 from ...graph.expand import expanded_specs, expansion
 from ...op import ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
-from .node import OnnxNode, Outputs, Reader, known_value, like_first
-from .table import find_reader
+from ..foreign import Outputs, Reader
+from .node import ONNX, OnnxNode, known_value, like_first
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +41,7 @@ class OnnxOp(Op):
     @property
     def reader(self) -> Reader:
         """The reader that knows the operator."""
-        found = find_reader(self.domain, self.op_type, self.opset)
+        found = ONNX.find(self.node)
         if found is None:
             raise UnsupportedOpError(f"no reader knows {self.op_type} of opset {self.opset}")
         return found

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ArchiveError, UnsupportedOpError
+from ..registry import mistaken
 from .dtypes import to_array, to_dense
-from .table import find_reader
+from .node import ONNX, OnnxNode
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
@@ -22,7 +23,6 @@ MAX_DEPTH = 64
 def read_model(model: Any) -> tuple[ModelProto, Path | None]:
     """Return a model, and the folder that its external data may come from."""
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
     from onnx import ModelProto
 
     if isinstance(model, ModelProto):
@@ -37,7 +37,8 @@ def read_model(model: Any) -> tuple[ModelProto, Path | None]:
     try:
         made.ParseFromString(data)
     except DecodeError as error:
-        raise ArchiveError(f"this is no ONNX model: {error}") from None
+        other = None if folder is None else mistaken(model, "onnx")
+        raise other or ArchiveError(f"this is no ONNX model: {error}") from None
     return made, folder
 
 
@@ -135,7 +136,7 @@ def is_known(domain: str, op_type: str, version: int) -> bool:
     """Tell whether a reader knows an operator, or its schema says what it is made of."""
     if op_type == "Constant" and not domain:
         return True
-    if find_reader(domain, op_type, version) is not None:
+    if ONNX.find(OnnxNode(op_type, version, domain=domain)) is not None:
         return True
     known = schema_body(domain, op_type, version)
     if known is None:

@@ -1,10 +1,9 @@
-"""What a reader is given, an ONNX node without its protobuf, and the table readers stand in."""
+"""ONNX as a dialect: its nodes without protobuf, and what readers of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ...errors import ArchiveError
 from ...op import Op, find_op
 from ...spec import Dim, TensorSpec
 from ...spec import dtype as as_dtype
+from ..foreign import Dialect, Foreign
 
 if TYPE_CHECKING:
     from ...graph import Tensor
@@ -19,87 +19,20 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+ONNX = Dialect()
+"""What is known of ONNX; the face enters readers and writers, the table what ops declare."""
+reads, writes = ONNX.reads, ONNX.writes
+
 
 @dataclass(frozen=True)
-class OnnxNode:
-    """One use of an ONNX operator.
+class OnnxNode(Foreign):
+    """One use of an ONNX operator; its sub-graphs are protobufs that ``scope`` builds."""
 
-    ``attributes`` are plain values: tensors as arrays, strings as text, sub-graphs as protobufs
-    that ``scope`` builds. ``wanted`` says which outputs somebody reads.
-    """
-
-    op_type: str
-    version: int
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    wanted: tuple[bool, ...] = (True,)
-    domain: str = ""
-    name: str = ""
     scope: Scope | None = None
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in self.attributes:
-            raise ArchiveError(f"{self.op_type} lacks its attribute {key!r}")
-        return self.attributes[key]
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return an attribute, or the default that the operator's specification states."""
-        return self.attributes.get(key, default)
-
-    def flag(self, key: str, default: bool = False) -> bool:
-        """Return an attribute that is 0 or 1."""
-        return bool(self.attributes.get(key, default))
 
 
 MAX_RANK = 64
 """Axes that numpy's arrays have at most."""
-Outputs = Callable[..., Sequence[TensorSpec]]
-
-
-@dataclass(frozen=True)
-class Reader:
-    """How an operator becomes ops from an opset on.
-
-    ``values`` are inputs that ``read`` is given as arrays, for they are attributes of our ops;
-    where they are known only when run, ``outputs`` says what can be said before.
-    """
-
-    read: Callable[..., Any]
-    since: int
-    values: tuple[int, ...] = ()
-    outputs: Outputs | None = None
-    takes_dims: bool = False
-
-
-READERS: dict[tuple[str, str], list[Reader]] = {}
-"""(domain, operator) -> readers, oldest opset first."""
-
-Read = TypeVar("Read", bound=Callable[..., Any])
-
-
-def reads(
-    *op_types: str,
-    since: int,
-    values: Sequence[int] = (),
-    outputs: Outputs | None = None,
-    takes_dims: bool = False,
-    domain: str = "",
-) -> Callable[[Read], Read]:
-    """Enter a function ``(node, *inputs) -> tensor or tensors`` as reader of operators.
-
-    ``outputs(node, *specs)`` returns the output specs as far as they are known without the values;
-    by default like the first input, with sizes that are not known. With ``takes_dims`` the values
-    may hold symbolic sizes.
-    """
-
-    def enter(read: Read) -> Read:
-        made = Reader(read, since, tuple(values), outputs, takes_dims)
-        for op_type in op_types:
-            held = READERS.setdefault((domain, op_type), [])
-            held.append(made)
-            held.sort(key=lambda r: r.since)
-        return read
-
-    return enter
 
 
 def open_dims(rank: int, dtype: Any) -> TensorSpec:

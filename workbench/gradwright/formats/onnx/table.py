@@ -1,9 +1,9 @@
-"""Which reader knows an operator: those declared on ops, and those written as functions."""
+"""Readers that ops declare: each ``OnnxRule`` as the reader of its operator."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,42 +13,27 @@ from ...op import OPS, Op, infer_specs, registry_revision
 from ...op.declare import REQUIRED, OnnxRule
 from ...ops.loading import load
 from ...spec import Dim, TensorSpec
+from ..foreign import Reader, Readers
 from .dtypes import from_element_type
-from .node import READERS, OnnxNode, Reader
-
-openers: list[Callable[[], None]] = []
-"""What enters readers, before the first is looked for: there are many."""
+from .node import ONNX, OnnxNode
 
 
-def find_reader(domain: str, op_type: str, opset: int) -> Reader | None:
-    """Return the newest reader of an operator that is not newer than ``opset``."""
-    found = None
-    for reader in known_operators().get((domain, op_type), ()):
-        if reader.since <= opset:
-            found = reader
-    return found
-
-
-def known_operators() -> Mapping[tuple[str, str], list[Reader]]:
-    """Return all readers by domain and operator; functions go before rules of ops."""
-    _load_all()
-    return _joined(registry_revision())
-
-
-@functools.cache
-def _load_all() -> None:
-    for enter in openers:
-        enter()
-    load()
+def _declared() -> Readers:
+    """Return the readers that rules of ops make."""
+    return _by_revision(registry_revision())
 
 
 @functools.lru_cache(maxsize=2)
-def _joined(revision: int) -> Mapping[tuple[str, str], list[Reader]]:
+def _by_revision(revision: int) -> Readers:
     by_rule: dict[tuple[str, str], list[type[Op]]] = {}
     for cls in list(OPS.values()):
         if cls.onnx is not None:
             by_rule.setdefault((cls.onnx.domain, cls.onnx.op_type), []).append(cls)
-    return {**{key: [_by_rules(classes)] for key, classes in by_rule.items()}, **READERS}
+    return {key: [_by_rules(classes)] for key, classes in by_rule.items()}
+
+
+ONNX.openers.append(load)
+ONNX.declared.append(_declared)
 
 
 def _by_rules(classes: list[type[Op]]) -> Reader:

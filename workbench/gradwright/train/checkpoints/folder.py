@@ -12,7 +12,8 @@ from typing import Any
 
 from ...errors import ArchiveError, TrainingError
 from ...formats.archive.archive import opened
-from ...formats.archive.checked import expect, expect_fields
+from ...formats.archive.container import Reader
+from ...formats.checked import expect, expect_fields
 from ...words.jsonable import from_json
 
 RECORD = "checkpoint.json"
@@ -119,14 +120,19 @@ def read_record(path: Path) -> Checkpoint:
     Raises ArchiveError where it is damaged or no checkpoint, OSError where it cannot be read.
     """
     with opened(path) as reader:
-        row = expect_fields(reader.json(RECORD), _FIELDS, (), "the record", RECORD)
-        for name, kind in _FIELDS.items():
-            expect(row[name], kind, name, RECORD)
-        try:
-            metrics = {name: float(value) for name, value in from_json(row["metrics"]).items()}
-        except (TrainingError, TypeError, ValueError) as error:
-            raise ArchiveError(f"metrics are no numbers: {error}", where=RECORD) from None
-        return Checkpoint(path=path, nbytes=reader.nbytes, **row | {"metrics": metrics})
+        return record_in(reader, path)
+
+
+def record_in(reader: Reader, path: Path) -> Checkpoint:
+    """Return what an open archive is a checkpoint of."""
+    row = expect_fields(reader.json(RECORD), _FIELDS, (), "the record", RECORD)
+    for name, kind in _FIELDS.items():
+        expect(row[name], kind, name, RECORD)
+    try:
+        metrics = {name: float(value) for name, value in from_json(row["metrics"]).items()}
+    except (TrainingError, TypeError, ValueError) as error:
+        raise ArchiveError(f"metrics are no numbers: {error}", where=RECORD) from None
+    return Checkpoint(path=path, nbytes=reader.nbytes, **row | {"metrics": metrics})
 
 
 def scan(folder: Path) -> Listing:

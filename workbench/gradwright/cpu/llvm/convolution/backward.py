@@ -17,11 +17,12 @@ import numpy as np
 from ....fuse.builder import FLOAT32, FLOAT64, Builder, Term
 from ....fuse.ir import Kernel
 from ....ops.convolutions.windows import Windows
+from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_kernel
 from ..repeat import Turn, repeated
 from .forward import cost_of, fit, moving
-from .geometry import DeclinedError, Padded, Slide, copied, image, room
+from .geometry import Padded, Slide, copied, image, room
 from .tiles import INNER, OUTER, compiled, machine, numbers, taps_in_tile
 from .turning import turning
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from ....ops.convolutions.windows import Windows
+from ....program.declined import DeclinedError
 from ...call import Call
 from ..repeat import Turn, repeated
-from .geometry import DeclinedError, Padded, Slide, copied, image, room
+from .geometry import Padded, Slide, copied, image, room
 from .tiles import TAPS, TAPS_AT_ONCE, compiled, machine, numbers
 
 Array = np.ndarray[Any, Any]

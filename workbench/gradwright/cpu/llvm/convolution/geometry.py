@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ....ops.convolutions.windows import Windows
+from ....program.declined import DeclinedError
 from ...call import Call
 from ..bind import bind_copy
 from .tiles import machine
@@ -27,10 +28,6 @@ Axes = tuple[int, int, int]
 
 LARGEST = 1 << 26
 """Bytes of one image beyond which numpy does better: it takes a few rows at a time."""
-
-
-class DeclinedError(Exception):
-    """Machine code cannot take these arrays."""
 
 
 def room(shape: Sequence[int], dtype: np.dtype[Any], fill: float = 0) -> Array:

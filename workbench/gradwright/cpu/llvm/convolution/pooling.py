@@ -15,11 +15,12 @@ import numpy as np
 
 from ....ops.convolutions.pooling import first_inside
 from ....ops.convolutions.windows import Windows
+from ....program.declined import DeclinedError
 from ...call import Call, Cut
 from ..repeat import Turn, repeated
 from ..text import Num
 from .forward import fit, moving
-from .geometry import DeclinedError, Padded, Slide, copied, image
+from .geometry import Padded, Slide, copied, image
 from .tiles import Text, machine, numbers
 
 Array = np.ndarray[Any, Any]

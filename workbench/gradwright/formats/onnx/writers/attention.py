@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....ops.attention.rotary import frequencies
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 INT64 = np.dtype("int64")

@@ -13,7 +13,8 @@ from ....spec import dtype as as_dtype
 from ....spec.containers import SequenceSpec
 from ..by_rule import schema_of
 from ..dtypes import element_type
-from ..exporter import name_output, write_subgraph, writes
+from ..exporter import name_output, write_subgraph
+from ..node import writes
 from ..output import Call, CannotExport, Output
 
 if TYPE_CHECKING:

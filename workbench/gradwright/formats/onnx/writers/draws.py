@@ -6,7 +6,7 @@ import numpy as np
 
 from ..by_rule import schema_of, takes
 from ..dtypes import element_type
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 

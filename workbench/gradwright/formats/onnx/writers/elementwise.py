@@ -9,7 +9,7 @@ import numpy as np
 
 from ....spec import kind
 from ..by_rule import schema_of, takes, write_by_rule
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....spec import Dim, differ, normalize_axis
 from ..by_rule import write_by_rule
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 INT64 = np.dtype("int64")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....spec import Dim
 from ..by_rule import schema_of, write_by_rule
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 

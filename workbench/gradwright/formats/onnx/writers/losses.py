@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....spec import normalize_axis
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 _REDUCTIONS = {"none": "none", "sum": "sum", "mean_by_weight": "mean"}

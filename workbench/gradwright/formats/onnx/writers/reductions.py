@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....spec import Dim, kind, normalize_axes
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 _REDUCTIONS = {

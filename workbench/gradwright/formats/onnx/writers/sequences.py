@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....spec.containers import OptionalSpec
 from ..dtypes import element_type
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, type_of
 
 

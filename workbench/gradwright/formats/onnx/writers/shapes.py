@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ....spec import AnyDim, Dim, normalize_axis
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport, to_tensor
 
 FAR = (1 << 63) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..by_rule import schema_of, takes
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....spec import kind
-from ..exporter import writes
+from ..node import writes
 from ..output import Call, CannotExport, to_tensor
 
 _SUFFIXES = {"int64": "int64", "float32": "float"}

@@ -1,0 +1,138 @@
+// Traits and messages, as Python has them: written by `python -m gradwright_widgets.contract`.
+
+/** Traits of the widgets. */
+export interface Traits {
+  batch_size: number;
+  blamed: string[];
+  breakpoints: object[];
+  check_focus: object;
+  check_hint: string;
+  check_limit: number | null;
+  check_overlay: boolean;
+  check_state: "" | "running" | "done" | "stopped" | "failed";
+  check_training: boolean;
+  check_which: "trainable" | "selected";
+  checkpoint_list: object;
+  color_by: "category" | "size" | "parameters" | "overlay";
+  current: string;
+  epochs: number;
+  expanded: string[] | null;
+  follow: boolean;
+  frozen: string[];
+  gradients: boolean;
+  graph_spec: object;
+  height: number;
+  keep: number;
+  log_scale: boolean;
+  message: string;
+  metrics: string[];
+  minimap: boolean;
+  overlay: object;
+  parameters: object[];
+  path_to: string;
+  paths: "none" | "upstream" | "downstream" | "both";
+  reruns: object;
+  runs_chosen: string[];
+  runs_filter: string;
+  runs_log: boolean;
+  runs_metric: string;
+  runs_smoothing: number;
+  runs_sort: string;
+  runs_x_axis: "step" | "epoch" | "seconds";
+  schedule_log: boolean;
+  schedule_open: boolean;
+  selected: string;
+  smoothing: number;
+  state: "idle" | "running" | "paused" | "stopped" | "finished" | "failed";
+  stepping: object;
+  stops: string[];
+  tab: "train" | "parameters" | "step" | "tensor" | "check" | "runs";
+  table_closed: string[];
+  table_columns: ("shape" | "dtype" | "count" | "mean" | "std" | "norm" | "gradient_norm" | "ratio")[];
+  table_filter: string;
+  table_groups: boolean;
+  table_sort: "" | "trained" | "name" | "shape" | "dtype" | "count" | "mean" | "std" | "norm" | "gradient_norm" | "ratio" | "-trained" | "-name" | "-shape" | "-dtype" | "-count" | "-mean" | "-std" | "-norm" | "-gradient_norm" | "-ratio";
+  tensor: string;
+  tensor_cells: "largest" | "mean";
+  tensor_colors: "auto" | "diverging" | "sequential" | "gray";
+  tensor_cursor: number[];
+  tensor_exact: boolean;
+  tensor_follows: boolean;
+  tensor_index: string;
+  tensor_limits: number[];
+  tensor_log: boolean;
+  tensor_log_counts: boolean;
+  tensor_numbers: boolean;
+  tensor_part: "real" | "imag" | "abs" | "angle";
+  tensor_plane: number[];
+  tensor_range: "full" | "symmetric" | "robust" | "fixed";
+  tensor_scope: "tensor" | "slice";
+  training: object;
+  watches: object[];
+  x_axis: "step" | "epoch" | "seconds";
+}
+
+/** What a page asks for. */
+export type Request =
+  | "check.curve"
+  | "check.map"
+  | "check.start"
+  | "check.stop"
+  | "check.sync"
+  | "checkpoints.look"
+  | "checkpoints.restore"
+  | "checkpoints.save"
+  | "desk.hear"
+  | "parameters.freeze"
+  | "parameters.sync"
+  | "plot.sync"
+  | "rate.set"
+  | "rate.sync"
+  | "runs.look"
+  | "runs.sync"
+  | "stepper.break"
+  | "stepper.breakpoint"
+  | "stepper.edit"
+  | "stepper.look"
+  | "stepper.move"
+  | "stepper.rows"
+  | "stepper.stop"
+  | "stepper.sync"
+  | "stepper.watch"
+  | "tensor.index"
+  | "tensor.jump"
+  | "tensor.look"
+  | "tensor.sync"
+  | "tensor.value"
+  | "tensor.window"
+  | "training.evaluate"
+  | "training.pause"
+  | "training.resume"
+  | "training.start"
+  | "training.step"
+  | "training.stop";
+
+/** What the kernel tells a page. */
+export type Told =
+  | "check.curve"
+  | "check.map"
+  | "check.rows"
+  | "checkpoints.seen"
+  | "done"
+  | "heard"
+  | "parameters.statistics"
+  | "plot.points"
+  | "rate.schedule"
+  | "refused"
+  | "runs.curves"
+  | "runs.seen"
+  | "runs.table"
+  | "stepper.level"
+  | "stepper.recording"
+  | "stepper.rows"
+  | "tensor.fits"
+  | "tensor.picture"
+  | "tensor.problem"
+  | "tensor.value"
+  | "tensor.who"
+  | "tensor.window";

@@ -1,6 +1,0 @@
-import { mountGraphPanel } from "./graph/graph_panel";
-import { defineWidget, openSaved, type Saved } from "./ui/shell";
-
-const widget = defineWidget(() => undefined, mountGraphPanel);
-export default widget;
-export const open = (el: HTMLElement, saved: Saved): void => openSaved(widget, el, saved);

@@ -1,0 +1,30 @@
+// How a scene is to look, and how much of it is in sight: what everything that paints is given.
+
+import type { Marks } from "./marks";
+import type { Shade } from "./palette";
+import type { Focus } from "./trace";
+import type { Theme } from "../../core/theme";
+
+export interface Look {
+  theme: Theme;
+  selected: number;
+  hovered: number;
+  /** Pieces of the lines into and out of the selected item. */
+  lit: Set<number>;
+  /** Variables that training leaves alone. */
+  frozen: Set<number>;
+  /** All else is dimmed. */
+  focus?: Focus;
+  /** Colours of an overlay instead of those of the categories; what has no value stays plain. */
+  shades?: Map<number, Shade>;
+  marks?: Marks;
+}
+
+/** What is visible, in the plane's coordinates, and pixels per unit. */
+export interface Window {
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+  scale: number;
+}

@@ -1,0 +1,117 @@
+// A number per item and how it becomes a colour: what an overlay shows, where its scale begins and ends, and the marks
+// on its legend.
+
+import type { GraphModel } from "./model";
+import { ramp, shadeAt, type Shade } from "./palette";
+import { inputsOf } from "./trace";
+import { float64 } from "../../core/buffers";
+import { ticks } from "../../core/ticks";
+
+export const COLOR_BY = ["category", "size", "parameters", "overlay"] as const;
+export type ColorBy = (typeof COLOR_BY)[number];
+export type Scale = "linear" | "log" | "diverging";
+
+/** What the kernel sends: one number per node of the graph spec, NaN where there is none. */
+export interface OverlaySpec {
+  title: string;
+  unit: string;
+  scale: Scale;
+  /** f64[nodes] */
+  values: DataView;
+}
+
+export class Overlay {
+  /** No item has a value that the scale can show. */
+  readonly empty: boolean;
+  readonly low: number;
+  readonly high: number;
+
+  /** `values` holds a number per item, NaN where there is none. */
+  private constructor(readonly title: string, readonly unit: string, readonly scale: Scale, readonly values: Float64Array) {
+    let [low, high] = [Infinity, -Infinity];
+    for (const value of values) {
+      if (!Number.isFinite(value) || (scale === "log" && value <= 0)) continue;
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+    this.empty = low > high;
+    if (this.empty) [low, high] = [0, 0];
+    if (scale === "diverging") [low, high] = [-Math.max(-low, high), Math.max(-low, high)];
+    this.low = low;
+    this.high = high;
+  }
+
+  /** The overlay that a menu entry stands for; undefined for categories, and where the kernel has given none. */
+  static of(model: GraphModel, by: ColorBy, given: OverlaySpec | undefined): Overlay | undefined {
+    if (by === "size") {
+      const own = Float64Array.from({ length: model.n }, (_, node) => model.outputSpecs(node).reduce((sum, spec) => sum + elements(spec), 0));
+      return new Overlay("output size", "elements, free dimensions counted as 1", "log", gather(model, own, own, add));
+    }
+    if (by === "parameters") {
+      const held = Float64Array.from({ length: model.n }, (_, node) => (model.kindOf(node) === "variable" ? elements(model.outputSpecs(node)[0]) : NaN));
+      const shown = held.map((count, node) => (model.kindOf(node) === "variable" ? count : inputsOf(model, node).map((k) => held[k]).reduce(add, NaN)));
+      return new Overlay("parameters", "", "log", gather(model, shown, held, add));
+    }
+    if (by !== "overlay" || !given?.values) return undefined;
+    const own = float64(given.values);
+    if (own.length !== model.n) return undefined; // it belongs to the graph before the last change
+    const larger = given.scale === "diverging" ? (a: number, b: number) => (Math.abs(b) > Math.abs(a) ? b : a) : Math.max;
+    return new Overlay(given.title, given.unit, given.scale, gather(model, own, own, (a, b) => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : larger(a, b))));
+  }
+
+  /** Place of a value on the scale, from 0 to 1; NaN where it has none. */
+  place(value: number): number {
+    if (Number.isNaN(value) || (this.scale === "log" && value <= 0)) return NaN;
+    if (this.high === this.low) return 0.5;
+    const [a, b, v] = this.scale === "log" ? [this.low, this.high, value].map(Math.log) : [this.low, this.high, value];
+    return Math.max(0, Math.min(1, (v - a) / (b - a)));
+  }
+
+  /** Colour and ink of every item that has a value. */
+  shades(dark: boolean): Map<number, Shade> {
+    const colors = this.ramp(dark);
+    const found = new Map<number, Shade>();
+    this.values.forEach((value, item) => {
+      const place = this.place(value);
+      if (!Number.isNaN(place)) found.set(item, shadeAt(colors, place));
+    });
+    return found;
+  }
+
+  ramp(dark: boolean): Shade[] {
+    return ramp(this.scale === "diverging", dark);
+  }
+
+  /** Round values between the ends of the scale. */
+  marks(): number[] {
+    const { low, high } = this;
+    if (this.empty || low === high) return [];
+    if (this.scale === "diverging") return [0];
+    if (this.scale === "linear") return ticks(low, high, 4);
+    const first = Math.ceil(Math.log10(low));
+    const powers = Array.from({ length: Math.max(0, Math.floor(Math.log10(high)) - first + 1) }, (_, k) => 10 ** (first + k));
+    const stride = Math.ceil(powers.length / 5);
+    return powers.filter((_, k) => k % stride === 0);
+  }
+}
+
+function add(a: number, b: number): number {
+  return Number.isNaN(a) ? b : Number.isNaN(b) ? a : a + b;
+}
+
+/** A value per item: those of the nodes, and for each scope what `join` makes of those it holds. */
+function gather(model: GraphModel, nodes: Float64Array, held: Float64Array, join: (a: number, b: number) => number): Float64Array {
+  const values = new Float64Array(model.n + model.scopes.length).fill(NaN);
+  values.set(nodes);
+  for (let node = 0; node < model.n; node++) {
+    for (let s = model.scopeOf[node]; s > 0; s = model.scopes[s].parent) values[model.n + s] = join(values[model.n + s], held[node]);
+  }
+  return values;
+}
+
+/** Elements of a spec such as `f32[2*B, 8]`, every symbol counted as one: 16. */
+export function elements(spec: string): number {
+  const inner = spec.slice(spec.indexOf("[") + 1, spec.lastIndexOf("]"));
+  if (!spec.includes("[") || !inner) return 1;
+  return inner.split(",").reduce((product, part) => product * Number(/^\s*(\d+)(?=\s*(\*|$))/.exec(part)?.[1] ?? 1), 1);
+}

@@ -1,0 +1,400 @@
+// The graph drawing with its toolbar, outline and status line, over traits of a widget model: `graph_spec`, `selected`,
+// `expanded`, `frozen`, what other panels point at, and how the drawing is shown.
+
+import { Cleanup, commit, type Model, type Named } from "../../core/afm";
+import type { Traits } from "../../core/contract";
+import { element, everyFrame, example, Surface } from "../../core/dom";
+import type { Panel } from "../../core/panel";
+import { themeOf, type Theme } from "../../core/theme";
+import { addStyle } from "../../core/style";
+import css from "./graph.css";
+import { LayoutClient } from "./client";
+import { Drawing, type Spot } from "./drawing";
+import { focusOf } from "./focus";
+import { marksOf, nodeAround } from "./marks";
+import { Minimap } from "./minimap";
+import { GraphModel, type GraphSpec } from "./model";
+import { OpenScopes } from "./open_scopes";
+import { Outline } from "./outline";
+import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
+import type { Look } from "./look";
+import { CanvasPen } from "./pen";
+import { save } from "./save";
+import { SearchBox } from "./search_box";
+import { Stage } from "./stage";
+import { StatusLine, type Shown } from "./status";
+import { mountToolbar } from "./toolbar";
+import type { Paths } from "./trace";
+import { Viewport } from "./viewport";
+import { Walk, type Way } from "./walk";
+
+addStyle(css);
+
+const NONE = -1;
+const NEAR = 6; // px from a line within which it is meant
+
+/** What the next layout brings on the screen: to its middle, or just into sight. */
+interface Heading {
+  item: number;
+  middle: boolean;
+}
+
+export const graphPanel: Panel = { prepare: () => undefined, mount: mountGraphPanel };
+
+function mountGraphPanel(host: HTMLElement, model: Model): () => void {
+  const cleanup = new Cleanup();
+  const slot = element("div", { class: "gw-slot" });
+  host.append(slot);
+  let panel = new GraphPanel(slot, model);
+  cleanup.model(model, "change:graph_spec", () => {
+    panel.dispose();
+    panel = new GraphPanel(slot, model, panel.view); // what stays in the graph stays where it is
+  });
+  cleanup.add(() => {
+    panel.dispose();
+    slot.remove();
+  });
+  return () => cleanup.run();
+}
+
+class GraphPanel {
+  private readonly cleanup = new Cleanup();
+  private readonly graph: GraphModel;
+  private readonly client: LayoutClient;
+  private readonly outline: Outline;
+  private readonly search: SearchBox;
+  private readonly surface: Surface;
+  private readonly minimap: Minimap;
+  private readonly stage: Stage;
+  private readonly walker: Walk;
+  private readonly scopes: OpenScopes;
+  private readonly frame = everyFrame(() => this.draw());
+  private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
+  private readonly status: StatusLine;
+  private readonly theme = themeOf(this.root, this.cleanup, () => this.onColors());
+  private shaded: Theme | undefined; // what the colours of the overlay are for
+  private drawing: Drawing | undefined;
+  private look: Omit<Look, "theme"> = { selected: NONE, hovered: NONE, lit: new Set(), frozen: new Set() };
+  private overlay: Overlay | undefined;
+  private found: number[] | undefined;
+  private selecting = false;
+  /** A piece of the line that was clicked. */
+  private line = NONE;
+  private heading: Heading | undefined;
+  private layouts = 0;
+
+  constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
+    const graph = (this.graph = new GraphModel(model.get("graph_spec") as GraphSpec));
+    this.client = new LayoutClient(graph);
+    this.walker = new Walk(graph);
+    this.scopes = new OpenScopes(graph, model);
+    this.status = new StatusLine(graph, (item) => this.visit(item));
+    this.outline = new Outline(graph, {
+      select: (item) => this.select(item),
+      point: (item) => this.point(item, true),
+      setOpen: (scope, open) => this.setOpen(scope, open),
+    });
+    this.search = new SearchBox(graph, {
+      found: (items) => this.onFound(items),
+      point: (item) => this.point(this.drawing?.standIn(item) ?? NONE, true),
+      visit: (item) => this.visit(item),
+      leave: () => this.stage.root.focus(),
+    });
+    this.stage = new Stage(this.view, {
+      moved: this.frame.request,
+      hover: (x, y) => this.hover(x, y),
+      leave: () => this.point(NONE),
+      click: (x, y, shift) => this.click(x, y, shift),
+      double: (x, y) => this.double(x, y),
+      fit: () => this.fit(),
+      escape: () => this.select(NONE),
+      walk: (way) => this.walk(way),
+    });
+    this.stage.root.setAttribute("aria-label", `Drawing of ${graph.spec.name}; the outline lists the same nodes for the keyboard`);
+    const body = element("div", { class: "gw-graph-body" }, this.outline.root, this.stage.root);
+    const bar = mountToolbar(graph, model, this.cleanup, {
+      find: () => (this.search.isOpen ? this.search.close() : this.search.open()),
+      outline: () => {
+        const shown = body.classList.toggle("gw-with-outline");
+        if (shown) this.outline.root.focus();
+        return shown;
+      },
+      open: (scopes) => this.scopes.commit(scopes),
+      zoom: (factor) => {
+        this.view.zoom(factor, this.surface.width / 2, this.surface.height / 2);
+        this.frame.request();
+      },
+      fit: () => this.fit(),
+      save: (format) => {
+        const theme = this.theme();
+        if (this.drawing && theme) void save(format, graph, this.drawing.painter, { ...this.look, theme });
+      },
+    });
+    this.root.append(bar, body, this.status.root);
+    host.append(this.root);
+    this.surface = new Surface(this.stage.root, () => this.onResize());
+    this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
+    this.stage.root.append(this.minimap.root, this.search.root);
+    if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
+    this.bind();
+    this.onColors();
+    void this.onExpanded();
+  }
+
+  private bind(): void {
+    const on = (traits: (keyof Traits)[], act: () => void): void => traits.forEach((trait) => this.cleanup.model(this.model, `change:${trait}`, act));
+    this.stage.bind(this.cleanup, this.surface);
+    this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
+    on(["selected", "paths", "path_to"], () => this.onSelected());
+    on(["expanded"], () => void this.onExpanded());
+    on(["color_by", "overlay"], () => this.onColors());
+    on(["frozen", "stops", "blamed"], () => this.onMarks());
+    on(["minimap"], this.frame.request);
+    on(["current", "follow"], () => this.onCurrent());
+    // Where a node stands on the screen, by name: for tests, and for whatever wants to point at one.
+    const locate = (name: string) => this.stage.onPage(this.drawing?.rect(this.graph.itemOf(name)));
+    Object.assign(this.stage.root, { locate });
+  }
+
+  dispose(): void {
+    this.layouts++; // one that is under way comes too late
+    this.cleanup.run();
+    this.frame.cancel();
+    this.minimap.dispose();
+    this.surface.dispose();
+    this.client.dispose();
+    this.root.remove();
+  }
+
+  // State from the kernel.
+
+  private async onExpanded(): Promise<void> {
+    const scopes = this.scopes.read();
+    const ticket = ++this.layouts;
+    this.root.dataset.busy = "true";
+    const scene = await this.client.layout(scopes);
+    if (ticket !== this.layouts) return; // a later request has overtaken this one
+    const anchor = this.look.hovered !== NONE ? this.look.hovered : this.look.selected;
+    const before = this.drawing?.rect(anchor);
+    this.drawing = new Drawing(this.graph, scene);
+    this.line = NONE;
+    this.onMarks();
+    this.onSelected();
+    const after = this.drawing.rect(anchor);
+    if (this.view.untouched) this.settle();
+    else if (before && after) {
+      this.view.x += after[0] - before[0];
+      this.view.y += after[1] - before[1];
+    }
+    this.arrive();
+    delete this.root.dataset.busy;
+    this.root.dataset.ready = String(ticket);
+    this.root.dataset.boxes = String(scene.items.length);
+  }
+
+  private onSelected(): void {
+    const item = this.graph.itemOf(this.text("selected"));
+    const elsewhere = item !== this.look.selected && !this.selecting;
+    this.look = { ...this.look, selected: item };
+    if (item !== NONE) this.line = NONE;
+    if (elsewhere) this.show({ item, middle: false });
+    this.refocus();
+    this.outline.update(this.scopes.all, item);
+  }
+
+  private refocus(): void {
+    const { drawing, found, line, look } = this;
+    if (drawing) {
+      const other = this.graph.itemOf(this.text("path_to"));
+      const paths = (this.model.get("paths") ?? "none") as Paths;
+      const { focus, lit } = focusOf(this.graph, drawing, { found, line, selected: look.selected, other, paths });
+      this.look = { ...look, focus, lit };
+    }
+    this.minimap.invalidate();
+    this.writeStatus();
+    this.frame.request();
+  }
+
+  private onColors(): void {
+    this.shaded = this.theme();
+    const by = (this.model.get("color_by") ?? "category") as ColorBy;
+    this.overlay = Overlay.of(this.graph, by, this.model.get("overlay") as OverlaySpec | undefined);
+    const dark = this.shaded?.dark ?? false;
+    this.look = { ...this.look, shades: this.shaded && this.overlay?.shades(dark) };
+    this.status.showScale(this.overlay, dark);
+    this.minimap.invalidate();
+    this.writeStatus();
+    this.frame.request();
+  }
+
+  private onMarks(): void {
+    const { drawing } = this;
+    if (!drawing) return;
+    const names = { current: this.text("current"), stops: this.names("stops"), blamed: this.names("blamed") };
+    const marks = marksOf(this.graph, drawing.wires, drawing.isDrawn, names);
+    this.look = { ...this.look, marks, frozen: new Set(this.names("frozen").map((name) => this.graph.node(name))) };
+    this.outline.mark(marks);
+    this.writeStatus();
+    this.frame.request();
+  }
+
+  /** The node that runs next comes into sight, and out of its scopes where that is asked for. */
+  private onCurrent(): void {
+    this.onMarks();
+    const node = nodeAround(this.graph, this.text("current"));
+    if (node !== NONE) this.head({ item: node, middle: false }, Boolean(this.model.get("follow")));
+  }
+
+  private onFound(items: number[] | undefined): void {
+    this.found = items;
+    this.point(NONE);
+    this.refocus();
+  }
+
+  // Actions of the user.
+
+  private select(item: number): void {
+    this.line = NONE;
+    if (this.text("path_to")) commit(this.model, "path_to", "");
+    this.selecting = true; // what was clicked is in sight
+    commit(this.model, "selected", item === NONE ? "" : this.graph.itemName(item));
+    this.selecting = false;
+    this.refocus();
+  }
+
+  /** Selects an item, opens the scopes around it and brings it to the middle. */
+  private visit(item: number): void {
+    this.select(item);
+    this.head({ item, middle: true }, true);
+  }
+
+  private head(heading: Heading, open: boolean): void {
+    this.heading = heading;
+    const opening = open && this.scopes.around(heading.item);
+    if (!opening && !this.root.dataset.busy) this.arrive();
+  }
+
+  private arrive(): void {
+    if (this.heading) this.show(this.heading);
+    this.heading = undefined;
+  }
+
+  private show({ item, middle }: Heading): void {
+    const place = item === NONE ? undefined : this.drawing?.rect(this.drawing.standIn(item));
+    if (!place) return;
+    this.view.show(...place, this.surface.width, this.surface.height, middle);
+    this.frame.request();
+  }
+
+  private walk(way: Way): void {
+    const item = this.walker.from(this.look.selected, way);
+    if (item !== NONE && item !== this.look.selected) this.visit(item);
+  }
+
+  private point(item: number, reveal = false): void {
+    if (item === this.look.hovered) return;
+    this.look = { ...this.look, hovered: item };
+    const place = this.drawing?.rect(item);
+    if (reveal && place) this.view.reveal(...place, this.surface.width, this.surface.height);
+    this.frame.request();
+  }
+
+  private setOpen(scope: number, open: boolean): void {
+    this.look = { ...this.look, hovered: this.graph.n + scope }; // what stays in its place
+    this.scopes.set(scope, open);
+  }
+
+  private fit(): void {
+    if (!this.drawing) return;
+    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, false);
+    this.frame.request();
+  }
+
+  /** Where a drawing begins that nobody has moved: at its top in a readable size, and what runs next or is selected in sight. */
+  private settle(): void {
+    if (!this.drawing) return;
+    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
+    const current = this.look.marks?.current ?? NONE;
+    this.show({ item: current === NONE ? this.look.selected : current, middle: false });
+  }
+
+  private onShortcut(event: KeyboardEvent): void {
+    const find = event.key === "/" ? !event.altKey && !event.ctrlKey && !event.metaKey : event.key.toLowerCase() === "f" && (event.ctrlKey || event.metaKey);
+    if (!find) return;
+    this.search.open();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private click(x: number, y: number, shift: boolean): void {
+    const { item, toggle, line } = this.at(x, y);
+    if (toggle) this.setOpen(item - this.graph.n, !this.scopes.has(item - this.graph.n));
+    else if (line !== NONE) {
+      this.select(NONE);
+      this.line = line;
+      this.refocus();
+    } else if (shift && item !== NONE && this.look.selected !== NONE && item !== this.look.selected) commit(this.model, "path_to", this.graph.itemName(item));
+    else this.select(item);
+  }
+
+  private double(x: number, y: number): void {
+    const { item, line } = this.at(x, y);
+    const scope = item - this.graph.n;
+    if (line === NONE && scope > 0) this.setOpen(scope, !this.scopes.has(scope));
+  }
+
+  private hover(x: number, y: number): void {
+    const { item, line } = this.at(x, y);
+    const { drawing } = this;
+    if (!drawing) return;
+    this.stage.root.style.cursor = item !== NONE || line !== NONE ? "pointer" : "";
+    this.point(item);
+    const frame = item > this.graph.n && this.scopes.has(item - this.graph.n);
+    if (line !== NONE) this.stage.describe(-2 - line, () => this.status.lineText(line, drawing), x, y);
+    else this.stage.describe(item === NONE || frame ? undefined : item, () => this.status.itemText(item, this.shown(drawing)), x, y);
+  }
+
+  private at(x: number, y: number): Spot {
+    return this.drawing?.at(...this.view.toPlane(x, y), NEAR / this.view.scale) ?? { item: NONE, toggle: false, line: NONE };
+  }
+
+  // Drawing.
+
+  private onResize(): void {
+    if (this.view.untouched) this.settle();
+    this.minimap.invalidate();
+    this.draw(); // a canvas is cleared by its resizing
+  }
+
+  private draw(): void {
+    const theme = this.theme();
+    if (theme !== this.shaded) this.onColors();
+    const { drawing } = this;
+    if (!drawing || !theme || !this.surface.begin()) return;
+    const { context, width, height, ratio } = this.surface;
+    const { x, y, scale } = this.view;
+    const look = { ...this.look, theme };
+    const shown = this.view.window(width, height);
+    context.setTransform(scale * ratio, 0, 0, scale * ratio, -x * scale * ratio, -y * scale * ratio);
+    drawing.painter.paint(new CanvasPen(context, theme.font), shown, look);
+    this.minimap.draw(drawing.painter, look, shown, this.model.get("minimap") !== false);
+  }
+
+  // Words.
+
+  private writeStatus(): void {
+    if (this.drawing) this.status.show(this.shown(this.drawing));
+  }
+
+  private shown(drawing: Drawing): Shown {
+    return { drawing, look: this.look, overlay: this.overlay, line: this.line, other: this.graph.itemOf(this.text("path_to")) };
+  }
+
+  private text(trait: Named<string>): string {
+    return String(this.model.get(trait) ?? "");
+  }
+
+  private names(trait: Named<string[]>): string[] {
+    return (this.model.get(trait) as string[] | undefined) ?? [];
+  }
+}

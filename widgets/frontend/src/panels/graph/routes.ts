@@ -1,0 +1,63 @@
+// Where lines leave and enter what they join: at the ports of open scopes, at the arguments of nodes.
+
+import type { Block, Part } from "./parts";
+import type { GraphModel } from "./model";
+
+const PORT_STEP = 14;
+const SEVERAL = -2;
+
+export interface Route {
+  tensor: number;
+  weight: number;
+  /** Distances from the centres of the two vertices. */
+  start: number;
+  stop: number;
+}
+
+/** The distinct lines of a net between two vertices: one, unless its tensors use different ports of an open scope. */
+export function routes(model: GraphModel, part: Part, upper: number, lower: number, net: number, position: number): Route[] {
+  const { level } = part.skeleton;
+  const { tensors } = level.nets[net];
+  const many = part.inner[upper] || part.inner[lower];
+  const lowerItem = level.items[lower];
+  const into = lower < level.items.length && lowerItem < model.n ? argumentOffset(model, lowerItem, position, part.w[lower]) : 0;
+  if (!many) return [{ tensor: tensors[0], weight: tensors.length, start: 0, stop: into }];
+  const found = new Map<string, Route>();
+  for (const tensor of tensors) {
+    const start = portOffset(part.inner[upper]?.outPort, part.w[upper], tensor);
+    const stop = part.inner[lower] ? portOffset(part.inner[lower].inPort, part.w[lower], tensor) : into;
+    const key = `${start} ${stop}`;
+    const known = found.get(key);
+    if (known) known.weight++;
+    else found.set(key, { tensor, weight: 1, start, stop });
+  }
+  return [...found.values()];
+}
+
+function portOffset(ports: Block["inPort"] | undefined, width: number, tensor: number): number {
+  const port = ports?.get(tensor);
+  return port ? port.x - width / 2 : 0;
+}
+
+/**
+ * Arguments arrive side by side in their order. If only one of them is computed, it arrives in the middle and the
+ * parameters beside it, so that the main line of a network runs straight down. Arguments from another layer are not
+ * drawn as lines and take no room.
+ */
+function argumentOffset(model: GraphModel, node: number, position: number, width: number): number {
+  const seen = new Set<number>(); // the same tensor twice is one line
+  let own = 0;
+  let main = -1;
+  for (let e = model.firstInput[node]; e < model.firstInput[node + 1]; e++) {
+    const tensor = model.edgeTensor[e];
+    const source = model.nodeOf[tensor];
+    if (seen.has(tensor) || model.layer[source] !== model.layer[node]) continue;
+    const kind = model.kindOf(source);
+    const computed = kind !== "variable" && kind !== "constant";
+    if (model.edgePosition[e] === position) own = seen.size;
+    if (computed) main = main === -1 ? seen.size : SEVERAL;
+    seen.add(tensor);
+  }
+  const step = Math.min(PORT_STEP, (0.7 * width) / seen.size);
+  return (own - (main >= 0 ? main : (seen.size - 1) / 2)) * step;
+}

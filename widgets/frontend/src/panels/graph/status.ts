@@ -1,0 +1,179 @@
+// The line below the drawing: what is selected, with links along its edges; the colours and what they mean.
+
+import { describe } from "./describe";
+import type { Drawing } from "./drawing";
+import { leaf, type GraphModel } from "./model";
+import type { Overlay } from "./overlay";
+import type { Look } from "./look";
+import { between, inputsOf, outputsOf } from "./trace";
+import { element, textButton } from "../../core/dom";
+import { compact, counted, grouped } from "../../core/format";
+
+const CATEGORIES: [string, string][] = [
+  ["input", "input"], ["parameter", "parameter"], ["linear", "linear"], ["activation", "activation"], ["norm", "normalisation"],
+  ["math", "arithmetic"], ["reduce", "reduction"], ["shape", "shape"], ["loss", "loss"], ["random", "random"], ["control", "control flow"], ["constant", "constant"],
+];
+/** Links to this many inputs and outputs; the others are counted. */
+const LINKS = 6;
+
+/** What the drawing shows, as far as it is put into words. */
+export interface Shown {
+  drawing: Drawing;
+  look: Pick<Look, "selected" | "marks" | "frozen">;
+  overlay: Overlay | undefined;
+  /** The clicked line, and the far end of a path from the selection; -1 for none. */
+  line: number;
+  other: number;
+}
+
+export class StatusLine {
+  private readonly text = element("div", { class: "gw-status-text", role: "status" });
+  private readonly scale = element("div", { class: "gw-status-scale" });
+  readonly root = element("div", { class: "gw-status" }, this.text, this.scale);
+
+  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void) {}
+
+  show(shown: Shown): void {
+    const { model, visit } = this;
+    const { drawing, look, overlay, line } = shown;
+    if (line >= 0) {
+      const { pieceTensor, pieceWeight } = drawing.scene;
+      const { from, to } = drawing.ends(line);
+      this.text.replaceChildren(...aboutLine(model, pieceTensor[line], pieceWeight[line], from, to, visit));
+    } else if (look.selected >= 0) this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+    else this.text.replaceChildren(...(overlay ? [] : legend(model, drawing.places.keys())));
+  }
+
+  showScale(overlay: Overlay | undefined, dark: boolean): void {
+    this.scale.replaceChildren(...(overlay ? [scaleBar(overlay, dark)] : []));
+  }
+
+  /** An item in one line. */
+  itemText(item: number, shown: Shown): string {
+    return [nameOf(this.model, item), details(this.model, item), ...notesOn(this.model, item, shown)].join(" · ");
+  }
+
+  lineText(line: number, drawing: Drawing): string {
+    const { from, to } = drawing.ends(line);
+    const list = (items: number[]): string => items.map((item) => nameOf(this.model, item)).join(", ");
+    return `${list(from)} → ${list(to)}`;
+  }
+}
+
+/** `matmul → f32[B, 6]`, or what a scope holds. */
+function details(model: GraphModel, item: number): string {
+  if (model.isTwin(item)) return `gradient of ${nameOf(model, model.pairOf(item))} · ${describe(model, item).note}`;
+  if (model.isScope(item)) return `scope · ${describe(model, item).note}`;
+  const of = model.origin[item] < 0 ? "" : `in the gradient of ${nameOf(model, model.origin[item])} · `;
+  return `${of}${model.spec.calls[model.call[item]]} → ${model.outputSpecs(item).join(", ")}`;
+}
+
+function nameOf(model: GraphModel, item: number): string {
+  if (model.isTwin(item)) return `∂ ${nameOf(model, model.pairOf(item))}`;
+  return model.itemName(item).replace(/\/$/, "");
+}
+
+/** States of an item in a few words each. */
+function notesOn(model: GraphModel, item: number, { look: { marks, frozen, selected }, overlay, other }: Shown): string[] {
+  const notes = [valueText(overlay, item)];
+  if (frozen.has(item)) notes.push("frozen");
+  if (marks?.current === item) notes.push("runs next");
+  if (marks?.stops.has(item)) notes.push("breakpoint");
+  if (marks?.blamed.has(item)) notes.push("gradient at fault");
+  else if (marks?.tainted?.items[item]) notes.push("inherits a wrong gradient");
+  if (item === selected && other >= 0) {
+    const count = between(model, item, other).reduce((sum, flag) => sum + flag, 0);
+    notes.push(count ? `paths to ${nameOf(model, other)}: ${counted(count, "node")}` : `no path to ${nameOf(model, other)}`);
+  }
+  return notes.filter(Boolean);
+}
+
+/** A value of an overlay as text, "" where an item has none. */
+function valueText(overlay: Overlay | undefined, item: number): string {
+  const value = overlay ? overlay.values[item] : NaN;
+  if (!overlay || Number.isNaN(value)) return "";
+  const unit = overlay.unit && !overlay.unit.includes(" ") ? ` ${overlay.unit}` : "";
+  return `${overlay.title} ${Number.isInteger(value) && Math.abs(value) < 1e15 ? grouped(value) : compact(value)}${unit}`;
+}
+
+/** The categories that are drawn. */
+function legend(model: GraphModel, drawn: Iterable<number>): HTMLElement[] {
+  const items = [...drawn];
+  const used = new Set(items.filter((item) => item < model.n).map((item) => model.category(item)));
+  const shown: [string, string][] = items.some((item) => model.isTwin(item)) ? [...CATEGORIES, ["gradient", "gradient"]] : CATEGORIES;
+  used.add("gradient");
+  return shown.filter(([category]) => used.has(category)).map(([category, label]) => {
+    const dot = element("span", { class: "gw-dot" });
+    dot.style.setProperty("--gw-dot", `var(--gw-c-${category})`);
+    return element("span", { class: "gw-legend" }, dot, label);
+  });
+}
+
+/** The scale of an overlay: its title, a bar of its colours, and the values along it. */
+function scaleBar(overlay: Overlay, dark: boolean): HTMLElement {
+  if (overlay.empty) return element("span", { class: "gw-scale" }, `${overlay.title}: nothing to show`);
+  const bar = element("span", { class: "gw-scale-bar" });
+  bar.style.background = `linear-gradient(to right, ${overlay.ramp(dark).filter((_, k) => k % 7 === 0).map(({ fill }) => fill).join(", ")})`;
+  const body = element("span", { class: "gw-scale-body" }, bar, element("span", { "data-end": "low" }, short(overlay.low)));
+  if (overlay.high > overlay.low) body.append(element("span", { "data-end": "high" }, short(overlay.high)));
+  let room = true; // for one value between the ends
+  for (const value of overlay.marks()) {
+    const place = overlay.place(value);
+    const mark = element("i", {});
+    mark.style.left = `${100 * place}%`;
+    body.append(mark);
+    if (!room || place < 0.42 || place > 0.56) continue;
+    const label = element("span", {}, short(value));
+    label.style.left = mark.style.left;
+    body.append(label);
+    room = false;
+  }
+  const unit = overlay.unit ? ` (${overlay.unit})` : "";
+  const spoken = `${overlay.title}${unit}: ${compact(overlay.low)} to ${compact(overlay.high)}, ${overlay.scale} scale`;
+  return element(
+    "span", { class: "gw-scale", role: "img", "aria-label": spoken, title: spoken },
+    element("span", { class: "gw-scale-title" }, overlay.title + (overlay.unit && !overlay.unit.includes(" ") ? `, ${overlay.unit}` : "")),
+    body,
+  );
+}
+
+/** Three digits, and all of a count. */
+function short(value: number): string {
+  return compact(Number.isInteger(value) ? value : Number(value.toPrecision(3)));
+}
+
+/** Names to go to, after an arrow that says in which direction they lie. */
+function links(model: GraphModel, label: string, sign: string, items: readonly number[], visit: (item: number) => void): HTMLElement[] {
+  if (!items.length) return [];
+  const buttons = items.slice(0, LINKS).map((item) => {
+    const name = nameOf(model, item);
+    return textButton("gw-hop", leaf(name), () => visit(item), { title: `Go to ${name}`, "aria-label": `${label} ${name}` });
+  });
+  const more = items.length > LINKS ? [`+${items.length - LINKS}`] : [];
+  return [element("span", { class: "gw-hops" }, element("span", { "aria-hidden": "true" }, sign), ...buttons, ...more)];
+}
+
+/** What is said about a selected item. */
+function aboutItem(model: GraphModel, item: number, notes: readonly string[], visit: (item: number) => void): HTMLElement[] {
+  // What a gradient takes from a forward node is one link, to the gradient that stands beside it.
+  const outputs = model.isScope(item) ? [] : outputsOf(model, item).filter((node) => model.layer[item] !== 0 || model.layer[node] === 0);
+  const inputs = model.isScope(item) ? [] : inputsOf(model, item);
+  const beside = model.pairOf(item);
+  const ends = [
+    ...links(model, "Input", "from", inputs, visit),
+    ...links(model, "Output", "to", outputs, visit),
+    ...(beside < 0 ? [] : links(model, model.isTwin(item) ? "Node" : "Gradient", model.isTwin(item) ? "beside" : "gradient", [beside], visit)),
+  ];
+  return [
+    element("strong", {}, nameOf(model, item)),
+    ...notes.map((note) => element("span", { class: "gw-chip" }, note)),
+    element("span", { class: "gw-detail" }, details(model, item)),
+    ...ends,
+  ];
+}
+
+/** What is said about a line: the tensor that runs through it, where it comes from and where it goes. */
+function aboutLine(model: GraphModel, tensor: number, count: number, from: readonly number[], to: readonly number[], visit: (item: number) => void): HTMLElement[] {
+  const what = count > 1 ? `${count} tensors` : model.spec.specs[model.specOf[tensor]];
+  return [element("strong", {}, what), ...links(model, "Producer", "from", from, visit), ...links(model, "Consumer", "to", to, visit)];
+}

@@ -1,0 +1,83 @@
+// Which part of the plane is on the screen. The drawing takes the pointer and the wheel only in ways that do not
+// get between a reader and the page: the wheel zooms once the drawing has the focus, or with Ctrl held.
+
+import type { Window } from "./look";
+
+const CLOSEST = 3;
+const FARTHEST = 0.02;
+const MARGIN = 24;
+/** A drawing that would have to be smaller than the first to fit starts at its top instead, as wide as fits up to the second. */
+const SMALLEST = 0.7;
+const READABLE = 0.9;
+
+export class Viewport {
+  x = 0;
+  y = 0;
+  scale = 1;
+  /** Nobody has moved the drawing yet, so it may be fitted again when it changes. */
+  untouched = true;
+
+  window(width: number, height: number): Window {
+    return { x: this.x, y: this.y, width: width / this.scale, height: height / this.scale, scale: this.scale };
+  }
+
+  toPlane(x: number, y: number): [number, number] {
+    return [this.x + x / this.scale, this.y + y / this.scale];
+  }
+
+  pan(dx: number, dy: number): void {
+    this.untouched = false;
+    this.x -= dx / this.scale;
+    this.y -= dy / this.scale;
+  }
+
+  /** Zooms and keeps the point of the plane under (x, y) in place. */
+  zoom(factor: number, x: number, y: number): void {
+    this.untouched = false;
+    const [px, py] = this.toPlane(x, y);
+    this.scale = Math.min(CLOSEST, Math.max(FARTHEST, this.scale * factor));
+    this.x = px - x / this.scale;
+    this.y = py - y / this.scale;
+  }
+
+  /** Shows all of a drawing, or its top at a readable size if `readable` is asked for. */
+  fit(content: { width: number; height: number }, width: number, height: number, readable: boolean): void {
+    const across = (width - 2 * MARGIN) / content.width;
+    const whole = Math.min(1, across, (height - 2 * MARGIN) / content.height);
+    this.scale = Math.max(FARTHEST, readable && whole < SMALLEST ? Math.min(READABLE, Math.max(SMALLEST, across)) : whole);
+    this.x = content.width / 2 - width / 2 / this.scale;
+    const tall = content.height * this.scale > height - 2 * MARGIN;
+    this.y = tall ? -MARGIN / this.scale : content.height / 2 - height / 2 / this.scale;
+    this.untouched = true;
+  }
+
+  /** Brings a point of the plane to the middle of the screen. */
+  center(x: number, y: number, width: number, height: number): void {
+    this.untouched = false;
+    this.x = x - width / 2 / this.scale;
+    this.y = y - height / 2 / this.scale;
+  }
+
+  /** Brings a rectangle to the middle, large enough to be read; of a tall one, its top. */
+  show(x: number, y: number, w: number, h: number, width: number, height: number, middle: boolean): void {
+    if (!middle) {
+      this.reveal(x, y, w, h, width, height);
+      return;
+    }
+    this.scale = Math.max(this.scale, SMALLEST);
+    this.center(x + w / 2, y + Math.min(h / 2, height / 2 / this.scale - MARGIN), width, height);
+  }
+
+  /** Moves as little as needed to bring a rectangle on the screen. */
+  reveal(x: number, y: number, w: number, h: number, width: number, height: number): void {
+    const view = this.window(width, height);
+    const margin = MARGIN / this.scale;
+    const nearest = (low: number, size: number, start: number, room: number): number => {
+      if (low < start + margin) return low - margin;
+      if (low + size > start + room - margin) return Math.min(low - margin, low + size + margin - room);
+      return start;
+    };
+    this.x = nearest(x, w, view.x, view.width);
+    this.y = nearest(y, h, view.y, view.height);
+  }
+}

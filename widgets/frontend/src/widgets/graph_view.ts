@@ -1,0 +1,5 @@
+import { graphPanel } from "../panels/graph/panel";
+import { defineWidget } from "../core/shell";
+
+const { widget, open } = defineWidget(graphPanel);
+export { widget as default, open };

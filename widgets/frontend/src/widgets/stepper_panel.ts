@@ -1,0 +1,5 @@
+import { stepperPanel } from "../panels/stepper/panel";
+import { defineWidget } from "../core/shell";
+
+const { widget, open } = defineWidget(stepperPanel);
+export { widget as default, open };

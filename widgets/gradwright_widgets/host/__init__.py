@@ -1,0 +1,1 @@
+"""What all widgets share: traits and messages, the desk, following a trainer."""

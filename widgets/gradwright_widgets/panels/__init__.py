@@ -1,0 +1,1 @@
+"""The panels, a folder each; its TypeScript is in the folder of the same name."""

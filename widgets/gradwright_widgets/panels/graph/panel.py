@@ -1,0 +1,270 @@
+"""The graph as a drawing whose scopes open and close."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import traitlets
+
+from gradwright import Graph, Node, Tensor
+from gradwright.errors import GradwrightError, GraphError
+
+from ...host.desk import Feeds, GraphDesk
+from ...host.facts import drawn_nodes, scopes
+from ...host.host import Host
+from ...host.panel import Panel
+from ...host.part import checks, shared, watches
+from ...host.wire import float64
+from ...still.tables import node_table
+from .dot import graph_dot
+from .sketch import draw_svg
+from .spec import graph_spec
+from .twins import ensure_gradients
+
+PATHS = ("none", "upstream", "downstream", "both")
+COLOR_BY = ("category", "size", "parameters", "overlay")
+SCALES = ("linear", "log", "diverging")
+
+
+class GraphPanel(Panel):
+    """The drawing."""
+
+    name = "graph"
+    desk: GraphDesk
+
+    graph_spec = shared(traitlets.Dict(help="Nodes, edges and specs as columns; see spec.py."))
+    expanded = shared(
+        traitlets.List(
+            traitlets.Unicode(),
+            default_value=None,
+            allow_none=True,
+            help="Scopes that are open; None opens as many as stay readable.",
+        )
+    )
+    paths = shared(
+        traitlets.Enum(
+            PATHS,
+            PATHS[0],
+            help="What is highlighted around the selection: what leads to it or from it.",
+        )
+    )
+    path_to = shared(
+        traitlets.Unicode(
+            "", help="The other end of a path from what is selected, which is highlighted instead."
+        )
+    )
+    color_by = shared(
+        traitlets.Enum(
+            COLOR_BY,
+            COLOR_BY[0],
+            help="What colours mean; `overlay` is what `set_overlay` has given.",
+        )
+    )
+    overlay = shared(
+        traitlets.Dict(
+            help="Title, unit and scale, and values as the buffer of an f64[nodes] array."
+        )
+    )
+    follow = shared(
+        traitlets.Bool(
+            False, help="Whether scopes open around the node that runs next; it is in sight anyway."
+        )
+    )
+    minimap = shared(traitlets.Bool(True, help="Whether a map is shown when not all is in sight."))
+    gradients = shared(
+        traitlets.Bool(
+            False, help="Whether gradients are drawn beside their nodes, and updates beside those."
+        )
+    )
+
+    def __init__(self, desk: GraphDesk) -> None:
+        super().__init__(desk)
+        self._given: dict[str, float] = {}
+        self._shown: Any = None
+        desk.on("overlay", self._on_overlay)
+
+    def initial(self) -> dict[str, Any]:
+        """Return the graph as it is."""
+        self._shown = self._state()
+        return {"graph_spec": graph_spec(self.desk.graph)}
+
+    def _spec(self) -> dict[str, Any]:
+        return graph_spec(self.desk.graph, gradients=self.gradients)
+
+    def _state(self) -> Any:
+        nodes = drawn_nodes(self.desk.graph, gradients=self.gradients)
+        return self.desk.graph.revision, len(nodes), nodes[-1].serial if nodes else -1
+
+    @watches("gradients")
+    def _on_gradients(self) -> None:
+        self.desk.commands.submit(lambda: self.widget.guarded(self._show_gradients))
+
+    def _show_gradients(self) -> None:
+        try:
+            if self.gradients:
+                ensure_gradients(self.desk)
+        finally:  # what there is, updates for instance, is shown anyway
+            self.desk.refresh()
+
+    @checks("expanded")
+    def _check_expanded(self, paths: list[str] | None) -> list[str] | None:
+        if paths is None:
+            return None
+        known = scopes(self.desk.graph)
+        for path in paths:
+            if path not in known:
+                raise GraphError(
+                    f"graph {self.desk.graph.name!r} has no scope {path!r}",
+                    hint=f"there are {', '.join(sorted(known)) or 'none'}",
+                )
+        return list(paths)
+
+    @checks("path_to")
+    def _check_path_to(self, name: str) -> str:
+        return self.desk.check_name(name)
+
+    def set_overlay(
+        self,
+        title: str,
+        values: Mapping[Any, float],
+        *,
+        scale: str = "linear",
+        unit: str = "",
+    ) -> None:
+        """Colour the drawing by a number per node, with a legend; a scope shows its largest.
+
+        ``values`` may name nodes that are not drawn, such as gradients; NaN is no value. The
+        ``diverging`` scale is for signed numbers: it has zero in its middle, and scopes show what
+        is farthest from it. ``log`` leaves numbers that are not positive without colour.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", (2, 3))
+        >>> view = GraphView(g)
+        >>> view.set_overlay("gradient norm", {w: 0.25}, scale="log")
+        >>> view.color_by, view.overlay["title"]
+        ('overlay', 'gradient norm')
+
+        Raises:
+            GraphError: the graph has no such node, or there is no such scale.
+        """
+        if scale not in SCALES:
+            raise GraphError(f"no scale is called {scale!r}", hint=f"one of {', '.join(SCALES)}")
+        self._given = {self._name_of(key): float(value) for key, value in values.items()}
+        with self.widget.hold_sync():
+            head = {"title": str(title), "unit": str(unit), "scale": scale}
+            self.overlay = {**head, "values": self._overlay_values()}
+            self.color_by = "overlay"
+
+    def clear_overlay(self) -> None:
+        """Colour the drawing by the kind of op again."""
+        self._given = {}
+        with self.widget.hold_sync():
+            self.color_by = "category"
+            self.overlay = {}
+
+    def _on_overlay(
+        self, title: str, values: Mapping[Any, float] | None, scale: str = "linear"
+    ) -> None:
+        if values is not None:
+            self.set_overlay(title, values, scale=scale)
+        elif self.overlay.get("title") == title:  # and not what somebody else has put there
+            self.clear_overlay()
+
+    def _name_of(self, key: Any) -> str:
+        """Return the name of a node that is given by itself, by its output or by name."""
+        if not isinstance(key, str):
+            node: Node = getattr(key, "node", key)
+            return node.name
+        found = self.desk.graph.get(key)
+        if found is None:
+            raise GraphError(
+                f"graph {self.desk.graph.name!r} has no node {key!r} to colour",
+                hint="names as in [node.name for node in graph.nodes]",
+            )
+        return found.node.name
+
+    def _overlay_values(self) -> memoryview:
+        nodes = drawn_nodes(self.desk.graph, gradients=self.gradients)
+        return float64([self._given.get(node.name, np.nan) for node in nodes])
+
+    def refresh(self) -> None:
+        """Show the graph as it is now: new nodes, and what has been frozen."""
+        if self.gradients:  # an edit of the graph has dropped them
+            with contextlib.suppress(GradwrightError):
+                ensure_gradients(self.desk)
+        state = self._state()
+        if state == self._shown:
+            return
+        self._shown = state
+        with self.widget.hold_sync():
+            self.graph_spec = self._spec()
+            if self.overlay:
+                self.overlay = {**self.overlay, "values": self._overlay_values()}
+            known = scopes(self.desk.graph)
+            if self._is_gone(self.desk.selected, known):
+                self.desk.selected = ""
+            if self._is_gone(self.path_to, known):
+                self.path_to = ""
+            if self.expanded is not None:
+                self.expanded = [path for path in self.expanded if path in known]
+
+    def _is_gone(self, name: str, known: set[str]) -> bool:
+        return name.removesuffix("/") not in known and self.desk.graph.get(name) is None
+
+    def to_dot(self) -> str:
+        """Return the whole graph in the language of Graphviz, with a cluster for every scope.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", ())
+        >>> "-> n1" in GraphView(g).to_dot(), "-> n1" in GraphView((x + x).graph).to_dot()
+        (False, True)
+        """
+        return graph_dot(self.desk.graph, gradients=self.gradients)
+
+    def to_svg(self) -> str:
+        """Return a still drawing; a graph of more than 40 nodes is drawn by its outer scopes."""
+        return draw_svg(self.desk.graph)
+
+    def to_table(self) -> str:
+        """Return the nodes, or the outer scopes of a large graph, as an HTML table."""
+        return node_table(self.desk.graph)
+
+
+class GraphView(Host):
+    """A drawing of a graph: scopes open and close, a click selects, everything zooms.
+
+    ``gradients=True`` draws the gradient of every node beside it; with a ``loss`` or a ``trainer``
+    it is built where there is none yet.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph("line")
+    >>> with g.scope("hidden"):
+    ...     y = g.placeholder("x", ("B", 2)) @ g.variable("w", (2, 3))
+    >>> view = GraphView(g)
+    >>> view.selected = "hidden/matmul"
+    >>> view.expanded = ["hidden"]
+    >>> view.selected = "hiden/"
+    Traceback (most recent call last):
+    ...
+    gradwright.errors.GraphError: nothing is called 'hiden/' in graph 'line'
+      try:  a node's name, or a scope's with a slash behind it
+    """
+
+    module = "graph_view"
+    panels = (GraphPanel,)
+
+    def __init__(
+        self,
+        graph: Graph,
+        trainer: Any = None,
+        *,
+        loss: Tensor | str | None = None,
+        feeds: Feeds | Callable[[], Feeds] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(graph, trainer, loss=loss, feeds=feeds, **options)

@@ -1,0 +1,88 @@
+"""A graph as the browser draws it: names as text, numbers as buffers, one column per fact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradwright import Graph, Node
+
+from ...host.facts import differentiated, drawn_nodes
+from ...host.wire import int32
+
+KINDS = ("array", "placeholder", "variable", "constant")
+_SOURCES = {"placeholder": "input", "variable": "parameter", "constant": "constant"}
+
+
+def category(node: Node) -> str:
+    """Return the group of a node, which gives it its colour.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x = g.placeholder("x", (2, 2))
+    >>> category(x.node), category((x @ x).node)
+    ('input', 'linear')
+    """
+    return _SOURCES.get(node.kind) or node.op.drawing
+
+
+def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
+    """Return the columns that ``GraphModel`` in widgets/frontend/src/panels/graph/model.ts reads.
+
+    ``gradients`` adds the nodes of the derived layer; ``origin`` is the index of the node whose
+    gradient a node belongs to, or -1.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph("double")
+    >>> x = g.placeholder("x", (3,))
+    >>> y = x + x
+    >>> spec = graph_spec(g)
+    >>> spec["names"], spec["specs"], np.frombuffer(spec["edges"], "<i4").tolist()
+    (['x', 'add'], ['f32[3]'], [0, 1, 0, 0, 1, 1])
+    """
+    nodes = drawn_nodes(graph, gradients=gradients)
+    number = {id(node): i for i, node in enumerate(nodes)}
+    calls, specs = _Interned(), _Interned()
+    first_call: dict[int, Node] = {}
+    call, first_tensor, spec_of, edges = [], [0], [], []
+    for node in nodes:
+        call.append(calls.index(repr(node.op)))
+        first_call.setdefault(call[-1], node)
+        spec_of += [specs.index(str(tensor.spec)) for tensor in node.outputs]
+        first_tensor.append(len(spec_of))
+    for i, node in enumerate(nodes):
+        for position, tensor in enumerate(node.inputs):
+            source = None if tensor is None else number.get(id(tensor.node))
+            if tensor is not None and source is not None:
+                edges += [first_tensor[source] + tensor.index, i, position]
+    return {
+        "version": 1,
+        "name": graph.name,
+        "names": [node.name for node in nodes],
+        "calls": calls.values,
+        "ops": [first_call[k].op.name for k in range(len(calls.values))],
+        "categories": [category(first_call[k]) for k in range(len(calls.values))],
+        "specs": specs.values,
+        "call": int32(call),
+        "kind": memoryview(np.array([KINDS.index(n.kind) for n in nodes], np.uint8).tobytes()),
+        "first_tensor": int32(first_tensor),
+        "spec": int32(spec_of),
+        "edges": int32(edges),
+        "origin": int32([number.get(id(differentiated(node)), -1) for node in nodes]),
+        "derived": memoryview(np.array([n.derived for n in nodes], np.uint8).tobytes()),
+    }
+
+
+class _Interned:
+    """Distinct texts in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+
+    def index(self, text: str) -> int:
+        return self._index.setdefault(text, len(self._index))
+
+    @property
+    def values(self) -> list[str]:
+        return list(self._index)

@@ -1,0 +1,1 @@
+"""Recorded runs side by side."""

@@ -1,0 +1,1 @@
+"""Execution node by node."""

@@ -1,0 +1,210 @@
+"""What a stepper's panel shows, as numbers and text: levels, nodes, tensors, endings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gradwright import Node, Stepper
+from gradwright.debug import Stop
+from gradwright.debug.frame import Frame
+from gradwright.errors import GradwrightError
+from gradwright.ops.control.branch import Cond
+from gradwright.ops.control.loop_op import LoopOp
+
+from ...host.wire import Message, int32
+from ..tensor.sheet import spec_text
+
+Array = np.ndarray[Any, Any]
+Row = list[Any]
+"""Index of a node in its level, least and greatest finite element, counts of NaN and Inf, shape."""
+
+THUMB = (24, 32)
+"""Most rows and columns of a thumbnail."""
+
+
+def plain(array: Array) -> Array:
+    """Return real numbers that numpy reduces: moduli of complex ones, float32 for small floats."""
+    if array.dtype.kind == "c":
+        return np.abs(array)
+    return array.astype(np.float32) if array.dtype.kind == "V" else array
+
+
+def ranges(array: Array) -> list[Any]:
+    """Return the least and greatest finite element, and how many are NaN and Inf.
+
+    >>> ranges(np.array([1.0, -2.0, np.nan]))
+    [-2.0, 1.0, 1, 0]
+    """
+    values = plain(array)
+    if not values.size or values.dtype.kind in "TO":  # text, and what holds other values
+        return [None, None, 0, 0]
+    with np.errstate(invalid="ignore"):
+        low, high = values.min(), values.max()  # NaN if there is one: two passes for most tensors
+    if np.isfinite(low) and np.isfinite(high):
+        return [number(low), number(high), 0, 0]
+    finite = values[np.isfinite(values)]
+    ends = [number(finite.min()), number(finite.max())] if finite.size else [None, None]
+    return [*ends, int(np.isnan(values).sum()), int(np.isinf(values).sum())]
+
+
+def number(value: Any) -> float | int:
+    """Return a number for JSON with six significant digits."""
+    return int(value) if isinstance(value, (np.integer, int)) else float(f"{float(value):.6g}")
+
+
+def row_of(index: int, array: Array) -> Row:
+    """Return what a row of the list says about a value."""
+    return [index, *ranges(array), list(array.shape)]
+
+
+def rows_between(frame: Frame, first: int, end: int) -> list[Row]:
+    """Return the rows of the nodes of a level that have run."""
+    found = []
+    for index in range(max(0, first), min(end, frame.position)):
+        outputs = frame.steps[index].public
+        if outputs:
+            found.append(row_of(index, frame.value(outputs[0])))
+    return found
+
+
+def thumbnail(array: Array) -> tuple[bytes, int, int]:
+    """Return a picture of at most 24 x 32 elements, picked evenly, and its height and width.
+
+    One byte each: 127 is 0, 0 and 254 are ∓ the greatest modulus, 255 is NaN or Inf.
+    """
+    values = plain(array)
+    if not values.size or values.dtype.kind in "TO":
+        return b"", 0, 0
+    grid = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values.reshape(1, -1)
+    picks = [
+        np.linspace(0, n - 1, min(n, most)).astype(int)
+        for n, most in zip(grid.shape, THUMB, strict=True)
+    ]
+    grid = grid[np.ix_(*picks)].astype(np.float64)
+    finite = np.isfinite(grid)
+    grid[~finite] = 0.0
+    grid /= np.abs(grid).max() or 1.0
+    levels = np.where(finite, np.rint(127 + 127 * grid), 255)
+    return levels.astype(np.uint8).tobytes(), *grid.shape
+
+
+def tensor_facts(label: str, array: Array) -> dict[str, Any]:
+    """Return what is shown beside a tensor's name."""
+    values = plain(array)
+    facts: dict[str, Any] = {"name": label, "spec": spec_text(array), "range": ranges(array)}
+    if values.size and values.dtype.kind in "fiu":
+        with np.errstate(all="ignore"):
+            finite = values[np.isfinite(values)] if facts["range"][2:] != [0, 0] else values
+            if finite.size:
+                known = {"mean": finite.mean(dtype=np.float64), "std": finite.std(dtype=np.float64)}
+                facts.update((k, number(v)) for k, v in known.items() if np.isfinite(v))
+    if array.ndim == 0:
+        facts["text"] = f"{array.item():.6g}" if array.dtype.kind == "f" else str(array.item())
+    elif array.size <= 6:
+        facts["text"] = np.array2string(array, precision=4, separator=", ").replace("\n", "")
+    return facts
+
+
+def level_message(number: int, frame: Frame, end: int | None = None) -> Message:
+    """Return the names, ops and specs of a level: sent once, when it is entered."""
+    nodes = frame.steps[:end]
+    ops: dict[str, int] = {}
+    specs: dict[str, int] = {}
+    op_of, spec_of = [], []
+    for node in nodes:
+        op_of.append(ops.setdefault(node.op.name, len(ops)))
+        text = str(node.outputs[0].spec) if node.outputs else ""
+        spec_of.append(specs.setdefault(text, len(specs)))
+    split = next((i for i, node in enumerate(nodes) if node.derived), len(nodes))
+    content = {
+        "kind": "stepper.level",
+        "level": number,
+        "names": [node.name for node in nodes],
+        "ops": list(ops),
+        "specs": list(specs),
+        "split": split,
+    }
+    return content, [int32(op_of), int32(spec_of)]
+
+
+def node_facts(node: Node, index: int, path: str) -> dict[str, Any]:
+    """Return what is said about a node, beside its values."""
+    call = repr(node.op)
+    return {
+        "index": index,
+        "name": node.name,
+        "path": path,
+        "op": call if len(call) <= 200 else call[:199] + "…",
+        "where": node.where,
+        "of": "" if node.origin is None else node.origin.name,
+        "inside": node.op.is_composite() or isinstance(node.op, Cond | LoopOp),
+    }
+
+
+def focus_facts(frame: Frame, node: Node) -> dict[str, Any]:
+    """Return a node with the values at its inputs and outputs, as far as they are known."""
+    path = f"{frame.label}/{node.name}" if frame.label else node.name
+    tensors = []
+    sides = (("in", [t for t in node.inputs if t is not None]), ("out", list(node.public)))
+    for side, found in sides:
+        for t in found[:12]:
+            if frame.is_known(t):
+                array = frame.value(t)
+                data, height, width = thumbnail(array)
+                facts = tensor_facts(t.name, array)
+                facts.update(thumb=data, thumb_shape=[height, width])
+            else:
+                facts = {"name": t.name, "spec": str(t.spec)}
+            facts["side"] = side
+            if frame.label:
+                facts.update(path=f"{frame.label}/{t.name}", fixed=t.node not in frame.index)
+            tensors.append(facts)
+    return {**node_facts(node, frame.index.get(node, -1), path), "tensors": tensors}
+
+
+def failure_text(stop: Stop) -> str:
+    """Return which op failed, the user's line, and the error with all its lines."""
+    node, error = stop.node, stop.error
+    assert node is not None and error is not None
+    where = f", {node.where}" if node.where else ""
+    text = str(error) or "no message"
+    kind = "" if isinstance(error, GradwrightError) else f"{type(error).__name__}: "
+    return f"{node.op.name} {node.name!r} failed{where}\n{kind}{text}"
+
+
+def ending_text(stop: Stop) -> str:
+    """Return in words why a run stopped before its end."""
+    if stop.breakpoint is None:
+        return "Stopped."
+    side = "after" if stop.breakpoint.is_conditional else "before"
+    name = "" if stop.node is None else repr(stop.node.name)
+    return f"Stopped {side} {name}: breakpoint {stop.breakpoint}."
+
+
+def span_text(found: list[Any]) -> str:
+    """Return ``ranges`` as text.
+
+    >>> span_text([-1.0, 2.5, 1, 0])
+    '-1 … 2.5, 1 NaN'
+    """
+    low, high, n_nan, n_inf = found
+    parts = [] if low is None else [f"{low:g}" if low == high else f"{low:g} … {high:g}"]
+    parts += [f"{n:,} {label}" for n, label in ((n_nan, "NaN"), (n_inf, "Inf")) if n]
+    return ", ".join(parts) or "empty"
+
+
+def watch_facts(stepper: Stepper, text: str) -> dict[str, Any]:
+    """Return an expression with its value here, or why it has none."""
+    try:
+        value = stepper.evaluate(text)
+    except GradwrightError as error:
+        return {"text": text, "error": str(error)}
+    if value is None:
+        return {"text": text, "waits": True}
+    if isinstance(value, np.ndarray):
+        small = np.array2string(value, precision=4, separator=", ").replace("\n", "")
+        large = f"{spec_text(value)}  {span_text(ranges(value))}"
+        return {"text": text, "value": small if value.size <= 6 else large}
+    return {"text": text, "value": f"{value:.6g}" if isinstance(value, float) else str(value)}

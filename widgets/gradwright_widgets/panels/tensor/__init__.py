@@ -1,0 +1,1 @@
+"""A tensor as a picture."""

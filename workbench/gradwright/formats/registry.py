@@ -1,0 +1,159 @@
+"""Which formats there are, and which one a file is of: found by content, then by suffix.
+
+The table names modules, so a reader stands in the room of what it makes, be that above this one,
+and is imported when a file is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArchiveError
+from ..spec import TensorSpec, dtype_name
+from .source import Source, at, naming
+
+FORMATS = {
+    "safetensors": "gradwright.formats.safetensors.format",
+    "onnx": "gradwright.formats.onnx.format",
+    "checkpoint": "gradwright.train.checkpoints.format",
+    "gw": "gradwright.formats.archive.format",
+    "run": "gradwright.recording.format",
+}
+"""Format -> the module that declares it as ``FORMAT``, in the order of asking: the special ones go
+before the general ones, for a checkpoint is an archive."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bytes of a file: the one that is read if ``file`` is empty, else one beside or below it."""
+
+    start: int
+    nbytes: int
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class TensorRange:
+    """A stored tensor: what it is, and where its bytes lie.
+
+    ``form`` says how bytes stand for elements where they do not as in memory, such as ``"text"``.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    ranges: tuple[Range, ...]
+    form: str = ""
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Dtype and shape."""
+        return TensorSpec(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What the headers of a file tell: its size, tensors and ops, and what cannot run here.
+
+    ``ops`` counts nodes by op, sub-graphs included; ``unknown_ops`` says of each op that cannot
+    run here why.
+    """
+
+    path: Path
+    nbytes: int
+    name: str
+    ops: Mapping[str, int]
+    unknown_ops: Mapping[str, str]
+    tensors: Mapping[str, TensorSpec]
+
+    @property
+    def dtypes(self) -> dict[str, int]:
+        """Bytes of arrays by dtype."""
+        found: dict[str, int] = {}
+        for spec in self.tensors.values():
+            name = dtype_name(spec.dtype)
+            found[name] = found.get(name, 0) + spec.nbytes
+        return found
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file, and how it is read.
+
+    ``recognise`` looks at content alone; None is "may be", such as for a file that is cut off, and
+    leaves it to the suffix. ``inspect`` and ``tensors`` read headers and no array; both raise
+    ArchiveError for what is damaged or lies. ``use`` is what a user calls to read such a file.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    recognise: Callable[[Source], bool | None]
+    inspect: Callable[[Source], ModelInfo]
+    tensors: Callable[[Source], Mapping[str, TensorRange]]
+    use: str
+
+
+def known() -> Iterator[Format]:
+    """Yield all formats in the order of asking; each is imported when its turn comes.
+
+    >>> [format.name for format in known()] == list(FORMATS)
+    True
+    """
+    for module in FORMATS.values():
+        yield import_module(module).FORMAT
+
+
+def named(name: str) -> Format:
+    """Return the format of a name."""
+    return next(format for format in known() if format.name == name)
+
+
+def find(source: Source) -> Format:
+    """Return the format of a source; raises ArchiveError where no format is known to be its own."""
+    suffix = PurePath(source.name).suffix.lower()
+    asked: list[tuple[Format, bool | None]] = []
+    with naming(source.name):
+        for format in known():
+            seen = format.recognise(source)
+            if seen:
+                return format
+            asked.append((format, seen))
+        maybe = [format for format, seen in asked if seen is None]
+        by_suffix = [format for format, _ in asked if suffix in format.suffixes]
+        for format in maybe:
+            if format in by_suffix:
+                return format
+        raise ArchiveError(
+            "the file is of no format that is known",
+            facts=[
+                f"its content may be {_either(maybe)}",
+                f"its suffix {suffix!r} is that of {_either(by_suffix)}",
+            ],
+            need=f"{_either(format for format, _ in asked)}, whole",
+        )
+
+
+def _either(formats: Iterable[Format]) -> str:
+    return " or ".join(format.title for format in formats) or "nothing that is known"
+
+
+def mistaken(path: str | os.PathLike[str], *wanted: str) -> ArchiveError | None:
+    """Return an error that says what a file is, if its content is of another format than wanted."""
+    source = at(path)
+    for format in known():
+        if format.recognise(source):
+            if format.name in wanted:
+                return None
+            return ArchiveError(
+                f"this is {format.title}, not {named(wanted[0]).title}",
+                where=str(os.fspath(path)),
+                hint=format.use,
+            )
+    return None
