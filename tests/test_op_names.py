@@ -40,7 +40,7 @@ EXCEPTIONS = {
     "ops/attention": "a limit that bears the name of an op",
     "debug/breakpoints.py": "users say which ops to stop at",
     "train/optim": "an optimizer names the op that is its update",
-    "_dot.py": "a label leaves out what a name says already",
+    "panels/graph/dot.py": "a label leaves out what a name says already",
 }
 """Where else they may be, and why."""
 ASKED = "find_op", "WeightSite"

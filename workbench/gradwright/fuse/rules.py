@@ -78,7 +78,7 @@ def rule(*names: str, locate: Locate) -> Callable[[Build], Build]:
 def rule_of(op: Op) -> Rule | None:
     """Return how an op is computed in a kernel, if it may be.
 
-    >>> from gradwright.ops.core.elementwise import Exp
+    >>> from gradwright.ops.core.exponential import Exp
     >>> rule_of(Exp()) is ELEMENT
     True
     """
