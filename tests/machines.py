@@ -26,12 +26,12 @@ FILES = [
     *("sums*", "norms*", "halves*", "narrowing", "slopes*", "signed_zeros", "stable_forms"),
     *("linalg*", "fetch_sets", "mixed_dtypes", "update_ranges"),
 ]
-"""Which ``tests/test_*.py`` differ from machine to machine."""
+"""Which ``test_*.py`` differ from machine to machine."""
 
 
 def command(whole: bool, more: list[str]) -> list[str]:
     """Return how pytest is started."""
-    files = sorted({str(path) for name in FILES for path in HERE.glob(f"test_{name}.py")})
+    files = sorted({str(path) for name in FILES for path in HERE.rglob(f"test_{name}.py")})
     start = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope"]
     return [*start, *([] if whole else files), *more]
 

@@ -24,7 +24,7 @@ for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
 
 import numpy as np  # noqa: E402
 
-from .stress_actions import ACTIONS, World  # noqa: E402
+from tests.support.stress_actions import ACTIONS, World  # noqa: E402
 
 INTERVAL = 1e-6
 PATIENCE = 120.0

@@ -11,7 +11,7 @@ import os
 for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
     os.environ.setdefault(f"{_pool}_NUM_THREADS", "1")
 
-from . import building, checking, ops, widgets  # noqa: E402
+from tests.benchmarks import building, checking, ops, widgets  # noqa: E402
 
 building.main()
 checking.main()

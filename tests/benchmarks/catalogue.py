@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .ops import Case, f32, sides
-from .timing import race
+from tests.benchmarks.ops import Case, f32, sides
+from tests.benchmarks.timing import race
 
 
 def convolutions(torch: Any) -> Iterator[Case]:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .timing import race, table
+from tests.benchmarks.timing import race, table
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 

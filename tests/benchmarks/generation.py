@@ -29,7 +29,7 @@ from gradwright.models import (  # noqa: E402
     TopK,
     TopP,
 )
-from tests import networks  # noqa: E402
+from tests.support import networks  # noqa: E402
 
 CONFIG = DecoderConfig(vocabulary=8192, width=384, layers=8, heads=6, inner=1024, context=1024)
 N_PROMPT, N_NEW, ROUNDS = 16, 128, 5

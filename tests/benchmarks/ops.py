@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .timing import race
+from tests.benchmarks.timing import race
 
 RNG = np.random.default_rng(0)
 

@@ -20,9 +20,8 @@ import numpy as np  # noqa: E402
 import gradwright as gw  # noqa: E402
 from gradwright import optim  # noqa: E402
 from gradwright.train.slots import Slots  # noqa: E402
-
-from .checking import HAS_TORCH  # noqa: E402
-from .timing import race, table  # noqa: E402
+from tests.benchmarks.checking import HAS_TORCH  # noqa: E402
+from tests.benchmarks.timing import race, table  # noqa: E402
 
 COUNT, SHAPE = 8, (500, 500)
 FUSED = {"SGD", "Adam", "AdamW", "Adagrad"}

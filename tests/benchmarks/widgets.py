@@ -10,7 +10,7 @@ from typing import Any
 import gradwright as gw
 from gradwright_widgets import LivePlot, TrainerPanel, Workbench
 from gradwright_widgets.host.base import BaseWidget
-from tests import digits
+from tests.support import digits
 
 CHUNK = 50
 """Steps on one side before it is the other's turn."""

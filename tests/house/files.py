@@ -1,4 +1,4 @@
-"""Files as users have them, kept in ``tests/data/house``: how they came to be, how they are read.
+"""Files as users have them, kept in ``tests/house/kept``: how they came to be, how they are read.
 
     python -m tests.house.files
 
@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gradwright as gw
+from tests.house import models
+from tests.house.graphs import CASES
+from tests.house.models import Array, Arrays, classifier, cross_entropy, rows
+from tests.house.views import HELD, scenes
 
-from . import models
-from .graphs import CASES
-from .models import Array, Arrays, classifier, cross_entropy, rows
-from .views import HELD, scenes
-
-DATA = Path(__file__).parent.parent / "data" / "house"
+DATA = Path(__file__).parent / "kept"
 MODES = {"eval": False, "train": True}
 RUN = "run"
 PAGES = ("GraphView of loops", "TensorView", "Workbench")

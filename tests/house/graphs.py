@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gradwright as gw
-
-from . import models
-from .facts import everything, inner
-from .models import Arrays, affine, cross_entropy, normal, weight
+from tests.house import models
+from tests.house.facts import everything, inner
+from tests.house.models import Arrays, affine, cross_entropy, normal, weight
 
 
 class Case(NamedTuple):

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .models import (
+from tests.house.models import (
     Arrays,
     averaging,
     classifier,

@@ -17,9 +17,8 @@ from unittest import mock
 
 import gradwright as gw
 import gradwright_widgets as widgets
-
-from .models import classifier, cross_entropy, loops, normal, rows
-from .trainings import settings
+from tests.house.models import classifier, cross_entropy, loops, normal, rows
+from tests.house.trainings import settings
 
 HELD = re.compile(r'(?<=id="saved">)(.*?)(?=</script>)', re.DOTALL)
 """State and messages in the text of a page."""

@@ -14,8 +14,7 @@ from types import FrameType
 from typing import Any
 
 import gradwright as gw
-
-from .models import classifier, cross_entropy, rows
+from tests.house.models import classifier, cross_entropy, rows
 
 HOME = Path(gw.__file__).parent
 TIMES = 7

@@ -398,4 +398,4 @@ ROWS: dict[str, Row] = {
     "adjust_saturation": Row(vivid, [(COLOURS, {"factor": f}) for f in (0.5, 1.7)]),
     "adjust_contrast": Row(contrast, [(COLOURS, {"factor": f}) for f in (0.5, 1.7)]),
 }
-ELSEWHERE = {"random_crop": "random: its places are counted in tests/test_images.py"}
+ELSEWHERE = {"random_crop": "random: its places are counted in tests/ops/test_images.py"}

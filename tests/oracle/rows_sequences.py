@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rows import Row
+from tests.oracle.rows import Row
 
 ROWS: dict[str, Row] = {}
 

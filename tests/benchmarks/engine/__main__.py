@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import report
-from .costs import measure
-from .models import MODELS
-from .peers import PEERS
-from .race import race
+from tests.benchmarks.engine import report
+from tests.benchmarks.engine.costs import measure
+from tests.benchmarks.engine.models import MODELS
+from tests.benchmarks.engine.peers import PEERS
+from tests.benchmarks.engine.race import race
 
 RIVALS = [p for p in PEERS if p != "ours"]
 

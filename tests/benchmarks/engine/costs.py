@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .process import RATE, environment
+from tests.benchmarks.engine.process import RATE, environment
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 MB = 2**20
@@ -70,8 +70,7 @@ def plan(row: str) -> dict[str, float]:
     The median of five plans of the same graph, each by a new session; this thread's time alone.
     """
     import gradwright as gw
-
-    from .peers import training_step
+    from tests.benchmarks.engine.peers import training_step
 
     model = _model(row)
     loss, rate, updates = training_step(model)
@@ -96,8 +95,7 @@ def fit(row: str, rounds: int = 15) -> dict[str, float]:
     import numpy as np
 
     from gradwright.data import batches
-
-    from .peers import PEERS, fastest, settle
+    from tests.benchmarks.engine.peers import PEERS, fastest, settle
 
     model = _model(row)
     chosen = list(PEERS["ours"].variants(model))
@@ -145,7 +143,7 @@ def fit(row: str, rounds: int = 15) -> dict[str, float]:
 
 def calls(row: str) -> dict[str, int]:
     """Return how many functions a warm ``Trainer.step`` calls: those of Python, and of C."""
-    from .peers import settle
+    from tests.benchmarks.engine.peers import settle
 
     model = _model(row)
     trainer, batch = model.trainer(), model.batch()
@@ -165,8 +163,8 @@ def calls(row: str) -> dict[str, int]:
 
 def allocations(row: str) -> dict[str, Any]:
     """Return how many arrays above 1 kB a steady step allocates, and the largest sizes."""
-    from .allocations import count_allocations
-    from .peers import PEERS
+    from tests.benchmarks.engine.allocations import count_allocations
+    from tests.benchmarks.engine.peers import PEERS
 
     *_, bare = PEERS["ours"].variants(_model(row))
     for _ in range(30):
@@ -183,7 +181,7 @@ def allocations(row: str) -> dict[str, Any]:
 
 def memory(row: str, peer: str) -> dict[str, float]:
     """Return MiB resident at the peak of ten steps, above import and above the built model."""
-    from .peers import PEERS, torch_eager
+    from tests.benchmarks.engine.peers import PEERS, torch_eager
 
     model = _model(row)
     for name in PEERS[peer].needs(model):
@@ -219,7 +217,7 @@ def _resident(field: str) -> int:
 
 def _model(row: str) -> Any:
     """Return a model whose arrays are made already."""
-    from .models import MODELS
+    from tests.benchmarks.engine.models import MODELS
 
     model = MODELS[row]()
     for name in ("weights", "batch"):

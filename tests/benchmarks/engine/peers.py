@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .models import Model
+from tests.benchmarks.engine.models import Model
 
 
 @dataclass(frozen=True)

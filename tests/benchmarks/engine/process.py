@@ -92,8 +92,8 @@ class Server:
     """What runs inside: the peer's variants of one model, and the one that was found fastest."""
 
     def __init__(self, peer: str, row: str) -> None:
-        from .models import MODELS
-        from .peers import PEERS
+        from tests.benchmarks.engine.models import MODELS
+        from tests.benchmarks.engine.peers import PEERS
 
         self._variants = list(PEERS[peer].variants(MODELS[row]()))
         self._chosen = self._variants[0]
@@ -104,7 +104,7 @@ class Server:
 
     def warm(self) -> dict[str, Any]:
         """Run until all is compiled, keep the fastest variant, return it and its time of a step."""
-        from .peers import fastest
+        from tests.benchmarks.engine.peers import fastest
 
         for v in self._variants:
             v.set_rate(RATE)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .models import MODELS
-from .peers import PEERS
-from .process import Process
+from tests.benchmarks.engine.models import MODELS
+from tests.benchmarks.engine.peers import PEERS
+from tests.benchmarks.engine.process import Process
 
 TURN = 0.3
 """Seconds that one peer runs in one round."""

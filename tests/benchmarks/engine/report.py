@@ -7,8 +7,8 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from .peers import PEERS
-from .race import Result, geometric_mean, middle
+from tests.benchmarks.engine.peers import PEERS
+from tests.benchmarks.engine.race import Result, geometric_mean, middle
 
 TORCH_AIMS = {"a": 10, "b": 1.3, "c": 1.3, "d": 0.7, "e": 1.3, "f": 0.9, "g": 1.2}
 """Least speed relative to torch eager, or to HF's peft in row g."""

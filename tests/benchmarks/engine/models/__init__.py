@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .cnn import CNN
-from .llama import LlamaLoRA
-from .lstm import LSTM
-from .mlp import MLP
-from .model import Model
-from .transformer import Transformer
+from tests.benchmarks.engine.models.cnn import CNN
+from tests.benchmarks.engine.models.llama import LlamaLoRA
+from tests.benchmarks.engine.models.lstm import LSTM
+from tests.benchmarks.engine.models.mlp import MLP
+from tests.benchmarks.engine.models.model import Model
+from tests.benchmarks.engine.models.transformer import Transformer
 
 MODELS: dict[str, Callable[[], Model]] = {
     "a": lambda: MLP(32, 64, 64),

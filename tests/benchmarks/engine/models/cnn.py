@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .model import Arrays, Model, normal
+from tests.benchmarks.engine.models.model import Arrays, Model, normal
 
 CHANNELS = (3, 32, 64, 64)
 SIDE, CLASSES = 32, 10

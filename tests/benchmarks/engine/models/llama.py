@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .model import Array, Arrays, Model, normal
+from tests.benchmarks.engine.models.model import Array, Arrays, Model, normal
 
 WORDS, WIDTH, INNER, LAYERS, HEADS, POSITIONS = 1000, 256, 1024, 4, 8, 256
 FEATURES = WIDTH // HEADS

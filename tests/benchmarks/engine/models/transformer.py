@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 import gradwright as gw
-
-from .model import Arrays, Model, normal
+from tests.benchmarks.engine.models.model import Arrays, Model, normal
 
 
 class Transformer(Model):

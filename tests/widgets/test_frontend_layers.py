@@ -1,0 +1,104 @@
+"""The arrows of the front end, read off every import of its TypeScript.
+
+1. ``core <- panels <- widgets``: `core` knows no panel, a panel knows no widget, and a widget is
+   the entry of a bundle, which nothing imports.
+2. A panel imports `core`, its own folder, and the panels that `SHOWS` says it shows.
+3. No file is part of a circle; imports of types count as much as others.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "widgets/frontend/src"
+SHOWS = {"training": {"plot"}, "runs": {"plot", "parameters"}}
+"""Panel -> panels that it has inside of it, or whose parts it uses."""
+IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(?:worker:)?(\.[^"]+)"', re.MULTILINE)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield what a file imports, as paths from the source folder without their suffix."""
+    for found in IMPORT.findall(path.read_text("utf-8")):
+        target = (path.parent / found).resolve()
+        declared = target.with_suffix(".d.ts").is_file()
+        if target.suffix != ".css" and not declared:
+            yield target.relative_to(SOURCE).as_posix().removesuffix(".ts")
+
+
+FILES = {
+    path.relative_to(SOURCE).as_posix().removesuffix(".ts"): sorted(imports(path))
+    for path in sorted(SOURCE.rglob("*.ts"))
+    if not path.name.endswith(".d.ts")
+}
+
+
+def allowed(here: str, there: str) -> bool:
+    """Tell whether one file may import another.
+
+    >>> allowed("widgets/graph_view", "panels/graph/panel"), allowed("core/dom", "panels/graph/pen")
+    (True, False)
+    """
+    room, _, rest = here.partition("/")
+    if there.startswith("core/"):
+        return True
+    if not there.startswith("panels/") or room == "core":
+        return False
+    panel, other = rest.partition("/")[0], there.split("/")[1]
+    return room == "widgets" or other == panel or other in SHOWS.get(panel, ())
+
+
+def test_every_file_stands_in_a_room() -> None:
+    assert {name.partition("/")[0] for name in FILES} == {"core", "panels", "widgets"}
+    assert len(FILES) > 100
+
+
+def test_imports_point_downwards() -> None:
+    wrong = [
+        f"{here} imports {there}"
+        for here, found in FILES.items()
+        for there in found
+        if not allowed(here, there)
+    ]
+    assert not wrong, "core <- panels <- widgets:\n" + "\n".join(wrong)
+
+
+def test_imports_lead_to_files() -> None:
+    missing = [(here, there) for here, found in FILES.items() for there in {*found} - {*FILES}]
+    assert not missing
+
+
+def test_there_are_no_circles() -> None:
+    try:
+        graphlib.TopologicalSorter(FILES).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail("a circle of imports: " + " <- ".join(error.args[1]))
+
+
+def test_every_panel_that_is_shown_is_used() -> None:
+    for panel, others in SHOWS.items():
+        inside = [
+            t for n, found in FILES.items() if n.startswith(f"panels/{panel}/") for t in found
+        ]
+        assert others == {t.split("/")[1] for t in inside if t.startswith("panels/")} - {panel}
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "right"),
+    [
+        ("core/shell", "core/dom", True),
+        ("core/shell", "panels/plot/panel", False),
+        ("panels/plot/panel", "panels/plot/chart", True),
+        ("panels/plot/panel", "panels/runs/panel", False),
+        ("panels/runs/panel", "panels/plot/panel", True),
+        ("panels/graph/panel", "widgets/graph_view", False),
+        ("widgets/workbench", "panels/graph/panel", True),
+        ("widgets/workbench", "widgets/graph_view", False),
+    ],
+)
+def test_the_rule_itself(here: str, there: str, right: bool) -> None:
+    assert allowed(here, there) is right
