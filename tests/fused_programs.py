@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 
 from gradwright.fuse import Fused, fuse
+from gradwright.fuse.rules import RULES
 from gradwright.op import OPS, Op, infer_specs, run_forward
 from gradwright.ops.loading import load
 from gradwright.program.program import Program
 from gradwright.spec import known_spec
 
 load()
+ELEMENTS = [name for name, cls in OPS.items() if cls.element and "/" not in name]
+"""Ops that are one function of elements."""
+IN_KERNELS = {*RULES, *ELEMENTS}
+"""Ops that kernels compute."""
 
 
 def op(name: str, **attrs: Any) -> Op:

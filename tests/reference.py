@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gradwright.fuse.rules_elements import FORMULAS, SAME
+from gradwright.fuse.rules_elements import FORMULAS
 from gradwright.graph import Source, Tensor, Values, ancestors
 from gradwright.graph.expand import bind_dims, run_node
 from gradwright.testing.common import same
@@ -20,8 +20,8 @@ from gradwright.testing.common import same
 Array = Any
 NOISE = 4.0
 """Units in the last place by which results are disturbed: what a formula of a few steps rounds."""
-ELEMENTS = frozenset((*SAME, *FORMULAS))
-"""Ops whose results are as accurate as their own size; others as the largest of their results."""
+FORMED = frozenset(FORMULAS)
+"""Ops of elements whose results are as accurate as their own size; others as the largest."""
 
 
 class Reference:
@@ -90,7 +90,7 @@ def run_disturbed(
         ys = run_node(node, op, xs, training=training)
         for t, y in zip(node.outputs, ys, strict=True):
             if rng is not None and not op.views and y.dtype.kind in "fc" and y.dtype.isbuiltin == 1:
-                y = disturbed(y, rng, op.name in ELEMENTS)
+                y = disturbed(y, rng, bool(op.element) or op.name in FORMED)
             sizes.update(bind_dims({t: env.setdefault(t, y).shape}))
 
 

@@ -10,17 +10,17 @@ import pytest
 import gradwright as gw
 from gradwright.errors import GraphError
 from gradwright.fuse import fuse
-from gradwright.fuse.rules import RULES
-from gradwright.fuse.rules_elements import FORMULAS, SAME
+from gradwright.fuse.rules_elements import FORMULAS
 from gradwright.op import OPS, infer_specs
 from gradwright.program.program import Program
 from gradwright.spec import known_spec
-from tests.fused_programs import check, kernels, leave, program_of, run, run_plan
+from tests.fused_programs import ELEMENTS as SINGLE
+from tests.fused_programs import IN_KERNELS, check, kernels, leave, program_of, run, run_plan
 
 SPLIT = ("all_finite", "dropout", "global_norm", "rotate_pairs")
 SAMPLED = [
     (name, number)
-    for name in sorted({*RULES, *SPLIT} - {"pullback"})
+    for name in sorted({*IN_KERNELS, *SPLIT} - {"pullback"})
     for number, _ in enumerate(OPS[name].samples(np.random.default_rng(0)))
 ]
 
@@ -63,7 +63,7 @@ SPECIAL = np.array(
 )
 ELEMENTS = sorted(
     name
-    for name in (*SAME, *FORMULAS, "pow", "clip", "nan_to_num", "heaviside", "logaddexp")
+    for name in (*SINGLE, *FORMULAS, "pow", "clip", "nan_to_num", "heaviside", "logaddexp")
     if OPS[name].namespace in ("math", "nn") and not name.startswith("logical")
 )
 

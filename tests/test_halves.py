@@ -10,13 +10,13 @@ import pytest
 
 import gradwright as gw
 from gradwright.cpu.llvm.compiler import available
-from gradwright.fuse.rules import RULES as IN_KERNELS
 from gradwright.gradient import gradients
 from gradwright.op import infer_specs, run_forward
 from gradwright.ops.core.elementwise import _Elementwise
 from gradwright.ops.core.identity import AddN
 from gradwright.spec import TensorSpec, dtype, is_half, kind
 from gradwright.testing import samples
+from tests.fused_programs import IN_KERNELS
 from tests.random_graphs import ALL, is_plain
 from tests.test_fused_ops import Batch
 

@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GradwrightError, GraphError
-from gradwright.ops.control import unrolled
+from gradwright.ops.control.unroll import unrolled
 from tests.control_flow import everywhere, orders
 
 RNG = np.random.default_rng(0)

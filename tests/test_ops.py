@@ -315,5 +315,5 @@ def test_an_attribute_cannot_hide_what_every_op_has() -> None:
 
 
 def test_two_core_ops_cannot_share_a_name() -> None:
-    with pytest.raises(TypeError, match=r"gradwright\.ops\.nn has an op 'dropout' already"):
+    with pytest.raises(TypeError, match=r"gradwright\.ops\.layers\.nn has an op 'dropout' already"):
         type("Dropout", (gw.Op,), {"__module__": "gradwright.elsewhere"})

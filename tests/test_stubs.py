@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.ops import stubs
+from gradwright.ops import loading, stubs
 
 
 def test_stubs_are_up_to_date():
@@ -34,18 +37,56 @@ def test_a_stale_stub_is_noticed_and_written(tmp_path, monkeypatch, capsys):
 
 def test_stubs_are_python_and_name_every_function():
     for path, text in stubs.stubs().items():
-        body = ast.parse(text).body
-        found = [node.name for node in body if isinstance(node, ast.FunctionDef)]
-        if path.parent.name == "signatures" and path.stem in ("base", "linalg", "math"):
-            assert set(found) <= set(dir(gw))
-            assert all(callable(getattr(gw, name)) for name in found)
-        elif path.stem != "methods":
-            assert all(callable(getattr(getattr(gw, path.stem), name)) for name in found)
+        if path.suffix != ".pyi" or path.stem in ("__init__", "methods"):
+            continue
+        found = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+        homes = [gw] if path.stem == "base" else [getattr(gw, path.stem)]
+        homes += [gw] if path.stem in ("linalg", "math") else []
+        for home in homes:
+            assert set(found) <= set(dir(home))
+            assert all(callable(getattr(home, name)) for name in found)
         assert found == sorted(found)
     methods = ast.parse(stubs.stubs()[stubs.PACKAGE / "graph/methods.pyi"]).body[-1]
     assert isinstance(methods, ast.ClassDef) and len(methods.body) > 50
     for node in methods.body:
         assert isinstance(node, ast.FunctionDef) and callable(getattr(gw.Tensor, node.name))
+
+
+def test_the_face_is_stated_as_it_is():
+    text = stubs.stubs()[stubs.PACKAGE / "__init__.pyi"]
+    stated = {
+        alias.asname
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert stated == {*gw.__all__, *gw.ops.members(*vars(gw)["TOP"])}
+
+
+def test_an_index_that_knows_less_only_costs_time(tmp_path):
+    """Names that it lacks, in files that it does not know as they are, are found all the same."""
+    code = """
+import gradwright as gw
+from gradwright.ops import loading
+from pathlib import Path
+loading.INDEX = Path("INDEX")
+assert gw.nn.lora_matmul and gw.random.poisson and "gru" in dir(gw.rnn)
+"""
+    held = json.loads(loading.INDEX.read_text("utf-8"))
+    for name, text in {
+        "missing": "",
+        "damaged": "{",
+        "old": json.dumps({file: [size + 1, {}] for file, (size, _) in held.items()}),
+    }.items():
+        path = tmp_path / name
+        if text:
+            path.write_text(text, "utf-8")
+        done = subprocess.run(
+            [sys.executable, "-c", code.replace('"INDEX"', repr(str(path)))],
+            capture_output=True,
+            text=True,
+        )
+        assert not done.returncode, done.stderr
 
 
 def x23() -> gw.Tensor:

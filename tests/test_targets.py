@@ -90,7 +90,7 @@ def test_a_level_is_all_that_machine_code_depends_on(tmp_path: Path, level: str)
 @pytest.mark.skipif(not compiler.available(), reason="llvmlite is not installed")
 def test_without_kernels_sessions_run_on_numpy(tmp_path: Path) -> None:
     said = shown(tmp_path, GRADWRIGHT_KERNELS="off")
-    assert said.startswith("Segment GRADWRIGHT_KERNELS=off") and not list(tmp_path.iterdir())
+    assert said.startswith("Plain GRADWRIGHT_KERNELS=off") and not list(tmp_path.iterdir())
 
 
 NOWHERE = """define void @k(ptr %block) {

@@ -33,16 +33,15 @@ class Inner(NamedTuple):
 
 def inner() -> Inner:
     """Say where each fact stands in the package as it is."""
-    import gradwright_widgets.graph_spec as drawn
     from gradwright.debug.float64 import known_specs
     from gradwright.fuse.rules import RULES as FUSED
-    from gradwright.fuse.rules_elements import SAME
     from gradwright.op import OPS
     from gradwright.op.calling import HIDDEN
     from gradwright.program.device import open_device
     from gradwright.program.lowering import is_lowered
     from gradwright.rewrite.table import RULES as REWRITES
     from gradwright.train.precision.rules import rule_of
+    from gradwright_widgets.panels.graph import spec as drawn
 
     open_device("cpu")
     return Inner(
@@ -52,8 +51,8 @@ def inner() -> Inner:
         known_specs=known_specs,
         drawing=lambda op: drawn.category(SimpleNamespace(kind="array", op=op)),
         autocast=lambda op, specs: rule_of(op, specs).what,
-        element=lambda op: SAME.get(op.name, ""),
-        is_fused=lambda op: op.name in FUSED,
+        element=lambda op: op.element,
+        is_fused=lambda op: bool(op.element) or op.name in FUSED,
         lowered=lambda device: [name for name in OPS if is_lowered(name, device)],
     )
 

@@ -13,7 +13,7 @@ CORE = {
     "spec.containers": "OptionalSpec SequenceSpec",
     "op": "ZERO ErrorSample NotDifferentiable OnnxRule Op Sample WeightSite attr register",
     "graph": "Graph Node Tensor Values clone",
-    "ops.control": "function",
+    "ops.control.call": "function",
     "ops.define": "define_op",
     "gradient": "gradients",
     "program.lowering": "lowering",

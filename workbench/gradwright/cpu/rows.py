@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..fuse.fused import Fused
-from ..fuse.rules import HALVES, RULES, VALUES, has_rule
+from ..fuse.rules import HALVES, VALUES, has_rule, rule_of
 from ..op import Op
+from ..ops.matrices.linalg import Matmul
 from ..program.lowering import Found
 from ..program.program import Instr, Program
 from ..program.row import Row, What
@@ -16,8 +17,6 @@ from .bound import Bound
 from .call import Native
 from .dense import Dense
 from .plain import Plain
-
-PRODUCTS = frozenset({"matmul"})
 
 
 def rows(plain: Plain, bound: Bound | None, first: int, chain: int, *, is_ready: bool) -> list[Row]:
@@ -79,7 +78,7 @@ def _kind(instr: Instr, found: Found, program: Program, is_code: bool) -> tuple[
     if is_code and isinstance(op, Dense):
         return "copy", ""
     if is_code:
-        return ("product" if op.name in PRODUCTS else "machine code"), ""
+        return ("product" if isinstance(op, Matmul) else "machine code"), ""
     plans = getattr(found, "plans", None)
     if plans is not None:
         inner = [plan.kernels for plan in plans()]
@@ -96,13 +95,13 @@ def _reason(instr: Instr, found: Found, program: Program) -> str:
     if not all(s.is_concrete for s in outs):
         return "the size of its result is known when it has run"
     odd = [str(s.dtype) for s in [*ins, *outs] if s is not None and s.dtype not in VALUES | HALVES]
-    if odd and (isinstance(found, Native) or op.name in RULES):
+    if odd and (isinstance(found, Native) or rule_of(op) is not None):
         return f"kernels do not compute in {odd[0]}"
     if isinstance(found, Native):
         return "machine code does not take its arrays as they lie"
     if has_rule(op, ins, outs):
         return "alone, and of this size, numpy is as fast"
-    return f"no kernel for {op.name}{' on these shapes' if op.name in RULES else ''}"
+    return f"no kernel for {op.name}{'' if rule_of(op) is None else ' on these shapes'}"
 
 
 def _ops(op: Op) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import GraphError
 from ..graph import Node, SubGraph, expansion
-from ..ops.control import Cond, LoopOp
+from ..ops.control.branch import Cond
+from ..ops.control.loop_op import LoopOp
 from .expression import Expression
 
 

@@ -27,13 +27,12 @@ from ..graph import (
 )
 from ..graph.expand import bind_dims, stand_in
 from ..op import Op, run_forward
-from ..ops.control import Cond
+from ..ops.control.branch import Cond
+from ..ops.core.identity import StopGradient
 from ..session import as_feed
 from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec, spec_of
 
 Array = np.ndarray[Any, Any]
-FIXED = ("stop_gradient",)
-"""Ops whose output is a constant as far as gradients go, whatever their input does."""
 _FLOAT64, _COMPLEX128 = dtype("float64"), dtype("complex128")
 
 
@@ -147,8 +146,8 @@ class Float64Run:
         """Return the copied nodes whose values depend on these copied tensors, inputs first."""
         changed, found = set(tensors), []
         for node in self.nodes:
-            if node.op.name in FIXED:
-                continue
+            if isinstance(node.op, StopGradient):
+                continue  # a constant as far as gradients go, whatever its input does
             shapes = node.op.shape_only
             if any(t in changed for i, t in enumerate(node.inputs) if i not in shapes):
                 found.append(node)
@@ -180,7 +179,7 @@ class Calls:
         sub = inside(op, arrays)
         if sub is None or (op.is_composite() and type(op).forward is not Op.forward):
             outs = [self.new(y) for y in run_forward(op, arrays)]
-            if op.name not in FIXED:
+            if not isinstance(op, StopGradient):
                 self.calls.append(Call(op.forward, tuple(ins), tuple(outs), label))
             return outs
         given = ins[1:] if isinstance(op, Cond) else [i for i in ins if i]

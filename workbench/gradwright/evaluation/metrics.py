@@ -9,10 +9,15 @@ import numpy as np
 
 from ..errors import GraphError, ShapeError
 from ..graph import Tensor
-from ..op import find_op
+from ..ops.core.choice import Maximum
+from ..ops.core.comparison import Equal
+from ..ops.core.movement import Cast, ExpandDims
+from ..ops.core.quantifiers import AnyTrue, Argmax
+from ..ops.core.sorting import TopK
 from ..spec import differ, kind
 
 Array = np.ndarray[Any, Any]
+_FLOAT = Cast(dtype="float32")
 
 
 class Metric:
@@ -114,7 +119,7 @@ class MacroF1(Metric):
         if not isinstance(classes, int):
             raise ShapeError(f"{predictions.name!r} has an unknown number of classes: {classes}")
         self._classes = classes
-        self.fetches = labels, _op("argmax", predictions, axis=-1)
+        self.fetches = labels, Argmax(axis=-1)(predictions)
 
     def start(self) -> Any:
         """Return an empty confusion matrix, labels by predictions."""
@@ -216,11 +221,7 @@ def accuracy(
         if counted is None:
             return _share(hits)
         met, all_of_them = _counts(hits, counted)
-        share: Tensor = _op(
-            "div",
-            _op("cast", met, dtype="float32"),
-            _op("cast", _op("maximum", all_of_them, 1), dtype="float32"),
-        )
+        share: Tensor = _FLOAT(met) / _FLOAT(Maximum()(all_of_them, 1))
         return share
 
 
@@ -239,8 +240,8 @@ def binary_accuracy(
     0.75
     """
     with _scope(predictions, name):
-        half = labels if labels.dtype.kind == "b" else _op("greater", labels, 0.5)
-        return _share(_op("equal", _op("greater", predictions, threshold), half))
+        half = labels if labels.dtype.kind == "b" else labels > 0.5
+        return _share(Equal()(predictions > threshold, half))
 
 
 def top_k_accuracy(
@@ -259,9 +260,9 @@ def top_k_accuracy(
     """
     _check_classes(labels, predictions)
     with _scope(predictions, name):
-        _, best = _op("top_k", predictions, k=k)
-        hits = _op("equal", best, _op("expand_dims", labels, axis=-1))
-        return _share(_op("any", hits, axis=-1))
+        _, best = TopK(k=k)(predictions)
+        hits = Equal()(best, ExpandDims(axis=-1)(labels))
+        return _share(AnyTrue(axis=-1)(hits))
 
 
 def _check_classes(labels: Tensor, predictions: Tensor) -> None:
@@ -280,10 +281,10 @@ def _hits(
 ) -> tuple[Tensor, Tensor | None]:
     """Return where the highest score is the labelled one, and what counts; None: all."""
     if labels.rank == predictions.rank and labels.rank:
-        labels = _op("argmax", labels, axis=-1)
+        labels = Argmax(axis=-1)(labels)
     _check_classes(labels, predictions)
-    hits: Tensor = _op("equal", _op("argmax", predictions, axis=-1), labels)
-    counted = None if ignore_index is None else _op("not_equal", labels, ignore_index)
+    hits: Tensor = Equal()(Argmax(axis=-1)(predictions), labels)
+    counted = None if ignore_index is None else labels != ignore_index
     if mask is None:
         return hits, counted
     if mask.rank != labels.rank or any(map(differ, mask.shape, labels.shape)):
@@ -292,15 +293,15 @@ def _hits(
             facts=[f"labels : {labels.spec}", f"mask : {mask.spec}"],
             need="one element per label",
         )
-    shown = mask if kind(mask.dtype) == "b" else _op("not_equal", mask, 0)
-    return hits, shown if counted is None else _op("logical_and", counted, shown)
+    shown = mask if kind(mask.dtype) == "b" else mask != 0
+    return hits, shown if counted is None else counted & shown
 
 
 def _counts(hits: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the numbers of hits and of labels among what counts, exactly."""
-    counted = _op("equal", hits, hits) if counted is None else counted
-    both = _op("logical_and", hits, counted), counted
-    met, all_of_them = (_op("sum", _op("cast", of, dtype="int64")) for of in both)
+    counted = Equal()(hits, hits) if counted is None else counted
+    both = hits & counted, counted
+    met, all_of_them = (Cast(dtype="int64")(of).sum() for of in both)
     return met, all_of_them
 
 
@@ -310,10 +311,6 @@ def _scope(tensor: Any, name: str) -> Any:
     return tensor.graph.scope(name)
 
 
-def _op(op_name: str, *inputs: Any, **attrs: Any) -> Any:
-    return find_op(op_name)(**attrs)(*inputs)
-
-
 def _share(hits: Tensor) -> Tensor:
-    share: Tensor = _op("mean", _op("cast", hits, dtype="float32"))
+    share: Tensor = _FLOAT(hits).mean()
     return share

@@ -18,7 +18,7 @@ from .groups import Group, form_groups, in_order
 from .ir import Kernel
 from .overlay import overlay
 from .recompute import leaving, recompute
-from .rules import RULES
+from .rules import rule_of
 from .split import split
 from .steps import Flow, Step
 
@@ -207,7 +207,9 @@ def _built(
             for read in step.reads
         ]
         try:
-            found = RULES[step.instr.op.name].build(step.instr.op, step.place, *args)
+            rule = rule_of(step.instr.op)
+            assert rule is not None, "a step is an op that has one"
+            found = rule.build(step.instr.op, step.place, *args)
         except DeclinedError:
             return at
         made = found if isinstance(found, tuple) else (found,)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from .builder import Axes
 from .functions import EXP, FUNCTIONS, SLOW
 from .groups import MAX_MEMBERS, Group
-from .rules_elements import SAME
 from .steps import Flow, Step
 
 MAX_CHAIN = 3
 """How many steps are repeated for one value."""
-CHEAP = frozenset(op for op, name in SAME.items() if FUNCTIONS[name].cost <= SLOW) | {
-    "cast", "clip", "relu", "where",
-}  # fmt: skip
-SERIES = frozenset(op for op, name in SAME.items() if FUNCTIONS[name].cost <= EXP)
+CHEAP = frozenset({"cast", "clip", "relu", "where"})
+"""What is repeated beside the ops that are one function that is."""
 CACHED = 1 << 20
 """Bytes that stay in the cache of a core until they are read again."""
 
@@ -71,9 +68,11 @@ def _is_cheap(step: Step, group: Group, flow: Flow) -> bool:
     A series takes as long as 3 bytes of memory, but 20 of the cache: it is repeated where results
     are too large for that.
     """
-    name = step.instr.op.name
+    op = step.instr.op
+    if step.space != group.space or not op.element:
+        return step.space == group.space and op.name in CHEAP
     is_large = flow.program.specs[step.writes[0][0]].nbytes > CACHED
-    return step.space == group.space and (name in CHEAP or (is_large and name in SERIES))
+    return FUNCTIONS[op.element].cost <= (EXP if is_large else SLOW)
 
 
 def _takes(reader: Group, group: Group, value: int) -> bool:

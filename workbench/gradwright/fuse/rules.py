@@ -11,7 +11,7 @@ import numpy as np
 
 from ..op import Op
 from ..spec import TensorSpec, dtype, kind, promote
-from .builder import Axes, Term
+from .builder import BOOL, FLOAT32, Axes, Term, call
 
 Specs = Sequence[TensorSpec | None]
 Build = Callable[..., Any]
@@ -61,7 +61,7 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-"""The rules by name of op."""
+"""The rules by name of op; all ops that are one function of elements have the rule `ELEMENT`."""
 
 
 def rule(*names: str, locate: Locate) -> Callable[[Build], Build]:
@@ -73,6 +73,16 @@ def rule(*names: str, locate: Locate) -> Callable[[Build], Build]:
         return build
 
     return decorate
+
+
+def rule_of(op: Op) -> Rule | None:
+    """Return how an op is computed in a kernel, if it may be.
+
+    >>> from gradwright.ops.core.exponential import Exp
+    >>> rule_of(Exp()) is ELEMENT
+    True
+    """
+    return ELEMENT if op.element else RULES.get(op.name)
 
 
 def has_rule(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> bool:
@@ -87,7 +97,7 @@ def has_rule(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> bool:
 
 def find_place(op: Op, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
     """Return where the tensors of an op lie, or None if kernels do not take it on these specs."""
-    found = RULES.get(op.name)
+    found = rule_of(op)
     if found is None or not type(op).__module__.startswith("gradwright."):
         return None
     as_given = op.name in OF_DTYPE or getattr(op, "rounded", False)
@@ -136,6 +146,23 @@ def reduced(x: TensorSpec, axes: Axes, y: TensorSpec) -> Axes:
 def trailing(axes: Axes, rank: int) -> bool:
     """Tell whether axes are the last ones, and not all."""
     return 0 < len(axes) < rank and axes == tuple(range(rank - len(axes), rank))
+
+
+# -- ops that are one function of elements --------------------------------------------------------
+
+OF_BOOLS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
+
+
+def _element(op: Any, at: Place, *xs: Term) -> Term:
+    name, dtype = op.element, joint(*xs)
+    if name == "div" and dtype.kind != "f":
+        dtype = FLOAT32
+    if dtype == BOOL:
+        name = OF_BOOLS.get(name, name)
+    return call(name, *(x.to(dtype) for x in xs))
+
+
+ELEMENT = Rule(_element, broadcast)
 
 
 # -- dtypes ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rules of ops on elements: one line each."""
+"""Rules of ops on elements that are more than one function: a formula each."""
 
 from __future__ import annotations
 
@@ -9,41 +9,8 @@ from typing import Any
 
 from ..ops.core.special import finfo
 from ..program.declined import DeclinedError
-from .builder import BOOL, FLOAT32, Term, call, where, working
-from .rules import RULES, Place, Rule, broadcast, joint, rule
-
-# -- those that are an element function ----------------------------------------------------------
-
-SAME = {
-    "add": "add", "sub": "sub", "mul": "mul", "div": "div", "neg": "neg", "abs": "abs",
-    "exp": "exp", "log": "log", "sqrt": "sqrt", "maximum": "maximum", "minimum": "minimum",
-    "tanh": "tanh", "floor": "floor", "ceil": "ceil", "round": "round", "trunc": "trunc",
-    "floor_div": "floordiv", "mod": "mod", "fmod": "fmod", "sign": "sign", "square": "square",
-    "reciprocal": "reciprocal", "expm1": "expm1", "log1p": "log1p", "log2": "log2",
-    "log10": "log10", "exp2": "exp2", "sin": "sin", "cos": "cos", "tan": "tan",
-    "sigmoid": "sigmoid", "erf": "erf", "erfc": "erfc", "rsqrt": "rsqrt", "copysign": "copysign",
-    "is_nan": "isnan", "is_inf": "isinf", "is_finite": "isfinite", "equal": "eq",
-    "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
-    "logical_and": "and", "logical_or": "or", "logical_xor": "xor", "logical_not": "not",
-    "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "bitwise_not": "not",
-}  # fmt: skip
-OF_BOOLS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
-
-
-def _function(name: str, op: Any, at: Place, *xs: Term) -> Term:
-    dtype = joint(*xs)
-    if name == "div" and dtype.kind != "f":
-        dtype = FLOAT32
-    if dtype == BOOL:
-        name = OF_BOOLS.get(name, name)
-    return call(name, *(x.to(dtype) for x in xs))
-
-
-for _op, _name in SAME.items():
-    RULES[_op] = Rule(functools.partial(_function, _name), broadcast)
-
-
-# -- those with a formula -------------------------------------------------------------------------
+from .builder import BOOL, Term, call, where, working
+from .rules import Place, broadcast, joint, rule
 
 
 def formula(*names: str, kinds: str = "f") -> Callable[[Callable[..., Any]], Callable[..., Any]]:

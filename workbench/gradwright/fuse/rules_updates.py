@@ -9,7 +9,7 @@ from ..graph import Constant, expansion
 from ..program.declined import DeclinedError
 from ..spec import TensorSpec
 from .builder import Term
-from .rules import RULES, Place, Specs, broadcast, rule
+from .rules import Place, Specs, broadcast, rule, rule_of
 
 
 def of_updates(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
@@ -43,7 +43,7 @@ def _update(op: Any, at: Place, *terms: Term) -> Any:
                 raise DeclinedError
             known[node.outputs[0]] = builder.const(array.item(), array.dtype)
             continue
-        found = RULES.get(node.op.name)
+        found = rule_of(node.op)
         if found is None:
             raise DeclinedError
         made = found.build(node.op, at, *(None if t is None else known[t] for t in node.inputs))

@@ -11,7 +11,7 @@ from ..ops.updates.boundary import Boundary
 from ..program.program import Instr, Program
 from ..spec import TensorSpec
 from .builder import Axes
-from .rules import RULES, Place, Specs, find_place
+from .rules import Place, Specs, find_place, rule_of
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ MAX_FITS = 8192
 def find_step(flow: Flow, index: int) -> Step | None:
     """Return how an instruction fits into kernels, None if it does not."""
     program, instr = flow.program, flow.program.instrs[index]
-    if instr.op.name not in RULES or instr.outs[0] in flow.views:
+    if rule_of(instr.op) is None or instr.outs[0] in flow.views:
         return None
     specs = program.specs
     ins = [None if i is None else specs[i] for i in instr.ins]

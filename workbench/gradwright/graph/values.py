@@ -22,6 +22,7 @@ import numpy as np
 
 from ..errors import DTypeError, GraphError, ShapeError
 from ..spec import BOXED, Dim, TensorSpec, dtype, dtype_name, kind, spec_of
+from ..spec.buffer import Buffer
 from ..spec.containers import (
     ContainerSpec,
     OptionalSpec,
@@ -31,6 +32,7 @@ from ..spec.containers import (
     to_python,
 )
 from ..spec.rounding import rounded
+from .store import Packed, Store
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -145,7 +147,7 @@ class Values(Mapping[str, Array]):
 
     def __init__(self, graph: Graph | None = None) -> None:
         self._graph = graph
-        self._arrays: dict[str, Array] = {}
+        self._arrays = Store()
         self._versions: dict[str, int] = {}
         self.latest: Reader | None = None
         """The reader that knows of every change, and whose writes may not be counted yet; nobody
@@ -156,37 +158,35 @@ class Values(Mapping[str, Array]):
         try:
             return read_only(self.array(name))
         except KeyError:
-            close = difflib.get_close_matches(str(name), list(self._arrays), 3, 0.5)
+            close = difflib.get_close_matches(str(name), list(self), 3, 0.5)
             raise GraphError(
                 f"no variable or constant is called {name!r}",
                 hint=" or ".join(map(repr, close)) or "list(g.values) gives all names",
             ) from None
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if name not in self._arrays:
+        if name not in self:
             raise GraphError(
                 f"no variable or constant is called {name!r}",
                 hint="g.variable(name, shape) makes one",
             )
-        held = self._arrays[name]
         if self._graph is not None and self._graph[name].kind == "constant":
             raise GraphError(f"{name!r} is a constant", hint="g.to_variable(name) first")
-        array = coerce(value, TensorSpec(held.shape, held.dtype), f"variable {name!r}")
+        array = coerce(value, self._arrays.spec(name), f"variable {name!r}")
         self.commit({name: array.copy()})
 
     def __contains__(self, name: object) -> bool:
-        return name in self._arrays
+        return name in self._arrays or name in self._arrays.packed
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._arrays))
+        return iter(self._arrays.names())
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._arrays.names())
 
     def __repr__(self) -> str:
-        size = sum(array.nbytes for array in list(self._arrays.values()))
         of = f" of graph {self._graph.name!r}" if self._graph is not None else ""
-        return f"<Values{of}: {len(self)} arrays, {size:,} bytes>"
+        return f"<Values{of}: {len(self)} arrays, {self._arrays.nbytes:,} bytes>"
 
     def version(self, name: str) -> int:
         """Return how often the value has been replaced, counting other variables of that name."""
@@ -206,7 +206,8 @@ class Values(Mapping[str, Array]):
         copy = Values(self._graph)
         with self.lock:
             self._lend()
-            copy._arrays, copy._versions = dict(self._arrays), dict(self._versions)
+            copy._arrays = self._arrays.copy()
+            copy._versions = dict(self._versions)
         return copy
 
     def restore(self, snapshot: Mapping[str, Array]) -> None:
@@ -228,6 +229,24 @@ class Values(Mapping[str, Array]):
             self._lend()
             return self._arrays[name]
 
+    def buffer(self, name: str) -> Buffer | None:
+        """Return the buffer that a value lies in; None where it is an array."""
+        held = self._arrays.packed.get(name)
+        return None if held is None else held.buffer
+
+    def pack(self, name: str, buffer: Buffer) -> None:
+        """Let a buffer be the value, for reading; what is committed over it is an array again."""
+        with self.lock:
+            if buffer.spec != (spec := self._arrays.spec(name)):
+                raise ShapeError(
+                    f"{name!r} cannot lie in a buffer of {buffer.spec}", need=f"{spec}"
+                )
+            self._lend()
+            held, drop = {name: Packed(buffer)}, functools.partial(self._arrays.pop, name, None)
+            raised = {name: self._versions[name] + 1}
+            takes = functools.partial(self._arrays.packed.update, held)
+            atomically([takes, drop, functools.partial(self._versions.update, raised)])
+
     def commit(self, new: Mapping[str, Array]) -> None:
         """Swap in the arrays, all at once; the caller gives them away."""
         with self.lock:
@@ -235,14 +254,16 @@ class Values(Mapping[str, Array]):
 
     def swapping(
         self, new: Mapping[str, Array], counts: Iterable[tuple[str, int]] = ()
-    ) -> list[Callable[[], None]]:
+    ) -> list[Callable[[], Any]]:
         """Return calls that swap in arrays, and count what was written; under the lock."""
         self._lend()
-        calls: list[Callable[[], None]] = []
+        calls: list[Callable[[], Any]] = []
         if counts:
             calls.append(functools.partial(self._versions.update, counts))
         if new:
             raised = {name: self._versions.get(name, -1) + 1 for name in new}
+            packed = self._arrays.packed
+            calls += [functools.partial(packed.pop, name) for name in new if name in packed]
             calls.append(functools.partial(self._arrays.update, new))
             calls.append(functools.partial(self._versions.update, raised))
         return calls
@@ -268,13 +289,17 @@ class Values(Mapping[str, Array]):
         """Forget a value whose node was removed."""
         with self.lock:
             self._lend()
+            self._arrays.packed.pop(name, None)
             self._arrays.pop(name, None)  # the count goes on if a cell makes the variable anew
 
     def rename(self, old: str, new: str) -> None:
         """Move a value to another name."""
         with self.lock:
             self._lend()
-            self._arrays[new] = self._arrays.pop(old)
+            stores: tuple[dict[str, Any], ...] = self._arrays, self._arrays.packed
+            for held in stores:
+                if old in held:
+                    held[new] = held.pop(old)
             self._versions[new] = max(self._versions.get(new, -1), self._versions[old]) + 1
 
 

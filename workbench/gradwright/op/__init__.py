@@ -3,6 +3,7 @@
 An op's file needs this one import.
 """
 
+from .applying import infer_specs, run_forward
 from .declare import (
     REQUIRED,
     ZERO,
@@ -16,7 +17,8 @@ from .declare import (
     Zero,
     attr,
 )
-from .op import Op, infer_specs, run_forward
+from .facts import Autocast, Family
+from .op import Op
 from .registry import OPS, find_op, maker, redefinitions, register, registry_revision
 
 __all__ = [
@@ -24,8 +26,10 @@ __all__ = [
     "REQUIRED",
     "ZERO",
     "Attr",
+    "Autocast",
     "Cotangent",
     "ErrorSample",
+    "Family",
     "NotDifferentiable",
     "OnnxRule",
     "Op",

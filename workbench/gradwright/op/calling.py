@@ -17,7 +17,7 @@ from .registry import OPS, finders
 def called(name: str) -> str:
     """Return how the function is called that was probably meant by a name: ``gw.nn.relu``, or "".
 
-    >>> from gradwright.ops import called
+    >>> from gradwright.op.calling import called
     >>> called("relu"), called("unsqueeze"), called("ctc_loss"), called("while")
     ('gw.nn.relu', 'gw.expand_dims', 'gw.loss.ctc', 'gw.while_loop')
     >>> called("backward"), called("nonsense")

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import DTypeError, GraphError, ShapeError
-from ..spec import Dim, TensorSpec, kind
+from ..errors import GraphError
+from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
 from ..words.spelling import meant
 from . import seams
@@ -38,6 +38,7 @@ from .declare import (
     takes,
     written,
 )
+from .facts import Autocast, Family, OfFamily
 from .registry import OPS, enter
 
 Array = np.ndarray[Any, Any]
@@ -82,9 +83,19 @@ class Op(Frozen):
     array_api: ClassVar[bool] = False
     """Whether ``forward`` keeps to the Array API standard, so that other libraries run it."""
     onnx: ClassVar[OnnxRule | None] = None
+    element: ClassVar[str] = ""
+    """Which function of elements it is in kernels (``fuse/functions.py``), if it is just one."""
+    family: ClassVar[Family] = Family("Ops of no family", drawing="math")
+    """What its folder declares as ``FAMILY``."""
+    drawing: ClassVar[str] = OfFamily()  # type: ignore[assignment]
+    """The group of a drawing that gives its nodes their colour."""
+    autocast: ClassVar[Autocast] = OfFamily()  # type: ignore[assignment]
+    """What mixed precision does with its inputs, and why."""
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        folder = sys.modules.get(cls.__module__.rpartition(".")[0])
+        cls.family = getattr(folder, "FAMILY", cls.family)
         own = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
         if taken := [k for k in own if hasattr(Op, k)]:
             raise TypeError(f"{cls.__name__}: every op has a {taken[0]!r}; name it otherwise")
@@ -340,72 +351,3 @@ class Op(Frozen):
             k: s for k, v in self.attributes().items() if (s := settle(v)) is not v and s != v
         }
         return self.replace(**changes) if changes else self
-
-
-def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-    """Run ``op.infer`` and carry known integer values through it."""
-    if any(s is not None and s.by_reference for s in specs) and not op.is_composite():
-        _refuse(op, specs)
-    found = op.infer(*specs)
-    if found is None:
-        raise GraphError(f"infer of {op.name} returned None", need="a TensorSpec, or a tuple")
-    if op.is_composite() and type(op).infer is not Op.infer and _is_mixed(specs):
-        seams.builder.check_expansion(op, specs)
-    out: tuple[TensorSpec, ...] = found if isinstance(found, tuple) else (found,)
-    if any(s is not None and s.value is not None for s in specs):  # an input's value is its own
-        given = {id(s) for s in specs}
-        out = tuple(s.with_shape(s.shape) if id(s) in given else s for s in out)
-    if op.value_rule and all(s is None or s.value is not None for s in specs):
-        try:
-            values = op.forward(*(None if s is None else s.value for s in specs))
-        except (ShapeError, TypeError):  # dims cannot be compared, nor divided by all others
-            return out
-        for spec, value in zip(
-            out, values if isinstance(values, tuple) else (values,), strict=True
-        ):
-            spec.value = np.asarray(value)
-    return out
-
-
-def _is_mixed(specs: Sequence[TensorSpec | None]) -> bool:
-    """Tell whether floats come with ints or bools, of which inner ops may take only the former."""
-    kinds = {kind(s.dtype) for s in specs if s is not None}
-    return not kinds.isdisjoint("fc") and not kinds.isdisjoint("iub")
-
-
-def _refuse(op: Op, specs: Sequence[TensorSpec | None]) -> None:
-    """Say that an op takes no text, no sequence or no optional, where one comes in."""
-    for spec in specs:
-        if spec is not None and spec.by_reference and kind(spec.dtype) not in op.by_reference:
-            text = kind(spec.dtype) == "s"
-            raise DTypeError(
-                f"{op.name} takes {'no text' if text else 'a tensor'}, got {spec}",
-                need="numbers" if text else "one item of it",
-                hint="gw.strings has what works on text" if text else "gw.sequence.at(items, i)",
-            )
-
-
-def run_forward(op: Op, xs: Sequence[Array | None], *, training: bool = False) -> tuple[Array, ...]:
-    """Run ``op.forward`` and return its outputs as a tuple of arrays.
-
-    A composite without a ``forward`` of its own runs its expansion, in the given mode. A forward
-    sees its inputs read-only, for they may be a variable's value; views hand theirs on as they are.
-    """
-    if type(op).forward is Op.forward:
-        ys = seams.builder.interpret(op, xs, training)
-    else:
-        ys = op.forward(*(xs if op.views else map(_locked, xs)))
-    return tuple(map(_array, ys)) if isinstance(ys, tuple) else (_array(ys),)
-
-
-def _array(y: Any) -> Array:
-    """Return an output as an array; of text, numpy gives one element as Python's str."""
-    return np.asarray(y, as_dtype("str")) if isinstance(y, str) else np.asarray(y)
-
-
-def _locked(x: Array | None) -> Array | None:
-    if x is None:
-        return None
-    view = np.asarray(x).view()
-    view.flags.writeable = False
-    return view

@@ -40,7 +40,7 @@ from .draws import drawing
 from .layers import drawn, nn, norm
 from .losses import cross_entropy, loss
 from .matrices import einsum, linalg
-from .namespaces import loaded, member, missing, modules, namespace, surface
+from .namespaces import loaded, member, members, missing, modules, namespace, surface
 from .sequences import items
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "find",
     "loaded",
     "member",
+    "members",
     "missing",
     "modules",
     "namespace",

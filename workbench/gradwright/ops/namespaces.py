@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from ..op import Op
 from ..op.calling import called, function
 from ..op.registry import FUNCTIONS, OPS, registry_revision
 from .loading import load, load_named
@@ -57,31 +57,40 @@ def namespace(*names: str) -> Mapping[str, Callable[..., Any]]:
 
 
 def loaded(*names: str) -> Mapping[str, Callable[..., Any]]:
-    """Return the functions of the namespaces that are defined by now."""
-    return {name: _function(found) for name, found in _defined(names, registry_revision()).items()}
+    """Return the functions of those ops in the namespaces that are defined by now."""
+    return {name: function(cls) for name, cls in _defined(names, registry_revision()).items()}
+
+
+def members(*names: str) -> Mapping[str, Callable[..., Any]]:
+    """Return all functions of the namespaces: those of ops, and in their place what is more."""
+    made = {short: f for name in names for short, f in FUNCTIONS.get(name, {}).items()}
+    return {**namespace(*names), **made}
 
 
 @functools.lru_cache(maxsize=64)
-def _defined(names: tuple[str, ...], revision: int) -> Mapping[str, Any]:
-    """Return ops and makers by short name."""
-    ops = [cls for cls in list(OPS.values()) if cls.namespace in names]
-    made = [FUNCTIONS.get(name, {}) for name in names]
-    return {cls.name.rpartition("/")[2]: cls for cls in ops} | dict(ChainMap(*made))
-
-
-def _function(found: Any) -> Callable[..., Any]:
-    return function(found) if isinstance(found, type) else found
+def _defined(names: tuple[str, ...], revision: int) -> Mapping[str, type[Op]]:
+    return {
+        cls.name.rpartition("/")[2]: cls for cls in list(OPS.values()) if cls.namespace in names
+    }
 
 
 def member(module: str, name: str, *names: str) -> Callable[..., Any]:
     """Return a function of the namespaces as a member of the module that stands for them."""
-    found = _defined(names, registry_revision()).get(name)
+    found = _found(name, names)
     if found is None and not name.startswith("_"):
         load_named(name)
-        found = _defined(names, registry_revision()).get(name)
+        found = _found(name, names)
     if found is None:
         raise missing(module, name)
-    return _function(found)
+    return found
+
+
+def _found(name: str, names: tuple[str, ...]) -> Callable[..., Any] | None:
+    for space in names:
+        if made := FUNCTIONS.get(space, {}).get(name):
+            return made
+    cls = _defined(names, registry_revision()).get(name)
+    return None if cls is None else function(cls)
 
 
 def surface(
@@ -90,7 +99,7 @@ def surface(
     """Return ``__getattr__`` and ``__dir__`` of the module that stands for some namespaces."""
     return (
         lambda name: member(module, name, *names),
-        lambda: sorted({*namespace(*names), *also}),
+        lambda: sorted({*members(*names), *also}),
     )
 
 

@@ -24,7 +24,7 @@ import gradwright
 from ..op import OPS
 from ..op.calling import function
 from .loading import INDEX, written
-from .namespaces import NAMESPACES, namespace
+from .namespaces import NAMESPACES, members
 
 PACKAGE = Path(__file__).parent.parent
 WIDTH = 100
@@ -47,7 +47,7 @@ def stubs() -> dict[Path, str]:
     found = {INDEX: written(), PACKAGE / "__init__.pyi": _face()}
     for name in ("base", *NAMESPACES):
         path = PACKAGE / ("ops" if name == "base" else "") / f"{name}.pyi"
-        body = [_stub(k, f) for k, f in sorted(namespace(name).items())]
+        body = [_stub(k, f) for k, f in sorted(members(name).items())]
         found[path] = _file(f"Functions of the namespace {name}", body)
     methods = sorted(
         _stub(cls.name, function(cls), method=True)
@@ -72,7 +72,7 @@ def _face() -> str:
         lines += [f"from .{home} import {name} as {name}" for name in names.split()]
     for name in face["TOP"]:
         home = "ops.base" if name == "base" else name
-        lines += [f"from .{home} import {f} as {f}" for f in sorted({*namespace(name)} - taken)]
+        lines += [f"from .{home} import {f} as {f}" for f in sorted({*members(name)} - taken)]
     return "\n".join([*lines, "", "__version__: str", ""])
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..graph import SubGraph, Tensor
+from ..ops.control.scan_op import Scan
 from ..program.device import Device
 from ..program.lowering import Launch, Returning, lowering
 from ..program.options import PlanOptions, current
@@ -109,7 +110,7 @@ def loop(
     """
     options, device = current()
     step = SubPlan(op.body, device.nested(), bool(op.training), options)
-    if op.name == "scan" and not any(s.by_reference for s in outs):
+    if isinstance(op, Scan) and not any(s.by_reference for s in outs):
         return _fitting(lambda xs, ys: op.run(xs, step, ys), outs, {0: step})
     return _fitting(lambda xs, ys: op.run(xs, step), outs, {0: step})
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import FeedError
 from ..graph import Node, Tensor, Values
+from ..ops.matrices.linalg import Matmul
 from ..program.program import Instr, Program
 from ..program.row import Row, sizes
 from ..spec import known_spec
@@ -206,6 +207,6 @@ def _work(instr: Instr, program: Program) -> tuple[float, int]:
         if (array is None or any(array.strides)) and spec.is_concrete and not spec.by_reference:
             nbytes += spec.nbytes
     shapes = [program.specs[i].shape for i in instr.ins if i is not None]
-    if instr.op.name != "matmul" or not all(program.specs[i].is_concrete for i in numbers):
+    if not isinstance(instr.op, Matmul) or not all(program.specs[i].is_concrete for i in numbers):
         return 0.0, nbytes
     return 2.0 * program.specs[instr.outs[0]].size * int(shapes[0][-1]), nbytes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..op import Op, run_forward
-from ..ops.control import scan
+from ..ops.control.scan import scan
 from ..ops.core.exponential import Exp
 from ..ops.core.identity import Identity
 from ..ops.core.like import BroadcastLike

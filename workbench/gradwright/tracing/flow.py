@@ -9,7 +9,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from ..graph import Tensor
-from ..ops import control
+from ..ops.control import branch
+from ..ops.control import loop as loops
+from ..ops.control import scan as scans
 from .arguments import current
 from .lazy import LazyArray
 from .signature import replaced
@@ -49,8 +51,8 @@ def _lazy(trace: Recording, value: Any) -> Any:
     return replaced(value, trace.fresh, lambda v: isinstance(v, Tensor))
 
 
-cond = lazily(control.cond)
-loop = lazily(control.loop)
-map_fn = lazily(control.map_fn)
-scan = lazily(control.scan)
-while_loop = lazily(control.while_loop)
+cond = lazily(branch.cond)
+loop = lazily(loops.loop)
+map_fn = lazily(scans.map_fn)
+scan = lazily(scans.scan)
+while_loop = lazily(loops.while_loop)

@@ -14,33 +14,9 @@ from ...host.wire import int32
 KINDS = ("array", "placeholder", "variable", "constant")
 _SOURCES = {"placeholder": "input", "variable": "parameter", "constant": "constant"}
 
-_BY_NAMESPACE = {
-    "math": "math",
-    "linalg": "linear",
-    "cnn": "linear",
-    "loss": "loss",
-    "random": "random",
-    "control": "control",
-    "optim": "math",
-    "base": "shape",
-    "nn": "activation",
-}
-_BY_NAME = {
-    "norm": (
-        "layer_norm rms_norm batch_norm dropout layer_norm_backward rms_norm_backward "
-        "batch_norm_backward"
-    ),
-    "linear": "scaled_dot_product_attention embedding linear attention matmul einsum",
-    "reduce": (
-        "sum mean max min prod argmax argmin any all logsumexp var std cumsum norm top_k sum_like"
-    ),
-    "activation": "sigmoid tanh",
-}
-_CATEGORY = {name: category for category, names in _BY_NAME.items() for name in names.split()}
-
 
 def category(node: Node) -> str:
-    """Return the family of a node, which gives it its colour.
+    """Return the group of a node, which gives it its colour.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -48,10 +24,7 @@ def category(node: Node) -> str:
     >>> category(x.node), category((x @ x).node)
     ('input', 'linear')
     """
-    if node.kind in _SOURCES:
-        return _SOURCES[node.kind]
-    name = node.op.name.rpartition("/")[2]
-    return _CATEGORY.get(name) or _BY_NAMESPACE.get(node.op.namespace, "math")
+    return _SOURCES.get(node.kind) or node.op.drawing
 
 
 def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from gradwright import Node, Stepper
 from gradwright.debug import Stop
 from gradwright.debug.frame import Frame
 from gradwright.errors import GradwrightError
+from gradwright.ops.control.branch import Cond
+from gradwright.ops.control.loop_op import LoopOp
 
 from ...host.wire import Message, int32
 from ..tensor.sheet import spec_text
@@ -137,7 +139,7 @@ def node_facts(node: Node, index: int, path: str) -> dict[str, Any]:
         "op": call if len(call) <= 200 else call[:199] + "…",
         "where": node.where,
         "of": "" if node.origin is None else node.origin.name,
-        "inside": node.op.is_composite() or node.op.name in ("cond", "scan", "while"),
+        "inside": node.op.is_composite() or isinstance(node.op, Cond | LoopOp),
     }
 
 

@@ -44,7 +44,7 @@ def pieces(call: Call, n: int, *, alike: bool = False) -> list[Call]:
 
     With ``alike`` it is cut only so that every result has the bits of the whole.
 
-    >>> from gradwright.program.lowering import Cut
+    >>> from gradwright.cpu.call import Call, Cut
     >>> call = Call(0, np.array([4096, 100]), [(0, 0)], cut=Cut(1, 100, [(0, 8)], 10, 4))
     >>> [piece.block.tolist() for piece in pieces(call, 2)]
     [[4096, 48], [4480, 52]]

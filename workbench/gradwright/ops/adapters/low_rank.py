@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, Op, Sample, WeightSite, attr
+from ...op import Autocast, ErrorSample, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ, kind, promote_all
 from ..core.choice import Maximum
 from ..core.identity import StopGradient
@@ -77,6 +77,9 @@ class LoraMatmul(_Adapted):
     >>> g.output({}, gw.nn.lora_matmul(x, w, a, b, scale=0.5, name="y"))["y"].tolist()
     [8.0]
     """
+
+    drawing = "linear"
+    autocast = Autocast.PRODUCT
 
     def infer(
         self,

@@ -46,6 +46,7 @@ class BitwiseAnd(_Bits):
     2
     """
 
+    element = "and"
     ufunc = np.bitwise_and
     onnx = OnnxRule("BitwiseAnd", since=18)
 
@@ -61,6 +62,7 @@ class BitwiseOr(_Bits):
     7
     """
 
+    element = "or"
     ufunc = np.bitwise_or
     onnx = OnnxRule("BitwiseOr", since=18)
 
@@ -76,6 +78,7 @@ class BitwiseXor(_Bits):
     5
     """
 
+    element = "xor"
     ufunc = np.bitwise_xor
     onnx = OnnxRule("BitwiseXor", since=18)
 
@@ -92,6 +95,7 @@ class BitwiseNot(_Unary):
     """
 
     namespace = "bitwise"
+    element = "not"
     is_method = False
     accepts = "bui"
     ufunc = np.bitwise_not

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, promote, shapes_differ
 from ..core.creation import Diag
 from ..core.elementwise import promoted
@@ -61,6 +61,8 @@ class Trace(DiagPart):
     >>> int(g.output({}, gw.trace(g.constant([[1, 2], [3, 4]]), name="y"))["y"])
     5
     """
+
+    autocast = Autocast.SUM
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return Sum(axis=-1).infer(super().infer(x))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ErrorSample, Sample, attr
+from ...op import Autocast, ErrorSample, Sample, attr
 from ...spec import TensorSpec, at_least_float32, broadcast, kind, promote
 from ..core.choice import Maximum, Minimum, Where
 from ..core.elementwise import Abs
@@ -127,6 +127,7 @@ class CosineSimilarity(_Distance):
     0.6
     """
 
+    autocast = Autocast.STATISTIC
     eps: float = attr(0.0, doc="Least product of the norms; torch takes 1e-8.", least=0.0)
 
     def between(self, a: Any, b: Any) -> Any:
@@ -161,6 +162,8 @@ class CosineSeparation(CosineSimilarity):
     >>> float(g.output({}, y)["y"])
     1.0
     """
+
+    autocast = Autocast.FREE
 
     def between(self, a: Any, b: Any) -> Any:
         return 1.0 - super().between(a, b)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...op import Cotangent, Op, Sample, attr
+from ...op import Autocast, Cotangent, Op, Sample, attr
 from ..core.activation import Tanh
 from ..core.choice import Clip, Maximum, Where
 from ..core.comparison import Round, Sign, _Step
@@ -62,6 +62,8 @@ class Exp2(Function):
     8.0
     """
 
+    autocast = Autocast.POWER
+    element = "exp2"
     is_method = False
     accepts = "f"
     ufunc = np.exp2
@@ -139,6 +141,7 @@ class Trunc(_Step):
     [-1.0, 1.0]
     """
 
+    element = "trunc"
     is_method = False
     ufunc = np.trunc
 
@@ -213,6 +216,7 @@ class Erfinv(Function):
     0.4769
     """
 
+    autocast = Autocast.POWER
     is_method = False
     accepts = "f"
     domain = (-0.9, 0.9)
@@ -240,6 +244,7 @@ class Logit(_Composed):
     1.0986
     """
 
+    autocast = Autocast.POWER
     domain = (0.1, 0.9)
     eps: float | None = attr(None, doc="Distance from 0 and 1 that is kept; None: none.", least=0.0)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...op import Cotangent, ErrorSample, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, Sample, attr
 from ...spec import TensorSpec
 from ..core.elementwise import Function, _Binary, promoted
 from ..core.index import Array
@@ -149,6 +149,7 @@ class Lgamma(Function):
     3.1781
     """
 
+    autocast = Autocast.POWER
     is_method = False
     accepts = "f"
     domain = (0.3, 4.0)
@@ -177,6 +178,7 @@ class Digamma(Function):
     -0.5772
     """
 
+    autocast = Autocast.POWER
     is_method = False
     accepts = "f"
     domain = (0.3, 4.0)

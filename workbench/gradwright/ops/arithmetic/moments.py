@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ErrorSample, Op, Sample, attr
+from ...op import Autocast, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, kind, normalize_axes, normalize_axis, promote_all
 from ..core.choice import Where
 from ..core.comparison import IsFinite, IsNan, LogicalNot
@@ -68,6 +68,7 @@ class Moments(_Pair):
     """
 
     namespace = "math"
+    autocast = Autocast.SUM
 
     def expand(self, x: Any) -> Any:
         where = {"axis": self.axis, "keepdims": self.keepdims}
@@ -88,6 +89,7 @@ class NormalizeMoments(Op):
     """
 
     namespace = "math"
+    autocast = Autocast.STATISTIC
 
     def infer(
         self,
@@ -134,6 +136,7 @@ class Standardize(Op):
     """
 
     namespace = "math"
+    autocast = Autocast.STATISTIC
     axis: Axis = attr(None, doc="Axis or axes of the statistics; None: all.")
     eps: float = attr(0.0, doc="Added to the standard deviation.", least=0.0)
 

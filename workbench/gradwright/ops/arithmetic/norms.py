@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Autocast, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, kind, normalize_axes
 from ..core.choice import Maximum
 from ..core.comparison import LogicalNot
@@ -39,6 +39,7 @@ class Norm1(_OfSize):
     7.0
     """
 
+    autocast = Autocast.SUM
     onnx = OnnxRule("ReduceL1", since=18)
 
     def reduced(self, x: Any) -> Any:
@@ -105,6 +106,7 @@ class SquaredNorm(_OfSize):
     25.0
     """
 
+    autocast = Autocast.SUM
     onnx = OnnxRule("ReduceSumSquare", since=18)
 
     def reduced(self, x: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, kind, promote_all
 from ..core.activation import Sigmoid
 from ..core.choice import Where
@@ -103,6 +103,7 @@ class Fmod(_Binary):
     [-1, 1]
     """
 
+    element = "fmod"
     accepts = "uif"
     domain = (0.5, 2.0)
 
@@ -126,6 +127,7 @@ class Copysign(_Binary):
     [-1.0, -2.0]
     """
 
+    element = "copysign"
     ufunc = np.copysign
     accepts = "f"
 
@@ -165,6 +167,7 @@ class Logaddexp(_Binary):
     1000.0
     """
 
+    autocast = Autocast.POWER
     ufunc = np.logaddexp
     accepts = "f"
 
@@ -191,6 +194,7 @@ class Xlogy(_Composed):
     0.0
     """
 
+    autocast = Autocast.POWER
     accepts = "f"
     domain = (0.5, 2.0)
 

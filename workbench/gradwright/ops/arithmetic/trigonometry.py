@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...op import Cotangent, OnnxRule
+from ...op import Autocast, Cotangent, OnnxRule
 from ...spec import TensorSpec, kind
 from ..core.choice import Maximum, Minimum, Where
 from ..core.elementwise import Abs, Function, Inverse, _Binary
@@ -35,6 +35,7 @@ class Sin(Function):
     [0.0, 1.0]
     """
 
+    element = "sin"
     ufunc = np.sin
     onnx = OnnxRule("Sin", since=7)
 
@@ -54,6 +55,7 @@ class Cos(Function):
     [1.0, -1.0]
     """
 
+    element = "cos"
     ufunc = np.cos
     onnx = OnnxRule("Cos", since=7)
 
@@ -73,6 +75,8 @@ class Tan(Function):
     [0. 1.]
     """
 
+    autocast = Autocast.POWER
+    element = "tan"
     ufunc = np.tan
     domain = (-1.2, 1.2)
     onnx = OnnxRule("Tan", since=7)
@@ -93,6 +97,7 @@ class Arcsin(Function):
     [0.    1.571]
     """
 
+    autocast = Autocast.POWER
     ufunc = np.arcsin
     domain = (-0.9, 0.9)
     onnx = OnnxRule("Asin", since=7)
@@ -113,6 +118,7 @@ class Arccos(Function):
     [1.571 0.   ]
     """
 
+    autocast = Autocast.POWER
     ufunc = np.arccos
     domain = (-0.9, 0.9)
     onnx = OnnxRule("Acos", since=7)
@@ -152,6 +158,7 @@ class Sinh(Function):
     [0.    1.175]
     """
 
+    autocast = Autocast.POWER
     ufunc = np.sinh
     onnx = OnnxRule("Sinh", since=9)
 
@@ -171,6 +178,7 @@ class Cosh(Function):
     [1.    1.543]
     """
 
+    autocast = Autocast.POWER
     ufunc = np.cosh
     onnx = OnnxRule("Cosh", since=9)
 

@@ -141,6 +141,7 @@ class ConfusionMatrix(Op):
     """
 
     namespace = "math"
+    drawing = "math"
     num_classes: AnyDim | None = attr(
         None, doc="Number of classes; None: the largest label or prediction and one."
     )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind, normalize_axis
 from ..core.choice import Where
 from ..core.elementwise import conj
@@ -35,6 +35,7 @@ class Cumprod(Op):
     """
 
     namespace = "base"
+    autocast = Autocast.SUM
     axis: int = attr(doc="Axis to multiply along.")
     reverse: bool = attr(False, doc="Multiply from the end.")
     exclusive: bool = attr(False, doc="Leave out the element itself.")
@@ -164,6 +165,7 @@ class Logcumsumexp(Op):
     """
 
     namespace = "base"
+    autocast = Autocast.POWER
     axis: int = attr(doc="Axis to go along.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:

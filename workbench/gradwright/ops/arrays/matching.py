@@ -145,6 +145,7 @@ class MatchConditionCount(_Matching):
 class _End(_Matching):
     """The first or last place at which the condition is fulfilled."""
 
+    drawing = "math"
     needs_elements = True
     last: ClassVar[bool]
     axis: int | None = attr(None, doc="Axis to search; None searches the flattened tensor.")
@@ -238,6 +239,7 @@ class IsMax(Op):
     """
 
     namespace = "math"
+    drawing = "math"
     axis: int | None = attr(None, doc="Axis to search; None searches the flattened tensor.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -271,6 +273,7 @@ class _Ordered(Op):
     """Whether the elements, read in row-major order, go up."""
 
     namespace = "math"
+    drawing = "math"
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if kind(x.dtype) not in "uif":

@@ -26,6 +26,7 @@ class PutSlice(Op):
     """
 
     namespace = "inner"
+    drawing = "math"
     index: tuple[Item, ...] = attr(doc="Per axis a place or a slice; None for a new axis.")
 
     def infer(self, x: TensorSpec, value: TensorSpec) -> TensorSpec:

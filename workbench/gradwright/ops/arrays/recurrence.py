@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote, shapes_differ
 from ..core.elementwise import conj
 from ..core.joining import Concat
@@ -40,6 +40,8 @@ class LinearScan(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
+    autocast = Autocast.STATE
     axis: int = attr(0, doc="Axis of the steps.")
     reverse: bool = attr(False, doc="Start at the last step.")
     matrix: bool = attr(False, doc="Let a be matrices, not factors of the elements.")
@@ -152,6 +154,7 @@ class Shift(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
     axis: int = attr(0, doc="Axis to move along.")
     back: bool = attr(False, doc="Move towards the front.")
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr, find_op
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr, find_op
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
 from ..core.choice import Maximum, Where
 from ..core.elementwise import conj
@@ -152,6 +152,8 @@ class _Unsorted(_Segments):
 
 
 class _Sum(_Segments, abstract=True):
+    autocast = Autocast.SUM
+
     def forward(self, x: Any, segment_ids: Any) -> Any:
         rows, ids, n, shape = self.slices(x, segment_ids)
         return add_rows(n, ids, rows).reshape(shape).astype(x.dtype, copy=False)
@@ -295,6 +297,8 @@ class SegmentMean(_Sorted, _Shared):
     >>> g.output({}, y)["y"].tolist()
     [1.5, 0.0, 3.0]
     """
+
+    autocast = Autocast.SUM
 
 
 class SegmentMax(_Sorted, _Max):

@@ -100,6 +100,7 @@ class ListDiff(Op):
     """
 
     namespace = "math"
+    drawing = "math"
 
     def infer(self, x: TensorSpec, other: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         for s in (x, other):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...op import Autocast
 from .segments import _Max, _Min, _Prod, _Root, _Shared, _Sum, _Unsorted
 
 
@@ -29,6 +30,8 @@ class UnsortedSegmentMean(_Unsorted, _Shared):
     >>> g.output({}, y)["y"].tolist()
     [0.0, 2.0]
     """
+
+    autocast = Autocast.SUM
 
 
 class UnsortedSegmentSqrtN(_Unsorted, _Root):

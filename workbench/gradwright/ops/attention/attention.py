@@ -55,6 +55,7 @@ class Attention(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
     onnx = OnnxRule("Attention", since=23)
     is_causal: bool = attr(False, doc="Hide the keys behind each query.")
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")

@@ -89,6 +89,7 @@ class RelativeBuckets(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
     shape_only = (0,)
     num_buckets: int = attr(32, doc="Number of buckets.")
     max_distance: int = attr(128, doc="Distance from which all share the last bucket.")

@@ -124,6 +124,7 @@ class KvTake(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
     shape_only = (1,)
     axis: int = attr(-2, doc="Axis of the positions.")
     mode: str = attr("linear", doc="Whether places wrap.", choices=("linear", "circular"))

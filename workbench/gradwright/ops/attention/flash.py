@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, check_floats, shapes_differ
 from ..core.choice import Where
 from ..core.exponential import Exp
@@ -106,6 +106,8 @@ class FlashAttention(_Tiled):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.ATTENTION
     n_public = 1
 
     def infer(
@@ -184,6 +186,7 @@ class FlashAttentionGrad(_Tiled):
     """
 
     namespace = "gradient"
+    drawing = "math"
 
     def infer(
         self,
@@ -265,6 +268,7 @@ class FlashAttentionGradGrad(_Tiled):
     """
 
     namespace = "gradient"
+    drawing = "math"
 
     def infer(
         self,

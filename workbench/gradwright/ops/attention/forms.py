@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ErrorSample, Op, Sample, attr
+from ...op import Autocast, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, differ
 from ..core.activation import Tanh
 from .attention import Attention, check_mask, with_mask
@@ -19,6 +19,8 @@ class _Heads(Op):
     """Attention of heads apart, by the general op with some settings."""
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.ATTENTION
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")
     softcap: float = attr(0.0, doc="c in c·tanh(scores/c), before any mask; 0 is none.")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec, broadcast, differ, kind, promote
 from ..core.choice import Where
 from ..layers.nn import Softmax
@@ -68,6 +68,8 @@ class ScaledDotProductAttention(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.ATTENTION
     is_causal: bool = attr(False, doc="Let position i see keys 0 to i only.")
     scale: float | None = attr(None, doc="Factor of the scores; None is 1/√E.")
 

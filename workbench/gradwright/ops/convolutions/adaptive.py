@@ -152,6 +152,7 @@ class AdaptivePlaces(_Adaptive):
     """
 
     namespace = "inner"
+    drawing = "math"
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         check_images(self, x)

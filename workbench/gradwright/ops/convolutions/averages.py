@@ -152,6 +152,7 @@ class AvgPoolGrad(AvgPooling):
     """
 
     namespace = "gradient"
+    drawing = "math"
     shape_only = (1,)
 
     def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:

@@ -118,6 +118,7 @@ class AlongAxesGrad(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
     shape_only = (1,)
     of: Op = attr(doc="The op whose cotangent this is.")
     example: ClassVar[type[AlongAxes]]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ, promote
 from ..core.special import widened
 from .correlation import correlate, correlate_back, correlated
@@ -85,6 +85,7 @@ class Convolution(Op, abstract=True):
 class _Conv(Convolution):
     """Convolution with a weight of known rank."""
 
+    autocast = Autocast.CONVOLUTION
     onnx: ClassVar[OnnxRule | None] = OnnxRule(
         "Conv",
         since=11,
@@ -207,6 +208,7 @@ class ConvInputGrad(Convolution):
     """
 
     namespace = "gradient"
+    drawing = "math"
     shape_only = (2,)
 
     def infer(self, g: TensorSpec, weight: TensorSpec, x: TensorSpec) -> TensorSpec:
@@ -252,6 +254,7 @@ class ConvWeightGrad(Convolution):
     """
 
     namespace = "gradient"
+    drawing = "math"
     shape_only = (2,)
 
     def infer(self, x: TensorSpec, g: TensorSpec, weight: TensorSpec) -> TensorSpec:

@@ -166,6 +166,7 @@ class ExtractImagePatches(_Columns):
     """
 
     namespace = "image"
+    drawing = "math"
     kernel_size: int | tuple[int, ...] = attr(doc="Size of the windows.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:

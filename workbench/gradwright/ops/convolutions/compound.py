@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ErrorSample, Op, Sample, WeightSite, attr
+from ...op import Autocast, ErrorSample, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec
 from .cnn import Conv2d
 
@@ -17,6 +17,7 @@ class _Depthwise(Op):
     """Each channel is convolved on its own."""
 
     namespace = "cnn"
+    autocast = Autocast.CONVOLUTION
     stride: int | tuple[int, ...] = attr(1, doc="Step of the windows.")
     padding: str | int | tuple[Any, ...] = attr(0, doc="Zeros around the image, same or valid.")
     dilation: int | tuple[int, ...] = attr(1, doc="Distance of a window's elements.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
+from ...op import Autocast, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ, promote, shapes_differ
 from ..core.movement import Cast
 from .sampling import length, positions, product, sampled, taps
@@ -35,6 +35,7 @@ class DeformConv2d(Op):
     """
 
     namespace = "cnn"
+    autocast = Autocast.CONVOLUTION
     stride: int | tuple[int, ...] = attr(1, doc="Step of the windows.")
     padding: int | tuple[Any, ...] = attr(0, doc="Zeros around the image.")
     dilation: int | tuple[int, ...] = attr(1, doc="Distance of a window's elements.")

@@ -176,6 +176,7 @@ class _Taps(Pooling):
     """What goes along chosen elements of windows."""
 
     namespace = "gradient"
+    drawing = "math"
 
     def check_taps(self, y: TensorSpec, tap: TensorSpec) -> None:
         """Refuse taps that are not one per window."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec, kind, shapes_differ
 from ..core.choice import Where
 from ..core.movement import Cast
@@ -315,6 +315,7 @@ class LocalResponseNorm(Op):
     """
 
     namespace = "cnn"
+    autocast = Autocast.STATISTIC
     size: int = attr(doc="How many channels are neighbours.")
     alpha: float = attr(1e-4, doc="Weight of the mean of squares.")
     beta: float = attr(0.75, doc="Exponent.")

@@ -59,6 +59,7 @@ class WeightedRows(Op):
     """
 
     namespace = "inner"
+    drawing = "math"
 
     def infer(self, x: TensorSpec, index: TensorSpec, weight: TensorSpec) -> TensorSpec:
         _check_taps(index, weight, x, weight)
@@ -112,6 +113,7 @@ class WeightedRowsAdd(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
     shape_only = (3,)
 
     def infer(
@@ -167,6 +169,7 @@ class RowProducts(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
 
     def infer(self, g: TensorSpec, x: TensorSpec, index: TensorSpec) -> TensorSpec:
         _check_taps(index, index, g, x)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Sample, WeightSite, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, WeightSite, attr
 from ...spec import AnyDim, TensorSpec, differ, promote
 from .cnn import Conv1d, Conv2d, Conv3d, Convolution, ConvWeightGrad, biased, joined, with_bias
 from .correlation import correlate_back
@@ -18,6 +18,7 @@ from .windows import Pads, Windows, per_axis, read_padding
 class _ConvTranspose(Convolution):
     """The transpose of the convolution whose padding ``pads`` returns."""
 
+    autocast = Autocast.CONVOLUTION
     padding: str | int | tuple[Any, ...] = attr(
         0, doc="What is cut off at the edges; same: the result is stride times as large."
     )

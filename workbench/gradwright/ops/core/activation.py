@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...op import Cotangent, OnnxRule, Op, Sample, attr, maker
+from ...op import Autocast, Cotangent, OnnxRule, Op, Sample, attr, maker
 from ...op.calling import function
 from ...spec import kind
 from .choice import Minimum, Where
-from .elementwise import Abs, Function, _Unary
+from .elementwise import Abs, Function, Neg, _Unary
 from .exponential import Exp
 from .movement import cast_to, widen
 from .special import Erfc, at_least, at_most, sigmoid, softplus
@@ -22,6 +22,7 @@ class _Activation(Function):
     """A function of each element; floats only."""
 
     namespace = "nn"
+    drawing = "activation"
     is_method = False
     accepts: ClassVar[str] = "f"
 
@@ -30,6 +31,7 @@ class _Composed(_Unary):
     """A function of each element, made of other ops; floats only."""
 
     namespace = "nn"
+    drawing = "activation"
     is_method = False
     accepts: ClassVar[str] = "f"
 
@@ -132,7 +134,7 @@ class Elu(_Activation):
 
 def _is_given(x: Any) -> bool:
     """Tell whether x or −x is fed or a parameter: those are held for a whole step anyway."""
-    if x.op.name == "neg":
+    if isinstance(x.op, Neg):
         (x,) = x.node.inputs
     return x.kind in ("placeholder", "variable")
 
@@ -151,6 +153,7 @@ class Sigmoid(_Activation):
     [0.0, 0.5]
     """
 
+    element = "sigmoid"
     is_method = True
     onnx = OnnxRule("Sigmoid", since=6)
 
@@ -175,6 +178,8 @@ class Tanh(Function):
     [0.0, 1.0]
     """
 
+    drawing = "activation"
+    element = "tanh"
     ufunc = np.tanh
     onnx = OnnxRule("Tanh", since=6)
 
@@ -202,6 +207,7 @@ class Softplus(_Activation):
     [0.0, 1000.0]
     """
 
+    autocast = Autocast.POWER
     onnx = OnnxRule("Softplus", since=1)
 
     def forward(self, x: Any) -> Any:

@@ -25,6 +25,7 @@ class Maximum(_Binary):
     [0.0, 2.0]
     """
 
+    element = "maximum"
     ufunc = np.maximum
     value_rule = True
     accepts = "buif"
@@ -51,6 +52,7 @@ class Minimum(_Binary):
     [1.0, 3.0]
     """
 
+    element = "minimum"
     ufunc = np.minimum
     value_rule = True
     accepts = "buif"

@@ -46,6 +46,7 @@ class Less(_Comparison):
     [True, False]
     """
 
+    element = "lt"
     ufunc = np.less
     onnx = OnnxRule("Less", since=7)
 
@@ -62,6 +63,7 @@ class LessEqual(_Comparison):
     [True, False]
     """
 
+    element = "le"
     ufunc = np.less_equal
     onnx = OnnxRule("LessOrEqual", since=12)
 
@@ -78,6 +80,7 @@ class Greater(_Comparison):
     [False, True]
     """
 
+    element = "gt"
     ufunc = np.greater
     onnx = OnnxRule("Greater", since=7)
 
@@ -94,6 +97,7 @@ class GreaterEqual(_Comparison):
     [False, True]
     """
 
+    element = "ge"
     ufunc = np.greater_equal
     onnx = OnnxRule("GreaterOrEqual", since=12)
 
@@ -110,6 +114,7 @@ class Equal(_Comparison):
     [True, False]
     """
 
+    element = "eq"
     ufunc = np.equal
     accepts = "buifcs"
     by_reference = "s"
@@ -128,6 +133,7 @@ class NotEqual(_Comparison):
     [False, True]
     """
 
+    element = "ne"
     ufunc = np.not_equal
     accepts = "buifcs"
     by_reference = "s"
@@ -160,6 +166,7 @@ class LogicalAnd(_Logic):
     [True, False]
     """
 
+    element = "and"
     ufunc = np.logical_and
     onnx = OnnxRule("And", since=7)
 
@@ -176,6 +183,7 @@ class LogicalOr(_Logic):
     [True, False]
     """
 
+    element = "or"
     ufunc = np.logical_or
     onnx = OnnxRule("Or", since=7)
 
@@ -192,6 +200,7 @@ class LogicalXor(_Logic):
     [False, True]
     """
 
+    element = "xor"
     ufunc = np.logical_xor
     onnx = OnnxRule("Xor", since=7)
 
@@ -208,6 +217,7 @@ class LogicalNot(_Unary):
     [False, True]
     """
 
+    element = "not"
     ufunc = np.logical_not
     accepts = "b"
     is_method = False
@@ -246,6 +256,7 @@ class IsNan(_Test):
     [False, True]
     """
 
+    element = "isnan"
     ufunc = np.isnan
     onnx = OnnxRule("IsNaN", since=9)
 
@@ -262,6 +273,7 @@ class IsInf(_Test):
     [False, True]
     """
 
+    element = "isinf"
     ufunc = np.isinf
     onnx = OnnxRule("IsInf", since=10)
 
@@ -278,6 +290,7 @@ class IsFinite(_Test):
     [True, False]
     """
 
+    element = "isfinite"
     ufunc = np.isfinite
 
 
@@ -302,6 +315,7 @@ class Floor(_Step):
     [-2.0, 0.0]
     """
 
+    element = "floor"
     ufunc = np.floor
     onnx = OnnxRule("Floor", since=6)
 
@@ -318,6 +332,7 @@ class Ceil(_Step):
     [-2.0, 1.0]
     """
 
+    element = "ceil"
     ufunc = np.ceil
     onnx = OnnxRule("Ceil", since=6)
 
@@ -333,6 +348,7 @@ class Round(_Step):
     [0.0, 2.0, -1.0]
     """
 
+    element = "round"
     ufunc = np.rint
     onnx = OnnxRule("Round", since=11)
 
@@ -349,6 +365,7 @@ class FloorDiv(_Binary):
     [3, -4]
     """
 
+    element = "floordiv"
     ufunc = np.floor_divide
     accepts = "uif"
     value_rule = True
@@ -369,6 +386,7 @@ class Mod(_Binary):
     [2, 1]
     """
 
+    element = "mod"
     ufunc = np.remainder
     accepts = "uif"
     value_rule = True
@@ -391,6 +409,7 @@ class Sign(_Step):
     [-1.0, 0.0, 1.0]
     """
 
+    element = "sign"
     ufunc = np.sign
     accepts = "uifc"
     onnx = OnnxRule("Sign", since=9)

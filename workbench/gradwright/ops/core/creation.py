@@ -34,6 +34,7 @@ class Full(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     needs_values = (0,)
     shape: tuple[AnyDim, ...] | None = attr(None, doc="Shape, unless it is given as a tensor.")
     fill_value: float = attr(0.0, doc="The number.")
@@ -79,6 +80,7 @@ class Arange(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     start: float | AnyDim = attr(doc="First number, or how many numbers from 0 on.")
     stop: float | AnyDim | None = attr(None, doc="Where to stop.")
     step: float = attr(1, doc="Distance of two numbers.")
@@ -145,6 +147,7 @@ class Linspace(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     start: float = attr(doc="First number.")
     stop: float = attr(doc="Last number.")
     num: int = attr(50, doc="How many.")
@@ -183,6 +186,7 @@ class Eye(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     n: AnyDim = attr(doc="Number of rows.")
     m: AnyDim | None = attr(None, doc="Number of columns; None: as many as rows.")
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
@@ -220,6 +224,7 @@ class Diag(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -297,6 +302,7 @@ class _Triangle(Op):
     """One side of the last two axes, the rest zero."""
 
     namespace = "base"
+    drawing = "shape"
     is_method = True
     k: int = attr(0, doc="Diagonal up to which elements stay: 0 the main one, above it positive.")
     onnx = OnnxRule("Trilu", since=14)

@@ -173,6 +173,7 @@ class Add(_Binary):
     (B, 2)
     """
 
+    element = "add"
     ufunc = np.add
     value_rule = True
     is_method = True
@@ -194,6 +195,7 @@ class Sub(_Binary):
     [-9.0, -8.0]
     """
 
+    element = "sub"
     ufunc = np.subtract
     accepts = "uifc"
     value_rule = True
@@ -216,6 +218,7 @@ class Mul(_Binary):
     [10.0, 20.0]
     """
 
+    element = "mul"
     ufunc = np.multiply
     value_rule = True
     is_method = True
@@ -238,6 +241,7 @@ class Div(_Binary):
     [0.5, 1.5]
     """
 
+    element = "div"
     ufunc = np.true_divide
     is_method = True
     domain = (0.5, 2.0)
@@ -270,6 +274,7 @@ class Neg(_Unary):
     [2.0, -0.5]
     """
 
+    element = "neg"
     ufunc = np.negative
     value_rule = True
     accepts = "ifc"
@@ -354,6 +359,7 @@ class Abs(_Unary):
     [2.0, 0.5]
     """
 
+    element = "abs"
     ufunc = np.absolute
     accepts = "uifc"
     onnx = OnnxRule("Abs", since=6)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...op import OnnxRule
+from ...op import Autocast, OnnxRule
 from .elementwise import Function, Inverse
 
 
@@ -22,6 +22,8 @@ class Exp(Function):
     [1.    2.718]
     """
 
+    autocast = Autocast.POWER
+    element = "exp"
     ufunc = np.exp
     onnx = OnnxRule("Exp", since=6)
 
@@ -41,6 +43,8 @@ class Log(Inverse):
     [0.    2.303]
     """
 
+    autocast = Autocast.POWER
+    element = "log"
     ufunc = np.log
     domain = (0.2, 3.0)
     onnx = OnnxRule("Log", since=6)
@@ -61,6 +65,8 @@ class Sqrt(Function):
     [2.0, 3.0]
     """
 
+    autocast = Autocast.POWER
+    element = "sqrt"
     ufunc = np.sqrt
     domain = (0.2, 3.0)
     onnx = OnnxRule("Sqrt", since=6)

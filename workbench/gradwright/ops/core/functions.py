@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...op import ZERO, Cotangent, OnnxRule, Sample
+from ...op import ZERO, Autocast, Cotangent, OnnxRule, Sample
 from ...spec import kind
 from ..numerics.standard import cast, library
 from .choice import Where
@@ -30,6 +30,7 @@ class Pow(_Binary):
     [3.0, 0.0, 12.0]
     """
 
+    autocast = Autocast.POWER
     accepts = "uifc"
     is_method = True
     array_api = True
@@ -113,6 +114,7 @@ class Square(Function):
     [4.0, 9.0]
     """
 
+    element = "square"
     ufunc = np.square
     accepts = "uifc"
 
@@ -132,6 +134,8 @@ class Reciprocal(Function):
     [0.5, 0.25]
     """
 
+    autocast = Autocast.POWER
+    element = "reciprocal"
     ufunc = np.reciprocal
     domain = (0.5, 2.0)
     onnx = OnnxRule("Reciprocal", since=6)
@@ -152,6 +156,8 @@ class Rsqrt(Function):
     [0.5, 0.25]
     """
 
+    autocast = Autocast.POWER
+    element = "rsqrt"
     domain = (0.2, 3.0)
 
     def forward(self, x: Any) -> Any:
@@ -173,6 +179,8 @@ class Expm1(Function):
     [0.    1.718]
     """
 
+    autocast = Autocast.POWER
+    element = "expm1"
     ufunc = np.expm1
 
     def slope(self, x: Any, y: Any) -> Any:
@@ -191,6 +199,8 @@ class Log1p(Inverse):
     [0.    0.693]
     """
 
+    autocast = Autocast.POWER
+    element = "log1p"
     ufunc = np.log1p
     domain = (-0.5, 2.0)
 
@@ -210,6 +220,8 @@ class Log2(Inverse):
     [0.0, 3.0]
     """
 
+    autocast = Autocast.POWER
+    element = "log2"
     ufunc = np.log2
     domain = (0.2, 3.0)
 
@@ -229,6 +241,8 @@ class Log10(Inverse):
     [0. 2.]
     """
 
+    autocast = Autocast.POWER
+    element = "log10"
     ufunc = np.log10
     domain = (0.2, 3.0)
 

@@ -61,6 +61,7 @@ class _Same(_Unary):
     accepts = "buifcso"
     by_reference = "so"
     namespace = "base"
+    drawing = "shape"
     views = True
     value_rule = True
     is_method = False

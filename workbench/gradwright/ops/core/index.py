@@ -84,6 +84,7 @@ class Gather(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     places = (1,)
     value_rule = True
@@ -179,6 +180,7 @@ class IndexAdd(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     axis: int = attr(0, doc="Axis of x to add along.")
 
     def infer(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> TensorSpec:

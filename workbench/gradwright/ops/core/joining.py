@@ -45,6 +45,7 @@ class Concat(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     value_rule = True
     axis: int = attr(0, doc="Axis to join along.")
@@ -155,6 +156,7 @@ class Split(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     many = True
     views = True
@@ -231,6 +233,7 @@ class Stack(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     value_rule = True
     array_api = True
@@ -281,6 +284,7 @@ class Unstack(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     many = True
     views = True
@@ -323,6 +327,7 @@ class Tile(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     is_method = True
     reps: int | tuple[int, ...] = attr(doc="Repeats per axis; as many as axes, or for the last.")

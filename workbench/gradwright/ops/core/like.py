@@ -50,6 +50,8 @@ class ZerosLike(_Like):
     [0.0, 0.0]
     """
 
+    drawing = "shape"
+
 
 class OnesLike(_Like):
     """Ones of the input's shape and dtype.
@@ -63,6 +65,7 @@ class OnesLike(_Like):
     [1.0, 1.0]
     """
 
+    drawing = "shape"
     fill = 1
 
 
@@ -94,6 +97,7 @@ class SumLike(Op):
     """
 
     namespace = "base"
+    drawing = "reduce"
     shape_only = (1,)
 
     def infer(self, x: TensorSpec, like: TensorSpec) -> TensorSpec:
@@ -151,6 +155,7 @@ class BroadcastLike(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     shape_only = (1,)
     views = True
 
@@ -192,6 +197,7 @@ class ReshapeLike(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     shape_only = (1,)
     views = True
 
@@ -236,6 +242,7 @@ class ShapeOf(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     shape_only = (0,)
     onnx = OnnxRule("Shape", since=1)
@@ -270,6 +277,7 @@ class SizeOf(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     shape_only = (0,)
     axis: int | tuple[int, ...] | None = attr(None, doc="Axes that count; None counts all.")

@@ -26,6 +26,7 @@ class BooleanMask(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     axis: int = attr(0, doc="First axis of x that the mask covers.")
     onnx = OnnxRule("Compress", since=11)
 
@@ -114,6 +115,7 @@ class Nonzero(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     many = True
     onnx = OnnxRule("NonZero", since=9)
 
@@ -149,6 +151,7 @@ class OneHot(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     depth: AnyDim = attr(doc="Number of places.")
     axis: int = attr(-1, doc="Position of the new axis in the result.")
     dtype: np.dtype[Any] = attr(dtype("float32"), doc="Dtype of the result.")

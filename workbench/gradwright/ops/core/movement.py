@@ -47,6 +47,7 @@ class Cast(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     value_rule = True
     is_method = True
     dtype: np.dtype[Any] = attr(doc="Dtype of the result.")
@@ -134,6 +135,7 @@ class Transpose(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     axes: tuple[int, ...] | None = attr(None, doc="New order of the axes; None reverses them.")
@@ -186,6 +188,7 @@ class Swapaxes(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     is_method = True
@@ -227,6 +230,7 @@ class ExpandDims(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     is_method = True
@@ -276,6 +280,7 @@ class Squeeze(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     is_method = True
@@ -328,6 +333,7 @@ class Flip(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     is_method = True
@@ -367,6 +373,7 @@ class Roll(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     is_method = True
     array_api = True

@@ -30,6 +30,7 @@ class Pad(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     is_method = True
     pad_width: int | tuple[Any, ...] = attr(
         doc="Places before and after, for all axes or per axis."

@@ -16,6 +16,7 @@ from .reduce import _Reduction
 class _Quantifier(_Reduction):
     """A statement about several bools."""
 
+    drawing = "reduce"
     accepts = "b"
     array_api = True
 
@@ -72,6 +73,7 @@ class CountNonzero(_Reduction):
     2
     """
 
+    drawing = "shape"
     accepts = "buifc"
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -127,6 +129,7 @@ class Argmax(_Place):
     1
     """
 
+    drawing = "reduce"
     array_api = True
     onnx = OnnxRule("ArgMax", since=13, rename={"last": "select_last_index"})
 
@@ -143,5 +146,6 @@ class Argmin(_Place):
     0
     """
 
+    drawing = "reduce"
     array_api = True
     onnx = OnnxRule("ArgMin", since=13, rename={"last": "select_last_index"})

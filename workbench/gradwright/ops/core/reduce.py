@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, dtype, kind, normalize_axes, normalize_axis
 from ..numerics.standard import cast, dtype_of, library
 from ..numerics.summing import add_up, running_sums
@@ -104,6 +104,8 @@ class Sum(_Reduction):
     ((B,), 'i64[]')
     """
 
+    drawing = "reduce"
+    autocast = Autocast.SUM
     accepts = "buifc"
     value_rule = True
     array_api = True
@@ -142,6 +144,8 @@ class Mean(_Reduction):
     ((3,), (B, T, 1))
     """
 
+    drawing = "reduce"
+    autocast = Autocast.SUM
     accepts = "buifc"
     array_api = True
     onnx = OnnxRule("ReduceMean", since=18)
@@ -186,6 +190,8 @@ class Prod(_Reduction):
     6.0
     """
 
+    drawing = "reduce"
+    autocast = Autocast.SUM
     accepts = "buifc"
     value_rule = True
     onnx = OnnxRule("ReduceProd", since=18)
@@ -221,6 +227,7 @@ class Prod(_Reduction):
 class _Extreme(_Reduction):
     """The largest or smallest element; equal ones share the gradient."""
 
+    drawing = "reduce"
     accepts = "buif"
     needs_elements = True
 
@@ -284,6 +291,8 @@ class Cumsum(Op):
     """
 
     namespace = "base"
+    drawing = "reduce"
+    autocast = Autocast.SUM
     is_method = True
     axis: int = attr(doc="Axis to sum along.")
     reverse: bool = attr(False, doc="Sum from the end.")

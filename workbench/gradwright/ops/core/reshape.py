@@ -80,6 +80,7 @@ class Reshape(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     value_rule = True
@@ -127,6 +128,7 @@ class Flatten(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     is_method = True
@@ -172,6 +174,7 @@ class BroadcastTo(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     is_method = True

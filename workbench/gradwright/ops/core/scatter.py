@@ -26,6 +26,7 @@ class _Places(Op):
     """How indices name places of a tensor; the ops below take from there, add up, and write."""
 
     namespace = "base"
+    drawing = "shape"
     siblings: ClassVar[tuple[type[Op], type[Op], type[Op]]]
     """The ops that take, add up and write at places named in this way."""
 
@@ -64,6 +65,7 @@ class _Take(_Places):
 class _AddUp(_Places):
     """Add up at the places, in zeros."""
 
+    drawing = "math"
     shape_only = (2,)
 
     def infer(self, g: TensorSpec, indices: TensorSpec, x: TensorSpec) -> TensorSpec:

@@ -73,6 +73,7 @@ class StridedSlice(Op):
     """
 
     namespace = "base"
+    drawing = "shape"
     by_reference = "s"
     views = True
     value_rule = True

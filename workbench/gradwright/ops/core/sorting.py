@@ -79,6 +79,7 @@ class _Order(Op):
     """An op on the order of elements along an axis."""
 
     namespace = "base"
+    drawing = "shape"
     is_method = True
     axis: int = attr(-1, doc="Axis to sort along.")
     descending: bool = attr(False, doc="Largest first.")
@@ -162,6 +163,7 @@ class TopK(Op):
     """
 
     namespace = "base"
+    drawing = "reduce"
     is_method = True
     k: int = attr(doc="How many.")
     axis: int = attr(-1, doc="Axis to search along.")

@@ -236,6 +236,7 @@ class Erf(Function):
     array([0.    , 0.5205], dtype=float32)
     """
 
+    element = "erf"
     accepts = "f"
     onnx = OnnxRule("Erf", since=9)
 
@@ -257,6 +258,7 @@ class Erfc(Function):
     array([1.    , 0.4795], dtype=float32)
     """
 
+    element = "erfc"
     accepts = "f"
 
     def forward(self, x: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import GraphError
-from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import TensorSpec
 from ..numerics.summing import add_up
 from .choice import Maximum, Where
@@ -59,6 +59,8 @@ class Var(_Composite):
     2.0
     """
 
+    drawing = "reduce"
+    autocast = Autocast.SUM
     ddof: int = attr(
         0, doc="What is taken off the number of elements; 1 gives the unbiased estimate."
     )
@@ -120,6 +122,8 @@ class Norm(_Composite):
     """
 
     namespace = "linalg"
+    drawing = "reduce"
+    autocast = Autocast.SUM
     ord: float = attr(2.0, doc="Order p: any number, ∞ or −∞.")
     onnx = OnnxRule("ReduceL2", since=18)
 
@@ -180,6 +184,8 @@ class Logsumexp(_Reduction):
     1000.0
     """
 
+    drawing = "reduce"
+    autocast = Autocast.POWER
     accepts: ClassVar[str] = "f"
     onnx = OnnxRule("ReduceLogSumExp", since=18)
 

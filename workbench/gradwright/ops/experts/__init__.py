@@ -1,1 +1,5 @@
 """Mixtures of experts."""
+
+from ...op import Family
+
+FAMILY = Family("Experts", drawing="activation")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite
 from ...spec import TensorSpec, differ, kind, promote
 from ..core.special import widened
 from ..numerics.products import product
@@ -56,6 +56,8 @@ class GroupedMatmul(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.PRODUCT
 
     def infer(self, x: TensorSpec, weight: TensorSpec, sizes: TensorSpec) -> TensorSpec:
         _check_sizes(self, sizes)
@@ -110,6 +112,7 @@ class GroupedMatmulGrad(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
 
     def infer(self, x: TensorSpec, g: TensorSpec, sizes: TensorSpec) -> TensorSpec:
         _check_sizes(self, sizes)

@@ -1,1 +1,5 @@
 """Activations, norms and fused blocks of networks."""
+
+from ...op import Family
+
+FAMILY = Family("Layers", drawing="activation")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError, ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Autocast, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import Dim, TensorSpec, differ, normalize_axes, normalize_axis
 from ..core.choice import Maximum, Where
 from ..core.like import ReshapeLike
@@ -24,6 +24,8 @@ class _OfChannels(Op):
     """A norm of images, ``f32[B, C, …]``, with one weight and one bias per channel."""
 
     namespace = "nn"
+    drawing = "norm"
+    autocast = Autocast.STATISTIC
     eps: float = attr(
         1e-5, doc="Added to the variance, so that constants do not divide by 0.", least=0.0
     )
@@ -147,6 +149,8 @@ class MeanVarianceNormalization(Op):
     """
 
     namespace = "nn"
+    drawing = "norm"
+    autocast = Autocast.STATISTIC
     axis: int | tuple[int, ...] = attr((0, 2, 3), doc="Axes of which mean and variance are taken.")
     eps: float = attr(1e-9, doc="Added to the standard deviation.", least=0.0)
     onnx = OnnxRule("MeanVarianceNormalization", since=9, rename={"axis": "axes"})
@@ -186,6 +190,8 @@ class LpNormalize(Op):
     """
 
     namespace = "nn"
+    drawing = "norm"
+    autocast = Autocast.STATISTIC
     p: float = attr(2.0, doc="Order of the norm, at least 1.")
     axis: int = attr(-1, doc="Axis of the vectors.")
     eps: float = attr(0.0, doc="Smallest number to divide by; torch takes 1e-12.", least=0.0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, IdError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, check_floats, differ, kind, normalize_axis, promote, promote_all
 from ...spec.rounding import rounded
 from ..core.exponential import Exp
@@ -69,6 +69,7 @@ class Softmax(Op):
     """
 
     namespace = "nn"
+    autocast = Autocast.POWER
     is_method = True
     axis: int = attr(-1, doc="Axis that sums to one.")
     onnx = OnnxRule("Softmax", since=13)
@@ -109,6 +110,7 @@ class SoftmaxGrad(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
     axis: int = attr(-1, doc="Axis along which the weights sum to one.")
 
     def infer(self, g: TensorSpec, p: TensorSpec) -> TensorSpec:
@@ -187,6 +189,7 @@ class Embedding(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
 
     def infer(self, ids: TensorSpec, weight: TensorSpec) -> TensorSpec:
         if kind(ids.dtype) not in "iu":
@@ -234,6 +237,7 @@ class Dropout(Op):
     """
 
     namespace = "nn"
+    drawing = "norm"
     n_public = 1
     follows_mode = True
     p: float = attr(0.5, doc="Probability of zeroing an element.")
@@ -289,6 +293,8 @@ class Linear(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.PRODUCT
     onnx = OnnxRule("Gemm", since=7)
 
     def infer(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Autocast, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, check_floats, differ, kind, normalize_axis, shapes_differ
 from ..core.exponential import Sqrt
 from ..core.lengths import SEEN, RootSumSquares
@@ -26,6 +26,8 @@ class _Normalize(Op):
     """A normalisation over all axes from ``axis`` on, then scaled by a weight of their shape."""
 
     namespace = "nn"
+    drawing = "norm"
+    autocast = Autocast.STATISTIC
     axis: int = attr(-1, doc="First normalised axis; all from there on are.")
     eps: float = attr(
         1e-5, doc="Added to the variance, so that constants do not divide by 0.", least=0.0
@@ -150,6 +152,8 @@ class BatchNorm(Op):
     """
 
     namespace = "nn"
+    drawing = "norm"
+    autocast = Autocast.STATISTIC
     follows_mode = True
     axis: int = attr(1, doc="Channel axis.")
     momentum: float = attr(0.1, doc="Share of the batch in the new running statistics.")

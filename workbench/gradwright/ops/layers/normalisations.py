@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
+from ...op import Autocast, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, at_least_float32, differ, dtype, dtype_name, promote, shapes_differ
 from ..core.activation import Silu
 from ..core.choice import Maximum
@@ -216,6 +216,8 @@ class FusedNormQuantize(_Normalize):
     [[64, -127]]
     """
 
+    drawing = "activation"
+    autocast = Autocast.FREE
     norm: str = attr("rms", doc="Which norm.", choices=("rms", "layer"))
     dtype: np.dtype[Any] = attr(dtype("int8"), doc="Dtype of the codes: int8 or a float8.")
 

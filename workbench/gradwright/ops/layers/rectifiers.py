@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote
 from ..core.activation import Relu, _Activation, _Composed
 from ..core.choice import Where
@@ -317,6 +317,8 @@ class ReluLayer(Linear):
     [3.0, 0.0]
     """
 
+    drawing = "activation"
+    autocast = Autocast.FREE
     onnx = None  # type: ignore[assignment]  # no Gemm alone, as the affine map is
 
     def infer(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError
-from ...op import Cotangent, ErrorSample, OnnxRule, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import TensorSpec
 from ..core.activation import Elu, Sigmoid, Softplus, Tanh, _Activation, _Composed
 from ..core.choice import Clip, Where
@@ -28,6 +28,8 @@ class LogSigmoid(_Activation):
     >>> g.output({}, gw.nn.log_sigmoid(g.constant([-1000.0, 1000.0])))["log_sigmoid"].tolist()
     [-1000.0, 0.0]
     """
+
+    autocast = Autocast.POWER
 
     def forward(self, x: Any) -> Any:
         w = widened(x)

@@ -25,6 +25,7 @@ class _OfRows(Op):
     """An op on rows: the axes from ``axis`` on, taken as one."""
 
     namespace = "inner"  # of the norms
+    drawing = "math"
     axis: int = attr(-1, doc="First axis of a row.")
 
     def axes(self, rank: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...spec import Shape, TensorSpec, check_floats, differ, kind
 from ..core.choice import Where
 from ..core.comparison import IsFinite, LogicalOr
@@ -161,6 +161,8 @@ class CtcOfLogs(Op):
     """
 
     namespace = "inner"  # of ctc, which is the public one
+    drawing = "math"
+    autocast = Autocast.FREE
     blank: int = attr(0, doc="Symbol that stands for no label.")
 
     def infer(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind
 from ..attention.weights import VisibleKeys
 from ..core.choice import Where
@@ -34,6 +34,8 @@ class CtcGreedyDecoder(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
+    autocast = Autocast.FREE
     blank: int = attr(0, doc="Class that stands for no label.")
     merge_repeated: bool = attr(True, doc="Whether repeats without a blank between are one label.")
 
@@ -80,6 +82,8 @@ class CtcCollapse(Op):
     """
 
     namespace = "gradient"
+    drawing = "math"
+    autocast = Autocast.FREE
     blank: int = attr(0, doc="Class that stands for no label.")
     merge_repeated: bool = attr(True, doc="Whether repeats without a blank between are one label.")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, kind, shapes_differ
 from ..core.choice import Where
 from ..core.complex import Complex, Imag
@@ -64,6 +64,8 @@ class Adjugate(MatrixOp):
     """
 
     namespace = "gradient"
+    drawing = "math"
+    autocast = Autocast.FREE
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return Inv().infer(x)
@@ -89,6 +91,8 @@ class AdjugateSlope(MatrixOp):
     """
 
     namespace = "gradient"
+    drawing = "math"
+    autocast = Autocast.FREE
 
     def infer(self, x: TensorSpec, e: TensorSpec) -> TensorSpec:
         y = Inv().infer(x)
@@ -227,6 +231,7 @@ class Logdet(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.FREE
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return Slogdet().infer(x)[0]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError, ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, differ, normalize_axis, promote_all
 from ..core.creation import Diag, DiagGrad
 from ..core.elementwise import Mul, conj
@@ -81,6 +81,7 @@ class Einsum(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.PRODUCT
     equation: str = attr(doc='Labels of the operands and of the result, such as "ij,jk->ik".')
     onnx = OnnxRule("Einsum", since=12)
 
@@ -264,6 +265,7 @@ class Tensordot(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.PRODUCT
     axes: int | tuple[Any, Any] = attr(2, doc="How many axes, or those of a and those of b.")
 
     def as_einsum(self, a: Any, b: Any) -> Einsum:
@@ -319,6 +321,7 @@ class Dot(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.PRODUCT
 
     def chosen(self, a: Any, b: Any) -> Op:
         """Return the op that does it for these ranks."""
@@ -356,6 +359,7 @@ class Outer(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.PRODUCT
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         shape = [math.prod(x.shape) for x in (a, b)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
+from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
 from ...spec import TensorSpec, broadcast, differ, dtype, kind, promote
 from ..core.elementwise import conj, promoted
 from ..core.reshape import Flatten
@@ -29,6 +29,7 @@ class Matmul(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.PRODUCT
     is_method = True
     array_api = True
     onnx = OnnxRule("MatMul", since=13)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import (
     AnyDim,
     TensorSpec,
@@ -39,6 +39,7 @@ class BandPart(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.FREE
     lower: int = attr(doc="How many diagonals below the main one stay; -1: all.")
     upper: int = attr(doc="How many diagonals above the main one stay; -1: all.")
 
@@ -79,6 +80,7 @@ class Tri(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.FREE
     n: AnyDim = attr(doc="Number of rows.")
     m: AnyDim | None = attr(None, doc="Number of columns; None: as many as rows.")
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
@@ -119,6 +121,7 @@ class Cross(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.FREE
     axis: int = attr(-1, doc="Axis of the components.")
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -169,6 +172,7 @@ class Vander(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.FREE
     n: AnyDim | None = attr(None, doc="Number of powers; None: as many as elements.")
     increasing: bool = attr(False, doc="Whether powers grow to the right.")
 
@@ -213,6 +217,7 @@ class MultiDot(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.PRODUCT
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
         inner = xs[1:-1]

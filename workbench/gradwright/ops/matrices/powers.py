@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.choice import Maximum, Minimum, Where
 from ..core.creation import DiagGrad
@@ -53,6 +53,7 @@ class MatrixPower(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.FREE
     n: int = attr(doc="The exponent.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample
 from ...spec import TensorSpec, kind, promote
 from ...spec import dtype as as_dtype
 from ..core.creation import Diag, DiagGrad
@@ -131,6 +131,8 @@ class EighBeside(Eigh):
     """
 
     namespace = "gradient"
+    drawing = "math"
+    autocast = Autocast.FREE
     spaces = False
 
 
@@ -238,6 +240,7 @@ class Eigvals(Op):
     """
 
     namespace = "linalg"
+    autocast = Autocast.FREE
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         return Eig().infer(x)[0]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, kind
 from ..core.creation import DiagGrad, diagonal_size
 from ..core.elementwise import Abs, real_part
@@ -155,6 +155,8 @@ class SvdBeside(Svd):
     """
 
     namespace = "gradient"
+    drawing = "math"
+    autocast = Autocast.FREE
     spaces = False
 
 

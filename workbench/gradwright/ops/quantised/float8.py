@@ -184,6 +184,7 @@ class ScaledMatmul(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
     dtype: np.dtype[Any] = attr(dtype("float32"), doc="Dtype of the product.")
 
     def infer(
@@ -238,6 +239,7 @@ class Fp8Product(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
     a_dtype: str = attr("float8_e4m3fn", doc="8-bit float of a.", choices=NAMES)
     b_dtype: str = attr("float8_e4m3fn", doc="8-bit float of b.", choices=NAMES)
     g_dtype: str = attr("float8_e5m2", doc="8-bit float of cotangents.", choices=NAMES)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind, shapes_differ
 from ..core.special import widened
 from .ggml import FORMATS, columns, unpacked
@@ -28,6 +28,8 @@ class PackedMatmul(Op, abstract=True):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.PRODUCT
 
     def size(self, x: TensorSpec, *packed: TensorSpec | None) -> Any:
         """Return the number of rows of W, after a look at the packed weight."""
@@ -176,6 +178,8 @@ class GgmlLoraMatmul(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.PRODUCT
     format: str = attr("q8_0", doc="Name of the format.", choices=tuple(FORMATS))
     scale: float = attr(1.0, doc="Factor of the adapter.")
 

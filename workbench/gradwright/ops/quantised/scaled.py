@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...op import Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import NARROW, TensorSpec, differ, dtype, kind
 from ..core.choice import Where
 from ..core.elementwise import Abs
@@ -78,6 +78,8 @@ class Fp8Matmul(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.PRODUCT
     dtype: np.dtype[Any] = attr(dtype("float8_e4m3fn"), doc="The narrow dtype.")
 
     def infer(
@@ -140,6 +142,7 @@ class SmoothQuant(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
     alpha: float = attr(0.5, doc="How much of the size goes into the weight, from 0 to 1.")
 
     def infer(self, x: TensorSpec, weight: TensorSpec) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
+from ...op import Autocast, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ, kind
 from ..core.activation import Silu
 from ..core.joining import Concat
@@ -35,6 +35,8 @@ class CausalConv1d(Op):
     """
 
     namespace = "nn"
+    drawing = "linear"
+    autocast = Autocast.CONVOLUTION
     activation: str = attr("none", doc="The function f.", choices=("none", "silu", "swish"))
     onnx = OnnxRule("CausalConvWithState", since=27)
 

@@ -88,6 +88,7 @@ class GatedDeltaRule(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
     scale: float | None = attr(None, doc="Factor of the queries; None is 1/√K.")
     normalize: bool = attr(False, doc="Bring queries and keys to length 1 first.")
     chunk_size: int = attr(32, doc="Steps of a chunk.")
@@ -197,6 +198,7 @@ class GatedDeltaNetBlock(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
     eps: float = attr(1e-6, doc="Added to the mean square in the norm.", least=0.0)
     chunk_size: int = attr(32, doc="Steps of a chunk.")
 

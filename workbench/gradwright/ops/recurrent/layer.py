@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, WeightSite, attr, find_op
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite, attr, find_op
 from ...spec import (
     TensorSpec,
     at_least_float32,
@@ -24,7 +24,7 @@ from ...spec import (
     promote,
     shapes_differ,
 )
-from ..control import scan
+from ..control.scan import scan
 from ..core.choice import Where
 from ..core.creation import Arange
 from ..core.joining import Stack
@@ -41,6 +41,8 @@ class RecurrentLayer(Op, abstract=True):
     """A layer that reads a sequence step by step, in one direction or both."""
 
     namespace = "rnn"
+    drawing = "linear"
+    autocast = Autocast.STATE
     direction: str = attr(
         "forward", doc="Way through time.", choices=("forward", "reverse", "bidirectional")
     )

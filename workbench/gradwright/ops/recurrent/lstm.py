@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import Autocast, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.joining import Concat, Stack
 from ..core.like import ZerosLike
@@ -279,6 +279,8 @@ class LstmBlock(Op):
     """
 
     namespace = "rnn"
+    drawing = "linear"
+    autocast = Autocast.STATE
     forget_bias: float = attr(1.0, doc="Added to what goes into the forget gate.")
 
     def expand(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, Op, Sample, attr
+from ...op import Autocast, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, kind, shapes_differ
 from ..arrays.recurrence import LinearScan, shifted
 from ..core.activation import Silu, Softplus
@@ -51,6 +51,8 @@ class SelectiveScan(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
+    autocast = Autocast.STATE
     delta_softplus: bool = attr(False, doc="Send Δ through softplus.")
 
     def infer(
@@ -178,6 +180,7 @@ class Mamba2Ssm(Op):
     """
 
     namespace = "nn"
+    drawing = "activation"
     chunk_size: int = attr(64, doc="Steps of a chunk.")
 
     def infer(

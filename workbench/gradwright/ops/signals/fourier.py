@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec, differ, kind, normalize_axis, promote
 from ...spec import dtype as as_dtype
 from ..core.special import widened
@@ -133,6 +133,9 @@ class Fft(_Transform):
     [1.0, 1.0, 1.0]
     """
 
+    drawing = "linear"
+    autocast = Autocast.FACTOR
+
     def infer(self, x: TensorSpec) -> TensorSpec:
         return self.sized(x, self.check(x)[1], complex_of(x.dtype))
 
@@ -187,6 +190,8 @@ class Rfft(_Transform):
     (B, 5)
     """
 
+    drawing = "linear"
+    autocast = Autocast.FACTOR
     accepts = "f"
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -271,6 +276,8 @@ class Irfft(_Transform):
     [1.0, 2.0, 3.0]
     """
 
+    drawing = "linear"
+    autocast = Autocast.FACTOR
     n: AnyDim | None = attr(None, doc="Number of elements; None: twice the bins less one.")
 
     def length(self, d: AnyDim) -> AnyDim:

@@ -1,1 +1,5 @@
 """Text in tensors."""
+
+from ...op import Family
+
+FAMILY = Family("Texts", drawing="math")

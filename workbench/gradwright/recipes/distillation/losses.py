@@ -7,11 +7,19 @@ from typing import Any
 from ...errors import ShapeError
 from ...graph import Tensor
 from ...init import orthogonal
-from ...op import find_op
+from ...op import Op
+from ...ops.core.functions import Rsqrt
+from ...ops.core.identity import StopGradient
+from ...ops.losses.distillation import (
+    AttentionDistillation,
+    DistillationKl,
+    FeatureDistillation,
+    GeneralizedJsd,
+)
 
 
-def _of(name: str, teacher: Tensor, student: Tensor, *rest: Any, **attrs: Any) -> Tensor:
-    found: Tensor = find_op(name)(**attrs)(find_op("stop_gradient")()(teacher), student, *rest)
+def _of(loss: Op, teacher: Tensor, student: Tensor, *rest: Any) -> Tensor:
+    found: Tensor = loss(StopGradient()(teacher), student, *rest)
     return found
 
 
@@ -38,9 +46,8 @@ def soft_targets(
     0.4438
     """
     weights = None if mask is None else mask.astype(student.dtype)
-    return _of(
-        "distillation_kl", teacher, student, weights, labels, temperature=temperature, alpha=alpha
-    )
+    loss = DistillationKl(temperature=temperature, alpha=alpha)
+    return _of(loss, teacher, student, weights, labels)
 
 
 def on_policy(
@@ -65,7 +72,7 @@ def on_policy(
     0.0895
     """
     weights = None if mask is None else mask.astype(student.dtype)
-    return _of("generalized_jsd", teacher, student, weights, beta=beta, temperature=temperature)
+    return _of(GeneralizedJsd(beta=beta, temperature=temperature), teacher, student, weights)
 
 
 def attention(student: Tensor, teacher: Tensor) -> Tensor:
@@ -80,7 +87,7 @@ def attention(student: Tensor, teacher: Tensor) -> Tensor:
     >>> float(gw.Session(g).run(loss))
     4.0
     """
-    return _of("attention_distillation", teacher, student)
+    return _of(AttentionDistillation(), teacher, student)
 
 
 def attention_maps(student: Tensor, teacher: Tensor) -> Tensor:
@@ -102,10 +109,10 @@ def attention_maps(student: Tensor, teacher: Tensor) -> Tensor:
             need="activations f32[B, channels, *space] on both sides",
         )
     maps = []
-    for x in (student, find_op("stop_gradient")()(teacher)):
+    for x in (student, StopGradient()(teacher)):
         q = (x * x).sum(1)
         squared = (q * q).sum(tuple(range(1, q.rank)), keepdims=True)
-        maps.append(q * find_op("rsqrt")()(squared + 1e-12))
+        maps.append(q * Rsqrt()(squared + 1e-12))
     apart = maps[0] - maps[1]
     found: Tensor = (apart * apart).sum(tuple(range(1, apart.rank))).mean()
     return found
@@ -125,11 +132,11 @@ def features(student: Tensor, teacher: Tensor, *, name: str = "projection") -> T
     """
     d, e = student.shape[-1], teacher.shape[-1]
     if d == e:
-        return _of("feature_distillation", teacher, student)
+        return _of(FeatureDistillation(), teacher, student)
     if not isinstance(d, int) or not isinstance(e, int):
         raise ShapeError(
             f"the widths of {student.name!r} and {teacher.name!r} are {d} and {e}",
             need="known widths, for a projection from one to the other",
         )
     w = student.graph.variable(name, (d, e), init=orthogonal(seed=0), dtype=student.dtype)
-    return _of("feature_distillation", teacher, student, None, w)
+    return _of(FeatureDistillation(), teacher, student, None, w)

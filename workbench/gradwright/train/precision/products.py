@@ -10,6 +10,7 @@ from ...graph import Tensor
 from ...op import Op
 from ...ops.core.joining import Unstack
 from ...ops.core.reshape import Flatten, Reshape
+from ...ops.layers.nn import Linear
 from ...ops.matrices.linalg import Matmul
 from ...ops.quantised.float8 import Fp8Product, UpdateFp8Scale, top_of
 from ...spec import TensorSpec, dtype
@@ -45,7 +46,7 @@ class Products:
 
     def opens(self, op: Op, name: str) -> bool:
         """Return whether a composite is opened so that its product is seen."""
-        return op.name == "linear" and self.fp8.takes(name)
+        return isinstance(op, Linear) and self.fp8.takes(name)
 
     def takes(self, op: Op, xs: list[Tensor | None], name: str) -> bool:
         """Return whether a node is quantised: the product of rows with a matrix."""

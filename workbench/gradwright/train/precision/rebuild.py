@@ -11,7 +11,9 @@ import numpy as np
 from ...graph import Constant, Graph, Node, Source, SubGraph, Tensor, ancestors
 from ...graph.expand import expansion, stand_in
 from ...op import Op
-from ...ops.control import Call, Cond, LoopOp
+from ...ops.control.branch import Cond
+from ...ops.control.call import Call
+from ...ops.control.loop_op import LoopOp
 from ...ops.core.movement import Cast
 from ...spec import dtype, dtype_name, kind
 from ...spec.rounding import rounded
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
     from .products import Products
 
 FLOAT32 = dtype("float32")
-KEPT = Rule(HIGH, "kept in float32 by name", "")
-HELD = Rule(HIGH, "its sub-graph holds no product", "")
-WIDE = Rule(FREE, "inputs of 64 bits stay as they are", "")
+KEPT = Rule(HIGH, "kept in float32 by name")
+HELD = Rule(HIGH, "its sub-graph holds no product")
+WIDE = Rule(FREE, "inputs of 64 bits stay as they are")
 Inputs = list[Tensor | None]
 
 

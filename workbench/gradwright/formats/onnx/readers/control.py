@@ -6,7 +6,9 @@ from typing import Any
 
 from ....errors import ArchiveError
 from ....op import find_op
-from ....ops import control
+from ....ops.control import branch
+from ....ops.control import loop as loops
+from ....ops.control import scan as scans
 from ..folding import fold
 from ..importer import Scope
 from ..node import OnnxNode, one, op, reads
@@ -27,7 +29,7 @@ def if_(node: OnnxNode, condition: Any) -> Any:
     if known is not None:
         return scope.subgraph(then if one(known) else other, [])
     pred = op("reshape", shape=())(condition) if condition.rank else condition
-    return control.cond(pred, lambda: scope.subgraph(then, []), lambda: scope.subgraph(other, []))
+    return branch.cond(pred, lambda: scope.subgraph(then, []), lambda: scope.subgraph(other, []))
 
 
 @reads("Loop", since=1)
@@ -40,7 +42,7 @@ def loop(node: OnnxNode, trip: Any = None, go: Any = None, *carried: Any) -> Any
         going, *rest = scope.subgraph(body, [_scalar(number), going, *carry])
         return _scalar(going), rest[:n], rest[n:]
 
-    last, stacked = control.loop(
+    last, stacked = loops.loop(
         step, list(carried), trip=_scalar(trip), go=True if go is None else _scalar(go)
     )
     return [*last, *stacked]
@@ -84,7 +86,7 @@ def scan_batches(node: OnnxNode, lengths: Any, *xs: Any) -> Any:
         last, stacked = _scanned(node, parts[:n], scanned)
         return [*last, *stacked]
 
-    return control.map_fn(item, list(xs))
+    return scans.map_fn(item, list(xs))
 
 
 def _scanned(node: OnnxNode, carried: Any, scanned: Any) -> tuple[list[Any], list[Any]]:
@@ -94,7 +96,7 @@ def _scanned(node: OnnxNode, carried: Any, scanned: Any) -> tuple[list[Any], lis
         made = scope.subgraph(body, [*carry, *items])
         return made[:n], made[n:]
 
-    last, stacked = control.scan(step, list(carried), list(scanned))
+    last, stacked = scans.scan(step, list(carried), list(scanned))
     return last, stacked
 
 

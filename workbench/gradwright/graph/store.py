@@ -1,0 +1,67 @@
+"""Store: what values lie in, arrays and buffers, for the engine alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..spec import TensorSpec
+from ..spec.buffer import Buffer
+
+Array = np.ndarray[Any, Any]
+
+
+class Packed:
+    """A value that lies in a buffer, and its array once that has been read.
+
+    So the array is held twice, and no run takes it for free and writes over what may be a file.
+    """
+
+    __slots__ = ("array", "buffer")
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.array: Array | None = None
+
+
+class Store(dict[str, Array]):
+    """Arrays by name; a buffer is asked for its array when that is first read.
+
+    It costs nothing beside a dict: only what is missing leads to ``packed``.
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, Array] | None = None, packed: Mapping[str, Packed] | None = None
+    ) -> None:
+        super().__init__(arrays or {})
+        self.packed = dict(packed or {})
+
+    def __missing__(self, name: str) -> Array:
+        held = self.packed[name]
+        if held.array is None:
+            array = held.buffer.host().view()
+            array.flags.writeable = False
+            held.array = array
+        self[name] = held.array
+        return held.array
+
+    def copy(self) -> Store:
+        """Return a store of the same arrays and buffers, which changes on its own."""
+        return Store(self, self.packed)
+
+    def names(self) -> list[str]:
+        """Return the names of all, whether or not their arrays have been read."""
+        return list(dict.fromkeys((*self, *self.packed)))
+
+    def spec(self, name: str) -> TensorSpec:
+        """Return what a value is, without reading it."""
+        held: Any = self.packed[name].buffer.spec if name in self.packed else self[name]
+        return TensorSpec(held.shape, held.dtype)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all as they lie."""
+        arrays = sum(a.nbytes for name, a in list(self.items()) if name not in self.packed)
+        return arrays + sum(held.buffer.nbytes for held in list(self.packed.values()))

@@ -1,0 +1,69 @@
+"""Facts of an op beside what it computes: its family, its colour, the bits it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
+
+Bits = Literal["low", "high", "free"]
+"""Cast the inputs down; keep them in float32; take them as they come."""
+
+
+class Autocast(Enum):
+    """What mixed precision does with the inputs of an op, and why; what torch.autocast does.
+
+    >>> from gradwright.op import Autocast
+    >>> Autocast.LOSS.bits, Autocast.LOSS.reason
+    ('high', 'a loss is one number, from which all gradients come')
+    """
+
+    PRODUCT = (
+        "low",
+        "products of matrices take nearly all the time, and sum in float32 whatever they are given",
+    )
+    CONVOLUTION = "low", "convolutions are products of matrices"
+    ATTENTION = (
+        "low",
+        "attention is two products with a softmax between them that is computed in float32",
+    )
+    POWER = (
+        "high",
+        "exponentials and powers overflow 16 bits, and logarithms and quotients lose their digits",
+    )
+    SUM = "high", "a sum of many numbers needs more digits than each of them"
+    STATISTIC = "high", "statistics of a normalisation are small differences of large sums"
+    STATE = "high", "recurrent states gather the rounding of all their steps"
+    FACTOR = "high", "factorisations and transforms exist in 32 bits and more only"
+    LOSS = "high", "a loss is one number, from which all gradients come"
+    FREE = "free", "takes its inputs as they come"
+    """Where some are of 16 bits and some of 32, all are float32; a composite goes by its parts."""
+
+    def __init__(self, bits: Bits, reason: str) -> None:
+        self.bits, self.reason = bits, reason
+
+
+@dataclass(frozen=True)
+class Family:
+    """Ops of one folder: what they are, and the facts of those that state none of their own.
+
+    ``drawing`` is the group of a drawing that gives a node its colour.
+
+    >>> from gradwright.op import Family
+    >>> Family("Mixtures of experts.", drawing="activation").autocast.bits
+    'free'
+    """
+
+    title: str
+    drawing: str
+    autocast: Autocast = Autocast.FREE
+
+
+class OfFamily:
+    """A class variable of an op that is its family's, unless a class of the op says otherwise."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.name = name
+
+    def __get__(self, op: Any, cls: Any) -> Any:
+        return getattr(cls.family, self.name)

@@ -1,0 +1,48 @@
+"""Buffers: values that do not lie in memory as the engine's arrays do."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from .tensor import TensorSpec
+
+Array = np.ndarray[Any, Any]
+
+
+class Buffer(Protocol):
+    """What stands for an array: quantised blocks, a range of a mapped file, memory of a device.
+
+    >>> import numpy as np
+    >>> from gradwright.spec import TensorSpec
+    >>> class Halves:
+    ...     '''float32 that is kept in 16 bits.'''
+    ...     def __init__(self, array):
+    ...         self.spec = TensorSpec(array.shape, "float32")
+    ...         self.load(array)
+    ...     def load(self, array):
+    ...         self.held = array.astype(np.float16)
+    ...     def host(self):
+    ...         return self.held.astype(np.float32)
+    ...     @property
+    ...     def nbytes(self):
+    ...         return self.held.nbytes
+    >>> held: Buffer = Halves(np.array([1.0, 2.5]))
+    >>> held.host().tolist(), held.nbytes, held.spec.nbytes
+    ([1.0, 2.5], 4, 8)
+    """
+
+    @property
+    def spec(self) -> TensorSpec:
+        """What the array is."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes as it lies."""
+
+    def host(self) -> Array:
+        """Return the array: a view where the memory is the host's, else a copy."""
+
+    def load(self, array: Array) -> None:
+        """Take over the numbers of an array, as far as the buffer keeps them."""
