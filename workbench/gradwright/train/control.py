@@ -10,14 +10,12 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from signal import SIGINT
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import TrainingError
 from .callbacks import Callback
 from .stateful import beneath
-
-if TYPE_CHECKING:
-    from .training import Training
+from .training import Training
 
 
 class Control:

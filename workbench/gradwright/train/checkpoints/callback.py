@@ -8,13 +8,14 @@ import sys
 import time
 import warnings
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ...errors import GradwrightError, TrainingError
 from ...files.lock import Lock
 from ..callbacks import Callback
 from ..callbacks.direction import falls
 from ..history import Record
+from ..trainer import Trainer
 from ..training import Training
 from ..validation import swapped_out
 from .folder import Checkpoint, Listing, expendable, leftovers, scan
@@ -22,9 +23,6 @@ from .resuming import TRAININGS, folder_of, resume
 from .settings import settings_of
 from .snapshot import Documents, Lineage, Snapshot, taken
 from .writer import Background
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 
 class Checkpoints(Callback):

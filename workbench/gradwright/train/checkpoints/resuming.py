@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from ...formats.archive.archive import STATE, VALUES, opened
 from ...formats.archive.tensors import read_tensors
 from ...session import Session
 from ...spec import TensorSpec
+from ..trainer import Trainer
 from ..training import Training
 from .folder import Checkpoint, Listing, best, read_record, reason, scan
 from .settings import MOST, adopt, differences, libraries, refused, set_back, settings_of
 from .snapshot import TRAINER, Lineage
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 Array = np.ndarray[Any, Any]
 CHECKPOINTS = "checkpoints"
