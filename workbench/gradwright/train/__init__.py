@@ -1,7 +1,7 @@
 """Training: optimizers, schedules, metrics, data, and the trainer that brings them together."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..evaluation import metrics
 from ..evaluation.metrics import Metric
@@ -29,6 +29,18 @@ from .history import History, Record
 from .settings import EMA, SWA, Accumulation, Group
 from .step.accumulate import GradientAccumulator
 from .trainer import Trainer
+
+if TYPE_CHECKING:
+    from ..recipes.learning_rate_finder import LearningRates, find_learning_rate
+    from ..recipes.unrolled_trainer import UnrolledTrainer
+    from ..recording import Run, RunFolder, Runs, RunsComparison, Store
+    from .callbacks.activations import (
+        ActivationComparison,
+        SaveActivations,
+        compare_activations,
+        load_activations,
+    )
+    from .callbacks.reproduce import Reproduce
 
 __all__ = [
     "EMA",
