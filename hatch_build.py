@@ -65,7 +65,8 @@ class MakeHook(BuildHookInterface[Any]):
         (root / STAMP).write_text(sources_hash(root) + "\n")
 
     def _write_stubs(self, root: Path) -> None:
-        source = {**os.environ, "PYTHONPATH": str(root / "workbench")}
+        paths = [str(root / "workbench"), *sys.path]  # where an isolated build has put numpy, too
+        source = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         command = [sys.executable, "-m", "gradwright.ops.stubs"]
         done = subprocess.run(command, env=source, capture_output=True, text=True, check=False)
         if done.returncode:
