@@ -22,7 +22,7 @@ SETUP = f"""
 import ctypes, gc, json, os, sys, threading, time
 sys.path.insert(0, {str(ROOT)!r})
 from gradwright_widgets import Workbench
-from tests import digits
+from tests.support import digits
 from tests.benchmarks.widgets import Turns
 
 data, _ = digits.load()

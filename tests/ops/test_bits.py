@@ -158,7 +158,7 @@ def test_imports_change_no_bits() -> None:
     code = """
 import importlib, pkgutil, sys
 import gradwright
-from tests import bit_programs
+from tests.ops import bit_programs
 from gradwright.fuse.rules import RULES as fusions
 from gradwright.rewrite import RULES as rewrites
 lowerings = sys.modules["gradwright.program.lowering"]._table

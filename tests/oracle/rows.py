@@ -11,7 +11,7 @@ import numpy as np
 
 import gradwright as gw
 from gradwright.ops import namespace
-from gradwright.ops.stubs import NAMESPACES
+from gradwright.ops.namespaces import NAMESPACES
 
 Array = np.ndarray[Any, Any]
 Case = tuple[Any, ...]
@@ -44,7 +44,7 @@ def op_of(name: str) -> str:
 
 def public(name: str) -> Callable[..., Any]:
     """Return the public function of an op."""
-    return namespace(*NAMESPACES)[name]
+    return namespace("base", *NAMESPACES)[name]
 
 
 # -- inputs ----------------------------------------------------------------------------------------
