@@ -19,6 +19,7 @@ MACHINES: dict[str, tuple[str, dict[str, str]]] = {
     "x86-64-v3": ("our kernels for AVX2", {"GRADWRIGHT_CPU": "x86-64-v3"}),
     "no-openblas": ("as with another BLAS", {"GRADWRIGHT_TEST_HIDE_BLAS": "1"}),
     "no-llvmlite": ("numpy alone", {"PYTHONPATH": str(HERE / "hidden")}),
+    "copies": ("a device that copies on every transfer", {"GRADWRIGHT_TEST_DEVICE": "copies"}),
 }
 FILES = [
     *("engine*", "native*", "fusion*", "threads", "bits", "unroll*", "prepare", "interrupted"),
@@ -27,13 +28,22 @@ FILES = [
     *("linalg*", "fetch_sets", "mixed_dtypes", "update_ranges"),
 ]
 """Which ``test_*.py`` differ from machine to machine."""
+NEUTRAL = [
+    *("control", "loop*", "nested_control", "gradient*", "fit", "accumulation", "groups", "tiny"),
+    "ops",
+]
+"""Which run on a device that is not the CPU: they ask for numbers, not for how those come."""
+ON_OPS = ["-k", "not test_ops or session or symbolic"]
+"""Of the checks of ops those that run sessions."""
 
 
-def command(whole: bool, more: list[str]) -> list[str]:
+def command(machine: str, whole: bool, more: list[str]) -> list[str]:
     """Return how pytest is started."""
-    files = sorted({str(path) for name in FILES for path in HERE.rglob(f"test_{name}.py")})
+    names = NEUTRAL if machine == "copies" else FILES
+    files = sorted({str(path) for name in names for path in HERE.rglob(f"test_{name}.py")})
     start = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadscope"]
-    return [*start, *([] if whole else files), *more]
+    chosen = [] if whole else [*files, *(ON_OPS if machine == "copies" else [])]
+    return [*start, *chosen, *more]
 
 
 def environment(more: dict[str, str]) -> dict[str, str]:
@@ -52,7 +62,7 @@ def run(name: str, whole: bool, more: list[str]) -> tuple[int, str]:
     )
     last = ""
     with subprocess.Popen(
-        command(whole, more), env=environment(env), stdout=subprocess.PIPE, text=True
+        command(name, whole, more), env=environment(env), stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
