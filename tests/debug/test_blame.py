@@ -23,7 +23,7 @@ from gradwright.gradient import pull_back
 from gradwright.graph import Node, Source
 from gradwright.op import OPS, Op, run_forward
 from gradwright.ops.core.pullback import Pullback
-from gradwright.ops.loading import load as load_catalogue
+from gradwright.ops.loading import load as load_ops
 from gradwright.spec import is_floating
 from gradwright.testing import cases, samples
 
@@ -306,7 +306,7 @@ def local(op: Op, xs: Any, ys: Any, sample: gw.Sample) -> LocalCheck:
     return check
 
 
-load_catalogue()
+load_ops()
 CLASSES = [
     pytest.param(cls, id=op_name)
     for op_name, cls in OPS.items()

@@ -15,7 +15,7 @@ from gradwright.errors import GraphError
 from gradwright.graph import Source
 from gradwright.op import OPS, Op
 from gradwright.ops.core.pullback import Pullback
-from gradwright.ops.loading import load as load_catalogue
+from gradwright.ops.loading import load as load_ops
 from gradwright.spec import BOXED, Dim, dtype, is_floating, spec_of
 from gradwright.testing import samples
 from tests.formats import archives
@@ -221,7 +221,7 @@ def test_a_branch_shared_by_two_ops_is_stored_once(path):
 
 # -- every op --------------------------------------------------------------------------------------
 
-load_catalogue()
+load_ops()
 SAMPLED = sorted(n for n, c in OPS.items() if "/" not in n and not issubclass(c, Source | Pullback))
 
 

@@ -19,7 +19,7 @@ def _forget():
     """Leave no op behind that another test could meet."""
     known = set(OPS)
     yield
-    for name in {n for n in OPS if "/" in n} - known:  # the catalogue may have come, and stays
+    for name in {n for n in OPS if "/" in n} - known:  # families may have come, and stays
         del OPS[name]
 
 

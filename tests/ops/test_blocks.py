@@ -1,4 +1,4 @@
-"""Layers and adapters of the catalogue: what no other library says, and what they refuse at run."""
+"""Layers and adapters: what no other library says, and what they refuse at run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws of the catalogue: known answers from Philox's words, and the right distributions."""
+"""Draws: known answers from Philox's words, and the right distributions."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from gradwright.errors import DTypeError, GraphError
 from gradwright.graph import Source
 from gradwright.op import OPS
 from gradwright.ops.core.pullback import Pullback
-from gradwright.ops.loading import load as load_catalogue
+from gradwright.ops.loading import load as load_ops
 from gradwright.testing import CLASS_CHECKS, SAMPLE_CHECKS, OpCheckError, check_op, samples
 
-load_catalogue()
+load_ops()
 CLASSES = [
     pytest.param(cls, id=name)
     for name, cls in OPS.items()

@@ -1,4 +1,4 @@
-"""The catalogue's arithmetic beside PyTorch: elementwise functions, distances, norms, bits."""
+"""Arithmetic beside PyTorch: elementwise functions, distances, norms, bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue's ops on arrays beside PyTorch: segments, scatter, matching, running products."""
+"""Ops on arrays beside PyTorch: segments, scatter, matching, running products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws of the catalogue: no other library draws the same numbers."""
+"""Draws: no other library draws the same numbers."""
 
 from __future__ import annotations
 

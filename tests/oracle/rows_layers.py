@@ -1,4 +1,4 @@
-"""Layers and adapters of the catalogue beside PyTorch."""
+"""Layers and adapters beside PyTorch."""
 
 from __future__ import annotations
 

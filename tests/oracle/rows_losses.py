@@ -1,4 +1,4 @@
-"""Losses of the catalogue beside PyTorch."""
+"""Losses beside PyTorch."""
 
 from __future__ import annotations
 

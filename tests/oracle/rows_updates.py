@@ -1,4 +1,4 @@
-"""Updates of the catalogue beside PyTorch; ten steps of each are in test_updates.py."""
+"""Updates beside PyTorch; ten steps of each are in test_updates.py."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ ALL = [
     and not issubclass(cls, Source)  # made by the graph
     and cls is not Pullback  # made by gradients of composites
 ]
-"""Every op, in the order of the catalogue."""
+"""Every op, in the order of loading."""
 samples_of = functools.cache(samples)
 ALONE = frozenset({"recurrent_grad"})
 """Ops whose inputs belong together: results of one op, from which the other inputs follow."""

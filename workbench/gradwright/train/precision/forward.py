@@ -74,7 +74,7 @@ def table(rows: Sequence[Row], title: str = "") -> Table:
 
 
 def _products(fp8: FP8, state: Slots) -> Products:
-    from .products import Products  # their ops load a family of the catalogue
+    from .products import Products  # their ops load on first use
 
     return Products(fp8, state)
 

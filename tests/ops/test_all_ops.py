@@ -1,4 +1,4 @@
-"""The catalogue as a whole: SameDiff's names, lookups, tables, the schema, loading on first use."""
+"""All ops: SameDiff's names, lookups, tables, the schema, loading on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows beside torch cannot show of the catalogue's arrays and arithmetic: errors, branches,
+"""What rows beside torch cannot show of arrays and arithmetic: errors, branches,
 gradients of higher order, and results whose size only a run tells."""
 
 from __future__ import annotations
