@@ -1,7 +1,7 @@
 """``python -m tests.benchmarks``: what graphs, ops, checks and widgets cost; nothing is asserted.
 
 Training steps stand in ``tests.benchmarks.engine``, which ``make bench`` runs. ``.drawing`` and
-``.page`` need a Chromium, ``.ops`` times more ops beside torch: they stand by themselves.
+``.page`` need a Chromium, ``.more_ops`` times more ops beside torch: they stand by themselves.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ def look_up(world: World, rng: np.random.Generator) -> None:
 
 @action
 def archive(world: World, rng: np.random.Generator) -> None:
-    """Save and load a graph with an op that loads on first use, as an archive and as an ONNX model."""
+    """Save and load a graph with an op that loads on first use, as archive and as ONNX model."""
     g = gw.Graph()
     y, reference = chain(rng, g.placeholder("x", ("B", 8)))
     y = gw.nn.gelu(y * 0.0 + 1.0) + y

@@ -1,4 +1,4 @@
-"""More ops beside torch on one thread: ``python -m tests.benchmarks.ops``.
+"""More ops beside torch on one thread: ``python -m tests.benchmarks.more_ops``.
 
 One function per family yields its cases, in the form of ``ops.py``; forward and backward are timed
 together. An argument keeps the cases with that word in their name.
