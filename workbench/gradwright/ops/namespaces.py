@@ -63,8 +63,10 @@ def loaded(*names: str) -> Mapping[str, Callable[..., Any]]:
 
 def members(*names: str) -> Mapping[str, Callable[..., Any]]:
     """Return all functions of the namespaces: those of ops, and in their place what is more."""
-    made = {short: f for name in names for short, f in FUNCTIONS.get(name, {}).items()}
-    return {**namespace(*names), **made}
+    found = dict(namespace(*names))  # first, for it defines makers, too
+    for name in names:
+        found |= FUNCTIONS.get(name, {}).copy()
+    return found
 
 
 @functools.lru_cache(maxsize=64)
