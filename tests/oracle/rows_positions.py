@@ -254,7 +254,7 @@ TURBO = normal(2, 4, 3, 8), CODES[0], NORMS[0], CODES[1], NORMS[1], TURN
 def turbo(
     t: Any, q: Any, kc: Any, kn: Any, vc: Any, vn: Any, turn: Any, is_causal: bool = False
 ) -> Any:
-    from gradwright.ops.attention.scaled.turbo import _levels  # themselves held by turbo_quantize
+    from gradwright.ops.attention.turbo import _levels  # themselves held by turbo_quantize
 
     level = t.tensor(_levels(4), dtype=q.dtype) / math.sqrt(q.shape[3])
     k, v = ((level[c.long()] * n[..., None]) @ turn for c, n in ((kc, kn), (vc, vn)))
