@@ -256,3 +256,8 @@ def test_every_dtype_of_gradwright_is_tested():
     from gradwright.spec import tensor as spec
 
     assert {dtype_name(d) for d in spec._DTYPES.values()} == {*DTYPES, "str"}  # by_reference tests
+
+
+def test_bytes_are_no_archive_and_say_so():
+    with pytest.raises((TypeError, ValueError, OSError)):
+        gw.load(b"PK")

@@ -60,7 +60,7 @@ def test_the_face_is_stated_as_it_is():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert stated == {*gw.__all__, *gw.ops.members(*vars(gw)["TOP"])}
+    assert stated == {*gw.__all__, *vars(gw)["ROOMS"], *gw.ops.members(*vars(gw)["TOP"])}
 
 
 def test_an_index_that_knows_less_only_costs_time(tmp_path):
@@ -76,6 +76,9 @@ assert gw.nn.lora_matmul and gw.random.poisson and "gru" in dir(gw.rnn)
     for name, text in {
         "missing": "",
         "damaged": "{",
+        "a list": "[]",
+        "of another form": json.dumps(dict.fromkeys(held, 3)),
+        "older": json.dumps({file: {"nn": ["relu"]} for file in held}),
         "old": json.dumps({file: [size + 1, {}] for file, (size, _) in held.items()}),
     }.items():
         path = tmp_path / name

@@ -160,6 +160,42 @@ assert {"gru", "lstm"} < set(dir(gw.rnn)) and "recurrent.lstm" in loaded(), load
     assert not done.returncode, done.stderr
 
 
+def test_functions_that_are_more_than_their_op_come_with_it() -> None:
+    """Whichever of a namespace is asked for first, ``token_sample`` takes logits and no stream."""
+    code = """
+import sys, importlib, os
+from pathlib import Path
+import gradwright as gw
+from gradwright.op.registry import FUNCTIONS, OPS
+from gradwright.ops import loading
+known = {(s, n) for s, made in FUNCTIONS.items() for n in made}
+loading.load()
+late = {(s, n) for s, made in FUNCTIONS.items() for n in made if n in OPS} - known
+assert len(late) >= 5, late
+for space, name in late:
+    home = OPS[name].__module__
+    if os.fork() == 0:
+        for m in [m for m in sys.modules if m.startswith("gradwright")]:
+            del sys.modules[m]
+        again = importlib.import_module("gradwright")
+        importlib.import_module(home)
+        found = getattr(getattr(again, space), name)
+        os._exit(hasattr(found, "op"))
+    assert os.wait()[1] == 0, (space, name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+
+
+def test_rooms_of_the_face() -> None:
+    code = """
+import gradwright as gw, importlib.util
+assert gw.debug.loss_curve and gw.tracing and importlib.util.find_spec("gradwright.nn")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+
+
 def test_ops_are_looked_up_while_another_thread_defines_some(monkeypatch) -> None:
     made, names = namespaces.function, iter(f"test/meanwhile_{i}" for i in range(10_000))
     known = set(OPS)

@@ -47,6 +47,8 @@ MODULES = {
     "transfer": "recipes.transfer",
 }
 """Public name -> the module that it is, imported when first asked for."""
+ROOMS = ("debug", "tracing")
+"""Modules that are found here, but not listed."""
 TOP = ("base", "math", "linalg")
 """Namespaces whose functions stand here, too, as numpy has them at its top level: exp, matmul."""
 
@@ -69,8 +71,8 @@ _member, __dir__ = ops.surface(__name__, *TOP, also=__all__)
 
 def __getattr__(name: str) -> Any:
     with first_use:
-        if name in MODULES:
-            found = import_module(f".{MODULES[name]}", __name__)
+        if name in MODULES or name in ROOMS:
+            found = import_module(f".{MODULES.get(name, name)}", __name__)
         elif name in _homes:
             found = getattr(import_module(f".{_homes[name]}", __name__), name)
         else:

@@ -19,6 +19,7 @@ Site = tuple[CodeType, int]
 """Where the user asked for something: code object and line number, formatted only when shown."""
 
 _OWN = {"gradwright", "gradwright_widgets", "gradwright_kernels", "traitlets", "ipywidgets"}
+_OWN |= {"contextlib"}  # between us and who calls what a context manager decorates
 _HOSTS = {"threading", "ipykernel", "asyncio", "tornado"}
 """Below these frames nobody has written a line for us: a button was pressed, a thread works."""
 

@@ -16,6 +16,7 @@ from ..fuse import fuse
 from ..fuse.fused import Fused
 from ..graph import Tensor, Values
 from ..program.executor import Ask, Env, Observe
+from ..program.lowering import replaced_ops
 from ..program.program import Instr, Program
 from ..program.row import WIDE, Row, short
 from .binder import RefusedError
@@ -207,8 +208,9 @@ class CpuExecutor:
         if ask.is_whole:  # variables come with their counts
             own = {v: t for v, t in ask.updates.items() if v not in ask.kept and t not in ask.kept}
         refused: list[Instr] = []
+        replaced = replaced_ops(self._device.name)
         while True:
-            fused = fuse(plain.program, refused)
+            fused = fuse(plain.program, refused, replaced)
             if refused and not any(isinstance(instr.op, Fused) for instr in fused.instrs):
                 raise RefusedError(refused)
             coming = self.coming = Bound(
@@ -255,7 +257,9 @@ class CpuExecutor:
 
     def release(self) -> None:
         """Let all buffers go, not what was compiled; the next run makes them again."""
-        self.laid.release()
+        self.plain.release()
+        if self.bound is not None:
+            self.bound.release()
         for launch in self.plain.found:  # loops and branches hold plans of their own
             release = getattr(launch, "release", None)
             if release is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import ArchiveError
+from ..shared import first_use
 from ..spec import TensorSpec
 
 Outputs = Callable[..., Sequence[TensorSpec]]
@@ -124,8 +125,9 @@ class Dialect:
     def open(self) -> None:
         """Have all readers entered."""
         if not self._is_open:
-            for enter in self.openers:
-                enter()
+            with first_use:
+                for enter in self.openers:
+                    enter()
             self._is_open = True
 
     def known(self) -> Readers:
@@ -140,8 +142,8 @@ class Dialect:
         """Return the newest reader of an operator that is not newer than the node's version."""
         self.open()
         key = node.domain, node.op_type
-        held: Sequence[Reader] | None = self.readers.get(key)
-        for declared in self.declared:
-            held = declared().get(key) if held is None else held
-        fitting = [reader for reader in held or () if reader.since <= node.version]
-        return fitting[-1] if fitting else None
+        for held in (self.readers, *(declared() for declared in self.declared)):
+            fitting = [reader for reader in held.get(key, ()) if reader.since <= node.version]
+            if fitting:
+                return fitting[-1]
+        return None

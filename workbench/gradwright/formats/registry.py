@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArchiveError
+from ..shared import first_use
 from ..spec import TensorSpec, dtype_name
 from .source import Source, at, naming
 
@@ -107,7 +108,9 @@ def known() -> Iterator[Format]:
     True
     """
     for module in FORMATS.values():
-        yield import_module(module).FORMAT
+        with first_use:
+            made: Format = import_module(module).FORMAT
+        yield made
 
 
 def named(name: str) -> Format:

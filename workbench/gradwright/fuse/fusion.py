@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..program.declined import DeclinedError
-from ..program.lowering import replaced_ops
 from ..program.program import Instr, Program
 from ..spec.rounding import rounded
 from .builder import Axes, Builder, Scalar, Term, working
@@ -30,10 +29,13 @@ MAX_KERNELS = 2048
 """How many kernels are remembered."""
 
 
-def fuse(program: Program, apart: Sequence[Instr] = ()) -> Program:
+def fuse(
+    program: Program, apart: Sequence[Instr] = (), replaced: Collection[str] = frozenset()
+) -> Program:
     """Return a program whose groups of instructions are kernels; ``program`` stays as it is.
 
     ``apart`` are kernels that came of this program before: what they compute stays as it is.
+    ``replaced`` are ops that run as somebody else has said: they stay as they are, too.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -42,7 +44,6 @@ def fuse(program: Program, apart: Sequence[Instr] = ()) -> Program:
     >>> [instr.op for instr in fuse(plan.program).instrs]
     [fused(mul tanh add softmax)]
     """
-    replaced = replaced_ops("cpu")
     work = split(program, replaced)
     declined = _within(apart, work.instrs)
     while True:

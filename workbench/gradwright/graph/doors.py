@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from ..shared import first_use
+
 DOORS = {"output": "gradwright.session:output", "save": "gradwright.formats.archive:save"}
 """Method -> the function that it is, as its first argument gets the graph."""
 
@@ -16,4 +18,5 @@ def door(method: str) -> Any:
     'gradwright.formats.archive.archive'
     """
     module, _, name = DOORS[method].partition(":")
-    return getattr(import_module(module), name)
+    with first_use:
+        return getattr(import_module(module), name)

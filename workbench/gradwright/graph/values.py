@@ -165,6 +165,11 @@ class Values(Mapping[str, Array]):
             ) from None
 
     def __setitem__(self, name: str, value: Any) -> None:
+        self._check_variable(name)
+        array = coerce(value, self._arrays.spec(name), f"variable {name!r}")
+        self.commit({name: array.copy()})
+
+    def _check_variable(self, name: str) -> None:
         if name not in self:
             raise GraphError(
                 f"no variable or constant is called {name!r}",
@@ -172,8 +177,6 @@ class Values(Mapping[str, Array]):
             )
         if self._graph is not None and self._graph[name].kind == "constant":
             raise GraphError(f"{name!r} is a constant", hint="g.to_variable(name) first")
-        array = coerce(value, self._arrays.spec(name), f"variable {name!r}")
-        self.commit({name: array.copy()})
 
     def __contains__(self, name: object) -> bool:
         return name in self._arrays or name in self._arrays.packed
@@ -236,6 +239,7 @@ class Values(Mapping[str, Array]):
 
     def pack(self, name: str, buffer: Buffer) -> None:
         """Let a buffer be the value, for reading; what is committed over it is an array again."""
+        self._check_variable(name)
         with self.lock:
             if buffer.spec != (spec := self._arrays.spec(name)):
                 raise ShapeError(

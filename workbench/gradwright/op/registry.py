@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import GraphError, UnsupportedOpError
-from ..shared import module_lock
+from ..shared import first_use, module_lock
 
 if TYPE_CHECKING:
     from .op import Op
@@ -84,9 +84,10 @@ def find_op(name: str) -> type[Op]:
     if name not in OPS:
         import importlib.metadata  # 24 ms, and only for ops of other packages
 
-        for entry in importlib.metadata.entry_points(group="gradwright.ops"):
-            if name.startswith(entry.name + "/"):
-                entry.load()
+        with first_use:
+            for entry in importlib.metadata.entry_points(group="gradwright.ops"):
+                if name.startswith(entry.name + "/"):
+                    entry.load()
     if name not in OPS:
         raise UnsupportedOpError(
             f"no op is called {name!r}", hint="import or define the op before using the graph"

@@ -42,7 +42,7 @@ def load_named(name: str) -> None:
     >>> load_named("lora_matmul")
     """
     _import(_named().get(name, ()))
-    if name not in OPS and not any(name in made for made in FUNCTIONS.values()):
+    if name not in OPS and not any(name in made for made in list(FUNCTIONS.values())):
         load()
 
 
@@ -70,9 +70,13 @@ def _index() -> Mapping[str, Mapping[str, list[str]]]:
     """Return the names that a file defines, by namespace, of each file that is as it was."""
     try:
         held = json.loads(INDEX.read_text("utf-8"))
-    except (OSError, ValueError):
+        return {
+            str(file): {str(space): list(names) for space, names in spaces.items()}
+            for file, (size, spaces) in held.items()
+            if _files().get(file) == size
+        }
+    except (OSError, ValueError, TypeError, AttributeError):  # none, or not of this version
         return {}
-    return {file: names for file, (size, names) in held.items() if _files().get(file) == size}
 
 
 @functools.cache

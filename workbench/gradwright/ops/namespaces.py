@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -43,9 +44,9 @@ def modules() -> Mapping[str, ModuleType]:
     made = {}
     for name, what in NAMESPACES.items():
         module = ModuleType(f"{package}.{name}", f"``gw.{name}``: {what}.")
-        module.__dict__.update(
-            zip(("__getattr__", "__dir__"), surface(module.__name__, name), strict=True)
-        )
+        module.__spec__ = ModuleSpec(module.__name__, None, origin=__file__)
+        find, names = surface(module.__name__, name)
+        module.__dict__.update(__getattr__=find, __dir__=names)
         made[name] = sys.modules.setdefault(module.__name__, module)
     return made
 

@@ -65,7 +65,10 @@ def _face() -> str:
     homes = {**face["CORE"], **face["LATER"]}
     taken = {name for names in homes.values() for name in names.split()}
     lines = ['"""Written by python -m gradwright.ops.stubs from the tables of the face."""', ""]
-    for name, module in {**face["MODULES"], **{name: name for name in NAMESPACES}}.items():
+    for name, module in {
+        **face["MODULES"],
+        **{r: r for r in (*face["ROOMS"], *NAMESPACES)},
+    }.items():
         room, _, module = module.rpartition(".")
         lines.append(f"from .{room} import {module} as {name}")
     for home, names in homes.items():

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from ..errors import LoweringError
+from ..shared import first_use
 from .executor import Ask, Executor
 from .lowering import load
 from .program import Program
@@ -59,7 +60,8 @@ def open_device(name: str) -> Device:
     """Return a device by name, importing the package that offers it when first asked."""
     if name not in _made and name in DEVICES:
         module, _, maker = DEVICES[name].partition(":")
-        register_device(name, getattr(import_module(module), maker))
+        with first_use:
+            register_device(name, getattr(import_module(module), maker))
     elif name not in _made:
         load(name)
     if name not in _made:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..errors import LoweringError
 from ..op import Op
-from ..shared import module_lock
+from ..shared import first_use, module_lock
 from ..spec import TensorSpec
 
 Launch = Callable[[Sequence[Any], Sequence[Any]], None]
@@ -48,11 +48,18 @@ def lowering(op: str, device: str = "cpu") -> Callable[[MakeT], MakeT]:
     def decorate(make: MakeT) -> MakeT:
         global _revision
         with _registering:
-            _table[op, device] = make
-            _revision += 1
+            held = _table.get((op, device))
+            if held is None or not _is_ours(make) or _is_ours(held):
+                _table[op, device] = make
+                _revision += 1
         return make
 
     return decorate
+
+
+def _is_ours(make: Make) -> bool:
+    """Tell whether a lowering comes with gradwright: those load late, and replace no other."""
+    return make.__module__.partition(".")[0] in ("gradwright", "gradwright_kernels")
 
 
 def lowering_revision() -> int:
@@ -71,7 +78,7 @@ def replaced_ops(device: str) -> frozenset[str]:
     return frozenset(
         name
         for (name, d), make in _table.copy().items()
-        if d in (device, "*") and not make.__module__.startswith("gradwright.")
+        if d in (device, "*") and not _is_ours(make)
     )
 
 
@@ -86,8 +93,9 @@ def load(device: str) -> None:
         raise LoweringError(
             f"no package offers the device {device!r}", need="'cpu', 'guard' or an installed device"
         )
-    for entry in entries:
-        entry.load()
+    with first_use:
+        for entry in entries:
+            entry.load()
     _loaded.add(device)
 
 

@@ -160,7 +160,7 @@ def _is_rounding(
             else x
             for x in xs
         ]
-        y = run_node(node, op, moved, training=training)[node.outputs.index(t)]
+        y = run_node(node, op, moved, training=training)[t.index]
         noise = np.maximum(noise, _distances(y, expected))
     lost = np.isinf(noise)  # a last bit decides whether it overflows
     most = ROUNDINGS * noise.max(initial=0.0, where=~lost)

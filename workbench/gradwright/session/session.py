@@ -138,7 +138,8 @@ class Session:
         deterministic session has chosen before its first step. JSON can keep it, and
         ``Session(tuning=...)`` takes it back.
         """
-        return {**self.device.record(), "kernels": self.options.kernels}
+        record = self.device.record()
+        return {"device": self.device.name, **record, "kernels": self.options.kernels}
 
     def retune(self, record: Mapping[str, Any]) -> None:
         """Take over the choices of another session's ``tuning``, for plans that are there, too.

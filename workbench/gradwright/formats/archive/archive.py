@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,9 +159,12 @@ def opened(path: AnyPath) -> Iterator[Reader]:
     """Open an archive, and put its path into the errors met while it is open."""
     with naming(str(os.fspath(path))):
         try:
-            reader = Reader(path)
-        except (NoArchiveError, IsADirectoryError) as error:
+            reader = Reader(Path(os.fsdecode(path)))
+        except IsADirectoryError as error:
             raise mistaken(path, "gw", "checkpoint") or error from None
+        except NoArchiveError as error:
+            plain = ArchiveError(error.problem, facts=error.facts, hint=error.hint)
+            raise mistaken(path, "gw", "checkpoint") or plain from None
         with reader:
             yield reader
 

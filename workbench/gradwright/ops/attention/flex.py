@@ -13,6 +13,7 @@ from ...graph.expand import infer_nodes, inline
 from ...op import ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, differ, dtype
 from ..core.movement import Cast
+from . import picking  # noqa: F401 - functions that are more than the ops here
 from .weights import MaskedSoftmax, check_heads, group_average, group_scores, scale_of
 
 

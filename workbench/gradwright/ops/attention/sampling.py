@@ -12,6 +12,7 @@ from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind
 from ..core.choice import Where
 from ..draws import philox
+from . import picking  # noqa: F401 - functions that are more than the ops here
 
 Array = np.ndarray[Any, Any]
 _KEY = TensorSpec((2,), "uint64")

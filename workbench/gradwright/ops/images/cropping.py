@@ -13,6 +13,7 @@ from ...spec import AnyDim, TensorSpec
 from ..convolutions.windows import check_cotangent
 from ..draws import philox
 from ..draws.random import KEY
+from . import drawn  # noqa: F401 - functions that are more than the ops here
 
 Array = np.ndarray[Any, Any]
 

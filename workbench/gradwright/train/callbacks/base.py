@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..history import Record
-from ..training import Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,7 @@ class Callback:
     """Base of training hooks; override what you need.
 
     A callback may read and set values, freeze, change the optimizer, and call ``trainer.stop()``.
+    What it may ask of the trainer that it is given says ``train.training.Training``.
     Ctrl-C waits for the end of a hook; a second one does not.
 
     >>> import gradwright as gw
@@ -61,27 +61,27 @@ class Callback:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` returned; nothing changes where it is refused."""
 
-    def on_fit_start(self, trainer: Training) -> None:
+    def on_fit_start(self, trainer: Any) -> None:
         """Called before the first step of ``fit``."""
 
-    def wants_changes(self, trainer: Training) -> bool:
+    def wants_changes(self, trainer: Any) -> bool:
         """Tell before a step whether ``on_changes`` shall get what it does to each parameter."""
         return False
 
-    def on_changes(self, trainer: Training, record: Record, changes: Mapping[str, Change]) -> None:
+    def on_changes(self, trainer: Any, record: Record, changes: Mapping[str, Change]) -> None:
         """Called before ``on_step_end`` if ``wants_changes`` was true, with changes by name."""
 
-    def on_step_end(self, trainer: Training, record: Record) -> None:
+    def on_step_end(self, trainer: Any, record: Record) -> None:
         """Called when a step has been committed."""
 
-    def on_epoch_end(self, trainer: Training, record: Record) -> None:
+    def on_epoch_end(self, trainer: Any, record: Record) -> None:
         """Called after the validation of an epoch; ``record.metrics`` has means and ``val_...``."""
 
-    def on_pause(self, trainer: Training) -> None:
+    def on_pause(self, trainer: Any) -> None:
         """Called when the training has been paused, between two steps."""
 
-    def on_resume(self, trainer: Training) -> None:
+    def on_resume(self, trainer: Any) -> None:
         """Called before a paused training takes its next step, or ends."""
 
-    def on_fit_end(self, trainer: Training) -> None:
+    def on_fit_end(self, trainer: Any) -> None:
         """Called when ``fit`` ends, however it ends; ``trainer.progress.outcome`` tells how."""

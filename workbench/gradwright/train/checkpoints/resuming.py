@@ -224,10 +224,11 @@ def _retune(session: Session, one: Checkpoint) -> None:
     What cannot be had again, such as another version of numpy, is told: bits may then differ.
     """
     known = session.tuning
-    if not session.plans:
+    written = {"device": "cpu", **one.tuning}  # which was the only one
+    if not session.plans and written["device"] == known["device"]:
         session.retune(one.tuning)
         known = session.tuning
-    saved = {**one.tuning, **one.libraries, "choices": {}}
+    saved = {**written, **one.libraries, "choices": {}}
     if other := differences(saved, {**known, **libraries(), "choices": {}}):
         hint = (
             "\n  try:  gw.Trainer(..., deterministic=True), or gw.Checkpoints among its callbacks"
