@@ -245,6 +245,18 @@ def keep_pages() -> None:
     (DATA / "pages.json.xz").write_bytes(lzma.compress(json.dumps(held).encode(), preset=9))
 
 
+def keep_saved() -> None:
+    """Write whole pages, with the module that draws them: once, by the version that saves them."""
+    whole = {n: w.to_html() for n, w in scenes() if n in PAGES}
+    (DATA / "saved.json.xz").write_bytes(lzma.compress(json.dumps(whole).encode(), preset=9))
+
+
+def saved_pages() -> dict[str, str]:
+    """Return pages as the version before the house was rebuilt has saved them."""
+    found: dict[str, str] = json.loads(lzma.decompress((DATA / "saved.json.xz").read_bytes()))
+    return found
+
+
 def pages() -> dict[str, str]:
     """Return the held part of each page, as it stands in its text."""
     found: dict[str, str] = json.loads(lzma.decompress((DATA / "pages.json.xz").read_bytes()))
