@@ -25,6 +25,7 @@ __all__ = [
     "TensorSpec",
     "at_least_float32",
     "broadcast",
+    "check_floats",
     "content_of",
     "differ",
     "dtype",
