@@ -30,7 +30,7 @@ FILES = [
 """Which ``test_*.py`` differ from machine to machine."""
 NEUTRAL = [
     *("control", "loop*", "nested_control", "gradient*", "fit", "accumulation", "groups", "tiny"),
-    "ops",
+    *("session", "trainer_graph", "train_control", "loss_scaling", "ops"),
 ]
 """Which run on a device that is not the CPU: they ask for numbers, not for how those come."""
 ON_OPS = ["-k", "not test_ops or session or symbolic"]

@@ -4,7 +4,6 @@ It imports a file on its own; one that its package has imported just before woul
 twice, and what is an instance of a class of the one would be none of the other's.
 """
 
-from gradwright import data, debug, models, testing, tracing, train
-from gradwright.formats import archive as io
+from gradwright import data, debug, formats, models, testing, tracing, train
 
-__all__ = ["data", "debug", "io", "models", "testing", "tracing", "train"]
+__all__ = ["data", "debug", "formats", "models", "testing", "tracing", "train"]

@@ -259,5 +259,5 @@ def test_every_dtype_of_gradwright_is_tested():
 
 
 def test_bytes_are_no_archive_and_say_so():
-    with pytest.raises((TypeError, ValueError, OSError)):
+    with pytest.raises(TypeError):
         gw.load(b"PK")

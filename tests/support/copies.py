@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,8 +107,10 @@ class Executor:
             for n, i in enumerate(self.program.instrs)
         ]
 
-    def singly(self, env: Env) -> Any:
-        raise NotImplementedError
+    @contextlib.contextmanager
+    def singly(self, env: Env) -> Iterator[Any]:
+        self.run(env)
+        yield [(n, functools.partial(self._run, i, n)) for n, i in enumerate(self.program.instrs)]
 
     def drop(self) -> None:
         self._boxes = {}
@@ -123,9 +127,6 @@ class Executor:
 class Copies:
     name = "copies"
 
-    def __init__(self) -> None:
-        self._record: dict[str, Any] = {"threads": None, "choices": {}}
-
     def configure(self, threads: Any, record: Any, *, deterministic: bool) -> None:
         pass
 
@@ -136,7 +137,7 @@ class Copies:
         return Executor(program, ask)
 
     def record(self) -> dict[str, Any]:
-        return self._record
+        return {"numpy": np.__version__, "bus": "copies"}
 
     def retune(self, record: Any, *, deterministic: bool) -> None:
         pass

@@ -55,16 +55,17 @@ TOP = ("base", "math", "linalg")
 for _home, _names in CORE.items():
     _module = import_module(f".{_home}", __name__)
     globals().update({name: getattr(_module, name) for name in _names.split()})
-globals().update(ops.modules())
-globals().update(ops.loaded(*TOP))
+_spaces, _functions = ops.modules(), ops.loaded(*TOP)
+globals().update(_spaces)
+globals().update(_functions)
 
 _homes = {name: home for home, names in LATER.items() for name in names.split()}
 __all__ = [
     *(name for names in CORE.values() for name in names.split()),
     *_homes,
     *MODULES,
-    *ops.modules(),
-    *ops.loaded(*TOP),
+    *_spaces,
+    *_functions,
 ]
 _member, __dir__ = ops.surface(__name__, *TOP, also=__all__)
 

@@ -1,4 +1,7 @@
-"""Rules of ops that are what they expand to, in one kernel: the steps of optimizers."""
+"""The rule of Adam's step, which devices lower whole: a kernel of what it expands to.
+
+Steps of other optimizers have none: plans open them, and what they are made of becomes a kernel.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,7 @@ def of_updates(op: Any, ins: Specs, outs: Sequence[TensorSpec]) -> Place | None:
     return broadcast(op, ins, outs)
 
 
-@rule(
-    "adam_update", "sgd_update", "momentum_update", "nesterov_update", "adagrad_update",
-    "adadelta_update", "rmsprop_update", "lion_update", "adamax_update", "amsgrad_update",
-    "nadam_update", "adabelief_update", "radam_update", "ema_update", "accumulate_gradient",
-    "centered_rmsprop_update", "nadam_share_update", "schedule_free_update",
-    locate=of_updates,
-)  # fmt: skip
+@rule("adam_update", locate=of_updates)
 def _update(op: Any, at: Place, *terms: Term) -> Any:
     """Build the ops of the expansion; scalars among them are computed once a launch."""
     axes_of = zip(terms, at.ins, strict=True)

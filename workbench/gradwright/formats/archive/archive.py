@@ -159,7 +159,7 @@ def opened(path: AnyPath) -> Iterator[Reader]:
     """Open an archive, and put its path into the errors met while it is open."""
     with naming(str(os.fspath(path))):
         try:
-            reader = Reader(Path(os.fsdecode(path)))
+            reader = Reader(Path(path))
         except IsADirectoryError as error:
             raise mistaken(path, "gw", "checkpoint") or error from None
         except NoArchiveError as error:
