@@ -6,6 +6,7 @@ ops, sessions, loops and training.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gradwright.errors import GradwrightError
 from gradwright.session import session as sessions
 from tests.house.trainings import TRAININGS
 from tests.support.copies import Copies
+from tests.train.checkpoints.resumed import fit, trainer_of
 
 
 @pytest.fixture
@@ -73,3 +75,19 @@ def test_segments_commits_and_errors(copies: None) -> None:
         assert session.run(kept, {"x": [1.0]}).tolist() == [10.0]
     with pytest.raises(GradwrightError, match="'bad'"), gw.Session(g) as session:
         session.run(gw.gather(x, g.constant([9]), name="bad"), {"x": [1.0]})
+
+
+def test_a_checkpoint_of_another_device_is_resumed_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fixes its bits is the other's to know: that is told, and all is taken over."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "open_device", lambda name: Copies())
+        first = trainer_of(gw.Checkpoints(tmp_path))
+        fit(first, 2)
+    second = trainer_of()
+    with pytest.warns(UserWarning, match="other conditions"):
+        gw.resume(second, tmp_path)
+    assert second.steps_done == first.steps_done
+    for t in first.graph.variables:
+        np.testing.assert_array_equal(second.values[t.name], first.values[t.name])

@@ -1,0 +1,354 @@
+"""Scenes: every panel in use, empty, busy and in error, as `screens` takes pictures of them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+import gradwright as gw
+import gradwright_widgets as gww
+
+TABS = ("train", "parameters", "step", "tensor", "check", "runs")
+PANEL, BENCH = (400, 720), (560, 1000, 1500)
+
+Act = Callable[[Any], object]
+
+
+class Scene(NamedTuple):
+    """A widget, the widths to show it at, and what to do on its page before the picture."""
+
+    name: str
+    widget: Any
+    widths: tuple[int, ...] = PANEL
+    act: Act | None = None
+
+
+def digits() -> tuple[gw.Trainer, dict[str, Any], dict[str, Any]]:
+    """Return the tour's network with its trainer, and data to train and to validate on."""
+    images, labels = load_digits(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(images))
+    train, test = rows[360:], rows[:360]
+    g = gw.Graph("digits")
+    x = g.placeholder("x", (None, 64))
+    t = g.placeholder("t", (None,), dtype="int64")
+    with g.scope("hidden"):
+        w = g.variable("w", (64, 128), init=gw.init.he_normal(seed=0))
+        b = g.variable("b", (128,))
+        h = gw.nn.dropout(gw.nn.relu(x @ w + b), p=0.2)
+    with g.scope("head"):
+        w2 = g.variable("w", (128, 10), init=gw.init.xavier_uniform(seed=1))
+        b2 = g.variable("b", (10,))
+        logits = h @ w2 + b2
+    gw.nn.softmax(logits, name="p")
+    loss = gw.loss.sparse_softmax_cross_entropy(t, logits, name="loss")
+    accuracy = gw.metrics.accuracy(t, logits)
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.Adam(2e-3), metrics={"accuracy": accuracy})
+    pixels = (images / 16.0).astype("float32")
+    return trainer, *({"x": pixels[part], "t": labels[part]} for part in (train, test))
+
+
+def tower(blocks: int = 24) -> gw.Graph:
+    """Return a deep network of nested scopes, more than fits on a screen."""
+    g = gw.Graph("tower")
+    h = g.placeholder("tokens", (None, 32))
+    for k in range(blocks):
+        with g.scope(f"block_{k}"):
+            with g.scope("attention"):
+                q = h @ g.variable("query", (32, 32), init=gw.init.he_normal(seed=k))
+                h = gw.nn.softmax(q) * h + h
+            with g.scope("mlp"):
+                u = gw.nn.relu(h @ g.variable("up", (32, 64), init=gw.init.he_normal(seed=k)))
+                h = h + u @ g.variable("down", (64, 32), init=gw.init.he_normal(seed=k))
+    gw.mean(h, name="score")
+    return g
+
+
+class Square(gw.Op):
+    """y = x², with a gradient that forgets the factor 2."""
+
+    def infer(self, x):
+        return x
+
+    def forward(self, x):
+        return x * x
+
+    def vjp(self, gs, ys, xs):
+        return (gs[0] * xs[0],)
+
+
+gw.register("tour/square")(Square)
+
+
+def broken() -> tuple[gw.Graph, dict[str, Any]]:
+    """Return the tour's graph with a wrong op, and feeds."""
+    g = gw.Graph("broken")
+    a = g.placeholder("a", (None, 64))
+    v = g.variable("v", (64, 5), init=gw.init.he_normal(seed=2))
+    Square()(gw.nn.tanh(a @ v), name="energy").sum(name="total")
+    return g, {"a": np.random.default_rng(0).random((4, 64), "float32")}
+
+
+class Slow(gw.Callback):
+    """Makes a training last long enough to be watched and sampled."""
+
+    def on_step_end(self, trainer, record):
+        time.sleep(0.004)
+
+
+class Fails(gw.Callback):
+    """Ends a training with an error."""
+
+    def on_step_end(self, trainer, record):
+        if record.step == 40:
+            raise OSError("No space left on device: 'digits.gw'")
+
+
+def trained() -> tuple[gw.Trainer, dict[str, Any], dict[str, Any]]:
+    trainer, train, test = digits()
+    trainer.fit(train, epochs=12, batch_size=64, validation=test, progress=False)
+    return trainer, train, test
+
+
+def press(label: str) -> Act:
+    return lambda page: page.get_by_role("button", name=label).first.click()
+
+
+def keys(place: str, *pressed: str) -> Act:
+    def act(page: Any) -> None:
+        page.locator(place).first.focus()
+        for key in pressed:
+            page.keyboard.press(key)
+
+    return act
+
+
+# -- scenes without a kernel -----------------------------------------------------------------------
+
+
+def drawings() -> Iterator[Scene]:
+    trainer, _, _ = trained()
+    g = trainer.graph
+    yield Scene("graph", gww.GraphView(g))
+    yield Scene("graph_selected", gww.GraphView(g, selected="hidden/relu", paths="both"))
+    yield Scene("graph_gradients", gww.GraphView(g, trainer, loss="loss", gradients=True))
+    yield Scene("graph_menu", gww.GraphView(g), act=press("More"))
+    yield Scene("graph_search", gww.GraphView(g), act=keys(".gw-stage", "/", "w"))
+    yield Scene("graph_outline", gww.GraphView(g, selected="head/w"), act=press("outline"))
+    yield Scene("graph_focus", gww.GraphView(g), act=keys(".gw-outline", "ArrowDown", "ArrowDown"))
+    heat = gww.GraphView(g)
+    heat.set_overlay("weights", {"hidden/w": 8192, "head/w": 1280, "hidden/b": 128}, scale="log")
+    yield Scene("graph_overlay", heat)
+    yield Scene("graph_large", gww.GraphView(tower(), expanded=["block_0", "block_0/mlp"]))
+    yield Scene("graph_empty", gww.GraphView(gw.Graph("empty")))
+    yield Scene("graph_error", _complaining(gww.GraphView(g)))
+
+
+def _complaining(widget: Any) -> Any:
+    widget.guarded(lambda: widget.graph["hidden/v"])
+    return widget
+
+
+def steppers() -> Iterator[Scene]:
+    trainer, train, _ = trained()
+    g, feeds = trainer.graph, {name: rows[:8] for name, rows in train.items()}
+    empty = gw.Graph("empty")
+    empty.placeholder("x", (None, 3))
+    yield Scene("stepper_empty", gww.StepperPanel(empty, height=520))
+    panel = gww.StepperPanel(g, loss="loss", feeds=feeds, height=520)
+    panel.run_to("hidden/relu")
+    yield Scene("stepper_forward", panel)
+    panel.break_at("loss")
+    panel.watch('norm(t["hidden/relu"])')
+    panel.watch('t["loss"]')
+    panel.run()
+    yield Scene("stepper_breakpoints", panel, act=_tab("Breakpoints"))
+    yield Scene("stepper_watches", panel, act=_tab("Watches"))
+    panel.into_gradient("hidden/relu")
+    yield Scene("stepper_gradient", panel)
+    bad = gw.Graph("bad")
+    q = bad.placeholder("q", (3,))
+    end = (gw.sqrt(q - 1.0, name="root") * 2.0).sum(name="end")
+    nans = gww.StepperPanel(bad, loss=end, feeds={"q": [1.0, 0.5, 4.0]}, height=520)
+    with np.errstate(invalid="ignore"):
+        nans.find_nonfinite()
+    yield Scene("stepper_nan", nans)
+    edited = gww.StepperPanel(g, loss="loss", feeds=feeds, height=520)
+    edited.run_to("loss")
+    edited.step()
+    edited.edit("hidden/b", np.full(128, -100.0))
+    edited.rerun()
+    yield Scene("stepper_edited", edited)
+
+
+def _tab(name: str) -> Act:
+    return lambda page: page.get_by_role("tab", name=name).click()
+
+
+def tensors() -> Iterator[Scene]:
+    trainer, _, _ = trained()
+    g = trainer.graph
+    yield Scene("tensor_weights", gww.TensorView(g["hidden/w"], height=480))
+    first = g.values["hidden/w"].T[:8].reshape(8, 8, 8)
+    yield Scene("tensor_cube", gww.TensorView(first, name="eight hidden units", height=480))
+    part = gww.TensorView(g.values["head/w"][:12], "[:, :6]", name="head/w, a part", height=480)
+    yield Scene("tensor_numbers", part, act=press("numbers"))
+    yield Scene("tensor_scalar", gww.TensorView(np.float32(0.0347), name="loss", height=480))
+    holes = first[0].copy()
+    holes[1, 2], holes[4, 4], holes[6, 1] = np.nan, np.inf, -np.inf
+    yield Scene("tensor_nonfinite", gww.TensorView(holes, name="with holes", height=480))
+    yield Scene("tensor_computed", gww.TensorView(g["hidden/relu"], height=480))
+
+
+def tables() -> Iterator[Scene]:
+    fresh, _, _ = digits()
+    yield Scene("parameters_untrained", gww.ParameterTable(fresh.graph, fresh))
+    trainer, train, _ = digits()
+    trainer.add_callback(Slow())
+    table = gww.ParameterTable(trainer.graph, trainer)
+    trainer.fit(train, epochs=6, batch_size=64, progress=False)
+    table.freeze("hidden/w")
+    table.selected = "head/w"
+    yield Scene("parameters", table)
+    yield Scene("parameters_columns", table, act=press("columns"))
+    yield Scene("parameters_grouped", gww.ParameterTable(tower()))
+    yield Scene("parameters_empty", gww.ParameterTable(gw.Graph("empty")))
+
+
+def checks() -> Iterator[Scene]:
+    trainer, train, _ = trained()
+    g, feeds = trainer.graph, {name: rows[:4] for name, rows in train.items()}
+    alone = gw.Graph("alone")
+    alone.placeholder("x", (None, 3))
+    yield Scene("check_empty", gww.GradCheckPanel(alone))
+    yield Scene("check_ready", gww.GradCheckPanel(g, loss="loss", feeds=feeds))
+    passed = gww.GradCheckPanel(g, loss="loss", feeds=feeds, height=520)
+    passed.check(max_per_param=60, wait=True)
+    yield Scene("check_passed", passed)
+    yield Scene("check_detail", passed, (*PANEL, 1000), lambda page: page.click("text=head/b"))
+    suspect, rows = broken()
+    wrong = gww.GradCheckPanel(suspect, loss="total", feeds=rows)
+    wrong.check(wait=True)
+    yield Scene("check_wrong", wrong)
+
+
+def plots() -> Iterator[Scene]:
+    yield Scene("plot_empty", gww.LivePlot())
+    trainer, _, _ = trained()
+    plot = gww.LivePlot()
+    plot.show(trainer.history)
+    yield Scene("plot", plot)
+    yield Scene("plot_menu", plot, act=press("Choose curves"))
+    logged = gww.LivePlot(log_scale=True, smoothing=0.9)
+    logged.show(trainer.history)
+    yield Scene("plot_log", logged)
+    yield Scene("plot_crosshair", plot, act=keys(".gw-plot-stage", "Home", *["ArrowRight"] * 150))
+
+
+def trainers() -> Iterator[Scene]:
+    fresh, train, test = digits()
+    yield Scene("trainer_no_data", gww.TrainerPanel(fresh))
+    yield Scene("trainer_idle", gww.TrainerPanel(fresh, train, test, epochs=2000))
+    done, train, test = trained()
+    panel = gww.TrainerPanel(done, train, test, epochs=2000, batch_size=64)
+    yield Scene("trainer_finished", panel)
+
+
+def methods() -> Iterator[Scene]:
+    """Yield a trainer with all that may be on, and what it writes."""
+    plain, train, test = digits()
+    folder = Path(tempfile.mkdtemp())
+    trainer = gw.Trainer(
+        plain.graph,
+        "loss",
+        optimizer=gw.optim.Adam(gw.schedules.Cosine(4e-3, steps=300, warmup=30)),
+        accumulation=4,
+        precision="float16",
+        loss_scale=gw.LossScale(initial=2.0**40),
+        nonfinite="skip",
+        clip_norm=1.0,
+        ema=gw.EMA(0.99),
+        callbacks=[gw.Checkpoints(folder, keep_last=5, keep_best=1)],
+    )
+    panel = gww.TrainerPanel(trainer, train, test, epochs=20, batch_size=64, height=640)
+    with np.errstate(all="ignore"):
+        trainer.fit(train, epochs=12, batch_size=64, validation=test, progress=False)
+    (folder / "step-000000001.gw").write_bytes(b"half of a checkpoint")
+    panel.refresh_checkpoints()
+    yield Scene("trainer_methods", panel)
+    yield Scene("trainer_checkpoints", panel, act=_tab("Checkpoints"))
+    panel.schedule_open = True
+    panel.metrics = ["loss", "loss_scale"]
+    panel.log_scale = True
+    yield Scene("trainer_schedule", panel, act=keys(".gw-schedule-stage", "End", "ArrowLeft"))
+
+
+def recorded() -> gw.train.Store:
+    """Return runs of several settings, some with names that nobody would choose."""
+    store = gw.train.Store(tempfile.mkdtemp())
+    names = ("baseline", "wide & fast", "sgd", "sgd", "<img src=x onerror=alert(1)>", "step")
+    for k, name in enumerate(names):
+        plain, train, test = digits()
+        g = plain.graph
+        kind = gw.optim.SGD if name == "sgd" else gw.optim.Adam
+        trainer = gw.Trainer(
+            g,
+            "loss",
+            optimizer=kind((0.1 if name == "sgd" else 1e-3) * (1 + k)),
+            metrics={"accuracy": gw.metrics.accuracy(g["t"], g["p"])},
+            callbacks=[gw.Run(name=name, tags=["digits", kind.__name__], store=store)],
+        )
+        trainer.fit(train, epochs=6 + k, batch_size=64, validation=test, progress=False)
+    return store
+
+
+def comparisons() -> Iterator[Scene]:
+    yield Scene("runs_empty", gww.RunComparison(tempfile.mkdtemp()))
+    store = recorded()
+    yield Scene("runs_none_chosen", gww.RunComparison(store), BENCH)
+    panel = gww.RunComparison(store, runs_sort="val_loss")
+    panel.compare(*(row["key"] for row in panel.run_table()[:5]))
+    yield Scene("runs", panel, (400, *BENCH[1:]))
+    yield Scene("runs_settings", panel, (400, *BENCH[1:]), _tab("Settings"))
+
+
+def benches() -> Iterator[Scene]:
+    trainer, train, test = digits()
+    trainer.add_callback(Slow())
+    bench = gww.Workbench(trainer.graph, trainer, data=train, validation=test, epochs=12)
+    trainer.fit(train, epochs=12, batch_size=64, validation=test, progress=False)
+    bench.stepper.run_to("hidden/relu")
+    bench.check(max_per_param=20, wait=True)
+    bench.selected = "hidden/w"
+    for tab in TABS:
+        bench.tab = tab
+        yield Scene(f"bench_{tab}", bench, BENCH)
+    suspect, rows = broken()
+    blamed = gww.Workbench(suspect, loss="total", feeds=rows, tab="check", height=460)
+    blamed.check(wait=True)
+    yield Scene("bench_blame", blamed, BENCH)
+    bare = gw.Graph("bare")
+    bare.placeholder("x", (None, 3))
+    empty = gww.Workbench(bare)
+    for tab in TABS:
+        empty.tab = tab
+        yield Scene(f"bench_empty_{tab}", empty, (1000,))
+
+
+SCENES = (
+    drawings,
+    steppers,
+    tensors,
+    tables,
+    checks,
+    plots,
+    trainers,
+    methods,
+    comparisons,
+    benches,
+)
