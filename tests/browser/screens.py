@@ -20,7 +20,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import sync_playwright
 
 from tests.browser.lab import FLAGS, Lab, Page, chromium
-from tests.browser.scenes import SCENES
+from tests.browser.scenes import BENCH, PANEL, SCENES
 
 ROOT = Path(__file__).parents[2]
 SCREENS, README = ROOT / "build/screens", ROOT / "notebooks/images"
@@ -77,22 +77,22 @@ import sys, time
 sys.path.insert(0, {str(ROOT)!r})
 import gradwright as gw
 import gradwright_widgets as gww
-from tests.browser import screens
+from tests.browser import scenes
 """,
     "trainer": """
-trainer, train, test = screens.digits()
-trainer.add_callback(screens.Slow())
+trainer, train, test = scenes.digits()
+trainer.add_callback(scenes.Slow())
 gww.TrainerPanel(trainer, train, test, epochs=2000, batch_size=64)
 """,
     "trainer_failed": """
-failing, train, test = screens.digits()
-failing.add_callback(screens.Fails())
+failing, train, test = scenes.digits()
+failing.add_callback(scenes.Fails())
 failed = gww.TrainerPanel(failing, train, test, epochs=3, batch_size=64)
 failed.start(); failed.wait()
 failed
 """,
     "check": """
-checked, train, test = screens.digits()
+checked, train, test = scenes.digits()
 feeds = {name: rows[:512] for name, rows in train.items()}
 gww.GradCheckPanel(checked.graph, loss="loss", feeds=feeds, check_limit=None)
 """,
