@@ -48,7 +48,8 @@ class Cpu(Memory):
 
     def retune(self, record: Mapping[str, Any], *, deterministic: bool) -> None:
         """Take over the threads and choices of a record, for plans that are there, too."""
-        found = tuned(None, {} if record is None else record, deterministic=deterministic)
+        given = {} if record is None else record  # None is no record here, and is refused as such
+        found = tuned(None, given, deterministic=deterministic)
         self.tuning.threads = found.threads
         self.tuning.choices.update(found.choices)
 
