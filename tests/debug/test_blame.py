@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.blame import LocalCheck
+from gradwright.debug.check.blame import LocalCheck
 from gradwright.gradient import pull_back
 from gradwright.graph import Node, Source
 from gradwright.op import OPS, Op, run_forward

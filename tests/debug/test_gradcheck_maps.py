@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.report import VERDICTS
+from gradwright.debug.check.report import VERDICTS
 from gradwright.errors import GraphError
 from gradwright_widgets.host.host import Host
 from gradwright_widgets.panels.check.panel import SAVED_CURVES, CheckPanel, GradCheckPanel

@@ -251,7 +251,7 @@ def test_listeners_hear_every_change_once(net):
 
 
 def test_one_thread_moves_at_a_time(net, monkeypatch):
-    monkeypatch.setattr("gradwright.debug.turns.PATIENCE", 0.01)
+    monkeypatch.setattr("gradwright.debug.stepping.turns.PATIENCE", 0.01)
     s = stepper(net)
     errors = []
 

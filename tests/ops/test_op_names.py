@@ -38,7 +38,7 @@ EXCEPTIONS = {
     "init": "distributions that bear the names of ops",
     "ops/arrays/matching.py": "conditions that bear the names of ops",
     "ops/attention": "a limit that bears the name of an op",
-    "debug/breakpoints.py": "users say which ops to stop at",
+    "debug/stepping/breakpoints.py": "users say which ops to stop at",
     "train/optim": "an optimizer names the op that is its update",
     "panels/graph/dot.py": "a label leaves out what a name says already",
 }

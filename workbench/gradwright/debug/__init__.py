@@ -1,14 +1,14 @@
 """Debugging logic without widgets: stepping, breakpoints, non-finite origins, gradient checks."""
 
-from .breakpoints import Breakpoint
-from .curve import LossCurve, loss_curve
-from .expression import Expression
-from .findings import Finding
-from .gradient_check import gradient_check
-from .nonfinite import Origin, Range
-from .probe import ElementCheck
-from .report import ParameterCheck, Report
-from .stepper import Stepper, Stop
+from .check.curve import LossCurve, loss_curve
+from .check.findings import Finding
+from .check.gradient_check import gradient_check
+from .check.probe import ElementCheck
+from .check.report import ParameterCheck, Report
+from .stepping.breakpoints import Breakpoint
+from .stepping.expression import Expression
+from .stepping.nonfinite import Origin, Range
+from .stepping.stepper import Stepper, Stop
 
 __all__ = [
     "Breakpoint",

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..debug.blame import LocalCheck
-from ..debug.directions import normal_like
+from ..debug.check.blame import LocalCheck
+from ..debug.check.directions import normal_like
 from ..debug.float64 import known_specs
 from ..errors import DTypeError
 from ..graph import Graph, Node, Tensor

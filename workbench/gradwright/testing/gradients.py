@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..debug.blame import LocalCheck
-from ..debug.directions import normal_like
-from ..debug.numeric import compare
+from ..debug.check.blame import LocalCheck
+from ..debug.check.directions import normal_like
+from ..debug.check.numeric import compare
 from ..gradient import gradients
 from ..graph import ancestors
 from ..graph.expand import run_nodes, stand_in

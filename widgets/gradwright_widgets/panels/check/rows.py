@@ -12,7 +12,7 @@ import numpy as np
 
 from gradwright import Tensor
 from gradwright.debug import ElementCheck, LossCurve, ParameterCheck, Report
-from gradwright.debug.report import VERDICTS
+from gradwright.debug.check.report import VERDICTS
 
 from ...host.wire import Message, float64, int32
 

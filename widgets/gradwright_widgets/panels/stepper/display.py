@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradwright import Node, Stepper
 from gradwright.debug import Breakpoint, Stop
-from gradwright.debug.frame import Frame
+from gradwright.debug.stepping.frame import Frame
 
 from ...host.wire import Message
 from . import facts

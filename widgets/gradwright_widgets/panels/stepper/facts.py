@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwright import Node, Stepper
 from gradwright.debug import Stop
-from gradwright.debug.frame import Frame
+from gradwright.debug.stepping.frame import Frame
 from gradwright.errors import GradwrightError
 from gradwright.ops.control.branch import Cond
 from gradwright.ops.control.loop_op import LoopOp

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradientError
-from ..graph import Graph, Values
-from ..words.tables import Table
+from ...errors import GradientError
+from ...graph import Graph, Values
+from ...words.tables import Table
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .findings import Finding, findings

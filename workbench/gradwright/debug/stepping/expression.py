@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradwrightError, GraphError
+from ...errors import GradwrightError, GraphError
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin,

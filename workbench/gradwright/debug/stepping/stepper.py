@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import GraphError
-from ..graph import Graph, Node, Tensor, Values, coerce
-from ..spec import spec_of
+from ...errors import GraphError
+from ...graph import Graph, Node, Tensor, Values, coerce
+from ...spec import spec_of
 from .breakpoints import Breakpoint
 from .levels import frame_of, member
 from .nonfinite import Origin, find_origin

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradientError
-from ..gradient import gradients
-from ..graph import Tensor, ancestors
-from ..graph.expand import run_nodes
-from ..spec import is_floating, kind
+from ...errors import GradientError
+from ...gradient import gradients
+from ...graph import Tensor, ancestors
+from ...graph.expand import run_nodes
+from ...spec import is_floating, kind
+from ..float64 import Float64Run, Function
 from .directions import draw_direction, typical_size
-from .float64 import Float64Run, Function
 from .numeric import (
     NARROW,
     WIDE,

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Constant, Node, Source, Tensor
-from ..op import Op, run_forward
-from ..ops.core.identity import StopGradient
-from ..spec import spec_of
+from ...graph import Constant, Node, Source, Tensor
+from ...op import Op, run_forward
+from ...ops.core.identity import StopGradient
+from ...spec import spec_of
+from ..float64 import Calls, inside, known_specs
 from .causes import TRIALS, cause
 from .directions import draw_direction, inner, normal_like
-from .float64 import Calls, inside, known_specs
 from .numeric import (
     NARROW,
     WIDE,

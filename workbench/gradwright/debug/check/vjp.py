@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..gradient import fit, pull_back
-from ..graph import Graph, Tensor, ancestors
-from ..graph.expand import run_nodes, stand_in
-from ..op import ZERO, NotDifferentiable, Op
-from ..spec import TensorSpec, is_floating
-from ..spec.containers import OptionalSpec, SequenceSpec
+from ...gradient import fit, pull_back
+from ...graph import Graph, Tensor, ancestors
+from ...graph.expand import run_nodes, stand_in
+from ...op import ZERO, NotDifferentiable, Op
+from ...spec import TensorSpec, is_floating
+from ...spec.containers import OptionalSpec, SequenceSpec
 
 Array = np.ndarray[Any, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..errors import GraphError
-from ..graph import Graph, Node, Tensor, read_only
-from ..op import OPS
+from ...errors import GraphError
+from ...graph import Graph, Node, Tensor, read_only
+from ...op import OPS
 from .breakpoints import Breakpoint, fits_within, make_breakpoint
 from .expression import Expression
 from .frame import Frame

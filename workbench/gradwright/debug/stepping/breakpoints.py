@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GraphError
-from ..graph import Node, SubGraph, expansion
-from ..ops.control.branch import Cond
-from ..ops.control.loop_op import LoopOp
+from ...errors import GraphError
+from ...graph import Node, SubGraph, expansion
+from ...ops.control.branch import Cond
+from ...ops.control.loop_op import LoopOp
 from .expression import Expression
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradientError
-from ..graph import Graph, Node, Tensor, Values
+from ...errors import GradientError
+from ...graph import Graph, Node, Tensor, Values
+from ..float64 import Float64Run
+from ..stepping.nonfinite import Range
 from .blame import check_node
-from .float64 import Float64Run
-from .nonfinite import Range
 from .probe import Probe, analytic_gradients, check_floating, check_loss
 from .report import Occasion, ParameterCheck, Report
 

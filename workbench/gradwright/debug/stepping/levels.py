@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GraphError
-from ..graph import Graph, Node, SubGraph, Tensor, Values, ancestors, expansion, read_only
-from ..ops.control.branch import Cond
-from ..ops.control.loop_op import LoopOp
-from ..ops.control.unroll import unrolled
-from ..session import as_feed
-from ..spec import BOXED, known_spec
-from ..spec.containers import to_python
+from ...errors import GraphError
+from ...graph import Graph, Node, SubGraph, Tensor, Values, ancestors, expansion, read_only
+from ...ops.control.branch import Cond
+from ...ops.control.loop_op import LoopOp
+from ...ops.control.unroll import unrolled
+from ...session import as_feed
+from ...spec import BOXED, known_spec
+from ...spec.containers import to_python
 from .frame import Frame
 from .turns import Turns
 

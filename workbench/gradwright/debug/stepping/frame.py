@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FeedError, GraphError
-from ..graph import Node, Source, Tensor
-from ..graph.expand import bind_dims
-from ..op import Op, run_forward
-from ..spec import Dim
+from ...errors import FeedError, GraphError
+from ...graph import Node, Source, Tensor
+from ...graph.expand import bind_dims
+from ...op import Op, run_forward
+from ...spec import Dim
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Node, Tensor
+from ...graph import Node, Tensor
 from .frame import Frame
 
 Array = np.ndarray[Any, Any]

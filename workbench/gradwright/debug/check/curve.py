@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradientError
-from ..graph import Graph, Tensor, Values
-from .float64 import Float64Run
+from ...errors import GradientError
+from ...graph import Graph, Tensor, Values
+from ..float64 import Float64Run
 from .probe import ElementCheck, Probe, analytic_gradients, check_floating, check_loss
 
 Array = np.ndarray[Any, Any]

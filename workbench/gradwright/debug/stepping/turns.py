@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from ..errors import GraphError
+from ...errors import GraphError
 
 PATIENCE = 1.0
 """Seconds a call waits for another thread: single ops end by then, a long run does not."""

@@ -1,0 +1,1 @@
+"""The gradient check: analytic gradients beside measured ones, and the op that is wrong."""

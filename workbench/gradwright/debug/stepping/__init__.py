@@ -1,0 +1,1 @@
+"""Stepping: a graph run node by node, forwards and backwards, with breakpoints and watches."""
