@@ -17,17 +17,23 @@ from .declare import (
     Zero,
     attr,
 )
+from .dependence import AFFINE, ELEMENT, LINEAR, OPAQUE, Dependence
 from .facts import Autocast, Family
 from .op import Op
 from .registry import OPS, find_op, maker, redefinitions, register, registry_revision
 
 __all__ = [
+    "AFFINE",
+    "ELEMENT",
+    "LINEAR",
+    "OPAQUE",
     "OPS",
     "REQUIRED",
     "ZERO",
     "Attr",
     "Autocast",
     "Cotangent",
+    "Dependence",
     "ErrorSample",
     "Family",
     "NotDifferentiable",

@@ -38,6 +38,7 @@ from .declare import (
     takes,
     written,
 )
+from .dependence import OPAQUE, Dependence
 from .facts import Autocast, Family, OfFamily
 from .registry import OPS, enter
 
@@ -91,6 +92,8 @@ class Op(Frozen):
     """The group of a drawing that gives its nodes their colour."""
     autocast: ClassVar[Autocast] = OfFamily()  # type: ignore[assignment]
     """What mixed precision does with its inputs, and why."""
+    dependence: ClassVar[Dependence] = OPAQUE
+    """How the outputs depend on any of its inputs, for ops whose inputs are all alike."""
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -298,6 +301,10 @@ class Op(Frozen):
     def has_vjp(cls) -> bool:
         """Tell whether the op states its own gradient."""
         return cls.vjp is not Op.vjp
+
+    def depends(self, i: int) -> Dependence:
+        """Return how the outputs depend on input ``i`` while the others are held."""
+        return type(self).dependence
 
     def current(self) -> Op:
         """Return the op as it is defined now: where its cell ran again, of another class."""
