@@ -15,11 +15,13 @@ from gradwright.errors import GradwrightError, GraphError
 from ...host.desk import Feeds, GraphDesk
 from ...host.facts import drawn_nodes, scopes
 from ...host.host import Host
+from ...host.insides import is_inside, node_at, parts
 from ...host.panel import Panel
 from ...host.part import checks, shared, watches
 from ...host.wire import float64
 from ...still.tables import node_table
 from .dot import graph_dot
+from .insides import inside_spec, opened
 from .sketch import draw_svg
 from .spec import graph_spec
 from .twins import ensure_gradients
@@ -41,8 +43,12 @@ class GraphPanel(Panel):
             traitlets.Unicode(),
             default_value=None,
             allow_none=True,
-            help="Scopes that are open; None opens as many as stay readable.",
+            help="Scopes that are open, and nodes, as `norm::`; None opens as many scopes as stay"
+            " readable.",
         )
+    )
+    insides = shared(
+        traitlets.Dict(help="What the nodes that are opened enclose, by address; see insides.py.")
     )
     paths = shared(
         traitlets.Enum(
@@ -91,6 +97,10 @@ class GraphPanel(Panel):
         self._shown = self._state()
         return {"graph_spec": graph_spec(self.desk.graph)}
 
+    def begin(self) -> None:
+        """Send what nodes enclose that are open from the first on."""
+        self._on_expanded()
+
     def _spec(self) -> dict[str, Any]:
         return graph_spec(self.desk.graph, gradients=self.gradients)
 
@@ -115,12 +125,24 @@ class GraphPanel(Panel):
             return None
         known = scopes(self.desk.graph)
         for path in paths:
-            if path not in known:
+            if path not in known and not is_inside(self.desk.graph, path):
                 raise GraphError(
                     f"graph {self.desk.graph.name!r} has no scope {path!r}",
-                    hint=f"there are {', '.join(sorted(known)) or 'none'}",
+                    hint=f"there are {', '.join(sorted(known)) or 'none'}; a node opens as 'name::'",
                 )
         return list(paths)
+
+    @watches("expanded")
+    def _on_expanded(self) -> None:
+        """Send what nodes enclose that are opened for the first time; branches open with them."""
+        new = [address for address in opened(self.expanded) if address not in self.insides]
+        if not new:
+            return
+        graph = self.desk.graph
+        with self.widget.hold_sync():
+            self.insides = {**self.insides, **{at: inside_spec(graph, at) for at in new}}
+            branches = [f"{at}:{part}:" for at in new for part in parts(node_at(graph, at)) if part]
+            self.expanded = sorted({*(self.expanded or ()), *branches})
 
     @checks("path_to")
     def _check_path_to(self, name: str) -> str:
@@ -205,15 +227,22 @@ class GraphPanel(Panel):
             if self.overlay:
                 self.overlay = {**self.overlay, "values": self._overlay_values()}
             known = scopes(self.desk.graph)
-            if self._is_gone(self.desk.selected, known):
+            if self._is_gone(self.desk.selected):
                 self.desk.selected = ""
-            if self._is_gone(self.path_to, known):
+            if self._is_gone(self.path_to):
                 self.path_to = ""
+            self.insides = {}
             if self.expanded is not None:
-                self.expanded = [path for path in self.expanded if path in known]
+                graph = self.desk.graph
+                self.expanded = [p for p in self.expanded if p in known or is_inside(graph, p)]
+                self._on_expanded()
 
-    def _is_gone(self, name: str, known: set[str]) -> bool:
-        return name.removesuffix("/") not in known and self.desk.graph.get(name) is None
+    def _is_gone(self, name: str) -> bool:
+        try:
+            self.desk.check_name(name)
+        except GraphError:
+            return True
+        return False
 
     def to_dot(self) -> str:
         """Return the whole graph in the language of Graphviz, with a cluster for every scope.

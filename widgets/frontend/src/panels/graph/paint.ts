@@ -1,14 +1,14 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
-import { describe, NOTE_SIZE, shortShape, TITLE_SIZE, type Face } from "./describe";
+import { describe, NOTE_SIZE, OPENER, shortShape, TITLE_SIZE, type Face } from "./describe";
 import type { Look, Window } from "./look";
 import type { Marks } from "./marks";
 import type { GraphModel } from "./model";
 import { HEADER } from "./parts";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
-import { arrow, diamond, hatch, pointer, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import { arrow, diamond, hatch, opener, pointer, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
 import type { Theme } from "../../core/theme";
 
 /** Below these scales a detail would be smaller than the eye can use. */
@@ -155,10 +155,12 @@ export class Painter {
       pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
       if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: quiet });
     } else if (face.shape === "op") {
-      const center = x + STRIPE / 2 + w / 2;
+      const room = w - (face.opens ? OPENER : 0);
+      const center = x + STRIPE / 2 + room / 2;
       const two = notes && face.note !== "";
-      pen.text(fitText(pen, face.title, TITLE_SIZE, 500, w - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: ink, align: "center" });
-      if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - 18).text, center, middle + 8, { size: NOTE_SIZE, color: quiet, align: "center" });
+      if (face.opens) opener(pen, x + room - 4, middle - 6, hovered ? ink : quiet);
+      pen.text(fitText(pen, face.title, TITLE_SIZE, 500, room - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: ink, align: "center" });
+      if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, room - 18).text, center, middle + 8, { size: NOTE_SIZE, color: quiet, align: "center" });
     } else {
       const inset = frozen ? 22 : 12;
       if (frozen) snowflake(pen, x + 13, middle, color);
@@ -247,7 +249,8 @@ export class Painter {
 }
 
 function radiusOf(face: Face, height: number): number {
-  return face.shape === "variable" ? height / 2 : face.shape === "placeholder" || face.shape === "constant" ? 4 : 6;
+  if (face.shape === "variable") return height / 2;
+  return face.shape === "placeholder" || face.shape === "constant" || face.shape === "result" ? 4 : 6;
 }
 
 function overlaps(rects: Float32Array, r: number, view: Window): boolean {

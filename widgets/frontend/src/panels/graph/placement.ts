@@ -1,7 +1,8 @@
 // From blocks with places of their own to one scene on the plane: frames, boxes, lines, and what ties the layers together.
 
 import { HEADER, type Block, type Part } from "./parts";
-import { UPDATE, type GraphModel } from "./model";
+import { UPDATE } from "./layers";
+import type { GraphModel } from "./model";
 import { routes } from "./routes";
 import { PieceFlag, type Scene } from "./scene";
 

@@ -59,6 +59,17 @@ export function toggle(pen: Pen, x: number, y: number, open: boolean, color: str
   pen.stroke(color, 1.5);
 }
 
+/** The mark of a node that encloses others: a small plus in a frame. */
+export function opener(pen: Pen, x: number, y: number, color: string): void {
+  pen.box(x, y, 12, 12, 3, { stroke: tint(color, 0.6) });
+  pen.begin();
+  pen.move(x + 3.5, y + 6);
+  pen.line(x + 8.5, y + 6);
+  pen.move(x + 6, y + 3.5);
+  pen.line(x + 6, y + 8.5);
+  pen.stroke(color, 1.2);
+}
+
 export function snowflake(pen: Pen, x: number, y: number, color: string): void {
   pen.begin();
   for (let k = 0; k < 3; k++) {
