@@ -120,7 +120,7 @@ class GraphDesk(Desk):
 
     selected = shared(
         traitlets.Unicode(
-            "", help="Name or address of the selected node, a scope's with a slash behind it, or nothing."
+            "", help="Name or address of the selected node, or of a scope with a slash behind it."
         )
     )
     frozen = shared(

@@ -29,7 +29,7 @@ def parts(node: Node) -> dict[str, SubGraph]:
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
-    >>> y = gw.cond(g.placeholder("p", (), "bool"), lambda: g.constant(1.0), lambda: g.constant(2.0))
+    >>> y = gw.cond(g.placeholder("p", (), "bool"), lambda: 1.0, lambda: 2.0)
     >>> list(parts(y.node))
     ['then', 'else']
     """

@@ -35,30 +35,35 @@ def inside_spec(graph: Graph, address: str) -> dict[str, Any]:
         GraphError: there is no such node.
     """
     node = node_at(graph, address)
-    nodes, names, wirings = list[Node](), list[str](), list[_Wiring]()
+    nodes, names, wirings = list[Node](), list[str](), list[Wiring]()
     for part, inside in parts(node).items():
-        read = {id(t) for n in inside.nodes for t in n.inputs} | {id(t) for t in inside.outputs}
-        given = (t.node for t in inside.inputs if id(t) in read)
-        held = [n for n in (*given, *inside.nodes) if not isinstance(n.op, Rng)]
+        held = drawn_inside(inside)
         nodes += held
         names += [f"{address}:{part}:{n.name}" for n in held]
-        wirings.append(_wiring(node, inside))
+        wirings.append(wiring(node, inside))
     number = {id(n): i for i, n in enumerate(nodes)}
     table, first_tensor = columns(nodes, names)
     entries, exits, edges = list[int](), list[int](), wires(nodes, number, first_tensor)
     after = len(node.inputs)
-    for wiring in wirings:
-        for position, tensor in wiring.entries:
+    for joined in wirings:
+        for position, tensor in joined.entries:
             if id(tensor.node) in number:  # what nothing inside reads is left out
                 entries += [position, number[id(tensor.node)]]
-        for tensor in wiring.exits:
+        for tensor in joined.exits:
             exits += [first_tensor[number[id(tensor.node)]] + tensor.index, after]
             after += 1
-        for made, read in wiring.back:
+        for made, read in joined.back:
             if id(read.node) in number:
                 source = first_tensor[number[id(made.node)]] + made.index
                 edges += [source, number[id(read.node)], len(node.inputs)]
     return {**table, "edges": int32(edges), "entries": int32(entries), "exits": int32(exits)}
+
+
+def drawn_inside(inside: SubGraph) -> list[Node]:
+    """Return the nodes of a sub-graph that are drawn, inputs first: those that something reads."""
+    read = {id(t) for n in inside.nodes for t in n.inputs} | {id(t) for t in inside.outputs}
+    given = (t.node for t in inside.inputs if id(t) in read)
+    return [n for n in (*given, *inside.nodes) if not isinstance(n.op, Rng)]
 
 
 def opened(expanded: Sequence[str] | None) -> list[str]:
@@ -71,7 +76,7 @@ def opened(expanded: Sequence[str] | None) -> list[str]:
     return sorted(found, key=lambda address: (address.count(":"), address))
 
 
-class _Wiring(NamedTuple):
+class Wiring(NamedTuple):
     """How a part of a node is joined to what is around it."""
 
     entries: Sequence[tuple[int, Tensor]]
@@ -81,16 +86,17 @@ class _Wiring(NamedTuple):
     """What a step of a loop ends with, and what the next begins with."""
 
 
-def _wiring(node: Node, inside: SubGraph) -> _Wiring:
+def wiring(node: Node, inside: SubGraph) -> Wiring:
+    """Return how a part of a node is joined to the node's arguments and results."""
     op = node.op
     if isinstance(op, LoopOp):
         own = inside.inputs[1:]  # the first is the number of the step
         carried = len(inside.outputs) - op.n_results - op.n_carry
-        return _Wiring(
+        return Wiring(
             [(op.first_carry + k, t) for k, t in enumerate(own)],
             inside.outputs,
             list(zip(inside.outputs[carried : carried + op.n_carry], own, strict=False)),
         )
     first = 1 if isinstance(op, Cond) else 0
     given = [k for k, t in enumerate(node.inputs) if t is not None and k >= first]
-    return _Wiring(list(zip(given, inside.inputs, strict=True)), inside.outputs)
+    return Wiring(list(zip(given, inside.inputs, strict=True)), inside.outputs)

@@ -10,6 +10,7 @@ import numpy as np
 import traitlets
 
 from gradwright import Graph, Node, Tensor
+from gradwright.debug.address import Address
 from gradwright.errors import GradwrightError, GraphError
 
 from ...host.desk import Feeds, GraphDesk
@@ -128,7 +129,7 @@ class GraphPanel(Panel):
             if path not in known and not is_inside(self.desk.graph, path):
                 raise GraphError(
                     f"graph {self.desk.graph.name!r} has no scope {path!r}",
-                    hint=f"there are {', '.join(sorted(known)) or 'none'}; a node opens as 'name::'",
+                    hint=f"there are {', '.join(sorted(known)) or 'none'}; nodes open as 'name::'",
                 )
         return list(paths)
 
@@ -158,9 +159,10 @@ class GraphPanel(Panel):
     ) -> None:
         """Colour the drawing by a number per node, with a legend; a scope shows its largest.
 
-        ``values`` may name nodes that are not drawn, such as gradients; NaN is no value. The
-        ``diverging`` scale is for signed numbers: it has zero in its middle, and scopes show what
-        is farthest from it. ``log`` leaves numbers that are not positive without colour.
+        ``values`` may name nodes that are not drawn, such as gradients, and those inside of others,
+        by address, which stand for the others, too; NaN is no value. The ``diverging`` scale is for
+        signed numbers: it has zero in its middle, and scopes show what is farthest from it. ``log``
+        leaves numbers that are not positive without colour.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
@@ -177,8 +179,12 @@ class GraphPanel(Panel):
             raise GraphError(f"no scale is called {scale!r}", hint=f"one of {', '.join(SCALES)}")
         self._given = {self._name_of(key): float(value) for key, value in values.items()}
         with self.widget.hold_sync():
-            head = {"title": str(title), "unit": str(unit), "scale": scale}
-            self.overlay = {**head, "values": self._overlay_values()}
+            self.overlay = {
+                "title": str(title),
+                "unit": str(unit),
+                "scale": scale,
+                **self._values(),
+            }
             self.color_by = "overlay"
 
     def clear_overlay(self) -> None:
@@ -201,6 +207,9 @@ class GraphPanel(Panel):
         if not isinstance(key, str):
             node: Node = getattr(key, "node", key)
             return node.name
+        if ":" in key:
+            node_at(self.desk.graph, key)
+            return str(Address.parse(key).anywhere)
         found = self.desk.graph.get(key)
         if found is None:
             raise GraphError(
@@ -209,9 +218,20 @@ class GraphPanel(Panel):
             )
         return found.node.name
 
-    def _overlay_values(self) -> memoryview:
+    def _values(self) -> dict[str, Any]:
+        """Return a number per node, and those inside of nodes, which the nodes show, too."""
+        given = dict(self._given)
+        inside = {name: value for name, value in given.items() if ":" in name}
+        for address, value in inside.items():
+            outer = Address.parse(address).outer
+            while outer is not None and str(outer) not in self._given:
+                given[str(outer)] = max(value, given.get(str(outer), value), key=abs)
+                outer = outer.outer
         nodes = drawn_nodes(self.desk.graph, gradients=self.gradients)
-        return float64([self._given.get(node.name, np.nan) for node in nodes])
+        return {
+            "values": float64([given.get(node.name, np.nan) for node in nodes]),
+            "inside": {name: value for name, value in given.items() if ":" in name},
+        }
 
     def refresh(self) -> None:
         """Show the graph as it is now: new nodes, and what has been frozen."""
@@ -225,7 +245,7 @@ class GraphPanel(Panel):
         with self.widget.hold_sync():
             self.graph_spec = self._spec()
             if self.overlay:
-                self.overlay = {**self.overlay, "values": self._overlay_values()}
+                self.overlay = {**self.overlay, **self._values()}
             known = scopes(self.desk.graph)
             if self._is_gone(self.desk.selected):
                 self.desk.selected = ""
@@ -257,7 +277,7 @@ class GraphPanel(Panel):
 
     def to_svg(self) -> str:
         """Return a still drawing; a graph of more than 40 nodes is drawn by its outer scopes."""
-        return draw_svg(self.desk.graph)
+        return draw_svg(self.desk.graph, opened(self.expanded))
 
     def to_table(self) -> str:
         """Return the nodes, or the outer scopes of a large graph, as an HTML table."""

@@ -44,7 +44,7 @@ export class Painter {
     const { scene } = this;
     const visible = (k: number): boolean => overlaps(scene.rects, 4 * k, view);
     for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frame(pen, k, look);
-    backwardLines(pen, scene, (p) => pieceVisible(scene.pieces, PIECE * p, view), view, look);
+    backwardLines(pen, scene, (p) => pieceVisible(scene, p, view), view, look);
     this.lines(pen, view, look);
     for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frameTitle(pen, k, view, look);
     for (let k = scene.frameCount; k < scene.items.length; k++) {
@@ -206,7 +206,7 @@ export class Painter {
     ];
     const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
     for (let p = 0; p < scene.pieceFlags.length; p++) {
-      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene.pieces, PIECE * p, view)) continue;
+      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene, p, view)) continue;
       const special = scene.pieceFlags[p] & (PieceFlag.Feedback | PieceFlag.Express);
       const plain = tainted?.has(p) ? 3 : special ? 2 : scene.pieceWeight[p] > 1 ? 1 : 0;
       const clear = !focus || focus.pieces.has(p);
@@ -219,7 +219,7 @@ export class Painter {
         if (!pieces.length) return;
         pen.opacity(dimmed ? DIM : 1);
         pen.begin();
-        for (const p of pieces) trace(pen, scene.pieces, PIECE * p, view.scale >= CURVE_FROM);
+        for (const p of pieces) trace(pen, scene, p, view.scale >= CURVE_FROM);
         pen.stroke(color, width * thin, dash);
         if (view.scale < TEXT_FROM) return;
         pen.begin();
@@ -234,7 +234,7 @@ export class Painter {
     const { scene, model } = this;
     for (const p of this.labelled) {
       const [x0, y0, y1, x1, y2] = scene.pieces.subarray(PIECE * p, PIECE * p + 5);
-      if (!pieceVisible(scene.pieces, PIECE * p, view)) continue;
+      if (!pieceVisible(scene, p, view)) continue;
       const count = scene.pieceWeight[p];
       const text = count > 1 ? `${count} tensors` : shortShape(model.spec.specs[model.specOf[scene.pieceTensor[p]]]);
       const side = x1 < x0 - 1 ? 1 : x1 > x0 + 1 ? -1 : 1; // on the side from which the line turns away
@@ -261,9 +261,10 @@ function overlaps(rects: Float32Array, r: number, view: Window): boolean {
   );
 }
 
-function pieceVisible(pieces: Float32Array, p: number, view: Window): boolean {
+function pieceVisible({ pieces, pieceSide }: Scene, piece: number, view: Window): boolean {
+  const p = PIECE * piece;
   const x0 = pieces[p];
-  const x1 = pieces[p + 3];
+  const x1 = Number.isNaN(pieceSide[piece]) ? pieces[p + 3] : pieceSide[piece];
   const top = Math.min(pieces[p + 1], pieces[p + 5]) - 40;
   const bottom = Math.max(pieces[p + 1], pieces[p + 5]) + 40;
   return Math.min(x0, x1) - 40 < view.x + view.width && Math.max(x0, x1) + 40 > view.x && top < view.y + view.height && bottom > view.y;
