@@ -43,11 +43,9 @@ def explained(error: Exception, program: Program, step: int) -> Exception:
     if isinstance(error, MemoryError):
         return error
     if isinstance(error, GradwrightError):
-        if not error.where:
-            node = instr.origin
-            error.where = f"{node.op.name} {node.name!r}"
-            error.where += f" ({node.where})" if node.where else ""
-        return error
+        if error.where:
+            return error.inside(instr.path)
+        return error.at(instr.op.name, instr.path, instr.origin.where)
     specs = [None if i is None else program.specs[i] for i in instr.ins]
     return failed(error, instr.origin, instr.op, specs, instr.path)
 
