@@ -150,6 +150,10 @@ class LoweringError(GraphError):
     """A device or one of its lowerings is not available, or computed something else."""
 
 
+class ContractError(LoweringError):
+    """An op's ``forward`` gave another number, shape or dtype of outputs than its ``infer``."""
+
+
 class UnsupportedOpError(GraphError):
     """A graph holds ops that this installation cannot run; all of them are named at once."""
 

@@ -24,6 +24,11 @@ from .float64 import known_specs
 Array = np.ndarray[Any, Any]
 
 
+def has_inside(op: Op) -> bool:
+    """Tell whether an op stands for others: a composite, a call, a branch, a loop."""
+    return op.is_composite() or isinstance(op, Cond | LoopOp)
+
+
 class Inside:
     """What an op stands for on these arrays, as it is run: a sub-graph after the other.
 

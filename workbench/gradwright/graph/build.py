@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import (
+    ContractError,
     DTypeError,
     GradwrightError,
     GraphError,
@@ -135,9 +136,14 @@ def failed(
     return made.at(op.name, path, node.where or "no line")
 
 
-def miscounted(got: int, needed: int) -> LoweringError:
+def miscounted(got: int, needed: int) -> ContractError:
     """Return what says that an op made more or fewer outputs than it has."""
-    return LoweringError(f"forward gave {got} outputs", need=f"{needed}, as infer says")
+    return ContractError(f"forward gave {got} outputs", need=f"{needed}, as infer says")
+
+
+def misshapen(y: np.ndarray[Any, Any], spec: TensorSpec) -> ContractError:
+    """Return what says that an op made another output than it stated."""
+    return ContractError(f"forward gave {y.dtype}{list(y.shape)}", need=f"{spec}, as infer says")
 
 
 def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:
