@@ -13,7 +13,7 @@ from ..inside import Inside
 from .frame import Frame
 from .levels import address_of, frame_of, leads, member, no_part
 from .moving import Moving, Stop
-from .nonfinite import Origin, find_origin
+from .nonfinite import Origin, Ran, find_origin
 from .turns import changes
 
 
@@ -171,7 +171,7 @@ class Stepper(Moving):
     def find_nonfinite(self, *, stop: Callable[[], bool] | None = None) -> Origin | None:
         """Run to the end and return the first origin of a NaN or Inf, forward or backward.
 
-        An Inf that a feed or a constant holds, as a mask does, is an origin only if it reaches a
+        It is looked for inside of loops, branches, calls and composites, too, turn by turn. An Inf that a feed or a constant holds, as a mask does, is an origin only if it reaches a
         fetch. Returns None, too, if ``stop()`` ended the run; ``last_stop`` then says so.
         """
         while self.depth:
@@ -183,7 +183,10 @@ class Stepper(Moving):
             self.breakpoints = held
         if ended.error is not None:
             raise ended.error
-        return None if ended.reason == "stopped" else find_origin(self.frame, self.fetches)
+        if ended.reason == "stopped":
+            return None
+        frame = self.frame
+        return find_origin(Ran(frame.steps, frame.value, frame.op, self.fetches, frame.training))
 
     def _run(self, target: Address | None, stop: Callable[[], bool] | None = None) -> Stop:
         try:
