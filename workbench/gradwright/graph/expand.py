@@ -14,9 +14,9 @@ from ..errors import DTypeError, GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
 from ..op.declare import Frozen
 from ..shared import Bounded
-from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
+from ..spec import AnyDim, Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from ..spec.containers import ContainerSpec
-from .build import build, failed, miscounted
+from .build import build, failed, located, miscounted, misshapen
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
@@ -292,8 +292,10 @@ def run_node(
         if len(ys) != len(node.outputs):
             raise miscounted(len(ys), len(node.outputs))
     except GradwrightError as error:
-        if not error.where and node.site is not None:
-            error.where = f"{op.name} {node.name!r} ({node.where})"
+        if error.where:
+            error.inside(node.name)
+        elif node.site is not None:
+            error.at(op.name, node.name, node.where)
         raise
     except Exception as error:
         if node.site is None:
@@ -301,6 +303,19 @@ def run_node(
         specs = [None if x is None else spec_of(x) for x in xs]
         raise failed(error, node, op, specs, node.name) from error
     return ys
+
+
+def check_outputs(node: Node, ys: Sequence[Array], sizes: Mapping[str, int]) -> None:
+    """Refuse outputs that are not what the node's op inferred, as far as sizes are known."""
+    for t, y in zip(node.outputs, ys, strict=True):
+        stated = [d.substitute(sizes) if isinstance(d, Dim) else d for d in t.shape]
+        if y.dtype != t.dtype or y.ndim != len(stated) or any(map(_differs, stated, y.shape)):
+            raise misshapen(y, t.spec).at(node.op.name, node.name, node.where or "no line")
+
+
+def _differs(stated: AnyDim, size: int) -> bool:
+    """Tell whether a size contradicts what was stated; 1 includes the first of no elements."""
+    return isinstance(stated, int) and stated != size and (stated, size) != (1, 0)
 
 
 def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:
@@ -350,12 +365,19 @@ def infer_nodes(sub: SubGraph, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
             known[node.outputs[0]] = node.outputs[0].spec
             continue
         given = [None if t is None else known[t] for t in node.inputs]
-        known.update(zip(node.outputs, infer_specs(node.op.bind(sizes), given), strict=True))
+        try:
+            found = infer_specs(node.op.bind(sizes), given)
+        except GradwrightError as error:
+            raise located(error, node) from None
+        known.update(zip(node.outputs, found, strict=True))
     return [known[t] for t in sub.outputs]
 
 
 def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Build the nodes of a sub-graph again in ``graph``, on other inputs."""
+    """Build the nodes of a sub-graph again in ``graph``, on other inputs.
+
+    They keep their names where these are free, the user's lines, and what they are gradients of.
+    """
     mapping: dict[Tensor, Tensor] = dict(zip(sub.inputs, inputs, strict=True))
     with graph:
         for node in sub.nodes:
@@ -364,10 +386,11 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
             if isinstance(node.op, Constant):
                 mapping[node.outputs[0]] = graph.constant(node.graph.values.array(node.name))
                 continue
-            free = node.named and graph._full_name(node.name) not in graph
-            name = node.name if free else None
+            name = None if graph._full_name(node.name) in graph else node.name
             given = [None if t is None else mapping[t] for t in node.inputs]
             op = node.op.fitted([None if t is None else t.spec for t in given])
             graph.add(op, given, name)
-            mapping.update(zip(node.outputs, graph.latest.outputs, strict=True))
+            made = graph.latest
+            made.named, made.site, made.origin = node.named, node.site, node.origin or made.origin
+            mapping.update(zip(node.outputs, made.outputs, strict=True))
     return [mapping[t] for t in sub.outputs]

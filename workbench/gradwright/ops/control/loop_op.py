@@ -6,18 +6,21 @@ The carries at the start of each step are a residual, the tape, which the gradie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
-from ...errors import DTypeError, GraphError, ShapeError
+from ...errors import DTypeError, GradwrightError, GraphError, ShapeError
 from ...graph import SubGraph, Tensor
 from ...graph.expand import infer_nodes, refit
 from ...op import Cotangent, Op, attr
 from ...spec import AnyDim, Dim, TensorSpec, shapes_differ
 from ...spec.containers import ContainerSpec, SequenceSpec
 from ...spec.containers import join as join_containers
+from .steps import Step, apart
 
 NUMBER = TensorSpec((), "int64")
+Turns = Generator[list[Any], Sequence[Any] | None, tuple[Any, ...]]
+"""Yields (number, *carries, *items, *captured), is sent the results of that turn, returns all."""
 
 
 class LoopOp(Op, abstract=True):
@@ -82,6 +85,33 @@ class LoopOp(Op, abstract=True):
         ]
         body = refit(self.body, [NUMBER, *kept, *map(item_of, scanned), *captured])
         return self if body is self.body else self.replace(body=body)
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def turns(self, xs: Sequence[Any], into: Sequence[Any] | None = None) -> Turns:
+        """Yield what each turn is given, take what comes of it, and return the outputs."""
+        raise NotImplementedError
+
+    def run(
+        self, xs: Sequence[Any], step: Step, into: Sequence[Any] | None = None
+    ) -> tuple[Any, ...]:
+        """Run all turns; ``step`` computes one. Stacks are made ``into`` outputs, where given."""
+        turns, found = self.turns(xs, into), None
+        while True:
+            try:
+                given = turns.send(found)
+            except StopIteration as end:
+                outputs: tuple[Any, ...] = end.value
+                return outputs
+            try:
+                found = step(given)
+            except GradwrightError as error:
+                error.part = str(given[0])
+                raise
+
+    def forward(self, *xs: Any) -> Any:
+        training = bool(self.training)
+        return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
 
     # -- specs -----------------------------------------------------------------------------------
 

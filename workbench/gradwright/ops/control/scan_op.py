@@ -31,8 +31,8 @@ from ..core.joining import Concat
 from ..core.like import ZerosLike
 from ..core.movement import ExpandDims
 from ..core.pullback import reached_from
-from .loop_op import LoopOp, bare, item_of
-from .steps import Listing, Stack, Step, apart, check_carry, items_of
+from .loop_op import LoopOp, Turns, bare, item_of
+from .steps import Listing, Stack, check_carry, items_of
 
 
 class Scan(LoopOp):
@@ -74,14 +74,7 @@ class Scan(LoopOp):
         now, found = self.step_specs(carries, items, captured)
         return self.outputs(now, found[self.n_carry :], length, listed)
 
-    def forward(self, *xs: Any) -> Any:
-        training = bool(self.training)
-        return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
-
-    def run(
-        self, xs: Sequence[Any], step: Step, into: Sequence[Any] | None = None
-    ) -> tuple[Any, ...]:
-        """Run all steps; ``step`` computes one of them. Stacks are made ``into`` given outputs."""
+    def turns(self, xs: Sequence[Any], into: Sequence[Any] | None = None) -> Turns:
         given, scanned, captured = self.split(xs)
         start = now = list(given)
         sources = [items_of(x) for x in scanned]
@@ -108,7 +101,8 @@ class Scan(LoopOp):
         for i in order:
             for log, j in zip(tape, taped, strict=False):
                 log.put(i, now[j])
-            found = step([np.array(i), *now, *(s[i] for s in sources), *captured])
+            found = yield [np.array(i), *now, *(s[i] for s in sources), *captured]
+            assert found is not None
             now = list(found[:n])
             check_carry(names, start, now, i)
             for log, y in zip(results, found[n:], strict=True):
