@@ -13,6 +13,8 @@ export interface Look {
   lit: Set<number>;
   /** Variables that training leaves alone. */
   frozen: Set<number>;
+  /** Whether nodes cannot be opened, for want of a kernel that sends what they enclose. */
+  still?: boolean;
   /** All else is dimmed. */
   focus?: Focus;
   /** Colours of an overlay instead of those of the categories; what has no value stays plain. */

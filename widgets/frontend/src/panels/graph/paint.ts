@@ -139,6 +139,7 @@ export class Painter {
     if (look.marks?.tainted?.items[item]) hatch(pen, x, y, w, h, tint(theme.category("loss"), 0.45));
     if (view.scale < TEXT_FROM) return;
     const ink = shade?.ink ?? theme.ink;
+    if (face.shape === "op" && face.opens && !(look.still && item < this.model.n)) opener(pen, x + w - OPENER - 4, y + h / 2 - 6, hovered ? ink : (shade?.ink ?? theme.quiet));
     this.words(pen, item, [x, y, w, h], view.scale >= NOTE_FROM, frozen, hovered, { ink, quiet: shade?.ink ?? theme.quiet, color: shade?.ink ?? color }, theme);
   }
 
@@ -158,7 +159,6 @@ export class Painter {
       const room = w - (face.opens ? OPENER : 0);
       const center = x + STRIPE / 2 + room / 2;
       const two = notes && face.note !== "";
-      if (face.opens) opener(pen, x + room - 4, middle - 6, hovered ? ink : quiet);
       pen.text(fitText(pen, face.title, TITLE_SIZE, 500, room - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: ink, align: "center" });
       if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, room - 18).text, center, middle + 8, { size: NOTE_SIZE, color: quiet, align: "center" });
     } else {

@@ -1,7 +1,7 @@
 // The graph drawing with its toolbar, outline and status line, over traits of a widget model: `graph_spec`, `selected`,
 // `expanded`, `frozen`, what other panels point at, and how the drawing is shown.
 
-import { Cleanup, commit, type Model, type Named } from "../../core/afm";
+import { Cleanup, commit, isSaved, type Model, type Named } from "../../core/afm";
 import type { Traits } from "../../core/contract";
 import { element, everyFrame, example, Surface } from "../../core/dom";
 import type { Panel } from "../../core/panel";
@@ -85,6 +85,7 @@ class GraphPanel {
   private heading: Heading | undefined;
 
   constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
+    this.look.still = isSaved(model);
     this.layouts = new Layouts(model);
     const graph = (this.graph = this.layouts.graph);
     this.walker = new Walk(graph);
@@ -108,6 +109,7 @@ class GraphPanel {
       click: (x, y, shift) => this.click(x, y, shift),
       double: (x, y) => this.double(x, y),
       fit: () => this.fit(),
+      toggle: () => this.toggle(this.look.selected),
       escape: () => this.select(NONE),
       walk: (way) => this.walk(way),
     });
@@ -311,8 +313,13 @@ class GraphPanel {
   }
 
   private setOpen(item: number, open: boolean): void {
+    if (this.look.still && item < this.graph.n) return;
     this.look = { ...this.look, hovered: item }; // what stays in its place
     this.scopes.set(item, open);
+  }
+
+  private toggle(item: number): void {
+    if (item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
   }
 
   private fit(): void {
@@ -339,7 +346,7 @@ class GraphPanel {
 
   private click(x: number, y: number, shift: boolean): void {
     const { item, toggle, line } = this.at(x, y);
-    if (toggle) this.setOpen(item, !this.scopes.has(item));
+    if (toggle) this.toggle(item);
     else if (line !== NONE) {
       this.select(NONE);
       this.line = line;
@@ -350,7 +357,7 @@ class GraphPanel {
 
   private double(x: number, y: number): void {
     const { item, line } = this.at(x, y);
-    if (line === NONE && item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
+    if (line === NONE) this.toggle(item);
   }
 
   private hover(x: number, y: number): void {
