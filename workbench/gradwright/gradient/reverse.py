@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .errors import GradientError, ShapeError
-from .graph import Graph, Node, Source, Tensor, ancestors
-from .graph.collecting import without_collecting
-from .op import ZERO, NotDifferentiable, redefinitions, seams
-from .ops.core.elementwise import Add, Real
-from .ops.core.identity import AddN
-from .ops.core.like import OnesLike, SumLike, ZerosLike
-from .ops.core.movement import Cast
-from .ops.core.pullback import Pullback, active_from
-from .ops.sequences.items import AddItems, FillItems
-from .spec import differ, kind
-from .spec.containers import ContainerSpec
+from ..errors import GradientError, ShapeError
+from ..graph import Graph, Node, Source, Tensor, ancestors
+from ..graph.collecting import without_collecting
+from ..op import ZERO, NotDifferentiable, redefinitions, seams
+from ..ops.core.elementwise import Add, Real
+from ..ops.core.identity import AddN
+from ..ops.core.like import OnesLike, SumLike, ZerosLike
+from ..ops.core.movement import Cast
+from ..ops.core.pullback import Pullback, active_from
+from ..ops.sequences.items import AddItems, FillItems
+from ..spec import differ, kind
+from ..spec.containers import ContainerSpec
 
 STAND_INS: list[
     Callable[[Sequence[Node], Collection[Tensor]], Mapping[Tensor, Callable[[], Tensor]]]
