@@ -17,6 +17,7 @@ from ..ops.core.pullback import Pullback, active_from
 from ..ops.sequences.items import AddItems, FillItems
 from ..spec import differ, kind
 from ..spec.containers import ContainerSpec
+from .enclosing import ancestors_across, check_reachable, innermost
 
 STAND_INS: list[
     Callable[[Sequence[Node], Collection[Tensor]], Mapping[Tensor, Callable[[], Tensor]]]
@@ -40,6 +41,10 @@ def gradients(
     variables, placeholders or activations; ``stop`` are tensors taken as constant. A tensor that
     ``ys`` do not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
 
+    Inside the function of a loop, a branch or a ``gw.function``, ``wrt`` may also be tensors from
+    outside, as in an inner step of MAML (Finn et al. 2017). What the function is given - carries,
+    items, arguments - is held there: differentiate with respect to the argument instead.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.placeholder("x", ())
@@ -52,10 +57,9 @@ def gradients(
     seeds = [grad_outputs] if not isinstance(grad_outputs, (list, tuple)) else list(grad_outputs)
     if grad_outputs is None:
         seeds = [None] * len(outputs)
-    _check(outputs, wrt, seeds, unreachable)
+    graph = _check(outputs, wrt, seeds, unreachable)
     if not wrt:
         return []
-    graph = outputs[0].graph
     stops = frozenset(stop)
     key = (
         tuple(outputs), tuple(wrt), tuple(s if isinstance(s, Tensor) else id(s) for s in seeds),
@@ -72,7 +76,8 @@ def gradients(
 
 def _check(
     ys: Sequence[Tensor], wrt: Sequence[Tensor], seeds: Sequence[Any], unreachable: str
-) -> None:
+) -> Graph:
+    """Return the graph that the gradient is built in: the innermost of those that take part."""
     if unreachable not in ("error", "zero"):
         raise GradientError(f"unreachable={unreachable!r} is not known", need="'error' or 'zero'")
     if not ys or isinstance(wrt, Tensor):
@@ -82,9 +87,12 @@ def _check(
     for t in (*ys, *wrt):
         if not isinstance(t, Tensor):
             raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
-        ys[0].graph.check_member(t)
+    graph = innermost([*ys, *(s for s in seeds if isinstance(s, Tensor))])
+    for t in (*ys, *wrt):
+        check_reachable(graph, t)
         if not t.spec.differentiable:
             raise GradientError(f"{t!r} is not floating, so it has no gradient")
+    return graph
 
 
 def _backpropagate(
@@ -95,11 +103,12 @@ def _backpropagate(
     stop: frozenset[Tensor],
     unreachable: str,
 ) -> list[Tensor]:
-    order = ancestors(ys, stop=stop)
-    active = active_from(order, wrt, stop)
+    order, captured = ancestors_across(ys, graph, stop)
+    active = active_from(order, wrt, stop, captured)
     stand_ins: dict[Tensor, Callable[[], Tensor]] = {}
     for find in STAND_INS:
-        stand_ins |= find([n for n in order if not active.isdisjoint(n.outputs)], {*wrt, *stop})
+        own = [n for n in order if n.graph is graph and not active.isdisjoint(n.outputs)]
+        stand_ins |= find(own, {*wrt, *stop})
     prefix = "grad/" + ys[0].name.replace(":", "_")
     cotangents: dict[Tensor, list[Tensor]] = {}
     total: dict[Tensor, Tensor] = {}
@@ -116,6 +125,8 @@ def _backpropagate(
             for t, g in zip(node.outputs, found, strict=True):
                 if g is not None:
                     total[t] = g
+            if (outer := captured.get(node.outputs[0])) in active and found[0] is not None:
+                cotangents.setdefault(outer, []).append(found[0])
             wanted = [t is not None and t in active and t not in stop for t in node.inputs]
             if isinstance(node.op, Source) or not any(wanted):
                 continue
@@ -131,7 +142,7 @@ def _backpropagate(
         out = []
         for t in wrt:
             at(f"{prefix}/{t.node.name}", t.node)
-            out.append(_result(t, total.get(t), active, ys, unreachable))
+            out.append(_result(t, total.get(t), graph, active, ys, unreachable))
         return out
 
 
@@ -240,25 +251,28 @@ def _misfit(node: Node, x: Tensor, got: str, need: str) -> GradientError:
 
 
 def _result(
-    t: Tensor, g: Tensor | None, active: set[Tensor], ys: Sequence[Tensor], unreachable: str
+    t: Tensor,
+    g: Tensor | None,
+    graph: Graph,
+    active: set[Tensor],
+    ys: Sequence[Tensor],
+    unreachable: str,
 ) -> Tensor:
     if g is not None:
         return g
-    reached = any(y in active for y in ys) and _depends(ys, t)
+    reached = any(y in active for y in ys) and t.node in ancestors_across(ys, graph, ())[0]
     if reached or unreachable == "zero":
         if isinstance(t.spec, ContainerSpec):
             return FillItems()(t)  # type: ignore[no-any-return]
         return ZerosLike()(t)  # type: ignore[no-any-return]
+    outside = "the function's own argument where it is given this, "
     raise GradientError(
         f"{ys[0].name!r} does not depend on {t.name!r}",
         facts=[f"{t!r} made at {t.node.where or 'no line'}"],
         need="a floating path between them",
-        hint=f"g.freeze({t.name!r}), leave it out, or gw.gradients(..., unreachable='zero')",
+        hint=("" if t.graph is graph else outside)
+        + f"g.freeze({t.name!r}), leave it out, or gw.gradients(..., unreachable='zero')",
     )
-
-
-def _depends(ys: Sequence[Tensor], t: Tensor) -> bool:
-    return t.node in set(ancestors(ys))
 
 
 seams.gradients = gradients
