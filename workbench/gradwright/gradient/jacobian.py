@@ -90,7 +90,7 @@ def per_example_gradients(losses: Tensor, wrt: Sequence[Tensor]) -> list[Tensor]
 
     G[b] = ∂losses[b]/∂w : f32[B, *w.shape], for losses : f32[B]
 
-    As for privacy (Abadi et al. 2016), for the noise scale of a batch, or to find the examples that
+    As for privacy, for the noise scale of a batch, or to find the examples that
     pull hardest. It is the Jacobian of the losses, so it is right also where examples meet, as in
     batch norm; each example costs one gradient of the whole batch. Raises GradientError for losses
     that are no real vector, and where they do not depend on one of ``wrt``.
