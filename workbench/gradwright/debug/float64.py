@@ -114,9 +114,17 @@ class Float64Run:
             else:
                 self._copy(node, sizes)
 
+    def settled_array(self, array: Array) -> Array:
+        """Return a given value as this run takes it."""
+        return array.astype(wide(array.dtype))
+
+    def settled_op(self, op: Op) -> Op:
+        """Return an op as this run takes it."""
+        return widened(op)  # type: ignore[no-any-return]
+
     def _hold(self, t: Tensor, array: Array, sizes: dict[str, int]) -> None:
         """Copy a tensor whose value is given."""
-        array = array.astype(wide(array.dtype))
+        array = self.settled_array(array)
         if isinstance(t.op, Rng):
             copy = self.graph.rng
         else:
@@ -127,7 +135,7 @@ class Float64Run:
         sizes.update(bind_dims({t: array.shape}))
 
     def _copy(self, node: Node, sizes: dict[str, int]) -> None:
-        op = widened(node.op.for_mode(self.training).bind(sizes))
+        op = self.settled_op(node.op.for_mode(self.training).bind(sizes))
         ins = [None if t is None else self.copies[t] for t in node.inputs]
         with np.errstate(all="ignore"):
             xs = [None if t is None else self.env[t] for t in ins]
