@@ -41,8 +41,14 @@ def cuts(level: Level, *, meant: bool = False) -> list[Cause]:
 
 
 def deaths(steps: Iterable[Step]) -> Iterator[Cause]:
-    """Yield the steps that let nothing through, or what cancels up to rounding."""
-    for step in steps:
+    """Yield the steps that let nothing through, or what cancels up to rounding.
+
+    Of a node and what is inside it, that is the inner one.
+    """
+    steps = list(steps)
+    for n, step in enumerate(steps):
+        if any(s.address.outer == step.address for s in steps[n + 1 :]):
+            continue
         exact = step.norm_out == 0 < step.norm_in
         if exact or (step.kind == "cancels" and "up to rounding" in step.reason):
             reason = step.reason or "passes nothing of what arrives"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,16 @@ from ...graph import Graph, Tensor, Values
 from ..check.probe import check_floating, check_loss
 from ..float64 import Float64Run
 from .causes import changes, cuts, deaths, partial, told
-from .explanation import Cause, Explanation, Step, named
-from .level import Level, level_of, norm
+from .explanation import Cause, Explanation, Step
+from .level import level_of, norm
 from .measured import Measured
 from .narrow import AsItTrains, as_it_trains, is_narrow
-from .paths import Use, ends_of, find_path, joins
+from .paths import Use, ends_of, find_path, size
 from .walk import Place, Walk
 
 SMALL, LARGE = 1e-5, 1e3
-"""‖g‖·‖w‖/|L| beyond which a gradient is small or large. Networks that train are at 0.001 to 100;
-ten saturated layers at 1e-8, a recurrence that explodes at 1e5."""
+"""Bounds of ‖g‖·‖w‖ / |L|, by how much of itself the loss moves, and of ‖g‖ / ‖w‖, by how much of
+itself a step of rate 1 moves the parameter. Networks that train have 0.001 to 100 of both."""
 
 
 def explain_gradient(
@@ -61,10 +62,11 @@ def explain_gradient(
     >>> x = g.placeholder("x", (None, 2))
     >>> w = g.variable("w", (2, 3), init=-1.0)
     >>> loss = gw.nn.relu(x @ w).mean(name="loss")
-    >>> print(gw.explain_gradient(g, loss, w, {"x": [[1.0, 2.0], [0.5, 0.0]]}))
-    The gradient of 'loss' for 'w' is 0
-    - it dies at relu 'relu': its slope is 0 at all 6 elements: x lies between -3 and -0.5, \
-and it has a slope only above 0
+    >>> why = gw.explain_gradient(g, loss, w, {"x": [[1.0, 2.0], [0.5, 0.0]]})
+    >>> why.verdict, why.causes[0].kind, why.culprits
+    ('zero', 'flat', ('relu',))
+    >>> why.steps[1].reason
+    'its slope is 0 at all 6 elements: x lies between -3 and -0.5, and it has a slope only above 0'
     """
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
     check_loss(target)
@@ -100,21 +102,21 @@ class _Explained:
         path = find_path(self.level, self.start, seeds)
         place = Place(None, None, "", self.names)
         steps = self.walk.steps(self.level, path, place)
-        size = norm(gradient)
+        length = norm(gradient)
         zeros = float((gradient == 0).mean()) if gradient.size else 1.0
-        relative = self._relative(size, path)
-        dead = [*deaths(steps), *self._joins(path)]
-        if not math.isfinite(size):
-            return self._result("nonfinite", size, zeros, relative, _broken(steps), steps)
-        if size == 0 or dead:
-            causes = [*dead, *self._other_ends(path, place)]
-            return self._result("zero", size, zeros, relative, causes, steps)
-        verdict = "small" if relative < SMALL else "large" if relative > LARGE else "ordinary"
+        relative = self._relative(length, path)
+        dead = list(deaths(steps))
+        if not math.isfinite(length):
+            return self._result("nonfinite", length, zeros, relative, _broken(steps), steps)
+        if length == 0 or dead:
+            causes = [*dead, *self._other_ends(path, place), *self._behind(path, place)]
+            return self._result("zero", length, zeros, relative, causes, steps)
+        verdict = self._verdict(length, relative)
         causes = [] if verdict == "ordinary" else changes(steps, grows=verdict == "large")
         if zeros > 0.05:
             causes += [c for c in partial(steps) if c.nodes not in [d.nodes for d in causes]]
         causes += cuts(self.level, meant=True)
-        return self._result(verdict, size, zeros, relative, causes, steps)
+        return self._result(verdict, length, zeros, relative, causes, steps)
 
     def _result(
         self,
@@ -141,21 +143,28 @@ class _Explained:
         name = self.parameter.name
         return [Cause("unused", f"nothing that the loss is made of reads {name!r}", (name,), 0.0)]
 
-    def _joins(self, path: Sequence[Use]) -> Iterator[Cause]:
-        """Yield the tensors on a path whose uses want opposite things."""
-        for t in dict.fromkeys(node.inputs[i] for node, i in reversed(path)):
-            if t is not None and joins(self.level, t) == 0.0:
-                users = [node.name for node, _ in self.level.uses(t)]
-                text = f"what the uses of {self.names.get(t, t.name)!r} ask for cancels: "
-                yield Cause("cancels", text + named(users), tuple(users), 0.0)
-
     def _other_ends(self, path: Sequence[Use], place: Place) -> Iterator[Cause]:
         """Yield where else it dies, on other paths."""
         others = {use: size for use, size in ends_of(self.level).items() if use not in path}
         for use in sorted(others, key=lambda use: -others[use])[:2]:
             yield from deaths(self.walk.steps(self.level, [use], place))
 
-    def _relative(self, size: float, path: Sequence[Use]) -> float:
+    def _behind(self, path: Sequence[Use], place: Place) -> Iterator[Cause]:
+        """Yield where it would die next, if the first place let something through."""
+        for _ in range(2):
+            dying = next((use for use in reversed(path) if not self.level.parts[use]), None)
+            t = None if dying is None else dying[0].inputs[dying[1]]
+            if t is None or t is self.start:
+                return
+            seeds = {t: np.random.default_rng(0).standard_normal(self.run.env[t].shape)}
+            self.level.pull(seeds)
+            if size(self.level, self.start):
+                return
+            path = find_path(self.level, self.start, seeds)
+            for cause in deaths(self.walk.steps(self.level, path, place)):
+                yield replace(cause, text=f"behind that, {cause.text}")
+
+    def _relative(self, length: float, path: Sequence[Use]) -> float:
         """Return ‖g‖·‖w‖ / |L|; where L adds up terms of both signs, by the size of these."""
         scale = abs(float(self.run.env[self.end]))
         for node, i in reversed(path):
@@ -163,9 +172,18 @@ class _Explained:
             if not Measured(edge).is_linear:
                 break
             scale = max(scale, float(np.abs(edge.part * edge.x).sum()))
+        return length * self._typical() / scale if scale else math.inf if length else 0.0
+
+    def _typical(self) -> float:
+        """Return the norm of the parameter, or that of small numbers where it is 0."""
         w = self.run.env[self.start]
-        typical = max(norm(w), 0.01 * math.sqrt(w.size))
-        return size * typical / scale if scale else math.inf if size else 0.0
+        return max(norm(w), 0.01 * math.sqrt(w.size))
+
+    def _verdict(self, length: float, relative: float) -> str:
+        step = length / self._typical()
+        if min(relative, step) < SMALL:
+            return "small"
+        return "large" if max(relative, step) > LARGE else "ordinary"
 
 
 def _broken(steps: Sequence[Step]) -> list[Cause]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...words.tables import Table
 from ..address import Address
 from .inside import Turns
+from .numbers import about
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -69,7 +70,7 @@ class Explanation:
     zeros: float
     """The share of its elements that are 0."""
     relative: float
-    """‖g‖·‖w‖ / |L|: by how much of itself the loss would move if the parameter doubled."""
+    """‖g‖·‖w‖ / |L|: by how much of itself the loss moves where the parameter moves by as much."""
     causes: tuple[Cause, ...] = ()
     """What it comes from, what matters most first."""
     steps: tuple[Step, ...] = ()
@@ -191,15 +192,15 @@ class Explanation:
 
 def _headline(found: Explanation) -> str:
     subject = f"The gradient of {found.loss!r} for {found.parameter!r}"
-    share = f", and 0 in {found.zeros:.0%} of its elements" if found.zeros else ""
-    doubling = f"doubling the parameter would move the loss by {found.relative:.2g} of itself"
+    share = f"; it is 0 in {found.zeros:.0%} of its elements" if found.zeros > 0.005 else ""
+    size = f"its norm is {about(found.norm)}, ‖g‖·‖w‖ is {about(found.relative)} of the loss"
     return {
-        "unreachable": f"{found.loss!r} does not depend on {found.parameter!r} by any floating path",
+        "unreachable": f"No gradient of {found.loss!r} reaches {found.parameter!r}",
         "zero": f"{subject} is 0" + (f", but for rounding ({found.norm:.1e})" * (found.norm > 0)),
         "nonfinite": f"{subject} is not finite",
-        "small": f"{subject} is small: its norm is {found.norm:.3g}, {doubling}{share}",
-        "large": f"{subject} is large: its norm is {found.norm:.3g}, {doubling}{share}",
-        "ordinary": f"{subject} is ordinary: its norm is {found.norm:.3g}, {doubling}{share}",
+        "small": f"{subject} is small: {size}{share}",
+        "large": f"{subject} is large: {size}{share}",
+        "ordinary": f"{subject} is ordinary: {size}{share}",
     }[found.verdict]
 
 

@@ -113,7 +113,7 @@ def _loop(edge: Edge, op: LoopOp) -> Inside | None:
     turn = _telling(made, is_carry=own <= n)
     level = run_level(body, turn.args, {*carries, start}, edge.training)
     level.pull(turn.seeds)
-    sources = {t: k + op.first_carry - 1 for k, t in enumerate(body.inputs) if k}
+    sources = {t: k + op.first_carry - 1 for k, t in enumerate(body.inputs) if k > n}
     turns = Turns(tuple(t.number for t in made), tuple(t.left for t in made))
     return Inside(turn.number, level, start, turn.seeds, sources, turns)
 

@@ -27,12 +27,17 @@ REFUSALS = GradwrightError, ArithmeticError, ValueError, TypeError, IndexError
 class Slopes:
     """The slopes of an op that works element by element, where a cotangent arrives."""
 
-    live: Array
-    """Which elements get a cotangent."""
+    g: Array
+    """The cotangent."""
     values: Array
     """Slopes of all elements."""
     x: Array
     """The input, as it was broadcast."""
+
+    @property
+    def live(self) -> Array:
+        """Which elements get a cotangent."""
+        return self.g != 0  # type: ignore[no-any-return]
 
     @property
     def flat(self) -> Array:
@@ -43,6 +48,13 @@ class Slopes:
     def share(self) -> float:
         """The share of elements that have slope 0."""
         return float(self.flat.sum() / max(self.live.sum(), 1))
+
+    @property
+    def dead_columns(self) -> float:
+        """The share of columns that have slope 0 in all rows, of which there are eight or more."""
+        if self.g.ndim < 2 or not self.g.size or self.g[..., 0].size < 8:
+            return 0.0
+        return float((self.values == 0).reshape(-1, self.g.shape[-1]).all(0).mean())
 
 
 class Measured:
@@ -78,21 +90,21 @@ class Measured:
         except REFUSALS:
             return None
         if both is None or first is None or ones is None:
-            return Slopes(g != 0, np.zeros(y.shape), wide.x)
+            return Slopes(g, np.zeros(y.shape), wide.x)
         with np.errstate(all="ignore"):
             apart = ~np.isclose(both, first * m, rtol=1e-9, atol=0, equal_nan=True)
-        return None if apart[np.isfinite(both)].any() else Slopes(g != 0, ones, wide.x)
+        return None if apart[np.isfinite(both)].any() else Slopes(g, ones, wide.x)
 
     @functools.cached_property
     def is_linear(self) -> bool:
-        """Whether the cotangent does not depend on the value of the input."""
+        """Whether the cotangent does not depend on the value of the input: small ones or large."""
         edge = self.edge
         try:
-            moved = edge.at(edge.x + 1.0 + self.rng.standard_normal(edge.x.shape))
+            moved = [edge.at(size * self.rng.standard_normal(edge.x.shape)) for size in (0.1, 10.0)]
         except REFUSALS:
             return False
-        scale = 1e-9 * max(edge.norm_out, moved.norm_out)
-        return bool(norm(moved.part - edge.part) <= scale)
+        scale = 1e-9 * max(edge.norm_out, *(other.norm_out for other in moved))
+        return all(bool(norm(other.part - edge.part) <= scale) for other in moved)
 
     @functools.cached_property
     def spread(self) -> float:

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...gradient import gradients
 from ...graph import Tensor
 from ...op import Op
+from ...session import Session
 from ...spec import dtype_name, is_floating
 from ..float64 import Array, Float64Run
 from .causes import PARTIAL
@@ -38,20 +40,18 @@ def as_it_trains(
     found: Explanation, run: AsItTrains, parameter: Tensor, loss: Tensor
 ) -> Explanation:
     """Return an explanation with what the graph's own dtypes add to it."""
-    level = level_of(run, parameter, loss)
-    with np.errstate(all="ignore"):
-        level.pull({loss: np.ones((), loss.dtype)})
-    gradient = level.total.get(parameter)
-    if gradient is None:
-        return found
-    size = norm(_wide(gradient))
+    (slope,) = gradients(loss, [parameter], unreachable="zero")
+    feeds = {t: run.env[t] for t in run.copies.values() if t.kind == "placeholder"}
+    with Session(run.graph) as session:
+        size = norm(_wide(session.run(slope, feeds, training=run.training)))
     if math.isfinite(size) and (size > 0 or found.norm == 0):
         return found
+    level = level_of(run, parameter, loss)
+    level.pull({loss: np.ones((), loss.dtype)})
     verdict = "zero" if size == 0 else "nonfinite"
-    cause = next(_underflow(found, level) if size == 0 else _overflow(found, run, level), None)
+    made = *_overflow(run, level), *_underflow(found, level)
     others = [c for c in found.causes if c.kind not in PARTIAL]
-    causes = [c for c in (cause, *others) if c is not None]
-    return replace(found, verdict=verdict, norm=size, zeros=1.0, causes=tuple(causes))
+    return replace(found, verdict=verdict, norm=size, zeros=1.0, causes=(*made[:1], *others))
 
 
 def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
@@ -71,7 +71,7 @@ def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
             yield Cause("underflow", text, (str(step.address),), 0.0)
 
 
-def _overflow(found: Explanation, run: AsItTrains, level: Level) -> Iterator[Cause]:
+def _overflow(run: AsItTrains, level: Level) -> Iterator[Cause]:
     for node in run.nodes:
         ins = [run.env[t] for t in node.inputs if t is not None]
         for t in node.outputs:

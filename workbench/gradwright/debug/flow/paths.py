@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from ...graph import Node, Tensor
 from .level import Array, Level, norm
-from .reasons import ROUNDING
 
 Use = tuple[Node, int]
 
@@ -19,72 +18,66 @@ def find_path(level: Level, start: Tensor, seeds: Mapping[Tensor, Array]) -> lis
     """
     path: list[Use] = []
     at = start
-    if start not in level.total or norm(level.total[start]) == 0:
-        path = _to_the_end(level, start)
-        if not path:
-            return []
-        node = path[-1][0]
-        at = max(node.outputs, key=lambda t: _size(level, t))
+    if size(level, start) == 0:
+        path, at = _to_life(level, start)
     while True:
-        uses = level.uses(at)
-        best = max(uses, key=lambda use: _rank(level.parts[use]), default=None)
+        best = max(level.uses(at), key=lambda use: _rank(level.parts[use]), default=None)
         if best is None or (at in seeds and norm(seeds[at]) >= level.parts[best]):
             return path
         path.append(best)
-        at = max(best[0].outputs, key=lambda t: _size(level, t))
+        at = _longest(level, best[0])
 
 
-def _to_the_end(level: Level, start: Tensor) -> list[Use]:
-    """Return the shortest way from ``start`` to a use where something arrives that goes not on."""
-    ends = ends_of(level)
-    if not ends:
-        return []
-    before: dict[Tensor, Use | None] = {start: None}
-    came: dict[Use, Tensor] = {}
-    queue, found = [start], dict[Use, None]()
+def _to_life(level: Level, start: Tensor) -> tuple[list[Use], Tensor]:
+    """Return the shortest way from ``start`` to where something arrives, and where that is.
+
+    That is what a node gives that lets nothing through, or a tensor whose uses cancel exactly.
+    """
+    before: dict[Tensor, tuple[Use, Tensor] | None] = {start: None}
+    queue, alive = [start], dict[Tensor, float]()
     for t in queue:
+        arrives = max(size(level, t), joined(level, t)[0])
+        if arrives:
+            alive[t] = arrives
+            continue
         for use in level.uses(t):
-            came[use] = t
-            if use in ends:
-                found[use] = None
-                continue
             for y in use[0].outputs:
                 if y in level.active and y not in before:
-                    before[y] = use
+                    before[y] = use, t
                     queue.append(y)
-    if not found:
-        return []
-    use = max(found, key=lambda u: ends[u])
-    path = [use]
-    while (earlier := before[came[use]]) is not None:
-        path.append(earlier)
-        use = earlier
-    return path[::-1]
+    if not alive:
+        return [], start
+    goal = at = max(alive, key=lambda t: alive[t])
+    path: list[Use] = []
+    while (step := before[at]) is not None:
+        path.append(step[0])
+        at = step[1]
+    return path[::-1], goal
 
 
 def ends_of(level: Level) -> dict[Use, float]:
     """Return the uses that let nothing through of what arrives, with how much that is."""
     found = {}
     for use, part in level.parts.items():
-        arrives = max(_size(level, t) for t in use[0].outputs)
+        arrives = size(level, _longest(level, use[0]))
         if part == 0 < arrives:
             found[use] = arrives
     return found
 
 
-def joins(level: Level, t: Tensor) -> float:
-    """Return what is left where what the uses of a tensor add cancels; 1 where it does not."""
-    parts = [level.parts[use] for use in level.uses(t)]
-    if len(parts) < 2 or not any(parts):
-        return 1.0
-    left = _size(level, t) / sum(parts)
-    return 0.0 if left < ROUNDING else left
+def joined(level: Level, t: Tensor) -> tuple[float, float]:
+    """Return the longest of what the uses of a tensor add, and the length of their sum."""
+    return max((level.parts[use] for use in level.uses(t)), default=0.0), size(level, t)
 
 
-def _size(level: Level, t: Tensor) -> float:
+def size(level: Level, t: Tensor) -> float:
+    """Return the norm of a tensor's cotangent; 0 where none arrives, inf for what is no number."""
     return _rank(norm(level.total[t])) if t in level.total else 0.0
 
 
-def _rank(size: float) -> float:
-    """Return a size that compares: what is not a number is followed first."""
-    return math.inf if math.isnan(size) else size
+def _longest(level: Level, node: Node) -> Tensor:
+    return max(node.outputs, key=lambda t: size(level, t))
+
+
+def _rank(length: float) -> float:
+    return math.inf if math.isnan(length) else length

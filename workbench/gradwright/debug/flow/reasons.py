@@ -4,267 +4,238 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
-from .level import Edge, norm
+from .level import Array, Edge, norm
 from .measured import Measured, Slopes
+from .numbers import about, at_share, fits, near, remainder, span, where
 
-Array = np.ndarray[Any, Any]
-ROUNDING = 1e-12
-"""What is left of terms that cancel exactly, relative to them: float64 and some sums."""
 LITTLE, MUCH = 0.1, 10.0
 """Gains beyond which an op is worth a word."""
 
 
-class Reason(NamedTuple):
-    """Why a cotangent is what it is behind an op: the kind, and a clause about the op."""
+@dataclass(frozen=True)
+class Reason:
+    """Why a cotangent is what it is behind an op."""
 
     kind: str = ""
     text: str = ""
+    """A clause about the op."""
+    zero: int | None = None
+    """The input whose being 0 it comes from."""
 
 
 def reason(edge: Edge, names: Sequence[str]) -> Reason:
     """Return what an op does to a cotangent, if that is worth a word.
 
-    ``names`` are what errors call the tensors that come in.
+    ``names`` are what the tensors that come in are called.
     """
     if edge.i in edge.vjp.refused:
         return Reason("detached", f"states no gradient: {edge.vjp.refused[edge.i]}")
     found = Measured(edge)
-    if not math.isfinite(edge.norm_out):
-        return _not_finite(edge, found, names) if math.isfinite(edge.norm_in) else Reason()
+    if not math.isfinite(edge.norm_in):
+        return Reason()
     slopes = found.slopes
-    makers = [_cancels(edge, found)] if slopes is None else [_elements(edge, found, slopes, names)]
+    whole = _Whole(edge, found, names)
     if slopes is None:
-        makers += [_other_factors(edge, found, names), _dense(edge, found, names)]
-    elif edge.norm_out:
-        makers.append(_cancels(edge, found))
-    for made in makers:
-        for kind, text in made:
-            return Reason(kind, text)
-    return Reason()
+        return next(whole.reasons(), Reason())
+    return next(_Elements(edge, found, names, slopes).reasons(), whole.cancelled() or Reason())
 
 
-# -- element by element -----------------------------------------------------------------------------
+class _Told:
+    """One edge, with what was measured and the names of what comes in."""
+
+    def __init__(self, edge: Edge, found: Measured, names: Sequence[str]) -> None:
+        self.edge, self.found, self.names = edge, found, names
+
+    def others(self) -> Iterator[tuple[int, str, Array]]:
+        """Yield number, name and value of the other inputs."""
+        for i, (name, x) in enumerate(zip(self.names, self.edge.xs, strict=True)):
+            if x is not None and i != self.edge.i and x.size:
+                yield i, name, x
 
 
-def _elements(
-    edge: Edge, found: Measured, slopes: Slopes, names: Sequence[str]
-) -> Iterator[Reason]:
-    live, share = slopes.live, slopes.share
-    gain = _gain(slopes, edge)
-    if share > 0.5 or (share and gain < LITTLE):
-        if found.is_linear and slopes.values.any() | _has_factor(edge, found):
-            yield _factor_zero(edge, found, slopes, names)
-        else:
-            yield _flat(found, slopes)
-    elif gain < LITTLE and not found.is_linear:
-        grid, reach = found.reach
-        usable = np.abs(reach[np.isfinite(reach)])
-        if usable.size and gain < LITTLE * usable.max():
-            best = float(grid[np.isfinite(reach)][usable.argmax()])
-            yield Reason(
-                "saturated",
-                f"saturated: x lies {_span(slopes.x[live])}, where its slope is "
-                f"{_about(gain)}; at {_near(best)} it is {_about(float(usable.max()))}",
-            )
-        else:
-            yield Reason("factor", f"its slope is {_about(gain)} there: x lies {_span(slopes.x)}")
-    elif gain < LITTLE or gain > MUCH:
-        at = _worst(edge, found, slopes, largest=gain > MUCH)
-        values = [
-            f"{name} = {_about(float(np.broadcast_to(x, live.shape)[at].real))}"
-            for name, x in zip(names, edge.xs, strict=False)
-            if x is not None and x.dtype.kind in "fc" and _fits(x, live.shape)
-        ]
-        slope = _about(abs(float(slopes.values[at])))
-        if found.is_linear:
-            others = [v for k, v in enumerate(values) if names.index(v.split(" = ")[0]) != edge.i]
-            yield Reason("factor", f"multiplies it by {slope}" + _where(others))
-        else:
-            yield Reason("steep", f"its slope is {slope}" + _where(values))
+class _Elements(_Told):
+    """An op that works element by element: its slopes tell all."""
 
+    def __init__(self, edge: Edge, found: Measured, names: Sequence[str], slopes: Slopes) -> None:
+        super().__init__(edge, found, names)
+        self.slopes = slopes
+        with np.errstate(all="ignore"):
+            self.passed = np.where(slopes.live, slopes.values * slopes.g, 0.0)
+        self.gain = norm(self.passed) / norm(slopes.g)
+        """Of the slopes alone, whatever sums come after."""
 
-def _gain(slopes: Slopes, edge: Edge) -> float:
-    """Return the gain of the slopes alone, whatever sums come after."""
-    g = next(g for g in edge.given if g is not None and g.any())
-    with np.errstate(all="ignore"):
-        passed = norm(np.where(slopes.live, slopes.values * g, 0.0))
-    return passed / norm(g)
+    def reasons(self) -> Iterator[Reason]:
+        """Yield what there is to tell, if anything."""
+        gain, share = self.gain, self.slopes.share
+        if not math.isfinite(gain):
+            yield self._infinite()
+        elif share > 0.5 or (share and gain < LITTLE) or self.slopes.dead_columns > 0.25:
+            yield self._masked() or self._flat()
+        elif self.found.is_linear and not LITTLE <= gain <= MUCH:
+            at, factor = self._extreme(largest=gain > MUCH)
+            yield Reason("factor", f"multiplies by {factor}{where(self._values(at, False))}")
+        elif gain < LITTLE:
+            yield self._saturated()
+        elif gain > MUCH:
+            at, slope = self._extreme(largest=True)
+            yield Reason("steep", f"its slope is {slope}{where(self._values(at))}")
 
+    def _infinite(self) -> Reason:
+        slopes = self.slopes
+        at = tuple(int(i) for i in np.argwhere(slopes.live & ~np.isfinite(slopes.values))[0])
+        slope = float(slopes.values[at])
+        return Reason("nonfinite", f"its slope is {slope}{where(self._values(at))}")
 
-def _has_factor(edge: Edge, found: Measured) -> bool:
-    """Tell whether another input decides the slopes, as a factor or a mask does."""
-    return any(x is not None and i != edge.i for i, x in enumerate(edge.xs))
+    def _masked(self) -> Reason | None:
+        """Return which other input makes slopes 0, as a factor or a choice."""
+        flat, at = self.slopes.flat, at_share(self.slopes.flat, self.slopes.live)
+        for i, name, x in self.others():
+            if not fits(x, flat.shape):
+                continue
+            there = np.broadcast_to(x, flat.shape)[flat]
+            if x.dtype.kind == "b" and (there.all() or not there.any()):
+                word = "true" if there.all() else "false"
+                return Reason("masked", f"masked: {name!r} is {word} {at}")
+            if x.dtype.kind in "fciu" and not there.any() and self.found.is_linear:
+                zero = None if x.any() else i
+                return Reason("zero factor", f"multiplied by {name!r}, which is 0 {at}", zero)
+        return None
 
+    def _flat(self) -> Reason:
+        slopes = self.slopes
+        x, (grid, reach) = slopes.x[slopes.flat], self.found.reach
+        at = at_share(slopes.flat, slopes.live)
+        steep = grid[reach != 0]
+        if grid.size and not steep.size:
+            return Reason("flat", f"its slope is 0 everywhere, {at}: a step function")
+        text = f"its slope is 0 {at}: x lies {span(x)}"
+        if steep.size:
+            low, high = float(steep.min()), float(steep.max())
+            bounds = [f"above {near(low)}"] if low > grid[0] else []
+            bounds += [f"below {near(high)}"] if high < grid[-1] else []
+            text += f", and it has a slope only {' and '.join(bounds)}" if bounds else ""
+        if slopes.flat.ndim > 1 and 0 < slopes.dead_columns < 1:
+            columns = slopes.flat.shape[-1]
+            dead = round(slopes.dead_columns * columns)
+            text += f"; {dead} of {columns} columns have none in any row"
+        return Reason("flat", text, None if x.any() else self.edge.i)
 
-def _factor_zero(edge: Edge, found: Measured, slopes: Slopes, names: Sequence[str]) -> Reason:
-    flat, shape = slopes.flat, slopes.live.shape
-    for name, x in zip(names, edge.xs, strict=False):
-        if x is None or x is edge.x or not _fits(x, shape):
-            continue
-        wide = np.broadcast_to(x, shape)
-        if x.dtype.kind == "b":
-            chosen = wide[flat]
-            if chosen.all() or not chosen.any():
-                word = "true" if chosen.all() else "false"
-                return Reason("masked", f"masked: {name!r} is {word} {_at(slopes)}")
-        elif x.dtype.kind in "fciu" and not wide[flat].any():
-            return Reason("zero factor", f"multiplied by {name!r}, which is 0 {_at(slopes)}")
-    return Reason("masked", f"passes nothing {_at(slopes)}")
+    def _saturated(self) -> Reason:
+        """Return that x lies far out on a curve that levels off, or else how small the slope is."""
+        grid, reach = self.found.reach
+        size = np.where(np.isfinite(reach), np.abs(reach), 0.0)
+        x = self.slopes.x[self.slopes.live]
+        gain = about(self.gain)
+        if size.size:
+            best = int(size.argmax())
+            middle = size[np.abs(np.abs(grid) - 1.0).argmin()]
+            levels_off = max(size[0], size[-1]) < 0.5 * size[best] and size[best] < 20 * middle
+            if levels_off and self.gain < LITTLE * size[best]:
+                return Reason(
+                    "saturated",
+                    f"saturated: x lies {span(x)}, where its slope is {gain}; "
+                    f"at {near(float(grid[best]))} it is {about(float(size[best]))}",
+                )
+        return Reason("factor", f"its slope is {gain} there: x lies {span(x)}")
 
-
-def _flat(found: Measured, slopes: Slopes) -> Reason:
-    x = slopes.x[slopes.flat]
-    grid, reach = found.reach
-    steep = grid[reach != 0] if grid.size else grid
-    clause = f"its slope is 0 {_at(slopes)}: x lies {_span(x)}"
-    if grid.size and not steep.size:
-        return Reason("flat", f"its slope is 0 everywhere, {_at(slopes, False)}: a step function")
-    if steep.size:
-        low, high = float(steep.min()), float(steep.max())
-        if low > grid.min() and high < grid.max():
-            clause += f", and it has a slope only between {_near(low)} and {_near(high)}"
-        elif low > grid.min():
-            clause += f", and it has a slope only above {_near(low)}"
-        elif high < grid.max():
-            clause += f", and it has a slope only below {_near(high)}"
-    return Reason("flat", clause + _units(slopes))
-
-
-def _units(slopes: Slopes) -> str:
-    """Say how many columns have no slope in any row."""
-    live, flat = slopes.live, slopes.flat
-    if flat.ndim < 2 or flat.all() or not (columns := live.shape[-1]):
-        return ""
-    rows = flat.reshape(-1, columns) | ~live.reshape(-1, columns)
-    dead = int(rows.all(0).sum())
-    return f"; {dead} of {columns} columns have none in any row" if dead else ""
-
-
-def _at(slopes: Slopes, comma: bool = True) -> str:
-    n, of = int(slopes.flat.sum()), int(slopes.live.sum())
-    if n == of:
-        return "at its one element" if of == 1 else f"at all {of:,} elements"
-    return f"at {n / of:.0%} of {of:,} elements"
-
-
-def _worst(edge: Edge, found: Measured, slopes: Slopes, *, largest: bool) -> tuple[int, ...]:
-    g = next(g for g in edge.given if g is not None and g.any())
-    with np.errstate(all="ignore"):
-        size = np.abs(slopes.values * g) if largest else np.abs(slopes.values)
-    size = np.where(slopes.live, size, -np.inf)
-    place = int(np.nanargmax(size))
-    return tuple(int(i) for i in np.unravel_index(place, size.shape))
-
-
-# -- sums, products and everything else --------------------------------------------------------------
-
-
-def _cancels(edge: Edge, found: Measured) -> Iterator[Reason]:
-    if found.spread and edge.norm_out < LITTLE * found.spread:
-        left = edge.norm_out / found.spread
-        how = (
-            "exactly, up to rounding" if left < ROUNDING else f"to {_about(left)} of what they are"
+    def _extreme(self, *, largest: bool) -> tuple[tuple[int, ...], str]:
+        """Return where most, or least, is made of what arrives, and the slope there."""
+        slopes = self.slopes
+        size = (
+            np.abs(self.passed)
+            if largest
+            else np.where(slopes.live, -np.abs(slopes.values), -np.inf)
         )
-        yield Reason("cancels", f"terms of opposite sign cancel {how}")
+        at = tuple(int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
+        return at, about(abs(float(slopes.values[at])))
+
+    def _values(self, at: tuple[int, ...], own: bool = True) -> list[str]:
+        """Return what comes in at one element."""
+        return [
+            f"{name!r} is {about(float(np.broadcast_to(x, self.passed.shape)[at].real))}"
+            for i, (name, x) in enumerate(zip(self.names, self.edge.xs, strict=True))
+            if x is not None and x.dtype.kind in "fc" and fits(x, self.passed.shape)
+            if own or i != self.edge.i
+        ]
 
 
-def _other_factors(edge: Edge, found: Measured, names: Sequence[str]) -> Iterator[Reason]:
-    """Yield another input that is zero, or nearly: of a product, a convolution, a gather."""
-    if edge.gain > LITTLE:
-        return
-    for i, (name, x) in enumerate(zip(names, edge.xs, strict=False)):
-        if x is None or i == edge.i or x.dtype.kind not in "fc" or not x.size:
-            continue
-        share = float((x == 0).mean())
-        if share == 1:
-            yield Reason("zero factor", f"multiplied by {name!r}, which is all 0")
-        elif share > 0.9 and found.is_linear:
-            yield Reason("zero factor", f"multiplied by {name!r}, which is 0 at {share:.1%}")
+class _Whole(_Told):
+    """Any other op: sums, products, norms, what is read of an input."""
 
-
-def _dense(edge: Edge, found: Measured, names: Sequence[str]) -> Iterator[Reason]:
-    gain = edge.gain
-    ones = edge.pull([None if g is None else np.ones_like(g) for g in edge.given])
-    if found.is_linear and ones is not None and ones.size:
-        read = float((ones != 0).mean())
-        if read < 0.5 and gain <= MUCH:
-            rows = (ones != 0).reshape(len(ones), -1).any(1) if ones.ndim else np.array([True])
-            what = f"{int(rows.sum()):,} of {len(ones):,} rows" if ones.ndim else f"{read:.1%}"
-            yield Reason("unread", f"only {what} of x are read")
-        even = ones.ravel()
-        if gain < LITTLE and np.ptp(even) <= 1e-9 * abs(even[0]) and abs(even[0]) < 1:
-            n = 1 / abs(even[0])
-            yield Reason("average", f"averages: each element gets 1/{n:,.0f} of what arrives")
-        if gain < LITTLE or gain > MUCH:
-            others = [
-                f"{name!r}, which lies {_span(x)}"
-                for i, (name, x) in enumerate(zip(names, edge.xs, strict=False))
-                if x is not None and i != edge.i and x.dtype.kind in "fc" and x.size
-            ]
-            by = f": multiplied by {others[0]}" if others else ""
-            yield Reason("factor", f"passes {_about(gain)} times what arrives{by}")
-    elif gain < LITTLE:
-        easy = found.gain_when_small
-        if easy > MUCH * gain:
+    def reasons(self) -> Iterator[Reason]:
+        """Yield what there is to tell, the most telling first."""
+        edge = self.edge
+        if not math.isfinite(edge.norm_out):
+            yield Reason("nonfinite", f"passes what is not finite; x lies {span(edge.x)}")
+            return
+        cancelled = self.cancelled()
+        if cancelled is not None:
+            yield cancelled
+        if edge.gain < LITTLE:
+            yield from self._zeros()
+        if self.found.is_linear:
+            yield from self._linear()
+        elif edge.gain < LITTLE:
+            yield self._saturated()
+        elif edge.gain > MUCH:
             yield Reason(
-                "saturated",
-                f"saturated: x lies {_span(edge.x)}; at a tenth of that it would pass "
-                f"{_about(easy)} instead of {_about(gain)}",
+                "steep", f"passes {about(edge.gain)} times what arrives; x lies {span(edge.x)}"
             )
-        else:
-            yield Reason("factor", f"passes {_about(gain)} of what arrives; x lies {_span(edge.x)}")
-    elif gain > MUCH:
-        yield Reason("steep", f"passes {_about(gain)} times what arrives; x lies {_span(edge.x)}")
 
+    def cancelled(self) -> Reason | None:
+        """Return that terms cancel, where they do."""
+        spread, left = self.found.spread, self.edge.norm_out
+        if not spread or left >= LITTLE * spread:
+            return None
+        return Reason("cancels", f"terms of opposite sign cancel {remainder(left / spread)}")
 
-def _not_finite(edge: Edge, found: Measured, names: Sequence[str]) -> Reason:
-    slopes = found.slopes
-    if slopes is None:
-        return Reason("nonfinite", f"passes what is not finite; x lies {_span(edge.x)}")
-    wrong = slopes.live & ~np.isfinite(slopes.values)
-    if not wrong.any():
-        return Reason("nonfinite", "passes what is not finite")
-    at = tuple(int(i) for i in np.argwhere(wrong)[0])
-    values = [
-        f"{name} = {_about(float(np.broadcast_to(x, wrong.shape)[at].real))}"
-        for name, x in zip(names, edge.xs, strict=False)
-        if x is not None and x.dtype.kind in "fc" and _fits(x, wrong.shape)
-    ]
-    return Reason("nonfinite", f"its slope is {float(slopes.values[at])}{_where(values)}")
+    def _zeros(self) -> Iterator[Reason]:
+        """Yield another input that is 0, or nearly: of a product, a convolution, a gather."""
+        for i, name, x in self.others():
+            share = float((x == 0).mean()) if x.dtype.kind in "fc" else 0.0
+            if share == 1:
+                yield Reason("zero factor", f"multiplied by {name!r}, which is all 0", i)
+            elif share > 0.9 and self.found.is_linear:
+                yield Reason("zero factor", f"multiplied by {name!r}, which is 0 at {share:.1%}")
 
+    def _linear(self) -> Iterator[Reason]:
+        edge, gain = self.edge, self.edge.gain
+        ones = edge.pull([None if g is None else np.ones_like(g) for g in edge.given])
+        if ones is not None and ones.size:
+            read = self._read(ones)
+            if read and gain <= MUCH:
+                yield Reason("unread", f"reads only {read} of x")
+            each = float(np.abs(ones).flat[0])
+            if gain < LITTLE and 0 < each < 1 and np.ptp(ones) <= 1e-9 * each:
+                yield Reason("average", f"averages: each element gets 1/{1 / each:,.0f}")
+        if not LITTLE <= gain <= MUCH:
+            factors = [f"{n!r}, which lies {span(x)}" for _, n, x in self.others()
+                       if x.dtype.kind in "fc"]  # fmt: skip
+            by = f": multiplied by {factors[0]}" if factors else ""
+            yield Reason("factor", f"passes {about(gain)} times what arrives{by}")
 
-# -- numbers ---------------------------------------------------------------------------------------
+    def _read(self, ones: Array) -> str:
+        """Say how much of the input is read, where that is less than half."""
+        used = ones != 0
+        if used.mean() >= 0.5:
+            return ""
+        rows = used.reshape(len(used), -1).any(1)
+        if rows.mean() < 0.5:
+            return f"{int(rows.sum()):,} of {len(rows):,} rows"
+        return f"{used.mean():.2g} of all elements"
 
-
-def _fits(x: Array, shape: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(x.shape, shape) == shape
-    except ValueError:
-        return False
-
-
-def _where(values: Sequence[str]) -> str:
-    return " where " + ", ".join(values) if values else ""
-
-
-def _span(x: Array) -> str:
-    values = np.abs(x) if np.iscomplexobj(x) else x
-    values = values[np.isfinite(values)]
-    if not values.size:
-        return "nowhere finite"
-    low, high = float(values.min()), float(values.max())
-    return f"at {_about(low)}" if low == high else f"between {_about(low)} and {_about(high)}"
-
-
-def _about(x: float) -> str:
-    """Return a number with two or three digits."""
-    return f"{x:.3g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
-
-
-def _near(x: float) -> str:
-    """Return a place on the grid; what is next to zero is zero."""
-    return "0" if abs(x) <= 2e-4 else f"{x:.2g}"
+    def _saturated(self) -> Reason:
+        edge, easy = self.edge, self.found.gain_when_small
+        if easy <= MUCH * edge.gain:
+            return Reason(
+                "factor", f"passes {about(edge.gain)} of what arrives; x lies {span(edge.x)}"
+            )
+        return Reason(
+            "saturated",
+            f"saturated: x lies {span(edge.x)}; at a tenth of that it would pass "
+            f"{about(easy)} instead of {about(edge.gain)}",
+        )
