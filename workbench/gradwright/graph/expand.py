@@ -16,7 +16,7 @@ from ..op.declare import Frozen
 from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from ..spec.containers import ContainerSpec
-from .build import build, failed, miscounted
+from .build import build, check_shapes, failed
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
@@ -289,8 +289,7 @@ def run_node(
     """Run the op of a node; an error says which node it was, unless the user did not write it."""
     try:
         ys = run_forward(op, xs, training=training)
-        if len(ys) != len(node.outputs):
-            raise miscounted(len(ys), len(node.outputs))
+        check_shapes(ys, [t.spec for t in node.outputs])
     except GradwrightError as error:
         if not error.where and node.site is not None:
             error.where = f"{op.name} {node.name!r} ({node.where})"

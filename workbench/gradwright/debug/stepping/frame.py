@@ -16,8 +16,8 @@ import numpy as np
 
 from ...errors import FeedError, GraphError
 from ...graph import Node, Source, Tensor
-from ...graph.expand import bind_dims
-from ...op import Op, run_forward
+from ...graph.expand import bind_dims, run_node
+from ...op import Op
 from ...spec import Dim
 
 Array = np.ndarray[Any, Any]
@@ -158,7 +158,7 @@ class Frame:
             self._recompute(self.index[node])
         xs = [None if t is None else self._env[t] for t in node.inputs]
         with np.errstate(all="ignore"):
-            self._store(node, run_forward(self.op(node), xs, training=self.training))
+            self._store(node, run_node(node, self.op(node), xs, training=self.training))
         self.executed += 1
 
     def _store(self, node: Node, ys: Sequence[Array]) -> None:

@@ -62,7 +62,8 @@ class Origin:
     """Names of the nodes from the origin to the fetch it spoils first."""
 
     def __repr__(self) -> str:
-        return f"<Origin {self.direction}: {self.node.op.name} {self.node.name!r}>"
+        where = f" ({self.node.where})" if self.node.where else ""
+        return f"<Origin {self.direction}: {self.node.op.name} {self.node.name!r}{where}>"
 
     def __str__(self) -> str:
         of = f" (gradient of {self.node.origin.name!r})" if self.node.origin is not None else ""
