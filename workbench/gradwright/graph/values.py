@@ -234,18 +234,12 @@ class Values(Mapping[str, Array]):
             return self._arrays[name]
 
     def stored(self, node: Node) -> Array:
-        """Return the array of a variable, or of a constant, which is its graph's in any snapshot.
-
-        Raises GraphError for a variable that was made after the snapshot was taken.
-        """
+        """Return the array of a variable, or of a constant, which is its graph's in any snapshot."""
         if node.kind == "constant":
             return node.graph.values.array(node.name)
         if node.name not in self:
-            raise GraphError(
-                f"the values that are read have no variable {node.name!r}",
-                facts=[f"it was made at {node.where or 'no line'}, after the snapshot"],
-                hint="g.values.snapshot() now",
-            )
+            made = f"made at {node.where or 'no line'}, after they were taken"
+            raise GraphError(f"the values have no variable {node.name!r}", facts=[made])
         return self.array(node.name)
 
     def buffer(self, name: str) -> Buffer | None:
