@@ -110,7 +110,7 @@ class Float64Run:
             elif node.kind == "placeholder":
                 raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
             elif isinstance(node.op, Source):
-                self._hold(t, values[node.name], sizes)
+                self._hold(t, values.stored(node), sizes)
             else:
                 self._copy(node, sizes)
 
@@ -134,7 +134,7 @@ class Float64Run:
             ys = run_forward(op, xs, training=self.training)
         self.graph.add(op, ins, node.name)
         copy = self.graph.latest
-        copy.site = node.site if node.site is not None or node.origin is None else node.origin.site
+        copy.site = node.site
         self.nodes.append(copy)
         for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
             made.spec = known_spec(y)

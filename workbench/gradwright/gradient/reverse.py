@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .errors import GradientError, ShapeError
-from .graph import Graph, Node, Source, Tensor, ancestors
-from .graph.collecting import without_collecting
-from .op import ZERO, NotDifferentiable, redefinitions, seams
-from .ops.core.elementwise import Add, Real
-from .ops.core.identity import AddN
-from .ops.core.like import OnesLike, SumLike, ZerosLike
-from .ops.core.movement import Cast
-from .ops.core.pullback import Pullback, active_from
-from .ops.sequences.items import AddItems, FillItems
-from .spec import differ, kind
-from .spec.containers import ContainerSpec
+from ..errors import GradientError
+from ..graph import Graph, Node, Source, Tensor, ancestors
+from ..graph.collecting import without_collecting
+from ..op import ZERO, redefinitions, seams
+from ..ops.core.elementwise import Add
+from ..ops.core.identity import AddN
+from ..ops.core.like import OnesLike, ZerosLike
+from ..ops.core.pullback import active_from
+from ..ops.sequences.items import AddItems, FillItems
+from ..spec import differ
+from ..spec.containers import ContainerSpec
+from .cotangents import fit, pull_back
 
 STAND_INS: list[
     Callable[[Sequence[Node], Collection[Tensor]], Mapping[Tensor, Callable[[], Tensor]]]
@@ -37,8 +37,9 @@ def gradients(
     """Return ∂(Σ ys·grad_outputs)/∂w for each w in ``wrt``, as tensors of the derived layer.
 
     Without ``grad_outputs`` the sum of all elements of ``ys`` is differentiated. ``wrt`` may be
-    variables, placeholders or activations; ``stop`` are tensors taken as constant. A tensor that
-    ``ys`` do not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
+    variables, placeholders or activations. ``stop`` is a frontier: a gradient reaches these tensors
+    and goes no further, so what lies behind them takes them as constant. A tensor that ``ys`` do
+    not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -96,7 +97,8 @@ def _backpropagate(
     unreachable: str,
 ) -> list[Tensor]:
     order = ancestors(ys, stop=stop)
-    active = active_from(order, wrt, stop)
+    walls = stop.difference(wrt)  # nobody asks for what arrives there
+    active = active_from(order, wrt, walls)
     stand_ins: dict[Tensor, Callable[[], Tensor]] = {}
     for find in STAND_INS:
         stand_ins |= find([n for n in order if not active.isdisjoint(n.outputs)], {*wrt, *stop})
@@ -109,17 +111,15 @@ def _backpropagate(
                 at(f"{prefix}/{y.node.name}", y.node)
                 cotangents.setdefault(y, []).append(_seed(y, seed))
         for node in reversed(order):
-            if all(t not in cotangents for t in node.outputs):
+            live = [t for t in node.outputs if t in cotangents and t not in stop]
+            if not live:
                 continue
             at(f"{prefix}/{node.name}", node)
-            found = [_total(cotangents.pop(t, None)) for t in node.outputs]
-            for t, g in zip(node.outputs, found, strict=True):
-                if g is not None:
-                    total[t] = g
-            wanted = [t is not None and t in active and t not in stop for t in node.inputs]
+            total.update((t, _total(cotangents.pop(t))) for t in live)
+            wanted = [t is not None and t in active and t not in walls for t in node.inputs]
             if isinstance(node.op, Source) or not any(wanted):
                 continue
-            gs = [ZERO if g is None else g for g in found]
+            gs = [total.get(t, ZERO) for t in node.outputs]
             if node.outputs[0] in stand_ins:
                 made = stand_ins[node.outputs[0]]()
                 for t, part in _through(made, gs[0], active):
@@ -131,6 +131,8 @@ def _backpropagate(
         out = []
         for t in wrt:
             at(f"{prefix}/{t.node.name}", t.node)
+            if t in cotangents:  # at the frontier
+                total[t] = _total(cotangents.pop(t))
             out.append(_result(t, total.get(t), active, ys, unreachable))
         return out
 
@@ -139,11 +141,11 @@ def _through(y: Tensor, g: Any, active: set[Tensor]) -> list[tuple[Tensor, Tenso
     """Return the cotangents of active tensors that reach them through what was made of them."""
     out, cotangents = [], {y: [g]}
     for node in reversed(ancestors([y], stop=active)):
-        found = [_total(cotangents.pop(t, None)) for t in node.outputs]
-        if isinstance(node.op, Source) or all(g is None for g in found):
+        found = {t: _total(cotangents.pop(t)) for t in node.outputs if t in cotangents}
+        if isinstance(node.op, Source) or not found:
             continue
         wanted = [t is not None and t.kind != "constant" for t in node.inputs]
-        gs = [ZERO if g is None else g for g in found]
+        gs = [found.get(t, ZERO) for t in node.outputs]
         for x, part, want in zip(node.inputs, pull_back(node, gs, wanted), wanted, strict=True):
             if want and x is not None and part is not ZERO:
                 if x in active:
@@ -166,77 +168,12 @@ def _seed(y: Tensor, seed: Any) -> Tensor:
     return g
 
 
-def _total(parts: list[Tensor] | None) -> Tensor | None:
-    if not parts:
-        return None
+def _total(parts: list[Tensor]) -> Tensor:
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0].spec, ContainerSpec):
         return AddItems()(*parts)  # type: ignore[no-any-return]
     return Add()(*parts) if len(parts) == 2 else AddN()(*parts)  # type: ignore[no-any-return]
-
-
-def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-    """Return the cotangents of a node's inputs, from its own vjp or from its expansion."""
-    op = node.op.current()
-    if op.has_vjp():
-        out = op.pull(gs, node.outputs, node.inputs, wanted)
-        if not isinstance(out, Sequence):
-            raise GradientError(
-                f"vjp of {op.name} returned {out!r}", need="a tuple, one entry per input"
-            )
-        if len(out) != len(node.inputs):
-            raise GradientError(
-                f"vjp of {op.name} returned {len(out)} cotangents for {len(node.inputs)} inputs"
-            )
-        return [
-            g if not callable(g) else g() if want else ZERO
-            for g, want in zip(out, wanted, strict=True)
-        ]
-    if not op.is_composite():
-        return [NotDifferentiable(f"{op.name} states no vjp")] * len(node.inputs)
-    out_list: list[Any] = [ZERO] * len(node.inputs)
-    wrt = tuple(i for i, w in enumerate(wanted) if w)
-    present = tuple(g is not ZERO for g in gs)
-    inputs = [*node.inputs, *(g for g in gs if g is not ZERO)]
-    made = Pullback(op=op, n_inputs=len(node.inputs), wrt=wrt, present=present)(*inputs)
-    for i, g in zip(wrt, made if isinstance(made, tuple) else (made,), strict=True):
-        out_list[i] = g
-    return out_list
-
-
-def fit(node: Node, x: Tensor, g: Any) -> Tensor:
-    """Bring a cotangent to its primal's shape and dtype; the only place that unbroadcasts."""
-    if isinstance(g, NotDifferentiable):
-        raise GradientError(
-            f"no gradient flows through {node.op.name} {node.name!r} to {x.name!r}: {g.reason}",
-            facts=[f"made at {node.where}"] if node.where else [],
-            hint="gw.stop_gradient(...) where the path should end",
-        )
-    if not isinstance(g, Tensor):
-        raise _misfit(node, x, type(g).__name__, "a tensor, or ZERO")
-    out = g
-    if isinstance(x.spec, ContainerSpec):
-        return out
-    if out.shape != x.shape:
-        try:
-            out = SumLike()(out, x)
-        except ShapeError:
-            raise _misfit(node, x, str(g.spec), "its shape, or one broadcast from it") from None
-    if out.dtype != x.dtype:
-        if kind(out.dtype) == "c" and kind(x.dtype) != "c":
-            out = Real()(out)
-        if out.dtype != x.dtype:
-            out = Cast(dtype=x.dtype)(out)
-    return out
-
-
-def _misfit(node: Node, x: Tensor, got: str, need: str) -> GradientError:
-    return GradientError(
-        f"vjp of {node.op.name} {node.name!r} returned {got} for {x.name!r} : {x.spec}",
-        facts=[f"made at {node.where}"] if node.where else [],
-        need=need,
-    )
 
 
 def _result(
