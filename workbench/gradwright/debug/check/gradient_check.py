@@ -14,7 +14,7 @@ from ...errors import GradientError
 from ...graph import Graph, Node, Tensor, Values
 from ..float64 import Float64Run
 from ..stepping.nonfinite import Ran, Range, find_origin
-from .blame import check_node
+from .nodes import check_node
 from .probe import Probe, analytic_gradients, check_floating, check_loss
 from .report import Occasion, ParameterCheck, Report
 
