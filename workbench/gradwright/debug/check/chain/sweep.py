@@ -157,8 +157,7 @@ class Sweep:
             held[i] = np.asarray(held[i] + _BESIDE * draw_direction(held[i], rng))
         run_calls([step.call for step in part.steps], held)
         steps = [
-            replace(step, slopes=[(copy.copy(s), j) for s, j in step.slopes])
-            for step in part.steps
+            replace(step, slopes=[(copy.copy(s), j) for s, j in step.slopes]) for step in part.steps
         ]
         for step in steps:
             for slope, _ in step.slopes:
