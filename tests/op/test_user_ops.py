@@ -202,7 +202,7 @@ def test_results_that_are_not_what_they_were_on_ones_are_named(fn, says):
     [
         (lambda g, y, x: "no", r"vjp of test/cubed 'cubed' returned str for 'x' : f32\[2\]"),
         (lambda g, y, x: (g * x).sum(), r"returned f32\[\] for 'x' : f32\[2\]"),
-        (lambda g, y, x: (g, g), "returned 2 cotangents for 1 inputs"),
+        (lambda g, y, x: (g, g), "returned 2 cotangents for 1 input"),
     ],
 )
 def test_a_vjp_that_returns_something_else_is_named(vjp, says):

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 
+Array = np.ndarray[Any, Any]
+
+
 class _Active(threading.local):
     def __init__(self) -> None:
         self.stack: list[Graph] = []
@@ -144,6 +147,18 @@ def miscounted(got: int, needed: int) -> ContractError:
 def misshapen(y: np.ndarray[Any, Any], spec: TensorSpec) -> ContractError:
     """Return what says that an op made another output than it stated."""
     return ContractError(f"forward gave {y.dtype}{list(y.shape)}", need=f"{spec}, as infer says")
+
+
+def check_shapes(ys: Sequence[Array], specs: Sequence[TensorSpec]) -> None:
+    """Refuse what a forward gave where ``infer`` said something else; sizes left open are free."""
+    if len(ys) != len(specs):
+        raise miscounted(len(ys), len(specs))
+    for y, spec in zip(ys, specs, strict=True):
+        if y.shape != spec.shape and (
+            y.ndim != spec.rank
+            or any(isinstance(d, int) and d != n for d, n in zip(spec.shape, y.shape, strict=True))
+        ):
+            raise misshapen(y, spec)
 
 
 def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:

@@ -14,9 +14,9 @@ from ..errors import DTypeError, GradwrightError, GraphError
 from ..op import Op, find_op, infer_specs, redefinitions, run_forward
 from ..op.declare import Frozen
 from ..shared import Bounded
-from ..spec import AnyDim, Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
+from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from ..spec.containers import ContainerSpec
-from .build import build, failed, located, miscounted, misshapen
+from .build import build, check_shapes, failed, located
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
@@ -289,8 +289,7 @@ def run_node(
     """Run the op of a node; an error says which node it was, unless the user did not write it."""
     try:
         ys = run_forward(op, xs, training=training)
-        if len(ys) != len(node.outputs):
-            raise miscounted(len(ys), len(node.outputs))
+        check_shapes(ys, [t.spec for t in node.outputs])
     except GradwrightError as error:
         if error.where:
             error.inside(node.name)
@@ -303,19 +302,6 @@ def run_node(
         specs = [None if x is None else spec_of(x) for x in xs]
         raise failed(error, node, op, specs, node.name) from error
     return ys
-
-
-def check_outputs(node: Node, ys: Sequence[Array], sizes: Mapping[str, int]) -> None:
-    """Refuse outputs that are not what the node's op inferred, as far as sizes are known."""
-    for t, y in zip(node.outputs, ys, strict=True):
-        stated = [d.substitute(sizes) if isinstance(d, Dim) else d for d in t.shape]
-        if y.dtype != t.dtype or y.ndim != len(stated) or any(map(_differs, stated, y.shape)):
-            raise misshapen(y, t.spec).at(node.op.name, node.name, node.where or "no line")
-
-
-def _differs(stated: AnyDim, size: int) -> bool:
-    """Tell whether a size contradicts what was stated; 1 includes the first of no elements."""
-    return isinstance(stated, int) and stated != size and (stated, size) != (1, 0)
 
 
 def bind_dims(shapes: Mapping[Tensor, Sequence[int]]) -> dict[str, int]:

@@ -258,7 +258,7 @@ def frame_of(
     order = _forward_first(ancestors(fetches, stop=arrays))
     for node in order:
         if node.kind in ("variable", "constant"):
-            arrays.setdefault(node.outputs[0], snapshot.array(node.name))
+            arrays.setdefault(node.outputs[0], snapshot.stored(node))
     return Frame((), order, arrays, fetches, training=training, max_bytes=max_bytes)
 
 

@@ -177,9 +177,7 @@ class _Place(NamedTuple):
     """Addresses of the nodes from it to what the outermost returns."""
 
 
-def _inside(
-    op: Op, xs: Sequence[Array | None], at: Address, training: bool
-) -> _Place | None:
+def _inside(op: Op, xs: Sequence[Array | None], at: Address, training: bool) -> _Place | None:
     """Return the first node inside whose NaN or Inf reaches what a node, or a turn, returns.
 
     What comes in is finite, or holds infinities that are meant.

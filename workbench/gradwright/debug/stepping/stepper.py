@@ -171,8 +171,9 @@ class Stepper(Moving):
     def find_nonfinite(self, *, stop: Callable[[], bool] | None = None) -> Origin | None:
         """Run to the end and return the first origin of a NaN or Inf, forward or backward.
 
-        It is looked for inside of loops, branches, calls and composites, too, turn by turn. An Inf that a feed or a constant holds, as a mask does, is an origin only if it reaches a
-        fetch. Returns None, too, if ``stop()`` ended the run; ``last_stop`` then says so.
+        It is looked for inside of loops, branches, calls and composites, too, turn by turn. An Inf
+        that a feed or a constant holds, as a mask does, is an origin only if it reaches a fetch.
+        Returns None, too, if ``stop()`` ended the run; ``last_stop`` then says so.
         """
         while self.depth:
             self._leave()

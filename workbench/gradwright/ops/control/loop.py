@@ -28,7 +28,7 @@ class While(LoopOp):
     """
 
     first_carry = 2
-    _lead = 1
+    lead = 1
     onnx = OnnxRule("Loop", since=13)
     max_steps: int | None = attr(None, doc="Largest number of steps; None for no limit.")
 

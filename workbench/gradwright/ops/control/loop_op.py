@@ -37,7 +37,7 @@ class LoopOp(Op, abstract=True):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        collected = len(self.body.outputs) - self._lead - self.n_carry
+        collected = len(self.body.outputs) - self.lead - self.n_carry
         taken = len(self.body.inputs) - 1 - self.n_carry - self.n_xs
         if min(collected, taken, self.n_carry, self.n_xs) < 0 or (
             self.listed and len(self.listed) != collected
@@ -50,7 +50,7 @@ class LoopOp(Op, abstract=True):
 
     first_carry = 0
     """Where the carries begin among the inputs."""
-    _lead = 0
+    lead = 0
     """How many results of a step come before the carries."""
     n_xs: Any = 0
     """How many inputs are taken item by item."""
@@ -61,7 +61,7 @@ class LoopOp(Op, abstract=True):
     @property
     def n_results(self) -> int:
         """How many results of a step are collected."""
-        return len(self.body.outputs) - self._lead - self.n_carry
+        return len(self.body.outputs) - self.lead - self.n_carry
 
     @property
     def carry_names(self) -> list[str]:
@@ -132,7 +132,7 @@ class LoopOp(Op, abstract=True):
                 raise DTypeError(f"a step takes {stated.spec} as {stated.name!r}, got {x}")
         for _ in range(8):  # a sequence may turn out to hold items of several sizes
             found = infer_nodes(self.body, [NUMBER, *now, *items, *captured])
-            after = found[self._lead : self._lead + self.n_carry]
+            after = found[self.lead : self.lead + self.n_carry]
             settled = [
                 join_containers(a, b) if isinstance(a, ContainerSpec) else a
                 for a, b in zip(now, after, strict=True)
