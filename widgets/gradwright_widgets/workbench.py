@@ -14,6 +14,7 @@ from .host.host import Host
 from .host.panel import Panel
 from .host.part import Part
 from .panels.check.panel import CheckPanel
+from .panels.check.watch import WatchPanel
 from .panels.graph.panel import GraphPanel
 from .panels.parameters.panel import ParameterPanel
 from .panels.plot.panel import PlotPanel
@@ -27,7 +28,7 @@ TABS: dict[str, tuple[type[Panel], ...]] = {
     "parameters": (ParameterPanel,),
     "step": (StepPanel,),
     "tensor": (TensorPanel,),
-    "check": (CheckPanel,),
+    "check": (CheckPanel, WatchPanel),
     "runs": (RunsPanel,),
 }
 """The panels behind each tab."""

@@ -42,6 +42,24 @@ def node_at(graph: Graph, text: str) -> Node:
     return Address.parse(text).find(graph).node
 
 
+def is_called(graph: Graph, text: str) -> bool:
+    """Tell whether a node has this name or address.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.silu(g.placeholder("x", (3,)))
+    >>> [is_called(g, text) for text in ("x", "silu::mul", "silu::div", "y")]
+    [True, True, False, False]
+    """
+    if ":" not in text:
+        return graph.get(text) is not None
+    try:
+        node_at(graph, text)
+    except GraphError:
+        return False
+    return True
+
+
 def holder_of(path: str) -> str:
     """Return the address of the node that a path leads into, "" at the top of the graph.
 

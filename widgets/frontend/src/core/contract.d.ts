@@ -69,6 +69,9 @@ export interface Traits {
   tensor_range: "full" | "symmetric" | "robust" | "fixed";
   tensor_scope: "tensor" | "slice";
   training: object;
+  watch_on: boolean;
+  watch_pause: boolean;
+  watch_state: "" | "idle" | "watching" | "alarm";
   watches: object[];
   x_axis: "step" | "epoch" | "seconds";
 }
@@ -111,7 +114,8 @@ export type Request =
   | "training.resume"
   | "training.start"
   | "training.step"
-  | "training.stop";
+  | "training.stop"
+  | "watch.sync";
 
 /** What the kernel tells a page. */
 export type Told =
@@ -136,4 +140,5 @@ export type Told =
   | "tensor.problem"
   | "tensor.value"
   | "tensor.who"
-  | "tensor.window";
+  | "tensor.window"
+  | "watch.points";
