@@ -59,10 +59,10 @@ def widened(value: Any) -> Any:
 
 def _widened_graph(sub: SubGraph) -> SubGraph:
     graph = Graph("float64", scratch=True)
-    copies: dict[Tensor, Tensor] = {
-        t: stand_in(graph, f"x{i}", t.spec.with_dtype(wide(t.dtype)))
-        for i, t in enumerate(sub.inputs)
-    }
+    copies: dict[Tensor, Tensor] = {}
+    for i, t in enumerate(sub.inputs):
+        name = t.node.name if graph.get(t.node.name) is None else f"input_{i}"
+        copies[t] = stand_in(graph, name, t.spec.with_dtype(wide(t.dtype)))
     for node in sub.nodes:
         if node.outputs[0] in copies:
             continue
@@ -70,8 +70,9 @@ def _widened_graph(sub: SubGraph) -> SubGraph:
             array = node.graph.values.array(node.name)
             copies[node.outputs[0]] = graph.constant(array.astype(wide(array.dtype)), node.name)
             continue
-        graph.add(widened(node.op), [None if t is None else copies[t] for t in node.inputs])
-        graph.latest.site = node.site
+        ins = [None if t is None else copies[t] for t in node.inputs]
+        graph.add(widened(node.op), ins, node.name)
+        graph.latest.site, graph.latest.origin = node.site, node.origin
         copies.update(zip(node.outputs, graph.latest.outputs, strict=True))
     return SubGraph([copies[t] for t in sub.inputs], [copies[t] for t in sub.outputs])
 
@@ -110,7 +111,7 @@ class Float64Run:
             elif node.kind == "placeholder":
                 raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
             elif isinstance(node.op, Source):
-                self._hold(t, values[node.name], sizes)
+                self._hold(t, values.stored(node), sizes)
             else:
                 self._copy(node, sizes)
 
@@ -142,7 +143,7 @@ class Float64Run:
             ys = run_forward(op, xs, training=self.training)
         self.graph.add(op, ins, node.name)
         copy = self.graph.latest
-        copy.site = node.site if node.site is not None or node.origin is None else node.origin.site
+        copy.site = node.site
         self.nodes.append(copy)
         for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
             made.spec = known_spec(y)
