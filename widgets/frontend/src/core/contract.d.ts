@@ -73,6 +73,7 @@ export interface Traits {
   watch_pause: boolean;
   watch_state: "" | "idle" | "watching" | "alarm";
   watches: object[];
+  why: object;
   x_axis: "step" | "epoch" | "seconds";
 }
 
@@ -115,7 +116,9 @@ export type Request =
   | "training.start"
   | "training.step"
   | "training.stop"
-  | "watch.sync";
+  | "watch.sync"
+  | "why.ask"
+  | "why.clear";
 
 /** What the kernel tells a page. */
 export type Told =
