@@ -102,6 +102,7 @@ class LocalCheck:
         training: bool = False,
         rtol: float = 1e-5,
         active: Collection[int] | None = None,
+        most: int | None = None,
     ) -> None:
         self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
         self.rtol, self.active, self.rng = rtol, active, rng
@@ -112,7 +113,7 @@ class LocalCheck:
         )
         self._calls = _forward(op, xs, training)
         self.directions = {
-            i: draw_direction(x, rng)
+            i: draw_direction(x, rng, most)
             for i in self.vjp.cotangents
             if (x := self.xs[i]) is not None and x.size
         }
@@ -284,16 +285,17 @@ def check_node(
     training: bool = False,
     rtol: float = 1e-5,
     active: Collection[int] | None = None,
+    most: int | None = None,
 ) -> NodeCheck:
     """Check one node on its arrays; a composite at fault is opened to see who inside is.
 
-    A vjp at a kink may be any of many, so there it must also be right close by. Inputs that are not
+    At most ``most`` elements of an input are moved; None: all. A vjp at a kink may be any of many, so there it must also be right close by. Inputs that are not
     ``active`` lie on no path of interest: there a cotangent need not be finite, such as that of the
     exponent of (-1.0) ** 2.0.
     """
     began = time.perf_counter()
     options: Any = {"training": training, "rtol": rtol}
-    check = LocalCheck(op, xs, ys, rng, active=active, **options)
+    check = LocalCheck(op, xs, ys, rng, active=active, most=most, **options)
     verdict, reason, found = check.run()
     inner: tuple[NodeCheck, ...] = ()
     if verdict in ("fail", "unclear"):

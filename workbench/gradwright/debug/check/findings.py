@@ -55,7 +55,7 @@ def findings(report: Report) -> list[Finding]:
 
 def _mistakes(report: Report) -> Iterator[Finding]:
     for node in report.blame:
-        yield Finding("fail", f"{_named(node)} is wrong: {_why(node)}", (node.name,))
+        yield Finding("fail", blamed(node), (node.name,))
     failed = [p.name for p in report.parameters.values() if p.verdict == "fail"]
     if not failed:
         return
@@ -68,6 +68,11 @@ def _mistakes(report: Report) -> Iterator[Finding]:
             "the error is in how they are joined"
         )
     yield Finding("fail", text, tuple(failed))
+
+
+def blamed(node: NodeCheck) -> str:
+    """Return one sentence about a node at fault."""
+    return f"{_named(node)} is wrong: {_why(node)}"
 
 
 def _why(node: NodeCheck) -> str:
