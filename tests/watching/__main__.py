@@ -64,7 +64,7 @@ def named() -> list[str]:
             trainer.fit(batches, epochs=10**6, progress=False)
             each = 1e3 * (time.perf_counter() - began) / trainer.steps_done
             alarm = watch.alarm
-            took = trainer.steps_done - SWITCH if alarm is None else alarm.step - SWITCH
+            took = trainer.steps_done - SWITCH
             right = alarm is not None and alarm.op == "watching/bend" and took > 0
             cells.append(f"{took} steps" if right else f"{alarm and alarm.text or 'not named'}")
             if not (right and (by_value or took <= WITHIN)):

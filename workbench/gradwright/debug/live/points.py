@@ -25,7 +25,7 @@ class Point(NamedTuple):
     """
 
     step: int
-    """Number of the step, from 1."""
+    """Number of the step, from 1, whose values and batch it is of."""
     name: str
     """Of a node, or of a parameter."""
     kind: str
@@ -68,7 +68,7 @@ def _number(x: float) -> float:
 class Alarm:
     """A gradient that is wrong, confirmed by a second look with other numbers.
 
-    ``address`` says where, ``nodes`` are the names of the graph to light: the node at fault, or the
+    ``step`` is that of the values, ``address`` says where, ``nodes`` are the names of the graph to light: the node at fault, or the
     parameter where every node is right by itself and the error is in how they are joined.
     """
 

@@ -80,8 +80,8 @@ class Program:
 
     def fits(self, now: Sight) -> bool:
         """Tell whether graph, ops and choice of parameters are still these."""
-        same = self.loss is now.loss and self.parameters == tuple(now.parameters)
-        return same and self.stamp == stamp(now.loss)
+        mine, theirs = (self.loss, *self.parameters), (now.loss, *now.parameters)
+        return [*map(id, mine)] == [*map(id, theirs)] and self.stamp == stamp(now.loss)
 
     def compute(self, now: Sight, feeds: Mapping[Tensor, Array]) -> Iterator[Node]:
         """Compute the values of a moment; yields each node's copy when its value is there."""

@@ -8,7 +8,7 @@ differences of the loss. Whoever drives it rests between any two of these.
 
 Nobody is accused on one look. A node that fails is looked at again, with all elements moving along
 another direction, and once more beside these values. An element that fails has to fail at another
-moment, after all nodes have been found right.
+moment, after all nodes have been found right. What the compiled plan makes of a node is only told.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ...ops.core.identity import StopGradient
 from ..check.blame import LocalCheck, check_node
 from ..check.numeric import Comparison, quick
 from ..check.probe import ElementCheck, Probe
+from .compiled import Compiled
 from .points import Alarm, Point, point
 from .program import Program, Sight, narrowed
 from .seen import Seen
@@ -65,7 +66,7 @@ class Watch:
     piece. It yields the point that was found, if one was.
     """
 
-    def __init__(self, *, rtol: float = 1e-5, seed: int = 0) -> None:
+    def __init__(self, *, rtol: float = 1e-5, seed: int = 0, precision: bool = False) -> None:
         self.rtol = rtol
         self.seen = Seen()
         self.counts = Counts()
@@ -79,11 +80,17 @@ class Watch:
         self._accused: set[str] = set()
         """What is at fault as far as was last seen: nodes and parameters."""
         self._rows: int | None = ROWS
+        self._compiled = Compiled(self._rng) if precision else None
 
     @property
     def rounds(self) -> int:
         """How often all nodes have had their turn."""
         return self._nodes.rounds
+
+    def go_on_from(self, seen: Seen) -> None:
+        """Take over what an earlier watch has seen; what it accused is not accused again."""
+        self.seen = seen
+        self._accused.update(name for alarm in seen.alarms for name in alarm.nodes)
 
     def work(self, look: Callable[[], Sight]) -> Iterator[Point | None]:
         """Go on for ever; ``look`` gives the moment at which a round begins."""
@@ -137,6 +144,9 @@ class Watch:
             self._nodes.done(name)
         if whole and math.isfinite(program.value()):
             yield from self._parameter(program, now)
+            if self._compiled is not None:
+                for found in self._compiled.look(program, now, feeds):
+                    yield None if found is None else self._seen(found)
 
     # -- nodes -----------------------------------------------------------------------------------
 

@@ -80,6 +80,8 @@ class GradientWatch(Stopping):
         stop: whether an alarm ends ``fit``; ``reason`` says so. Calling ``fit`` again goes on.
         on_alarm: called with each :class:`Alarm`, in the thread that trains, such as
             ``lambda alarm: trainer.pause()``.
+        precision: look at the compiled plan, too: in each turn at one node, beside float64 on the
+            inputs that it got. It gives no alarm; :func:`gradwright.debug.precision` tells more.
         seed: of the choice of nodes and elements, and of directions.
 
     Raises TrainingError for arguments out of range. It can be read from other threads.
@@ -106,6 +108,7 @@ class GradientWatch(Stopping):
         rtol: float = 1e-5,
         stop: bool = False,
         on_alarm: Callable[[Alarm], object] | None = None,
+        precision: bool = False,
         seed: int = 0,
     ) -> None:
         if not 0 <= budget <= 1 or not (every is None or every >= 1) or not 0 < rtol < 1:
@@ -114,7 +117,7 @@ class GradientWatch(Stopping):
                 need="0 <= budget <= 1; every >= 1 or None; 0 < rtol < 1",
             )
         self.budget, self.every, self.rtol, self.stop = budget, every, rtol, stop
-        self.on_alarm, self.seed = on_alarm, seed
+        self.on_alarm, self.precision, self.seed = on_alarm, precision, seed
         self.state = "idle"
         """``"idle"`` outside of a fit, ``"watching"``, or ``"alarm"`` after one."""
         self.version = 0
@@ -125,7 +128,7 @@ class GradientWatch(Stopping):
 
     def forget(self) -> None:
         """Forget all that was seen."""
-        self._watch = Watch(rtol=self.rtol, seed=self.seed)
+        self._watch = Watch(rtol=self.rtol, seed=self.seed, precision=self.precision)
         self._purse = Purse(self.budget)
         self._work: Iterator[Point | None] | None = None
         self._stamp: Any = None  # state of graph and ops that the work began with
@@ -334,7 +337,8 @@ class GradientWatch(Stopping):
         """Go on from what ``state_dict`` returned."""
         seen = Seen.from_dict(json.loads(bytes(np.asarray(state["seen"], np.uint8))))
         self.forget()
-        self._watch.seen, self._told = seen, len(seen.alarms)
+        self._watch.go_on_from(seen)
+        self._told = len(seen.alarms)
         self._trainer = None
 
 
