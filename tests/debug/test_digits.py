@@ -19,7 +19,9 @@ def test_the_condition_of_a_difference_is_that_of_theory():
     a, b = g.variable("a", (), init=1.0), g.variable("b", (), init=1.0 - 2.0**-12)
     loss = gw.sub(a, b, name="apart")
     found = gw.debug.precision(g, loss)["apart"]
-    assert found.condition == pytest.approx((1 + 1) / 2.0**-12, rel=0.51)  # worst case, or one of both
+    assert found.condition == pytest.approx(
+        (1 + 1) / 2.0**-12, rel=0.51
+    )  # worst case, or one of both
     assert found.own_error == 0.0  # of two float32 so close the difference is exact (Sterbenz)
     assert found.lost == 0.0
 

@@ -157,7 +157,9 @@ def transformer(
     )
 
 
-def autoencoder(act: Body = gw.nn.elu, *, rows: int = 128, width: int = 128, **options: Any) -> Watched:
+def autoencoder(
+    act: Body = gw.nn.elu, *, rows: int = 128, width: int = 128, **options: Any
+) -> Watched:
     """A variational autoencoder: it draws, and its loss has two parts."""
     g = gw.Graph("vae")
     x = g.placeholder("x", (None, 64))
@@ -236,9 +238,7 @@ def bags() -> Watched:
         h = gw.mean(gw.nn.embedding(ids, weight("table", 40, 12)), axis=1)
         h = h / gw.sqrt(gw.sum(h * h, axis=-1, keepdims=True) + 1e-6)
         loss = gw.loss.sparse_softmax_cross_entropy(t, h @ weight("w", 12, 7), name="loss")
-    return Watched(
-        loss, lambda r: {"ids": r.integers(0, 40, (32, 5)), "t": _classes(r, 32, 7)}
-    )
+    return Watched(loss, lambda r: {"ids": r.integers(0, 40, (32, 5)), "t": _classes(r, 32, 7)})
 
 
 def noisy() -> Watched:
@@ -307,9 +307,7 @@ HEALTHY: dict[str, Callable[[], Watched]] = {
     "two optimizers": lambda: dense(
         gw.nn.selu, groups=[gw.train.Group("v", optimizer=gw.optim.SGD(0.01))]
     ),
-    "clipped and averaged": lambda: dense(
-        gw.nn.softplus, clip_norm=0.5, ema=gw.EMA(0.9)
-    ),
+    "clipped and averaged": lambda: dense(gw.nn.softplus, clip_norm=0.5, ema=gw.EMA(0.9)),
 }
 """Twenty trainings in which nothing is wrong."""
 

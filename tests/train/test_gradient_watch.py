@@ -1,4 +1,4 @@
-"""GradientWatch: a wrong rule is named in the midst of a training, nobody else is, and bits stay."""
+"""GradientWatch: a wrong rule is named in the midst of a training, none else is, and bits stay."""
 
 from __future__ import annotations
 
@@ -154,9 +154,7 @@ def test_values_that_are_no_numbers_are_no_alarm():
     w = g.variable("w", (3,), init=1.0)
     loss = gw.sum(gw.log(w, name="log") * 2.0, name="loss")
     watch = each_step()
-    trainer = gw.Trainer(
-        g, loss, optimizer=gw.optim.SGD(9.0), nonfinite="skip", callbacks=[watch]
-    )
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(9.0), nonfinite="skip", callbacks=[watch])
     fit(trainer, [{}] * 20)
     assert np.isnan(g.values["w"]).any() or trainer.skipped
     assert watch.alarms == ()
@@ -195,7 +193,7 @@ def test_it_goes_on_with_what_training_does_to_a_graph():
     g.unfreeze("w")
     with g:
         other = gw.square(g["v"], name="squared")
-    fit(trainer, batches[:3] + [{k: a[:5] for k, a in batches[3].items()}])  # another size
+    fit(trainer, [*batches[:3], {k: a[:5] for k, a in batches[3].items()}])  # another size
     trainer.optimizer = gw.optim.SGD(0.01)
     fit(trainer, batches)
     assert other.graph is g
@@ -377,4 +375,13 @@ def test_it_forgets_another_training():
     other = dense(gw.tanh)
     fit(other.trainer(watch), other.batches())
     assert watch.alarm is None
-    assert {p.name for p in watch.points} <= {"matmul", "add", "tanh", "matmul_1", "sub", "pow", "loss", *"wbv"}
+    assert {p.name for p in watch.points} <= {
+        "matmul",
+        "add",
+        "tanh",
+        "matmul_1",
+        "sub",
+        "pow",
+        "loss",
+        *"wbv",
+    }

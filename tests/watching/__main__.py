@@ -66,7 +66,7 @@ def named() -> list[str]:
             alarm = watch.alarm
             took = trainer.steps_done - SWITCH
             right = alarm is not None and alarm.op == "watching/bend" and took > 0
-            cells.append(f"{took} steps" if right else f"{alarm and alarm.text or 'not named'}")
+            cells.append(f"{took} steps" if right else f"{(alarm and alarm.text) or 'not named'}")
             if not (right and (by_value or took <= WITHIN)):
                 wrong.append(f"{name}: {cells[-1]}")
         print(f"{name:14}{each:10.2f}{cells[0]:>26}{cells[1]:>26}", flush=True)
@@ -93,7 +93,7 @@ def healthy(steps: int = 1500) -> list[str]:
     return wrong
 
 
-def cost(blocks: int = 24, seconds: float = 0.5) -> list[str]:
+def cost(blocks: int = 16, seconds: float = 0.5) -> list[str]:
     """Return where more was spent than the budget, measured in blocks of steps with and without."""
     wrong = []
     head = f"{'ms a step':>10}{'by itself':>11}{'clock':>8}{'processor':>11}{'largest':>10}"

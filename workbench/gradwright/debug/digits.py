@@ -174,7 +174,9 @@ def precision(
     """
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
     check_loss(target)
-    params = graph.trainable if wrt is None else [graph[t] if isinstance(t, str) else t for t in wrt]
+    params = (
+        graph.trainable if wrt is None else [graph[t] if isinstance(t, str) else t for t in wrt]
+    )
     reached = {t for n in ancestors([target]) for t in n.outputs}
     params = [p for p in params if p in reached]
     outs = [target, *gradients(target, params)]
@@ -221,12 +223,12 @@ def drawn(nodes: Sequence[Node], fetched: Mapping[Tensor, Array]) -> dict[Tensor
     }
 
 
-def digits(
-    run: Float64Run, node: Node, fetched: Mapping[Tensor, Array]
-) -> NodeDigits | None:
+def digits(run: Float64Run, node: Node, fetched: Mapping[Tensor, Array]) -> NodeDigits | None:
     """Return what a node of the user's graph loses; None for one that computes no floats."""
     pairs = [
-        (i, t) for i, t in enumerate(node.public) if is_floating(t.dtype) and t in fetched and fetched[t].size
+        (i, t)
+        for i, t in enumerate(node.public)
+        if is_floating(t.dtype) and t in fetched and fetched[t].size
     ]
     copies = [run.copies.get(t) for t in node.outputs]
     if not pairs or any(c is None or c.node.kind == "placeholder" for c in copies):
@@ -312,5 +314,3 @@ def _digits(error: float, name: str) -> float:
     if error <= eps:
         return 0.0
     return min(math.log10(error / eps), -math.log10(eps))
-
-

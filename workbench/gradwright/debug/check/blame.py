@@ -289,9 +289,9 @@ def check_node(
 ) -> NodeCheck:
     """Check one node on its arrays; a composite at fault is opened to see who inside is.
 
-    At most ``most`` elements of an input are moved; None: all. A vjp at a kink may be any of many, so there it must also be right close by. Inputs that are not
-    ``active`` lie on no path of interest: there a cotangent need not be finite, such as that of the
-    exponent of (-1.0) ** 2.0.
+    At most ``most`` elements of an input are moved; None: all. A vjp at a kink may be any of many,
+    so there it must also be right close by. Inputs that are not ``active`` lie on no path of
+    interest: there a cotangent need not be finite, such as that of the exponent of (-1.0) ** 2.0.
     """
     began = time.perf_counter()
     options: Any = {"training": training, "rtol": rtol}

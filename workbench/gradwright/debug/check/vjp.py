@@ -76,9 +76,7 @@ def vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...]) -> Vjp:
 
 
 @functools.lru_cache(maxsize=1024)
-def _made(
-    op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...], redefined: int
-) -> Vjp:
+def _made(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...], redefined: int) -> Vjp:
 
     def spec(key: Any) -> TensorSpec:
         if key[0] == "seq":

@@ -68,8 +68,9 @@ def _number(x: float) -> float:
 class Alarm:
     """A gradient that is wrong, confirmed by a second look with other numbers.
 
-    ``step`` is that of the values, ``address`` says where, ``nodes`` are the names of the graph to light: the node at fault, or the
-    parameter where every node is right by itself and the error is in how they are joined.
+    ``step`` is that of the values, ``address`` says where. ``nodes`` are the names of the graph to
+    light: the node at fault, or the parameter where every node is right by itself and the error is
+    in how they are joined.
     """
 
     step: int
@@ -87,9 +88,7 @@ class Alarm:
         """Return the alarm of a node whose vjp disagrees with its forward."""
         inside = [c for c in check.inner if c.verdict == "fail"]
         address = f"{check.name}::{inside[0].name}" if inside else check.name
-        return cls(
-            step, address, blamed(check), (check.name,), check.op, check.where, check
-        )
+        return cls(step, address, blamed(check), (check.name,), check.op, check.where, check)
 
     @classmethod
     def of_element(cls, step: int, check: ElementCheck) -> Alarm:

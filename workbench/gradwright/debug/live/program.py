@@ -195,4 +195,3 @@ def ops_of(op: Op, specs: Sequence[TensorSpec | None]) -> set[type[Op]]:
             if not isinstance(n.op, Source)
         ]
     return found
-

@@ -99,7 +99,9 @@ class Seen:
             line={"color": "#b0b0b0", "width": 1},
         )
         for alarm in self.alarms:
-            figure.add_vline(x=alarm.step, line_color=_COLOURS["fail"], annotation_text=alarm.address)
+            figure.add_vline(
+                x=alarm.step, line_color=_COLOURS["fail"], annotation_text=alarm.address
+            )
         figure.update_layout(
             template="plotly_white",
             xaxis_title="step",

@@ -13,6 +13,7 @@ moment, after all nodes have been found right. What the compiled plan makes of a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,9 +36,9 @@ from .turns import Deck
 
 Array = np.ndarray[Any, Any]
 
-ROWS = 4
-"""Rows of a batch that are looked at: rules do not know how many there are, and a batch norm of
-four is far from the degenerate one of two."""
+ROWS = 3
+"""Rows of a batch that are looked at: rules do not know how many there are. In a batch norm of two
+every number is 1 or -1."""
 SPARSE = 512
 """Elements of an input that move at once: a mistake in all of them shows in any."""
 HAND = 8
@@ -182,7 +183,9 @@ class Watch:
         if verdict == "fail":
             self.is_urgent = True
             yield None
-            if not self._fails_again(copy, op, xs, ys, options):
+            again = check_node(copy, op, xs, ys, self._rng, **options).verdict == "fail"
+            yield None
+            if not (again and self._fails_beside(op, xs, active)):
                 verdict = "unclear"
             elif copy.name not in self._accused:
                 self._accused.add(copy.name)
@@ -194,24 +197,17 @@ class Watch:
         if found:
             yield self._seen(point(step, copy.name, "node", found, verdict))
 
-    def _fails_again(
-        self, copy: Node, op: Op, xs: list[Array | None], ys: list[Array], options: Any
-    ) -> bool:
-        """Tell whether a node fails along another direction, and beside its values, too.
-
-        Where it has no values beside, one of the two has to do.
-        """
-        if check_node(copy, op, xs, ys, self._rng, **options).verdict != "fail":
-            return False
+    def _fails_beside(self, op: Op, xs: list[Array | None], active: list[int] | None) -> bool:
+        """Tell whether a rule disagrees at other values, too; where there are none, it does."""
         moved = [None if x is None else _moved(x, self._rng) for x in xs]
         try:
-            with np.errstate(all="ignore"):
-                ys = list(run_forward(op, moved, training=True))
+            ys = list(run_forward(op, moved, training=True))
         except Exception:
             return True
         if not all(_is_number(y) for y in ys):
             return True
-        return check_node(copy, op, moved, ys, self._rng, **options).verdict in ("fail", "unclear")
+        check = LocalCheck(op, moved, ys, self._rng, training=True, rtol=self.rtol, active=active)
+        return any(c is not None and c.verdict != "ok" for c in glance(check))
 
     def _seen(self, found: Point) -> Point:
         """Keep a point."""
@@ -239,10 +235,9 @@ class Watch:
     ) -> Iterator[Point | None]:
         run = program.run
         assert run is not None
-        analytic: Array | None = None
-        for analytic in program.pulled(parameter):
+        pulling = program.pulled(parameter)
+        while (analytic := next(pulling)) is None:
             yield None
-        assert analytic is not None
         copy, name = run.copies[parameter], parameter.name
         if not analytic.size:
             return
@@ -318,11 +313,8 @@ def glance(check: LocalCheck) -> Iterator[Comparison | None]:
     yield None
     for i, v in check.directions.items():
         if check.active is None or i in check.active:
-
-            def f(t: float, along: Any = {i: v}) -> float:
-                return check.at(t, along, check.gs)
-
-            yield twice(f, exact[i], 1.0, check.rtol)
+            at = functools.partial(check.at, directions={i: v}, gs=check.gs)
+            yield twice(at, exact[i], 1.0, check.rtol)
 
 
 def twice(f: Callable[[float], float], exact: float, scale: float, rtol: float) -> Comparison:

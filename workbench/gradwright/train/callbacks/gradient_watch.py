@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
