@@ -7,15 +7,21 @@ from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
 from .digits import NodeDigits, PrecisionReport, precision
 from .live.points import Alarm, Point
+from .flow.explain import explain_gradient
+from .flow.explanation import Cause, Explanation, Step
+from .flow.inside import Turns
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
+from .stepping.moving import Stop
 from .stepping.nonfinite import Origin, Range
-from .stepping.stepper import Stepper, Stop
+from .stepping.stepper import Stepper
 
 __all__ = [
     "Alarm",
     "Breakpoint",
+    "Cause",
     "ElementCheck",
+    "Explanation",
     "Expression",
     "Finding",
     "LossCurve",
@@ -26,8 +32,11 @@ __all__ = [
     "PrecisionReport",
     "Range",
     "Report",
+    "Step",
     "Stepper",
     "Stop",
+    "Turns",
+    "explain_gradient",
     "gradient_check",
     "loss_curve",
     "precision",

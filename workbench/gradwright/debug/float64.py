@@ -23,6 +23,7 @@ from ..graph import (
     Source,
     SubGraph,
     Tensor,
+    Values,
     ancestors,
     expansion,
 )
@@ -60,10 +61,10 @@ def widened(value: Any) -> Any:
 
 def _widened_graph(sub: SubGraph) -> SubGraph:
     graph = Graph("float64", scratch=True)
-    copies: dict[Tensor, Tensor] = {
-        t: stand_in(graph, f"x{i}", t.spec.with_dtype(wide(t.dtype)))
-        for i, t in enumerate(sub.inputs)
-    }
+    copies: dict[Tensor, Tensor] = {}
+    for i, t in enumerate(sub.inputs):
+        name = t.node.name if graph.get(t.node.name) is None else f"input_{i}"
+        copies[t] = stand_in(graph, name, t.spec.with_dtype(wide(t.dtype)))
     for node in sub.nodes:
         if node.outputs[0] in copies:
             continue
@@ -71,8 +72,9 @@ def _widened_graph(sub: SubGraph) -> SubGraph:
             array = node.graph.values.array(node.name)
             copies[node.outputs[0]] = graph.constant(array.astype(wide(array.dtype)), node.name)
             continue
-        graph.add(widened(node.op), [None if t is None else copies[t] for t in node.inputs])
-        graph.latest.site = node.site
+        ins = [None if t is None else copies[t] for t in node.inputs]
+        graph.add(widened(node.op), ins, node.name)
+        graph.latest.site, graph.latest.origin = node.site, node.origin
         copies.update(zip(node.outputs, graph.latest.outputs, strict=True))
     return SubGraph([copies[t] for t in sub.inputs], [copies[t] for t in sub.outputs])
 
@@ -93,7 +95,7 @@ class Float64Run:
         targets: Sequence[Tensor],
         feeds: Mapping[Any, Any],
         *,
-        values: Mapping[str, Array],
+        values: Values,
         seed: int = 0,
         step: int = 0,
         training: bool = False,
@@ -106,7 +108,8 @@ class Float64Run:
         self.nodes: list[Node] = []
         self.training = training
         self._sizes: dict[str, int] = {}
-        for t, array in self._fed(feeds):
+        self.fed = given(self._source, feeds)
+        for t, array in self.fed.items():
             self._hold(t, array)
         self._order = ancestors(targets, stop=set(self.copies))
         self.coming: Iterator[Node] = self._copying(values, (seed, step))
@@ -114,17 +117,10 @@ class Float64Run:
         if at_once:
             collections.deque(self.coming, 0)
 
-    def _fed(self, feeds: Mapping[Any, Any]) -> Iterator[tuple[Tensor, Array]]:
-        """Yield the tensors that are fed, and their arrays."""
-        source = self._source
-        for key, value in feeds.items():
-            t = source.check_member(key) if isinstance(key, Tensor) else _named(source, key)
-            yield t, as_feed(t, value)
-
-    def _copying(self, values: Mapping[str, Array], key: tuple[int, int]) -> Iterator[Node]:
+    def _copying(self, values: Values, key: tuple[int, int]) -> Iterator[Node]:
         for node in self._order:
             if isinstance(node.op, Source):
-                self._hold(node.outputs[0], _given(node, values, key))
+                self._hold(node.outputs[0], _stored(node, values, key))
             else:
                 yield self._copy(node)
 
@@ -132,7 +128,7 @@ class Float64Run:
         self,
         feeds: Mapping[Any, Any],
         *,
-        values: Mapping[str, Array],
+        values: Values,
         seed: int = 0,
         step: int = 0,
     ) -> Iterator[Node]:
@@ -140,12 +136,13 @@ class Float64Run:
 
         Raises ShapeError where a shape is another, or a number that shapes depend on.
         """
-        given = dict(self._fed(feeds))
+        self.fed = given(self._source, feeds)
+        fresh = dict(self.fed)
         for node in self._order:
             if isinstance(node.op, Source):
-                given[node.outputs[0]] = _given(node, values, (seed, step))
-        for t, array in given.items():
-            self._set(self.copies[t], array.astype(wide(array.dtype)))
+                fresh[node.outputs[0]] = _stored(node, values, (seed, step))
+        for t, array in fresh.items():
+            self._set(self.copies[t], self.settled_array(array))
         for copy in self.nodes:
             with np.errstate(all="ignore"):
                 xs = [None if t is None else self.env[t] for t in copy.inputs]
@@ -167,9 +164,17 @@ class Float64Run:
         every = [(n.inputs[i]) for n in self.nodes for i in n.op.needs_values if i < len(n.inputs)]
         return {t for t in every if t is not None}
 
+    def settled_array(self, array: Array) -> Array:
+        """Return a given value as this run takes it."""
+        return array.astype(wide(array.dtype))
+
+    def settled_op(self, op: Op) -> Op:
+        """Return an op as this run takes it."""
+        return widened(op)  # type: ignore[no-any-return]
+
     def _hold(self, t: Tensor, array: Array) -> None:
         """Copy a tensor whose value is given."""
-        array = array.astype(wide(array.dtype))
+        array = self.settled_array(array)
         if isinstance(t.op, Rng):
             copy = self.graph.rng
         else:
@@ -181,8 +186,7 @@ class Float64Run:
 
     def settled(self, node: Node) -> Op:
         """Return the op of a node of the user's graph as a copy has it: as it is defined now."""
-        op: Op = widened(node.op.for_mode(self.training).bind(self._sizes))
-        return op
+        return self.settled_op(node.op.for_mode(self.training).bind(self._sizes))
 
     def _copy(self, node: Node) -> Node:
         op = self.settled(node)
@@ -192,7 +196,7 @@ class Float64Run:
             ys = run_forward(op, xs, training=self.training)
         self.graph.add(op, ins, node.name)
         copy = self.graph.latest
-        copy.site = node.site if node.site is not None or node.origin is None else node.origin.site
+        copy.site = node.site
         self.nodes.append(copy)
         for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
             made.spec = known_spec(y)
@@ -218,14 +222,17 @@ class Calls:
     """Ops as a flat list of calls on registers; composites and conds are opened.
 
     ``stop_gradient`` and the choice of a cond keep the values they had when the list was made, as
-    they do for the gradient.
+    they do for the gradient. Where registers are filled ``anew`` with other values, stopped ones
+    are computed again, too.
     """
 
-    def __init__(self, training: bool) -> None:
-        self.training = training
+    def __init__(self, training: bool, *, anew: bool = False) -> None:
+        self.training, self.anew = training, anew
         self.registers: list[Any] = [None]
         """Number 0 stands for an absent input."""
         self.calls: list[Call] = []
+        self.decisive: list[int] = []
+        """Registers whose content decided which calls there are: choices of conds, and sizes."""
 
     def new(self, array: Array) -> int:
         """Return a new register."""
@@ -236,9 +243,13 @@ class Calls:
         """Append what an op does, and return the registers of its outputs."""
         arrays = [self.registers[i] for i in ins]
         sub = inside(op, arrays)
+        chosen = isinstance(op, Cond)
+        self.decisive += [
+            i for n, i in enumerate(ins) if n in op.needs_values or (chosen and not n)
+        ]
         if sub is None or (op.is_composite() and type(op).forward is not Op.forward):
             outs = [self.new(y) for y in run_forward(op, arrays)]
-            if not isinstance(op, StopGradient):
+            if self.anew or not isinstance(op, StopGradient):
                 self.calls.append(Call(op.forward, tuple(ins), tuple(outs), label))
             return outs
         given = ins[1:] if isinstance(op, Cond) else [i for i in ins if i]
@@ -264,15 +275,8 @@ class Calls:
 
     def run(self) -> list[Any]:
         """Run all calls and return the registers."""
-        held = self.registers
-        for forward, ins, outs, _ in self.calls:
-            ys = forward(*[held[i] for i in ins])
-            if type(ys) is tuple:
-                for out, y in zip(outs, ys, strict=True):
-                    held[out] = np.asarray(y)
-            else:
-                held[outs[0]] = np.asarray(ys)
-        return held
+        run_calls(self.calls, self.registers)
+        return self.registers
 
 
 class Call(NamedTuple):
@@ -282,6 +286,22 @@ class Call(NamedTuple):
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     label: str
+
+    @property
+    def op(self) -> Op:
+        """The op whose forward it is."""
+        return self.forward.__self__  # type: ignore[attr-defined, no-any-return]
+
+
+def run_calls(calls: Sequence[Call], held: list[Any]) -> None:
+    """Run calls on registers."""
+    for forward, ins, outs, _ in calls:
+        ys = forward(*[held[i] for i in ins])
+        if type(ys) is tuple:
+            for out, y in zip(outs, ys, strict=True):
+                held[out] = y if type(y) is np.ndarray else np.asarray(y)
+        else:
+            held[outs[0]] = ys if type(ys) is np.ndarray else np.asarray(ys)
 
 
 class Function:
@@ -343,13 +363,22 @@ def known_specs(op: Op, xs: Sequence[Array | None]) -> list[TensorSpec | None]:
     return specs
 
 
-def _given(node: Node, values: Mapping[str, Array], key: tuple[int, int]) -> Array:
+def given(graph: Graph, feeds: Mapping[Any, Any]) -> dict[Tensor, Array]:
+    """Return feeds by tensor, each as an array that fits it."""
+    found = {}
+    for key, value in feeds.items():
+        t = graph.check_member(key) if isinstance(key, Tensor) else _named(graph, key)
+        found[t] = as_feed(t, value)
+    return found
+
+
+def _stored(node: Node, values: Values, key: tuple[int, int]) -> Array:
     """Return what a source gives: a stored value, or the random key."""
     if isinstance(node.op, Rng):
         return np.array(key, np.uint64)
     if node.kind == "placeholder":
         raise FeedError(f"placeholder {node.name!r} is not fed", need=str(node.outputs[0].spec))
-    return values[node.name]
+    return values.stored(node)
 
 
 def _named(graph: Graph, name: str) -> Tensor:

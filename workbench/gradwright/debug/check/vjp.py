@@ -72,11 +72,11 @@ class Vjp:
 
 def vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...]) -> Vjp:
     """Return the vjp of an op for specs as keys: shape, dtype, known values or None."""
-    return _made(op, in_keys, out_keys, redefinitions())  # an op inside may be another by now
+    return _vjp_of(op, in_keys, out_keys, redefinitions())
 
 
 @functools.lru_cache(maxsize=1024)
-def _made(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...], redefined: int) -> Vjp:
+def _vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...], _: object) -> Vjp:
 
     def spec(key: Any) -> TensorSpec:
         if key[0] == "seq":

@@ -46,7 +46,9 @@ class Compiled:
         assert self._session is not None
         nodes = ancestors([now.loss])
         stored = {
-            n.outputs[0]: now.values[n.name] for n in nodes if isinstance(n.op, Variable | Constant)
+            n.outputs[0]: now.values.stored(n)
+            for n in nodes
+            if isinstance(n.op, Variable | Constant)
         }
         wanted = public(list(program.nodes.values()))
         given = {**feeds, **stored}

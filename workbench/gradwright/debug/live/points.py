@@ -85,10 +85,14 @@ class Alarm:
 
     @classmethod
     def of_node(cls, step: int, check: NodeCheck) -> Alarm:
-        """Return the alarm of a node whose vjp disagrees with its forward."""
-        inside = [c for c in check.inner if c.verdict == "fail"]
-        address = f"{check.name}::{inside[0].name}" if inside else check.name
-        return cls(step, address, blamed(check), (check.name,), check.op, check.where, check)
+        """Return the alarm of a node whose vjp disagrees with its forward.
+
+        Inside of it, that is the first at fault. In a loop it is told for any turn: a look takes a
+        few.
+        """
+        fault = check.faults()[0]
+        address = str(fault.address.anywhere)
+        return cls(step, address, blamed(fault), (check.name,), fault.op, fault.where, check)
 
     @classmethod
     def of_element(cls, step: int, check: ElementCheck) -> Alarm:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...gradient import gradients
-from ...graph import Node, Source, SubGraph, Tensor, ancestors, expansion
+from ...graph import Node, Source, SubGraph, Tensor, Values, ancestors, expansion
 from ...op import OPS, Op, redefinitions, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import Dim, TensorSpec, is_floating
@@ -27,7 +27,7 @@ class Sight:
     """Number of the step, from 1."""
     loss: Tensor
     parameters: Sequence[Tensor]
-    values: Mapping[str, Array]
+    values: Values
     """Of all that the loss depends on; not written any more."""
     feeds: Mapping[Tensor, Array]
     seed: int

@@ -25,7 +25,8 @@ from ...graph import Node, Tensor
 from ...op import Op, run_forward
 from ...ops.control.scan_op import Scan
 from ...ops.core.identity import StopGradient
-from ..check.blame import LocalCheck, check_node
+from ..check.blame import LocalCheck
+from ..check.nodes import check_node
 from ..check.numeric import Comparison, quick
 from ..check.probe import ElementCheck, Probe
 from .compiled import Compiled

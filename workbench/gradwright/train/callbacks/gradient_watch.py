@@ -17,7 +17,7 @@ from ...debug.live.seen import Seen
 from ...debug.live.turns import Purse
 from ...debug.live.watch import Watch
 from ...errors import TrainingError
-from ...graph import Constant, Variable, ancestors
+from ...graph import Variable, ancestors
 from ...words.tables import Table
 from ..history import Record
 from ..training import Training
@@ -346,15 +346,15 @@ def _recorders(trainer: Training) -> list[Recorder]:
 
 def _sight(trainer: Training) -> Sight:
     """Return the moment after the latest step."""
-    loss, values = trainer.loss, trainer.values
+    loss = trainer.loss
     nodes = ancestors([loss])
-    stored = [n.name for n in nodes if isinstance(n.op, Variable | Constant)]
+    stored = [n.name for n in nodes if isinstance(n.op, Variable)]
     members = {t for n in nodes for t in n.outputs}
     return Sight(
         step=trainer.steps_done,
         loss=loss,
         parameters=[p for p in trainer.parameters if p in members],
-        values={name: values.array(name) for name in stored},
+        values=trainer.values.snapshot(stored),
         feeds={t: a for t, a in trainer.last_feeds.items() if t in members},
         seed=trainer.session.seed,
         key=trainer.batches_taken - 1,
