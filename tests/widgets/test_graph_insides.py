@@ -68,7 +68,11 @@ def test_every_node_with_an_inside_opens_and_all_in_it_is_found_by_address(graph
             seen.add(name)
             if spec["opens"][call]:
                 pending.append(name)
-    assert {"encoder/block::layer_norm::mean", "loop::cell/silu::sigmoid", "choose:else:exp"} <= seen
+    assert {
+        "encoder/block::layer_norm::mean",
+        "loop::cell/silu::sigmoid",
+        "choose:else:exp",
+    } <= seen
 
 
 def test_arguments_lead_in_and_results_lead_out(graph):

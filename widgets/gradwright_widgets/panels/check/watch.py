@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 import traitlets
 
 from gradwright import GradientWatch
-from gradwright.debug.live.points import Alarm, Point
+from gradwright.debug import Alarm
 
 from ...host.desk import GraphDesk
 from ...host.panel import Panel
@@ -142,10 +139,7 @@ def lit(alarm: Alarm) -> tuple[str, ...]:
 
 
 def watch_message(watch: GradientWatch) -> Message:
-    """Return what a watch has seen: a point for each look, and every alarm in words.
-
-    What is not finite has a place above all others, so it travels as inf.
-    """
+    """Return what a watch has seen: a point for each look, and every alarm in words."""
     points, cost, worst = watch.points, watch.cost, watch.worst
     names = {name: k for k, name in enumerate(dict.fromkeys(p.name for p in points))}
     facts = {
@@ -160,19 +154,6 @@ def watch_message(watch: GradientWatch) -> Message:
         "rounds": cost.rounds,
         "looks": cost.nodes + cost.elements,
     }  # fmt: skip
-    verdicts = memoryview(bytes(map(_verdict, points)))
-    columns = [_column(p.step for p in points), *map(_column, zip(*map(_sizes, points)))]
-    columns += [_column(())] * (3 - len(columns))
+    verdicts = memoryview(bytes(VERDICTS.index(p.verdict) for p in points))
+    columns = [float64([getattr(p, fact) for p in points]) for fact in ("step", "error", "noise")]
     return facts, [*columns, verdicts, int32([names[p.name] for p in points])]
-
-
-def _sizes(point: Point) -> tuple[float, float]:
-    return point.error, point.noise
-
-
-def _verdict(point: Point) -> int:
-    return VERDICTS.index(point.verdict) if point.verdict in VERDICTS else 0
-
-
-def _column(values: Iterable[float]) -> memoryview:
-    return float64(np.array([v if not math.isnan(v) else math.inf for v in values], np.float64))

@@ -10,7 +10,6 @@ import traitlets
 from gradwright import Tensor, explain_gradient
 from gradwright.debug import Explanation
 from gradwright.debug.address import Address
-from gradwright.errors import GradwrightError
 
 from ...host.desk import GraphDesk
 from ...host.panel import Panel
