@@ -19,7 +19,7 @@ from ...graph import Node, Source, Tensor
 from ...graph.build import check_shapes, misshapen
 from ...graph.expand import bind_dims, run_node
 from ...op import Op
-from ...spec import Dim
+from ...spec import Dim, TensorSpec, spec_of
 from ..address import Address, Level, Part
 from ..inside import Inside
 
@@ -149,6 +149,11 @@ class Frame:
             block = self.index[t.node] // self._every + 1
             self._recompute(min(block * self._every, self.position))
         return self._env[t]
+
+    def spec(self, t: Tensor) -> TensorSpec:
+        """Return the spec of a tensor with the sizes that are known here."""
+        spec = t.spec.substitute(self._sizes)
+        return spec if spec.is_concrete or not self.is_known(t) else spec_of(self.value(t))
 
     def inputs(self, node: Node) -> list[Array | None]:
         """Return the input values of a node whose inputs are known."""

@@ -11,7 +11,7 @@ from ...ops.control.loop_op import LoopOp
 from ..address import Address
 from ..inside import Inside
 from .frame import Frame
-from .levels import address_of, frame_of, leads, member, no_part
+from .levels import address_of, check_turns, frame_of, leads, member, no_part
 from .moving import Moving, Stop
 from .nonfinite import Origin, Ran, find_origin
 from .turns import changes
@@ -123,6 +123,7 @@ class Stepper(Moving):
             frame = self._level(address.levels)
             held = None if frame is None else frame.named(address.node)
             node = address.find(self.graph).node if held is None else held
+            check_turns(target, self._frames[0])
             if self._frames[0].named(address.levels[0].node) and node.kind == "array":
                 return address
         else:
