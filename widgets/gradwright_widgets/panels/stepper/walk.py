@@ -175,7 +175,8 @@ class Walk:
         ended = stepper.last_stop
         if ended is not None and ended.reason == "end":
             text = "No NaN or Inf anywhere." if origin is None else str(origin)
-            self.display.found = ended, text, None if origin is None else origin.node
+            around = None if origin is None else self.node(str(origin.address).partition(":")[0])
+            self.display.found = ended, text, around
         self.show()
         return origin
 

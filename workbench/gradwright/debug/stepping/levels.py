@@ -205,13 +205,16 @@ def leads(levels: Sequence[Level], at: Sequence[Level]) -> bool:
 def check_turns(text: str, frame: Frame) -> None:
     """Refuse a turn that a loop on the way of an address does not get to, as far as sizes tell.
 
-    ``frame`` is the graph's own level; turns after a wildcard are not looked at.
+    ``frame`` is the graph's own level. Turns after a wildcard or an open branch are not looked at.
     """
     parts = text.split(":")
     for i, part in enumerate(parts[1::2], 1):
-        address = Address.parse(":".join(parts[: 2 * i - 1]))
-        if part.isdecimal() and not set("*?[").intersection(str(address)):
-            node = address.find(frame.steps[0].graph).node
+        if part.isdecimal():
+            address = Address.parse(":".join(parts[: 2 * i - 1]))
+            try:
+                node = address.find(frame.steps[0].graph).node
+            except GraphError:
+                return
             check_turn(address, int(part), turns_of(node, frame.spec))
 
 
