@@ -124,7 +124,7 @@ class StepPanel(Panel):
         node = walk.node(chosen) if chosen and verb == "into_gradient" else None
         long: dict[str, Callable[[Stepper, Callable[[], bool]], object]] = {
             "run": lambda s, stop: s.run(stop=stop),
-            "run_to": lambda s, stop: s.run_to(_selected(chosen), stop=stop),
+            "run_to": lambda s, stop: s.run_to(walk.address(_selected(chosen)), stop=stop),
             "into_gradient": lambda s, stop: s.into_gradient(node, stop=stop),
             "find": walk.find,
         }

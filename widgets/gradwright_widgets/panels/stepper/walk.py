@@ -187,6 +187,12 @@ class Walk:
                 return node
         return self.panel.desk.graph[name].node
 
+    def address(self, name: str) -> str:
+        """Return the address that a name of this level has, else the name."""
+        frame = self.ready().frame
+        node = frame.named(name)
+        return name if node is None else frame.path(node)
+
     def look(self, node: Node) -> None:
         """Show the values at a node until the stepper moves."""
         self.display.chosen = node

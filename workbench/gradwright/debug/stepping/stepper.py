@@ -87,7 +87,8 @@ class Stepper(Moving):
         """Run until ``target`` is the next node to run; goes back if it has run already.
 
         It may be inside of others, as an address such as ``path`` is one: ``scan:3:mul`` is in turn
-        3 of a loop, ``scan::mul`` in the turn where we are, else in the first.
+        3 of a loop, ``scan::mul`` in the turn where we are, else in the first. A mere name is the
+        graph's own node, where there is one, else one of this level.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
@@ -107,7 +108,8 @@ class Stepper(Moving):
             at, to = self.frame.at, address.levels[:depth]
             if leads(to, at):
                 break
-            if leads(to[:-1], at[:-1]) and to[-1].node == at[-1].node:  # another turn of this loop
+            same = len(to) == depth and leads(to[:-1], at[:-1]) and to[-1].node == at[-1].node
+            if same:  # another turn of this loop: one that has run, or one to come
                 if to[-1].part in self.frame.turns:
                     self._turn_back(to[-1].part)
                 break
@@ -126,6 +128,8 @@ class Stepper(Moving):
             check_turns(target, self._frames[0])
             if self._frames[0].named(address.levels[0].node) and node.kind == "array":
                 return address
+        elif isinstance(target, str) and self._frames[0].named(target) is not None:
+            return Address(target)
         else:
             node = target if isinstance(target, Node) else self._find(target)[1].node
             for frame in reversed(self._frames):
