@@ -5,14 +5,20 @@ from .check.findings import Finding
 from .check.gradient_check import gradient_check
 from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
+from .flow.explain import explain_gradient
+from .flow.explanation import Cause, Explanation, Step
+from .flow.inside import Turns
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
+from .stepping.moving import Stop
 from .stepping.nonfinite import Origin, Range
-from .stepping.stepper import Stepper, Stop
+from .stepping.stepper import Stepper
 
 __all__ = [
     "Breakpoint",
+    "Cause",
     "ElementCheck",
+    "Explanation",
     "Expression",
     "Finding",
     "LossCurve",
@@ -20,8 +26,11 @@ __all__ = [
     "ParameterCheck",
     "Range",
     "Report",
+    "Step",
     "Stepper",
     "Stop",
+    "Turns",
+    "explain_gradient",
     "gradient_check",
     "loss_curve",
 ]

@@ -114,6 +114,14 @@ class NodeCheck:
         return f"<{self.op} {str(self.address)!r} {self.verdict}{reason}>"
 
 
+def label(op: Op, i: int) -> str:
+    """Return the name of an op's input."""
+    parameters = op.inputs
+    if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
+        return parameters[i].name
+    return f"input {i}"
+
+
 class LocalCheck:
     """The check of one op on arrays: draws cotangents and directions, compares, finds kinks."""
 
@@ -209,17 +217,10 @@ class LocalCheck:
             for i, x in enumerate(self.xs)
         ]
 
-    def label(self, i: int) -> str:
-        """Return the name of an input."""
-        parameters = self.op.inputs
-        if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
-            return parameters[i].name
-        return f"input {i}"
-
     def _input(self, i: int, exact: float, causes: bool) -> InputCheck:
         found, gs = self._compare(i, exact)
         told = causes and found.verdict == "fail"
-        return InputCheck(self.label(i), found, self.cause(i, gs) if told else "")
+        return InputCheck(label(self.op, i), found, self.cause(i, gs) if told else "")
 
     def _compare(self, i: int, exact: float) -> tuple[Comparison, Sequence[Array]]:
         """Check one input; on a disagreement, output elements with a kink apart from the others.
@@ -251,7 +252,7 @@ class LocalCheck:
         with np.errstate(all="ignore"):
             cotangents = self.vjp(self.xs, self.ys, gs, self.training)
             slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
-            others = {self.label(k): g for k, g in cotangents.items() if k != i}
+            others = {label(self.op, k): g for k, g in cotangents.items() if k != i}
             return cause(cotangents[i], others, along, slopes)
 
     def _slope(

@@ -47,6 +47,11 @@ class Breakpoint:
         """Whether the node's value decides."""
         return self.nan or self.inf or self.above is not None or self.when is not None
 
+    @property
+    def asks_for_turns(self) -> bool:
+        """Whether only a path with its turns tells what fits: a regular expression reads it all."""
+        return self.regex is not None and ":" in self.regex.pattern
+
     def __post_init__(self) -> None:
         self._name = None if self.name is None else _pattern(self.name, _translated)
         scope = None if self.scope is None else self.scope.rstrip("/")
@@ -218,14 +223,14 @@ class _Search:
             if any(self._may_hold(self.frame.spec(t)) for t in node.public):
                 return True
             self.placed.append(node)
-        told = self.made.regex is not None and ":" in self.made.regex.pattern
+        told = self.made.asks_for_turns
         if not (told or self.made.points_into(node, path)):
             return False
         try:
             inside = held(node)
         except GradwrightError:  # sizes decide what it stands for: a run will tell
             return True
-        if inside and told:  # a regular expression may ask for a turn
+        if inside and told:
             return True
         if self.made.name is self.made.scope is self.made.regex is None:  # where does not matter
             inside = [(part, sub) for part, sub in inside if id(sub) not in self._opened]

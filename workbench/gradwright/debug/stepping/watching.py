@@ -84,8 +84,10 @@ class Watching(Levels):
             return None
         inside = self._inside(node)
         part = "" if isinstance(inside.op, LoopOp) or inside.part is None else inside.part
-        fits = inside.sub is not None and fits_within(inward, inside.sub, f"{path}:{part}:")
-        return inside if fits else None
+        if inside.sub is None:
+            return None
+        fits = any(b.asks_for_turns for b in inward)
+        return inside if fits or fits_within(inward, inside.sub, f"{path}:{part}:") else None
 
     def _fits(self, b: Breakpoint, node: Node) -> bool:
         known = b.when is None or all(map(self.is_known, b.when.tensors))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import AFFINE, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import (
     TensorSpec,
     broadcast,
@@ -29,6 +29,7 @@ class AddN(Op):
     """
 
     namespace = "math"
+    dependence = AFFINE
     onnx = OnnxRule("Sum", since=13)
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
@@ -65,6 +66,7 @@ class _Same(_Unary):
     views = True
     value_rule = True
     is_method = False
+    dependence = AFFINE
 
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
         return 0
