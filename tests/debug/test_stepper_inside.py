@@ -189,6 +189,20 @@ def test_a_loop_without_turns_has_nothing_inside() -> None:
     assert s.run().reason == "end"
 
 
+def test_into_the_gradient_of_what_is_inside() -> None:
+    late = int(np.argmax(XS.sum(1) > 0))
+    s = stepper()
+    stop = s.into_gradient(f"decoder/walk:{late}:cell::choose:then:glow")
+    assert stop.reason == "target" and f"walk/scan:{late}:" in stop.path
+    assert stop.node.origin.name == "glow" and stop.path.count(":then:") == 1
+    assert "climb/scan:2:" in s.into_gradient("climb:2:grow").path
+    assert s.into_gradient("decoder/walk:0:mul").node.origin.name == "mul"
+    with pytest.raises(GraphError, match="no node inside"):
+        s.into_gradient("climb:2:grown")
+    with pytest.raises(GraphError, match="no gradient goes through 'decoder/walk:0:cell::sum'"):
+        s.into_gradient("decoder/walk:0:cell::sum")
+
+
 # -- breakpoints and watches -----------------------------------------------------------------------
 
 

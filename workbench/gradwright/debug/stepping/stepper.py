@@ -10,6 +10,7 @@ from ...graph import Graph, Node, Tensor, Values
 from ...ops.control.loop_op import LoopOp
 from ..address import Address
 from ..inside import Inside
+from .breakpoints import held
 from .frame import Frame
 from .levels import address_of, check_turns, frame_of, leads, member, no_part
 from .moving import Moving, Stop
@@ -149,10 +150,15 @@ class Stepper(Moving):
     ) -> Stop:
         """Run to the first gradient node, or to the first one that belongs to the node ``of``.
 
-        What is no op, such as a parameter, gets its gradient from the ops that it goes into.
+        What is no op, such as a parameter, gets its gradient from the ops that it goes into. ``of``
+        may be an address: the gradient of ``scan:3:mul`` is in turn 3 of the gradient of ``scan``.
         """
         while self.depth:
             self._leave()
+        address = address_of(of)[0] if isinstance(of, str) else None
+        if address is not None and address.levels:
+            address.find(self.graph)
+            of = address.levels[0].node
         origin = None if of is None else of if isinstance(of, Node) else self._find(of)[1].node
         derived = [node for node in self.frame.steps if node.derived]
         if not derived:
@@ -166,9 +172,13 @@ class Stepper(Moving):
         around = [origin] if origin.kind == "array" else users
         for node in derived:
             if node.origin in around:
-                return self.run_to(node, stop=stop)
+                at: Address | None = Address(node.name)
+                if address is not None and address.levels:
+                    at = gradient_inside(node, Address(node.name), address)
+                if at is not None:
+                    return self.run_to(str(at), stop=stop)
         raise GraphError(
-            f"no gradient goes through {origin.name!r} here",
+            f"no gradient goes through {str(address or origin.name)!r} here",
             need="a node on the way from a parameter to the loss",
         )
 
@@ -276,3 +286,22 @@ class Stepper(Moving):
         Moving.__init__(made, self.graph, self.fetches, self._frames[0].copy())
         made.revision = self.revision
         return made
+
+
+def gradient_inside(node: Node, at: Address, of: Address) -> Address | None:
+    """Return where the gradient of ``of`` begins in a gradient node that belongs to its outermost.
+
+    In a loop's gradient the turns have the numbers of the loop's own.
+    """
+    depth = len(at.levels)
+    wanted = (*(level.node for level in of.levels), of.node)[depth + 1]
+    for text, sub in held(node):
+        part = text.strip(":") or of.levels[depth].part
+        for inner in sub.nodes:
+            if inner.origin is None or inner.origin.name != wanted:
+                continue
+            here = at.into(inner.name, part)
+            found = here if depth + 1 == len(of.levels) else gradient_inside(inner, here, of)
+            if found is not None:
+                return found
+    return None
