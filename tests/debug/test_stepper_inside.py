@@ -156,6 +156,11 @@ def test_an_edited_turn_stays_edited_while_one_goes_back_and_forth() -> None:
     assert s.value("decoder/walk:1:mul").tolist() == [4.5, 4.5] or s.back(3)
     s.run_to("decoder/walk:1:mul")
     assert s.value("cell").tolist() == [9.0, 9.0]
+    s.run_to("decoder/walk:0:mul")
+    s.edit("cell", np.array([0.0, 1.0]))
+    s.run_to("decoder/walk:2:cell")  # on through turn 1, as it was edited
+    s.run_to("decoder/walk:1:mul")
+    assert s.value("cell").tolist() == [9.0, 9.0]
     with pytest.raises(GraphError, match="not in a level where we are"):
         s.run_to("climb")
         s.edit("decoder/walk:1:mul", np.zeros(2))
