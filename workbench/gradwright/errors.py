@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from types import CodeType
+from typing import Self
 
 Site = tuple[CodeType, int]
 """Where the user asked for something: code object and line number, formatted only when shown."""
@@ -85,6 +86,23 @@ class GradwrightError(Exception):
         super().__init__(problem)
         self.problem, self.where, self.facts = problem, where, list(facts)
         self.need, self.hint = need, hint
+        self.place, self.part = "", ""
+        """The address of the node in ``where``, and which turn or branch of the next one it is in.
+        """
+
+    def at(self, op: str, place: str, line: str = "") -> Self:
+        """Say at which node it came up, by its op, its address and the user's line."""
+        self.place, self.where = place, f"{op} {place!r}" + (f" ({line})" if line else "")
+        return self
+
+    def inside(self, node: str) -> Self:
+        """Say that what it names is inside of a node: ``scan`` makes ``log`` ``scan:3:log``."""
+        if self.place:
+            outer = f"{node}:{self.part}:{self.place}"
+            self.where = self.where.replace(repr(self.place), repr(outer), 1)
+            self.place = outer
+        self.part = ""
+        return self
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.problem}" if self.where else self.problem
@@ -130,6 +148,10 @@ class GradientError(GraphError):
 
 class LoweringError(GraphError):
     """A device or one of its lowerings is not available, or computed something else."""
+
+
+class ContractError(LoweringError):
+    """An op's ``forward`` gave another number, shape or dtype of outputs than its ``infer``."""
 
 
 class UnsupportedOpError(GraphError):

@@ -5,6 +5,9 @@ from .check.findings import Finding
 from .check.gradient_check import gradient_check
 from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
+from .flow.explain import explain_gradient
+from .flow.explanation import Cause, Explanation, Step
+from .flow.inside import Turns
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
 from .stepping.nonfinite import Origin, Range
@@ -12,7 +15,9 @@ from .stepping.stepper import Stepper, Stop
 
 __all__ = [
     "Breakpoint",
+    "Cause",
     "ElementCheck",
+    "Explanation",
     "Expression",
     "Finding",
     "LossCurve",
@@ -20,8 +25,11 @@ __all__ = [
     "ParameterCheck",
     "Range",
     "Report",
+    "Step",
     "Stepper",
     "Stop",
+    "Turns",
+    "explain_gradient",
     "gradient_check",
     "loss_curve",
 ]

@@ -137,7 +137,8 @@ class Address:
         for depth, (name, part) in enumerate(self.levels):
             at = Address(name, self.levels[:depth])
             within.append(_inside(_named(nodes, at), part, at))
-            nodes = {n.name: n for n in within[-1].nodes}
+            given = (t.node for t in within[-1].inputs)
+            nodes = {n.name: n for n in (*given, *within[-1].nodes)}
         return Located(_named(nodes, self), tuple(within))
 
 

@@ -59,10 +59,10 @@ def widened(value: Any) -> Any:
 
 def _widened_graph(sub: SubGraph) -> SubGraph:
     graph = Graph("float64", scratch=True)
-    copies: dict[Tensor, Tensor] = {
-        t: stand_in(graph, f"x{i}", t.spec.with_dtype(wide(t.dtype)))
-        for i, t in enumerate(sub.inputs)
-    }
+    copies: dict[Tensor, Tensor] = {}
+    for i, t in enumerate(sub.inputs):
+        name = t.node.name if graph.get(t.node.name) is None else f"input_{i}"
+        copies[t] = stand_in(graph, name, t.spec.with_dtype(wide(t.dtype)))
     for node in sub.nodes:
         if node.outputs[0] in copies:
             continue
@@ -70,8 +70,9 @@ def _widened_graph(sub: SubGraph) -> SubGraph:
             array = node.graph.values.array(node.name)
             copies[node.outputs[0]] = graph.constant(array.astype(wide(array.dtype)), node.name)
             continue
-        graph.add(widened(node.op), [None if t is None else copies[t] for t in node.inputs])
-        graph.latest.site = node.site
+        ins = [None if t is None else copies[t] for t in node.inputs]
+        graph.add(widened(node.op), ins, node.name)
+        graph.latest.site, graph.latest.origin = node.site, node.origin
         copies.update(zip(node.outputs, graph.latest.outputs, strict=True))
     return SubGraph([copies[t] for t in sub.inputs], [copies[t] for t in sub.outputs])
 
@@ -100,9 +101,9 @@ class Float64Run:
         self.nodes: list[Node] = []
         self.training = training
         sizes: dict[str, int] = {}
-        for key, value in feeds.items():
-            t = source.check_member(key) if isinstance(key, Tensor) else _named(source, key)
-            self._hold(t, as_feed(t, value), sizes)
+        self.fed = given(source, feeds)
+        for t, array in self.fed.items():
+            self._hold(t, array, sizes)
         for node in ancestors(targets, stop=set(self.copies)):
             t = node.outputs[0]
             if isinstance(node.op, Rng):
@@ -110,13 +111,21 @@ class Float64Run:
             elif node.kind == "placeholder":
                 raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
             elif isinstance(node.op, Source):
-                self._hold(t, values[node.name], sizes)
+                self._hold(t, values.stored(node), sizes)
             else:
                 self._copy(node, sizes)
 
+    def settled_array(self, array: Array) -> Array:
+        """Return a given value as this run takes it."""
+        return array.astype(wide(array.dtype))
+
+    def settled_op(self, op: Op) -> Op:
+        """Return an op as this run takes it."""
+        return widened(op)  # type: ignore[no-any-return]
+
     def _hold(self, t: Tensor, array: Array, sizes: dict[str, int]) -> None:
         """Copy a tensor whose value is given."""
-        array = array.astype(wide(array.dtype))
+        array = self.settled_array(array)
         if isinstance(t.op, Rng):
             copy = self.graph.rng
         else:
@@ -127,14 +136,14 @@ class Float64Run:
         sizes.update(bind_dims({t: array.shape}))
 
     def _copy(self, node: Node, sizes: dict[str, int]) -> None:
-        op = widened(node.op.for_mode(self.training).bind(sizes))
+        op = self.settled_op(node.op.for_mode(self.training).bind(sizes))
         ins = [None if t is None else self.copies[t] for t in node.inputs]
         with np.errstate(all="ignore"):
             xs = [None if t is None else self.env[t] for t in ins]
             ys = run_forward(op, xs, training=self.training)
         self.graph.add(op, ins, node.name)
         copy = self.graph.latest
-        copy.site = node.site if node.site is not None or node.origin is None else node.origin.site
+        copy.site = node.site
         self.nodes.append(copy)
         for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
             made.spec = known_spec(y)
@@ -159,14 +168,17 @@ class Calls:
     """Ops as a flat list of calls on registers; composites and conds are opened.
 
     ``stop_gradient`` and the choice of a cond keep the values they had when the list was made, as
-    they do for the gradient.
+    they do for the gradient. Where registers are filled ``anew`` with other values, stopped ones
+    are computed again, too.
     """
 
-    def __init__(self, training: bool) -> None:
-        self.training = training
+    def __init__(self, training: bool, *, anew: bool = False) -> None:
+        self.training, self.anew = training, anew
         self.registers: list[Any] = [None]
         """Number 0 stands for an absent input."""
         self.calls: list[Call] = []
+        self.decisive: list[int] = []
+        """Registers whose content decided which calls there are: choices of conds, and sizes."""
 
     def new(self, array: Array) -> int:
         """Return a new register."""
@@ -177,9 +189,11 @@ class Calls:
         """Append what an op does, and return the registers of its outputs."""
         arrays = [self.registers[i] for i in ins]
         sub = inside(op, arrays)
+        chosen = isinstance(op, Cond)
+        self.decisive += [i for n, i in enumerate(ins) if n in op.needs_values or (chosen and not n)]
         if sub is None or (op.is_composite() and type(op).forward is not Op.forward):
             outs = [self.new(y) for y in run_forward(op, arrays)]
-            if not isinstance(op, StopGradient):
+            if self.anew or not isinstance(op, StopGradient):
                 self.calls.append(Call(op.forward, tuple(ins), tuple(outs), label))
             return outs
         given = ins[1:] if isinstance(op, Cond) else [i for i in ins if i]
@@ -205,15 +219,8 @@ class Calls:
 
     def run(self) -> list[Any]:
         """Run all calls and return the registers."""
-        held = self.registers
-        for forward, ins, outs, _ in self.calls:
-            ys = forward(*[held[i] for i in ins])
-            if type(ys) is tuple:
-                for out, y in zip(outs, ys, strict=True):
-                    held[out] = np.asarray(y)
-            else:
-                held[outs[0]] = np.asarray(ys)
-        return held
+        run_calls(self.calls, self.registers)
+        return self.registers
 
 
 class Call(NamedTuple):
@@ -223,6 +230,22 @@ class Call(NamedTuple):
     ins: tuple[int, ...]
     outs: tuple[int, ...]
     label: str
+
+    @property
+    def op(self) -> Op:
+        """The op whose forward it is."""
+        return self.forward.__self__  # type: ignore[attr-defined, no-any-return]
+
+
+def run_calls(calls: Sequence[Call], held: list[Any]) -> None:
+    """Run calls on registers."""
+    for forward, ins, outs, _ in calls:
+        ys = forward(*[held[i] for i in ins])
+        if type(ys) is tuple:
+            for out, y in zip(outs, ys, strict=True):
+                held[out] = y if type(y) is np.ndarray else np.asarray(y)
+        else:
+            held[outs[0]] = ys if type(ys) is np.ndarray else np.asarray(ys)
 
 
 class Function:
@@ -282,6 +305,15 @@ def known_specs(op: Op, xs: Sequence[Array | None]) -> list[TensorSpec | None]:
             known.value = value
         specs.append(known)
     return specs
+
+
+def given(graph: Graph, feeds: Mapping[Any, Any]) -> dict[Tensor, Array]:
+    """Return feeds by tensor, each as an array that fits it."""
+    found = {}
+    for key, value in feeds.items():
+        t = graph.check_member(key) if isinstance(key, Tensor) else _named(graph, key)
+        found[t] = as_feed(t, value)
+    return found
 
 
 def _named(graph: Graph, name: str) -> Tensor:

@@ -36,6 +36,7 @@ from .store import Packed, Store
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .tensor import Node
 
 Array = np.ndarray[Any, Any]
 
@@ -231,6 +232,15 @@ class Values(Mapping[str, Array]):
         with self.lock:  # a commit may be writing it
             self._lend()
             return self._arrays[name]
+
+    def stored(self, node: Node) -> Array:
+        """Return the array of a variable, or of a constant, which is its graph's in any snapshot."""
+        if node.kind == "constant":
+            return node.graph.values.array(node.name)
+        if node.name not in self:
+            made = f"made at {node.where or 'no line'}, after they were taken"
+            raise GraphError(f"the values have no variable {node.name!r}", facts=[made])
+        return self.array(node.name)
 
     def buffer(self, name: str) -> Buffer | None:
         """Return the buffer that a value lies in; None where it is an array."""

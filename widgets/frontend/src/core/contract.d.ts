@@ -22,6 +22,7 @@ export interface Traits {
   gradients: boolean;
   graph_spec: object;
   height: number;
+  insides: object;
   keep: number;
   log_scale: boolean;
   message: string;

@@ -15,11 +15,20 @@ from ...words.tables import Table
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .findings import Finding, findings
+from .numeric import Comparison
 from .probe import ElementCheck
 
 Array = np.ndarray[Any, Any]
 VERDICTS = ("unchecked", "ok", "kink", "unclear", "fail")
 """Verdicts from best to worst; arrays of verdicts hold their numbers."""
+WAYS = ("unchecked", "certified", "differenced", "probed")
+"""How an element was checked; arrays of ways hold their numbers.
+
+- ``certified``: by a chain of slopes, each measured by differences of one call. ``numeric`` is what
+  the chain gives;
+- ``differenced``: by differences of the loss, together with others;
+- ``probed``: by differences of the loss, alone, with as many steps as it took.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,8 @@ class ParameterCheck:
     numeric: Array
     verdicts: Array
     """Numbers of ``VERDICTS``, uint8."""
+    ways: Array
+    """Numbers of ``WAYS``, uint8."""
     direction: ElementCheck | None = None
     """One random direction through all elements, checked even where elements are sampled."""
     worst: ElementCheck | None = None
@@ -69,6 +80,24 @@ class ParameterCheck:
     def count(self, verdict: str) -> int:
         """Return how many elements have a verdict."""
         return int((self.verdicts == VERDICTS.index(verdict)).sum())
+
+    @property
+    def certified(self) -> int:
+        """How many elements the chain of measured slopes settled."""
+        return self._went("certified")
+
+    @property
+    def differenced(self) -> int:
+        """How many elements were settled by differences of the loss, many at once."""
+        return self._went("differenced")
+
+    @property
+    def probed(self) -> int:
+        """How many elements were probed one by one."""
+        return self._went("probed")
+
+    def _went(self, way: str) -> int:
+        return int((self.ways == WAYS.index(way)).sum())
 
     def errors(self) -> Array:
         """Return the relative error of every element, NaN where it was not checked.
@@ -96,10 +125,36 @@ class ParameterCheck:
             at = check.index
             self.numeric[at] = _with_part(self.numeric[at], c.numeric, check.part)
             self.verdicts[at] = max(int(self.verdicts[at]), VERDICTS.index(c.verdict))
+            self.ways[at] = WAYS.index("probed")
             if c.verdict != "ok" and len(self.troubles) < self.MAX_TROUBLES:
                 self.troubles.append(check)
         if self.worst is None or _badness(check) > _badness(self.worst):
             self.worst = check
+
+    def take(
+        self, where: Array, numeric: Array, tolerance: Array, verdict: str, way: str
+    ) -> None:
+        """Take in the results of the elements that a mask names; all arrays have its shape."""
+        if not where.any():
+            return
+        np.copyto(self.numeric, numeric, where=where)
+        self.verdicts[where], self.ways[where] = VERDICTS.index(verdict), WAYS.index(way)
+        with np.errstate(all="ignore"):
+            apart = np.abs(self.analytic - numeric)
+            score = np.where(where, np.where(apart == 0, 0.0, apart / tolerance), -1.0)
+        listed = [int(np.argmax(score))]
+        if verdict != "ok":
+            listed += np.flatnonzero(where)[: self.MAX_TROUBLES].tolist()
+        for n, flat in enumerate(listed):
+            at = tuple(map(int, np.unravel_index(flat, where.shape))) if where.ndim else ()
+            found = Comparison(
+                verdict, float(self.analytic[at]), float(numeric[at]), float(tolerance[at])
+            )
+            check = ElementCheck(self.name, at, comparison=found)
+            if not n and (self.worst is None or _badness(check) > _badness(self.worst)):
+                self.worst = check
+            elif n and len(self.troubles) < self.MAX_TROUBLES:
+                self.troubles.append(check)
 
 
 @dataclass(repr=False)
@@ -167,6 +222,21 @@ class Report:
         return [n for n in self.nodes if n.verdict == "fail"]
 
     @property
+    def faults(self) -> list[NodeCheck]:
+        """The innermost nodes at fault, by their addresses: in a loop those of its first bad turn.
+
+        >>> import gradwright as gw
+        >>> off = gw.define_op("doc/off", lambda x: 3.0 * x, vjp=lambda g, y, x: 2.0 * g)
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", init=[1.0, 2.0])
+        >>> ys = gw.map_fn(lambda x: off(x, name="slope"), w, name="each")
+        >>> report = gw.gradient_check(g, ys.sum(name="loss"))
+        >>> [n.name for n in report.blame], [str(n.address) for n in report.faults]
+        (['each'], ['each:0:slope'])
+        """
+        return [fault for node in self.blame for fault in node.faults()]
+
+    @property
     def worst(self) -> ElementCheck | None:
         """The element with the worst verdict, and among those the largest error."""
         found = [p.worst for p in self.parameters.values() if p.worst is not None]
@@ -194,9 +264,10 @@ class Report:
 
     def _notes(self) -> list[str]:
         notes = []
-        for node in self.blame:
+        for node in self.faults:
             where = f" ({node.where})" if node.where else ""
-            notes.append(f"at fault: {node.op} {node.name!r}{where}: {node.reason}")
+            turns = f" {node.turns}" if node.turns else ""
+            notes.append(f"at fault: {node.op} {str(node.address)!r}{where}{turns}: {node.reason}")
         notes += [
             f.text
             for f in self.findings
@@ -223,6 +294,9 @@ class Report:
                     "checked": p.checked,
                     "verdict": p.verdict,
                     "counts": {v: p.count(v) for v in VERDICTS},
+                    "certified": p.certified,
+                    "differenced": p.differenced,
+                    "probed": p.probed,
                     "direction": None if p.direction is None else _element(p.direction),
                     "worst": None if p.worst is None else _element(p.worst),
                     "troubles": [_element(e) for e in p.troubles],
@@ -280,6 +354,8 @@ def _element(check: ElementCheck) -> dict[str, Any]:
 def _node(check: NodeCheck) -> dict[str, Any]:
     return {
         "name": check.name,
+        "address": str(check.address),
+        "turns": None if check.turns is None else str(check.turns),
         "op": check.op,
         "where": check.where,
         "verdict": check.verdict,

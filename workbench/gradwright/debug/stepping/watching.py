@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...errors import GraphError
 from ...graph import Graph, Node, Tensor, read_only
-from ...op import OPS
+from ...ops.control.loop_op import LoopOp
+from ..inside import Inside, has_inside
 from .breakpoints import Breakpoint, fits_within, make_breakpoint
 from .expression import Expression
 from .frame import Frame
@@ -46,8 +46,7 @@ class Watching(Levels):
         """
         made = make_breakpoint(
             self._numbers + 1,
-            {n.op.name for n in self.frame.steps} | set(OPS),
-            [n.name for n in self._frames[0].steps],
+            self._frames[0].steps,
             name=name,
             op=op,
             scope=scope,
@@ -68,17 +67,19 @@ class Watching(Levels):
         self.breakpoints = [b for b in self.breakpoints if number not in (None, b.number)]
 
     def _here(self, node: Node) -> list[Breakpoint]:
-        path = self._path(node)
+        path = self.frame.path(node)
         return [b for b in self.breakpoints if b.fits_place(node, path)]
 
-    def _is_to_enter(self, node: Node) -> bool:
-        path = self._path(node)
+    def _stops_inside(self, node: Node) -> Inside | None:
+        """Return what the next node stands for, if a breakpoint fits in there."""
+        path = self.frame.path(node)
         inward = [b for b in self.breakpoints if b.points_into(node, path)]
-        try:
-            found = self._inside(node) if inward else None
-        except GraphError:  # a loop of too many steps to walk through
-            return False
-        return found is not None and fits_within(inward, found[0], path)
+        if not inward or not has_inside(node.op):
+            return None
+        inside = self._inside(node)
+        part = "" if isinstance(inside.op, LoopOp) or inside.part is None else inside.part
+        fits = inside.sub is not None and fits_within(inward, inside.sub, f"{path}:{part}:")
+        return inside if fits else None
 
     def _fits(self, b: Breakpoint, node: Node) -> bool:
         tensors = _Lookup(self)
@@ -112,10 +113,8 @@ class Watching(Levels):
     def evaluate(self, expression: str | Expression) -> Any:
         """Return an expression's value here, or None while a tensor in it is not computed yet."""
         parsed = Expression(expression) if isinstance(expression, str) else expression
-        for name in parsed.tensors:
-            frame, t = self._find(name)
-            if not frame.is_known(t):
-                return None
+        if not all(map(self.is_known, parsed.tensors)):
+            return None
         return parsed.evaluate(_Lookup(self))
 
     def adopt(self, other: Watching) -> None:

@@ -8,13 +8,14 @@ import type { Panel } from "../../core/panel";
 import { themeOf, type Theme } from "../../core/theme";
 import { addStyle } from "../../core/style";
 import css from "./graph.css";
-import { LayoutClient } from "./client";
 import { Drawing, type Spot } from "./drawing";
 import { focusOf } from "./focus";
-import { marksOf, nodeAround } from "./marks";
+import { Layouts } from "./layouts";
+import { itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
-import { GraphModel, type GraphSpec } from "./model";
-import { OpenScopes } from "./open_scopes";
+import type { GraphModel } from "./model";
+import { anywhere } from "./names";
+import type { OpenScopes } from "./open_scopes";
 import { Outline } from "./outline";
 import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
 import type { Look } from "./look";
@@ -35,7 +36,8 @@ const NEAR = 6; // px from a line within which it is meant
 
 /** What the next layout brings on the screen: to its middle, or just into sight. */
 interface Heading {
-  item: number;
+  /** Of an item: a node that is opened meanwhile numbers the items anew. */
+  name: string;
   middle: boolean;
 }
 
@@ -60,13 +62,13 @@ function mountGraphPanel(host: HTMLElement, model: Model): () => void {
 class GraphPanel {
   private readonly cleanup = new Cleanup();
   private readonly graph: GraphModel;
-  private readonly client: LayoutClient;
+  private readonly layouts: Layouts;
   private readonly outline: Outline;
   private readonly search: SearchBox;
   private readonly surface: Surface;
   private readonly minimap: Minimap;
   private readonly stage: Stage;
-  private readonly walker: Walk;
+  private walker: Walk;
   private readonly scopes: OpenScopes;
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
@@ -81,18 +83,17 @@ class GraphPanel {
   /** A piece of the line that was clicked. */
   private line = NONE;
   private heading: Heading | undefined;
-  private layouts = 0;
 
   constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
-    const graph = (this.graph = new GraphModel(model.get("graph_spec") as GraphSpec));
-    this.client = new LayoutClient(graph);
+    this.layouts = new Layouts(model);
+    const graph = (this.graph = this.layouts.graph);
     this.walker = new Walk(graph);
-    this.scopes = new OpenScopes(graph, model);
+    this.scopes = this.layouts.scopes;
     this.status = new StatusLine(graph, (item) => this.visit(item));
     this.outline = new Outline(graph, {
       select: (item) => this.select(item),
       point: (item) => this.point(item, true),
-      setOpen: (scope, open) => this.setOpen(scope, open),
+      setOpen: (item, open) => this.setOpen(item, open),
     });
     this.search = new SearchBox(graph, {
       found: (items) => this.onFound(items),
@@ -138,7 +139,7 @@ class GraphPanel {
     if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
     this.bind();
     this.onColors();
-    void this.onExpanded();
+    void this.layOut();
   }
 
   private bind(): void {
@@ -146,7 +147,7 @@ class GraphPanel {
     this.stage.bind(this.cleanup, this.surface);
     this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
     on(["selected", "paths", "path_to"], () => this.onSelected());
-    on(["expanded"], () => void this.onExpanded());
+    on(["expanded", "insides"], () => void this.layOut());
     on(["color_by", "overlay"], () => this.onColors());
     on(["frozen", "stops", "blamed"], () => this.onMarks());
     on(["minimap"], this.frame.request);
@@ -157,30 +158,34 @@ class GraphPanel {
   }
 
   dispose(): void {
-    this.layouts++; // one that is under way comes too late
     this.cleanup.run();
     this.frame.cancel();
     this.minimap.dispose();
     this.surface.dispose();
-    this.client.dispose();
+    this.layouts.dispose();
     this.root.remove();
   }
 
   // State from the kernel.
 
-  private async onExpanded(): Promise<void> {
-    const scopes = this.scopes.read();
-    const ticket = ++this.layouts;
+  private async layOut(): Promise<void> {
     this.root.dataset.busy = "true";
-    const scene = await this.client.layout(scopes);
-    if (ticket !== this.layouts) return; // a later request has overtaken this one
-    const anchor = this.look.hovered !== NONE ? this.look.hovered : this.look.selected;
-    const before = this.drawing?.rect(anchor);
-    this.drawing = new Drawing(this.graph, scene);
+    let [hovered, selected] = ["", ""];
+    let before: ReturnType<Drawing["rect"]>;
+    const made = await this.layouts.next(() => {
+      [hovered, selected] = [this.nameOf(this.look.hovered), this.nameOf(this.look.selected)];
+      before = this.drawing?.rect(hovered ? this.look.hovered : this.look.selected);
+    });
+    if (!made) return;
+    this.drawing = new Drawing(this.graph, made.scene);
+    this.look = { ...this.look, hovered: this.graph.itemOf(hovered), selected: this.graph.itemOf(selected) };
+    this.walker = new Walk(this.graph);
     this.line = NONE;
+    if (this.search.isOpen) this.search.look();
     this.onMarks();
     this.onSelected();
-    const after = this.drawing.rect(anchor);
+    this.onColors();
+    const after = this.drawing.rect(this.graph.itemOf(hovered || selected));
     if (this.view.untouched) this.settle();
     else if (before && after) {
       this.view.x += after[0] - before[0];
@@ -188,16 +193,18 @@ class GraphPanel {
     }
     this.arrive();
     delete this.root.dataset.busy;
-    this.root.dataset.ready = String(ticket);
-    this.root.dataset.boxes = String(scene.items.length);
+    this.root.dataset.ready = String(made.ticket);
+    this.root.dataset.boxes = String(made.scene.items.length);
   }
 
   private onSelected(): void {
-    const item = this.graph.itemOf(this.text("selected"));
+    const name = this.text("selected");
+    const item = this.graph.itemOf(name);
+    if (item === NONE && name.includes(":")) this.scopes.to(anywhere(name));
     const elsewhere = item !== this.look.selected && !this.selecting;
     this.look = { ...this.look, selected: item };
     if (item !== NONE) this.line = NONE;
-    if (elsewhere) this.show({ item, middle: false });
+    if (elsewhere) this.show({ name, middle: false });
     this.refocus();
     this.outline.update(this.scopes.all, item);
   }
@@ -241,8 +248,11 @@ class GraphPanel {
   /** The node that runs next comes into sight, and out of its scopes where that is asked for. */
   private onCurrent(): void {
     this.onMarks();
-    const node = nodeAround(this.graph, this.text("current"));
-    if (node !== NONE) this.head({ item: node, middle: false }, Boolean(this.model.get("follow")));
+    const current = this.text("current");
+    const follow = Boolean(this.model.get("follow"));
+    if (follow && current.includes(":") && this.graph.itemOf(current) === NONE) this.scopes.to(anywhere(current));
+    const item = itemAround(this.graph, current);
+    if (item !== NONE) this.head({ name: this.nameOf(item), middle: false }, follow);
   }
 
   private onFound(items: number[] | undefined): void {
@@ -257,7 +267,7 @@ class GraphPanel {
     this.line = NONE;
     if (this.text("path_to")) commit(this.model, "path_to", "");
     this.selecting = true; // what was clicked is in sight
-    commit(this.model, "selected", item === NONE ? "" : this.graph.itemName(item));
+    commit(this.model, "selected", this.nameOf(item));
     this.selecting = false;
     this.refocus();
   }
@@ -265,12 +275,12 @@ class GraphPanel {
   /** Selects an item, opens the scopes around it and brings it to the middle. */
   private visit(item: number): void {
     this.select(item);
-    this.head({ item, middle: true }, true);
+    this.head({ name: this.nameOf(item), middle: true }, true);
   }
 
   private head(heading: Heading, open: boolean): void {
     this.heading = heading;
-    const opening = open && this.scopes.around(heading.item);
+    const opening = open && this.scopes.around(this.graph.itemOf(heading.name));
     if (!opening && !this.root.dataset.busy) this.arrive();
   }
 
@@ -279,7 +289,8 @@ class GraphPanel {
     this.heading = undefined;
   }
 
-  private show({ item, middle }: Heading): void {
+  private show({ name, middle }: Heading): void {
+    const item = this.graph.itemOf(name);
     const place = item === NONE ? undefined : this.drawing?.rect(this.drawing.standIn(item));
     if (!place) return;
     this.view.show(...place, this.surface.width, this.surface.height, middle);
@@ -299,9 +310,9 @@ class GraphPanel {
     this.frame.request();
   }
 
-  private setOpen(scope: number, open: boolean): void {
-    this.look = { ...this.look, hovered: this.graph.n + scope }; // what stays in its place
-    this.scopes.set(scope, open);
+  private setOpen(item: number, open: boolean): void {
+    this.look = { ...this.look, hovered: item }; // what stays in its place
+    this.scopes.set(item, open);
   }
 
   private fit(): void {
@@ -315,7 +326,7 @@ class GraphPanel {
     if (!this.drawing) return;
     this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
     const current = this.look.marks?.current ?? NONE;
-    this.show({ item: current === NONE ? this.look.selected : current, middle: false });
+    this.show({ name: this.nameOf(current === NONE ? this.look.selected : current), middle: false });
   }
 
   private onShortcut(event: KeyboardEvent): void {
@@ -328,7 +339,7 @@ class GraphPanel {
 
   private click(x: number, y: number, shift: boolean): void {
     const { item, toggle, line } = this.at(x, y);
-    if (toggle) this.setOpen(item - this.graph.n, !this.scopes.has(item - this.graph.n));
+    if (toggle) this.setOpen(item, !this.scopes.has(item));
     else if (line !== NONE) {
       this.select(NONE);
       this.line = line;
@@ -339,8 +350,7 @@ class GraphPanel {
 
   private double(x: number, y: number): void {
     const { item, line } = this.at(x, y);
-    const scope = item - this.graph.n;
-    if (line === NONE && scope > 0) this.setOpen(scope, !this.scopes.has(scope));
+    if (line === NONE && item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
   }
 
   private hover(x: number, y: number): void {
@@ -349,7 +359,7 @@ class GraphPanel {
     if (!drawing) return;
     this.stage.root.style.cursor = item !== NONE || line !== NONE ? "pointer" : "";
     this.point(item);
-    const frame = item > this.graph.n && this.scopes.has(item - this.graph.n);
+    const frame = this.scopes.has(item);
     if (line !== NONE) this.stage.describe(-2 - line, () => this.status.lineText(line, drawing), x, y);
     else this.stage.describe(item === NONE || frame ? undefined : item, () => this.status.itemText(item, this.shown(drawing)), x, y);
   }
@@ -388,6 +398,10 @@ class GraphPanel {
 
   private shown(drawing: Drawing): Shown {
     return { drawing, look: this.look, overlay: this.overlay, line: this.line, other: this.graph.itemOf(this.text("path_to")) };
+  }
+
+  private nameOf(item: number): string {
+    return item === NONE ? "" : this.graph.itemName(item);
   }
 
   private text(trait: Named<string>): string {

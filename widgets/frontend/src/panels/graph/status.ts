@@ -2,10 +2,11 @@
 
 import { describe } from "./describe";
 import type { Drawing } from "./drawing";
-import { leaf, type GraphModel } from "./model";
+import type { GraphModel } from "./model";
+import { leaf } from "./names";
 import type { Overlay } from "./overlay";
 import type { Look } from "./look";
-import { between, inputsOf, outputsOf } from "./trace";
+import { between, outputsOf, sourcesOf } from "./trace";
 import { element, textButton } from "../../core/dom";
 import { compact, counted, grouped } from "../../core/format";
 
@@ -63,9 +64,10 @@ export class StatusLine {
 /** `matmul → f32[B, 6]`, or what a scope holds. */
 function details(model: GraphModel, item: number): string {
   if (model.isTwin(item)) return `gradient of ${nameOf(model, model.pairOf(item))} · ${describe(model, item).note}`;
-  if (model.isScope(item)) return `scope · ${describe(model, item).note}`;
-  const of = model.origin[item] < 0 ? "" : `in the gradient of ${nameOf(model, model.origin[item])} · `;
-  return `${of}${model.spec.calls[model.call[item]]} → ${model.outputSpecs(item).join(", ")}`;
+  const node = model.nodeAt(item);
+  if (node < 0) return `scope · ${describe(model, item).note}`;
+  const of = model.origin[node] < 0 ? "" : `in the gradient of ${nameOf(model, model.origin[node])} · `;
+  return `${of}${model.spec.calls[model.call[node]]} → ${model.outputSpecs(node).join(", ")}`;
 }
 
 function nameOf(model: GraphModel, item: number): string {
@@ -156,8 +158,9 @@ function links(model: GraphModel, label: string, sign: string, items: readonly n
 /** What is said about a selected item. */
 function aboutItem(model: GraphModel, item: number, notes: readonly string[], visit: (item: number) => void): HTMLElement[] {
   // What a gradient takes from a forward node is one link, to the gradient that stands beside it.
-  const outputs = model.isScope(item) ? [] : outputsOf(model, item).filter((node) => model.layer[item] !== 0 || model.layer[node] === 0);
-  const inputs = model.isScope(item) ? [] : inputsOf(model, item);
+  const own = model.nodeAt(item);
+  const outputs = own < 0 ? [] : outputsOf(model, own).filter((node) => model.layer[own] !== 0 || model.layer[node] === 0);
+  const inputs = own < 0 ? [] : sourcesOf(model, item);
   const beside = model.pairOf(item);
   const ends = [
     ...links(model, "Input", "from", inputs, visit),
