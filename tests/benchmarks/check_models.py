@@ -136,8 +136,8 @@ def block(batch: int = 2, length: int = 6, width: int = 16, heads: int = 2) -> M
         return ((y - d["t"]) ** 2).mean()
 
     shapes = {
-        **{k: (width,) for k in ("scale1", "shift1", "scale2", "shift2", "b2")},
-        **{k: (width, width) for k in ("wq", "wk", "wv", "wo")},
+        **dict.fromkeys(("scale1", "shift1", "scale2", "shift2", "b2"), (width,)),
+        **dict.fromkeys(("wq", "wk", "wv", "wo"), (width, width)),
         **{"w1": (width, 2 * width), "b1": (2 * width,), "w2": (2 * width, width)},
     }
     shape = batch, length, width

@@ -64,7 +64,7 @@ def rivals_of(model: Model, wrong: Callable[[Any], Any]) -> dict[str, Callable[[
 
 
 def compare(name: str, model: Model) -> None:
-    """Print how long checks of a model take, and whether the fast one says what the slow one does."""
+    """Print how long checks take, and whether the fast one says what the slow one does."""
     wrong = slightly_wrong(model)
     timings = race(rivals_of(model, wrong), ROUNDS)
     table(f"{name}: {model.size} parameters", timings, OURS)

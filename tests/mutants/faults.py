@@ -69,7 +69,8 @@ def planted(base: type[Op], fault: Fault, slot: int) -> type[Op]:
     def pull(self: Op, gs: Sequence[Any], ys: Any, xs: Any, wanted: Sequence[bool]) -> Any:
         return vjp(self, gs, ys, xs)
 
-    members = {"vjp": vjp, "pull": pull, "__doc__": base.__doc__, "name": f"local/{base.name}"}
+    members = {"vjp": vjp, "pull": pull, "__doc__": base.__doc__}
+    members |= {"name": base.name, "registered": False}  # or the right op would take its place
     return type(base)(f"Wrong{base.__name__}", (base,), members)
 
 
@@ -197,6 +198,16 @@ def slip(c: Call) -> Any:
     written = SLIPS.get(op.name.rpartition("/")[2])
     g = c.gs[0]
     return None if written is None or g is ZERO else written(g, c.ys[0], c.xs)
+
+
+def above(threshold: float) -> Fault:
+    """A factor of 1.5 where the mean of the first input is above a number: in one turn of many."""
+
+    def in_one_turn(c: Call) -> Any:
+        wrong = gw.mean(c.xs[0]) > threshold
+        return c.right[c.i] * gw.where(wrong, 1.5, 1.0)
+
+    return in_one_turn
 
 
 FAULTS: tuple[Fault, ...] = (

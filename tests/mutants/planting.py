@@ -7,7 +7,7 @@ known by network, seed, number and fault, and can be made again.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +16,14 @@ import numpy as np
 from gradwright.debug.address import Address
 from gradwright.debug.check.probe import analytic_gradients
 from gradwright.debug.float64 import Float64Run
+from gradwright.debug.inside import Met, opened
 from gradwright.graph import Graph, Node, Source, SubGraph
 from gradwright.op import Op
 from gradwright.ops.control.branch import Cond
 from gradwright.ops.control.call import Call
 from gradwright.ops.control.loop_op import LoopOp
 from gradwright.ops.core.identity import StopGradient
-from tests.mutants.faults import Fault, planted
+from tests.mutants.faults import Fault, above, half_more, planted, sign
 from tests.mutants.straight import Network
 
 Make = Callable[[Network], Network]
@@ -38,6 +39,8 @@ class Mutant:
     number: int
     fault: Fault
     slot: int
+    turn: Address | None = None
+    """Where in a loop it is wrong, if it is so in one turn only."""
 
     def __str__(self) -> str:
         fault = self.fault.__name__
@@ -125,16 +128,62 @@ def shows(wrong: list[Array], right: list[Array]) -> bool:
     )
 
 
-def draw(makes: tuple[Make, ...], faults: tuple[Fault, ...], rng: np.random.Generator) -> Mutant:
-    """Draw a mutant whose fault is at one place and shows."""
+def draw(
+    makes: Sequence[Make],
+    faults: Sequence[Fault],
+    rng: np.random.Generator,
+    *,
+    inside: bool = False,
+) -> Mutant:
+    """Draw a mutant whose fault is at one place, ``inside`` of another node or not, and shows."""
     while True:
         make = makes[rng.integers(len(makes))]
         seed = int(rng.integers(1000))
         net, ops = healthy(make, seed)
-        mutant = Mutant(make, seed, int(rng.integers(len(ops))), faults[0], int(rng.integers(4)))
         right = gradients_of(net)
+        mutant = Mutant(make, seed, int(rng.integers(len(ops))), sign, int(rng.integers(4)))
         for n in rng.permutation(len(faults))[:6]:
             mutant = replace(mutant, fault=faults[n])
-            wrong = grown(mutant)
-            if len(where_is(wrong.graph)) == 1 and shows(gradients_of(wrong), right):
+            if _counts(mutant, right, inside):
                 return mutant
+
+
+def draw_turn(makes: Sequence[Make], rng: np.random.Generator) -> Mutant:
+    """Draw a mutant that is wrong in one turn of a loop: where its input has the largest mean."""
+    while True:
+        mutant = draw(makes, [half_more], rng, inside=True)
+        net = grown(mutant)
+        (place,) = where_is(net.graph)
+        means = {
+            m.address: float(np.mean(m.inputs[0])) for m in met(net) if place.covers(m.address)
+        }
+        low, high = (sorted(means.values()) or [0.0])[-2:][0], max(means.values(), default=0.0)
+        if high - low < 1e-3 * abs(high) or len(means) < 2:
+            continue
+        at = max(means, key=lambda a: means[a])
+        mutant = replace(mutant, fault=above((low + high) / 2), turn=at)
+        if _counts(mutant, gradients_of(healthy(mutant.make, mutant.seed)[0]), True):
+            return mutant
+
+
+def _counts(mutant: Mutant, right: list[Array], inside: bool) -> bool:
+    """Tell whether a mutant has one fault, in what was kept of the graph, and it shows."""
+    net = grown(mutant)
+    found = [bool(at.levels) for at in where_is(net.graph)]
+    return found == [inside] and shows(gradients_of(net), right)
+
+
+def met(net: Network) -> Iterator[Met]:
+    """Yield all nodes inside of others as they run, turn by turn."""
+    run = Float64Run([net.loss], net.feeds, values=net.graph.values, training=net.training)
+    for node in run.nodes:
+        xs = [None if t is None else run.env[t] for t in node.inputs]
+        yield from _within(node.op, xs, Address(node.name), net.training)
+
+
+def _within(op: Op, xs: Sequence[Array | None], at: Address, training: bool) -> Iterator[Met]:
+    if isinstance(op, (LoopOp, Cond, Call)):
+        for level in opened(op, xs, at, training=training):
+            for node in level:
+                yield node
+                yield from _within(node.op, node.inputs, node.address, training)
