@@ -22,7 +22,7 @@ from tests.mutants.planting import (
 from tests.mutants.straight import STRAIGHT
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_wrong_op_is_named_and_no_other(seed):
     """The eighth mutant of each seed is wrong in one turn only."""
     for mutant in mutants(8, seed):
