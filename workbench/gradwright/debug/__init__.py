@@ -10,8 +10,9 @@ from .flow.explanation import Cause, Explanation, Step
 from .flow.inside import Turns
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
+from .stepping.moving import Stop
 from .stepping.nonfinite import Origin, Range
-from .stepping.stepper import Stepper, Stop
+from .stepping.stepper import Stepper
 
 __all__ = [
     "Breakpoint",

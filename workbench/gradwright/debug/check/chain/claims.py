@@ -36,8 +36,10 @@ def slope_of(
     holds = _sound.find(key)
     if holds is None:
         with np.errstate(all="ignore"):
-            holds = _certified(found, held, rng) if isinstance(found, Linear) else (
-                _agrees(found, held, rng)
+            holds = (
+                _certified(found, held, rng)
+                if isinstance(found, Linear)
+                else (_agrees(found, held, rng))
             )
         _sound.keep(key, holds)
     if holds:

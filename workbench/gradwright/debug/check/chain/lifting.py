@@ -77,7 +77,9 @@ def _one_by_one(
 ) -> list[Array]:
     count = next(len(x) for x, s in zip(xs, stacked, strict=True) if s)
     rows = [
-        _outputs(op.forward(*[np.asarray(x[k]) if s else x for x, s in zip(xs, stacked, strict=True)]))
+        _outputs(
+            op.forward(*[np.asarray(x[k]) if s else x for x, s in zip(xs, stacked, strict=True)])
+        )
         for k in range(count)
     ]
     return [np.stack([row[m] for row in rows]) for m in range(len(shapes))]

@@ -82,7 +82,9 @@ class Program:
         spans = self._open_forward()
         self.forward = list(calls.calls)
         self.computed = {o for c in self.forward for o in c.outs}
-        self._scalars = [o for o in self.computed if _is_real(self.held[o]) and not self.held[o].ndim]
+        self._scalars = [
+            o for o in self.computed if _is_real(self.held[o]) and not self.held[o].ndim
+        ]
         self._behind: dict[tuple[int, ...], list[Step]] = {}
         self.loss = self.number[self.loss_copy]
         self.parameters = [self.number[t] for t in self.copies]
@@ -92,9 +94,7 @@ class Program:
         self.decisive = [(i, self.held[i].copy()) for i in calls.decisive]
         self.shapes = [self.held[o].shape for c in self.forward for o in c.outs]
         self.steps = self._steps(spans)
-        self.parts = [
-            self._part(node, self.steps[first:last]) for node, first, last in spans
-        ]
+        self.parts = [self._part(node, self.steps[first:last]) for node, first, last in spans]
         self.rules = [c for p in self.parts if p.rule is not None for c in p.rule.calls]
         self._sources = self._named_sources()
         run.env.clear()  # it would keep arrays that the registers no longer hold
@@ -164,7 +164,10 @@ class Program:
         ins = [0 if t is None else number[t] for t in node.inputs]
         outs = [number[t] for t in node.outputs]
         part = Part(node, ins, outs, steps, None, {})
-        if not all(any(type(held[i]) is not np.ndarray or _is_floating(held[i]) for i in side) for side in (ins, outs)):
+        if not all(
+            any(type(held[i]) is not np.ndarray or _is_floating(held[i]) for i in side)
+            for side in (ins, outs)
+        ):
             part.is_constant = True
             return part
         if any(s is None for step in steps for s, _ in step.slopes) or not all(

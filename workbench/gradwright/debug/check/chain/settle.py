@@ -109,9 +109,7 @@ class Settlement:
                 left &= ~clear
         yield from self._differenced(k, check, left, sure)
 
-    def _differenced(
-        self, k: int, check: ParameterCheck, left: Array, sure: bool
-    ) -> Iterator[int]:
+    def _differenced(self, k: int, check: ParameterCheck, left: Array, sure: bool) -> Iterator[int]:
         at = np.flatnonzero(left)
         if not at.size:
             return
@@ -137,11 +135,21 @@ class Settlement:
                 & (np.abs(a - slopes) > 1.5 * self.rtol * size + 30 * found.rounding)
             )[rest]
         for mask, verdict in ((ok, "ok"), (wrong, "fail")):
-            where, values, slack = np.zeros(left.size, bool), np.zeros(left.size), np.zeros(left.size)
+            where, values, slack = (
+                np.zeros(left.size, bool),
+                np.zeros(left.size),
+                np.zeros(left.size),
+            )
             where[at[mask]] = True
             values[at], slack[at] = slopes, tolerance
             shape = left.shape
-            check.take(where.reshape(shape), values.reshape(shape), slack.reshape(shape), verdict, "differenced")
+            check.take(
+                where.reshape(shape),
+                values.reshape(shape),
+                slack.reshape(shape),
+                verdict,
+                "differenced",
+            )
         yield int(ok.sum() + wrong.sum())
         yield from self._probed(k, check, at[~ok & ~wrong])
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ...address import Address
 from ...float64 import run_calls
 from ..blame import InputCheck, NodeCheck, label
 from ..directions import draw_direction
@@ -84,7 +85,7 @@ class Sweep:
                 return None
             verdict, reason = "kink", "; ".join(bent)
         node = part.node
-        return NodeCheck(node.name, node.op.name, node.where, verdict, reason, found)
+        return NodeCheck(Address(node.name), node.op.name, node.where, verdict, reason, found)
 
     def _refined(self, steps: Sequence[Step]) -> bool:
         """Measure again where that may help."""
@@ -157,8 +158,7 @@ class Sweep:
             held[i] = np.asarray(held[i] + _BESIDE * draw_direction(held[i], rng))
         run_calls([step.call for step in part.steps], held)
         steps = [
-            replace(step, slopes=[(copy.copy(s), j) for s, j in step.slopes])
-            for step in part.steps
+            replace(step, slopes=[(copy.copy(s), j) for s, j in step.slopes]) for step in part.steps
         ]
         for step in steps:
             for slope, _ in step.slopes:
