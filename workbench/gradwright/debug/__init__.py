@@ -7,7 +7,7 @@ from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
 from .flow.explain import explain_gradient
 from .flow.explanation import Cause, Explanation, Step
-from .flow.inside import Turns
+from .flow.opening import Turns
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
 from .stepping.moving import Stop
