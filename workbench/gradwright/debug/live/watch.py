@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -270,7 +270,7 @@ class Watch:
             self._suspects.pop(key, None)
             self._accused.discard(check.parameter)
         found = point(now.step, check.parameter, "element", [check.comparison], verdict)
-        return self._seen(found._replace(index=check.index))
+        return self._seen(replace(found, index=check.index))
 
     def _accuse(self, step: int, check: ElementCheck) -> None:
         """Give alarm for a parameter, unless its error is inherited from a node."""
