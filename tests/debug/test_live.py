@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.debug.check.blame import LocalCheck
 from gradwright.debug.check.directions import draw_direction
 from gradwright.debug.float64 import Float64Run
+from gradwright.debug.live.glance import TURNS, glance, shortened
 from gradwright.debug.live.points import Alarm, Point, Strip, columns, points_of
 from gradwright.debug.live.program import narrowed, ops_of
 from gradwright.debug.live.turns import Deck, Purse
-from gradwright.debug.live.watch import TURNS, shortened
 from gradwright.errors import ShapeError
-from gradwright.op import OPS, run_forward
+from gradwright.op import OPS, find_op, run_forward
+from gradwright.op.dependence import ELEMENT
 from tests.support.watched import HEALTHY
 
 
@@ -115,6 +117,58 @@ def test_a_scan_is_looked_at_in_a_few_turns_that_are_right():
     assert [y.tobytes() for y in made] == [y.tobytes() for y in run_forward(op, few, training=True)]
     other = next(n for n in run.nodes if n.op.name == "matmul")
     assert shortened(other.op, [], ys, np.random.default_rng(0)) == (other.op, [], ys)
+
+
+class OneElement(gw.Op):
+    """Sine; one element of its gradient is a thousandth too large."""
+
+    dependence = ELEMENT
+
+    def infer(self, x):
+        return x.with_shape(x.shape)
+
+    def forward(self, x):
+        return np.sin(x)
+
+    def vjp(self, gs, ys, xs):
+        off = np.ones(256)
+        off[77] = 1.001
+        return (gs[0] * gw.cos(xs[0]) * off,)
+
+
+def test_one_element_of_many_that_is_off_is_seen():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = rng.standard_normal(256)
+        check = LocalCheck(OneElement(), [x], [np.sin(x)], rng, most=16)
+        assert [c.verdict for c in glance(check) if c is not None] == ["unclear"]
+        assert np.flatnonzero(check.directions[0]).tolist() == [77]
+        assert check.run()[0] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("op", "make"),
+    [
+        ("relu", lambda r: np.round(r.standard_normal(500), 1)),  # many at the kink
+        ("abs", lambda r: np.where(r.random(500) < 0.5, 0.0, r.standard_normal(500))),
+        ("sqrt", lambda r: 10.0 ** r.uniform(-12, 12, 500)),
+        ("log", lambda r: 10.0 ** r.uniform(-12, 12, 500)),
+        ("exp", lambda r: r.uniform(-700, 600, 500)),
+        ("sin", lambda r: r.uniform(-1e4, 1e4, 500)),
+        ("gelu", lambda r: r.standard_normal(500) * 5),
+        ("tanh", lambda r: r.standard_normal(500) * 20),
+        ("neg", lambda r: np.zeros(500)),
+        ("softplus", lambda r: r.standard_normal(500) * 50),
+    ],
+)
+def test_functions_of_elements_that_are_right_pass(op, make):
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        made, x = find_op(op)(), make(rng)
+        check = LocalCheck(made, [x], run_forward(made, [x]), rng, most=16)
+        found = [c for c in glance(check) if c is not None]
+        if any(c.verdict != "ok" for c in found):
+            assert check.run()[0] in ("ok", "kink")
 
 
 def test_ops_inside_of_others_are_known():
