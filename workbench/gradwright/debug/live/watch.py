@@ -6,7 +6,7 @@ each one's vjp beside differences of its own forward, as :func:`gradient_check` 
 have had their turn, a round looks at elements of one parameter, too: the graph's gradient beside
 differences of the loss. Whoever drives it rests between any two of these.
 
-Nobody is accused on one look. A node that fails is looked at again, with another cotangent and along
+Nobody is accused on one look. A node that fails is looked at again, with another cotangent along
 another direction, and once more beside these values. An element that fails has to fail at another
 moment, after all nodes have been found right. What the compiled plan makes of a node is only told.
 """
