@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.debug.check.blame import InputCheck
+from gradwright.debug.check.numeric import Comparison
 from gradwright.debug.live import watch as live
 from gradwright.debug.live.points import Point
 from gradwright.errors import TrainingError
@@ -100,24 +103,35 @@ def test_every_node_has_its_turn_before_one_comes_again():
 
 
 def test_an_error_that_a_second_look_does_not_find_is_no_alarm(monkeypatch):
-    looks = []
-    real = live.check_node
+    once = []
 
-    def flaky(node, *args, **options):
-        looks.append(node.name)
-        found = real(node, *args, **options)
-        if len(looks) > 1:
-            return found
-        return type(found)(node.name, found.op, "", "fail", "once", found.inputs)
+    def first_time(name, fake):
+        real = getattr(live, name)
 
-    monkeypatch.setattr(live, "check_node", flaky)
-    monkeypatch.setattr(live, "twice", lambda f, exact, scale, rtol: live.quick(f, exact + 1.0))
+        def call(*args, **options):
+            if name in once:
+                return real(*args, **options)
+            once.append(name)
+            return fake(real(*args, **options))
+
+        monkeypatch.setattr(live, name, call)
+
+    wrong = Comparison("fail", 1.0, 2.0, 0.1)
+    first_time("glance", lambda found: iter([wrong]))
+    first_time("check_node", lambda found: replace(found, verdict="fail"))
+    run = live.LocalCheck.run
+    monkeypatch.setattr(
+        live.LocalCheck, "run", lambda c: run(c) if "run" in once else once.append("run") or FAILED
+    )
     model = dense(gw.tanh)
     watch = each_step()
     fit(model.trainer(watch), model.batches(), steps=1)
-    assert len(looks) == 2
+    assert once == ["glance", "run", "check_node"]
     assert watch.alarms == ()
     assert [p.verdict for p in watch.points] == ["unclear"]
+
+
+FAILED = "fail", "once", (InputCheck("x", Comparison("fail", 1.0, 2.0, 0.1)),)
 
 
 def test_a_gradient_that_is_joined_wrongly_is_named_by_its_parameter(monkeypatch):

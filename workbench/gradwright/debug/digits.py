@@ -213,11 +213,17 @@ def public(nodes: Sequence[Node]) -> list[Tensor]:
 
 def drawn(nodes: Sequence[Node], fetched: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
     """Return what was drawn at random: in float64 other numbers would be."""
+
+    def reads(node: Node) -> list[Tensor]:
+        """Return the inputs whose values count."""
+        ins = enumerate(node.inputs)
+        return [t for i, t in ins if t is not None and i not in node.op.shape_only]
+
     return {
         t: fetched[t]
         for n in nodes
-        if any(s is not None and isinstance(s.op, Rng) for s in n.inputs)
-        and not any(s is not None and is_floating(s.dtype) for s in n.inputs)
+        if any(isinstance(s.op, Rng) for s in reads(n))
+        and not any(is_floating(s.dtype) for s in reads(n))
         for t in n.public
         if t in fetched
     }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
-from ...graph import Constant, Tensor, Variable, ancestors
+from ...graph import Constant, Source, Tensor, Variable, ancestors
 from ...session import Session
 from ..digits import digits, public
 from .points import Point
@@ -50,7 +50,7 @@ class Compiled:
             for n in nodes
             if isinstance(n.op, Variable | Constant)
         }
-        wanted = public(list(program.nodes.values()))
+        wanted = public([n for n in nodes if not isinstance(n.op, Source)])
         given = {**feeds, **stored}
         arrays = self._session.run(wanted, given, training=True, step=now.key)
         yield None

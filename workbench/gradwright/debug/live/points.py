@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..check.blame import NodeCheck
 from ..check.findings import blamed
@@ -17,7 +17,8 @@ MOST = 1024
 """Points that a strip keeps: more than it has pixels."""
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Point:
     """One look at a gradient: an error, beside the error that would have passed.
 
     Both are relative; ``error`` is inf where the gradient is not finite, and both are where the
@@ -113,8 +114,9 @@ class Alarm:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Alarm:
         """Return the alarm that ``to_dict`` wrote; raises TypeError or ValueError for others."""
-        texts = {k: str(found[k]) for k in ("address", "text", "op", "where")}
-        return cls(int(found["step"]), nodes=tuple(map(str, found["nodes"])), **texts)
+        address, text, op, where = (str(found[k]) for k in ("address", "text", "op", "where"))
+        nodes = tuple(map(str, found["nodes"]))
+        return cls(int(found["step"]), address, text, nodes, op, where)
 
 
 class Strip:

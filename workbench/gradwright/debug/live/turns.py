@@ -77,10 +77,13 @@ class Purse:
         """Add the share of what others took."""
         self.others += seconds
         part = self.share * seconds
-        free, reserve = self._free + (1 - self.PUT_BY) * part, self._reserve + self.PUT_BY * part
-        if free > self.MOST:
-            reserve, free = reserve + free - self.MOST, self.MOST
-        self._free, self._reserve = free, min(reserve, self.MOST)
+        self._reserve += self.PUT_BY * part
+        self._free += (1 - self.PUT_BY) * part
+        if self._reserve > self.MOST:  # what one cannot hold the other may
+            self._free, self._reserve = self._free + self._reserve - self.MOST, self.MOST
+        if self._free > self.MOST:
+            left, self._free = self._free - self.MOST, self.MOST
+            self._reserve = min(self._reserve + left, self.MOST)
 
     def spend(self, seconds: float) -> None:
         """Take away what was spent; what is put by pays where nothing else is left."""

@@ -6,30 +6,30 @@ each one's vjp beside differences of its own forward, as :func:`gradient_check` 
 have had their turn, a round looks at elements of one parameter, too: the graph's gradient beside
 differences of the loss. Whoever drives it rests between any two of these.
 
-Nobody is accused on one look. A node that fails is looked at again, with all elements moving along
+Nobody is accused on one look. A node that fails is looked at again, with another cotangent along
 another direction, and once more beside these values. An element that fails has to fail at another
 moment, after all nodes have been found right. What the compiled plan makes of a node is only told.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...graph import Node, Tensor
 from ...op import Op, run_forward
-from ...ops.control.scan_op import Scan
-from ...ops.core.identity import StopGradient
-from ..check.blame import LocalCheck
+from ..address import Address
+from ..check.blame import LocalCheck, NodeCheck
 from ..check.nodes import check_node
-from ..check.numeric import Comparison, quick
+from ..check.numeric import Comparison
 from ..check.probe import ElementCheck, Probe
+from ..inside import has_inside
 from .compiled import Compiled
+from .glance import glance, shortened
 from .points import Alarm, Point, point
 from .program import Program, Sight, narrowed
 from .seen import Seen
@@ -47,8 +47,6 @@ HAND = 8
 older than a quarter of a turn."""
 ELEMENTS = 2
 """Elements of a parameter that a round looks at, beside one direction."""
-TURNS = 3
-"""Turns of a scan that a look takes: the first, one between, and the last."""
 BESIDE = 1e-3
 """Where the third look is, relative to each number."""
 
@@ -174,32 +172,38 @@ class Watch:
         for comparison in glance(check):
             yield None
             found += [] if comparison is None else [comparison]
-        if all(c.verdict == "ok" for c in found):
-            if found:
-                self._accused.discard(copy.name)
-                yield self._seen(point(step, copy.name, "node", found, "ok"))
-            return
-        first = check_node(copy, op, xs, ys, self._rng, **options)
-        verdict = first.verdict
+        verdict = "ok"
+        if any(c.verdict != "ok" for c in found):
+            verdict, reason, inputs = check.run()
+            found = [i.comparison for i in inputs]
         if verdict == "fail":
             self.is_urgent = True
             yield None
-            again = check_node(copy, op, xs, ys, self._rng, **options).verdict == "fail"
+            first = check_node(copy, op, xs, ys, self._rng, **options)
+            if first.verdict != "fail" and not has_inside(op):  # one element, among many
+                where = copy.where
+                first = NodeCheck(Address(copy.name), op.name, where, "fail", reason, inputs)
             yield None
-            if not (again and self._fails_beside(op, xs, active)):
+            verdict = first.verdict
+            if verdict == "fail" and not self._fails_again(op, xs, ys, options):
                 verdict = "unclear"
-            elif copy.name not in self._accused:
+            self.is_urgent = False
+            if verdict == "fail" and copy.name not in self._accused:
                 self._accused.add(copy.name)
                 self.seen.alarms.append(Alarm.of_node(step, first))
-            self.is_urgent = False
-        elif verdict != "unclear":
+        if verdict not in ("fail", "unclear"):
             self._accused.discard(copy.name)
-        found = [i.comparison for i in first.inputs]
         if found:
             yield self._seen(point(step, copy.name, "node", found, verdict))
 
-    def _fails_beside(self, op: Op, xs: list[Array | None], active: list[int] | None) -> bool:
-        """Tell whether a rule disagrees at other values, too; where there are none, it does."""
+    def _fails_again(self, op: Op, xs: list[Array | None], ys: list[Array], options: Any) -> bool:
+        """Tell whether a rule fails along another direction, and disagrees beside its values.
+
+        Where it has no values beside, the first has to do.
+        """
+        again = LocalCheck(op, xs, ys, self._rng, **options)
+        if all(c is None or c.verdict == "ok" for c in glance(again)) or again.run()[0] != "fail":
+            return False
         moved = [None if x is None else _moved(x, self._rng) for x in xs]
         try:
             ys = list(run_forward(op, moved, training=True))
@@ -207,8 +211,8 @@ class Watch:
             return True
         if not all(_is_number(y) for y in ys):
             return True
-        check = LocalCheck(op, moved, ys, self._rng, training=True, rtol=self.rtol, active=active)
-        return any(c is not None and c.verdict != "ok" for c in glance(check))
+        beside = LocalCheck(op, moved, ys, self._rng, **options)
+        return any(c is not None and c.verdict != "ok" for c in glance(beside))
 
     def _seen(self, found: Point) -> Point:
         """Keep a point."""
@@ -270,61 +274,13 @@ class Watch:
             self._suspects.pop(key, None)
             self._accused.discard(check.parameter)
         found = point(now.step, check.parameter, "element", [check.comparison], verdict)
-        return self._seen(found._replace(index=check.index))
+        return self._seen(replace(found, index=check.index))
 
     def _accuse(self, step: int, check: ElementCheck) -> None:
         """Give alarm for a parameter, unless its error is inherited from a node."""
         if not self._accused:
             self._accused.add(check.parameter)
             self.seen.alarms.append(Alarm.of_element(step, check))
-
-
-def shortened(
-    op: Op, xs: list[Array | None], ys: list[Array], rng: np.random.Generator
-) -> tuple[Op, list[Array | None], list[Array]]:
-    """Return a scan over a few of its items in a row, with what it makes of them; others as is.
-
-    The rule of a scan does not know how many turns there are, and a look at sixty takes twenty
-    times as long as one at three.
-    """
-    if not isinstance(op, Scan):
-        return op, xs, ys
-    _, scanned, _ = op.split(xs)
-    arrays = [x for x in scanned if x is not None]
-    n = len(arrays[0]) if arrays and arrays[0].ndim else op.length
-    if not isinstance(n, int) or n <= TURNS or any(x.dtype.kind == "O" for x in arrays):
-        return op, xs, ys
-    start = int(rng.integers(n - TURNS + 1))
-    first, count = op.n_carry, len(scanned)
-    few = list(xs)
-    few[first : first + count] = [x[start : start + TURNS] for x in arrays]
-    short = op if op.length is None else op.replace(length=TURNS)
-    return short, few, list(run_forward(short, few, training=True))
-
-
-def glance(check: LocalCheck) -> Iterator[Comparison | None]:
-    """Compare each input at one step, or at a smaller one beside a kink; None where it rests.
-
-    ``ok`` is sure; anything else wants the whole check.
-    """
-    if not check.directions or not check.outputs or isinstance(check.op, StopGradient):
-        return
-    yield None
-    exact = check.exact(check.gs)
-    yield None
-    for i, v in check.directions.items():
-        if check.active is None or i in check.active:
-            at = functools.partial(check.at, directions={i: v}, gs=check.gs)
-            yield twice(at, exact[i], 1.0, check.rtol)
-
-
-def twice(f: Callable[[float], float], exact: float, scale: float, rtol: float) -> Comparison:
-    """Compare at one step, and where that is not clear at one that is a hundred times smaller."""
-    found = quick(f, exact, scale=scale, rtol=rtol)
-    if found.verdict != "unclear":
-        return found
-    closer = quick(f, exact, scale=scale / 100, rtol=rtol)
-    return closer if closer.verdict == "ok" else found
 
 
 def _is_number(x: Array | None) -> bool:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...debug.live.points import Alarm, Point, columns
-from ...debug.live.program import Sight, stamp
+from ...debug.live.program import Sight
 from ...debug.live.seen import Seen
 from ...debug.live.turns import Purse
 from ...debug.live.watch import Watch
 from ...errors import TrainingError
 from ...graph import Variable, ancestors
+from ...op import redefinitions
 from ...words.tables import Table
 from ..history import Record
 from ..training import Training
@@ -129,7 +130,7 @@ class GradientWatch(Stopping):
         self._watch = Watch(rtol=self.rtol, seed=self.seed, precision=self.precision)
         self._purse = Purse(self.budget)
         self._work: Iterator[Point | None] | None = None
-        self._stamp: Any = None  # state of graph and ops that the work began with
+        self._seen: Any = None  # state of graph and ops that the work began with
         self._largest = 0.0
         self._looked, self._told = 0, 0  # the step of the latest look; alarms that were told
         self._unnoted: list[Point] = []
@@ -222,7 +223,8 @@ class GradientWatch(Stopping):
         self._purse.earn(took)
         if self._is_due(trainer, record.step):
             self._go_on(trainer, record.step, now + max(PAUSE, PART * took))
-        self._since = time.perf_counter()
+            now = time.perf_counter()
+        self._since = now
 
     def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Have the run keep what was seen so far."""
@@ -245,28 +247,31 @@ class GradientWatch(Stopping):
 
     def _is_due(self, trainer: Training, step: int) -> bool:
         purse = self._purse
-        if purse.may_spend or self._is_overdue(step):
+        if purse.may_spend or (self.every is not None and self._is_overdue(step)):
             return True
-        return purse.has_put_by and (self._watch.is_urgent or self._stamp != stamp(trainer.loss))
+        if self._seen == (trainer.graph.revision, redefinitions()) and not self._watch.is_urgent:
+            return False
+        return purse.has_put_by
 
     def _is_overdue(self, step: int) -> bool:
         return self.every is not None and step >= self._looked + self.every
 
     def _go_on(self, trainer: Training, step: int, until: float) -> None:
         """Do one slice after the other, as long as there is time."""
-        now = stamp(trainer.loss)
-        if self._work is None or self._stamp != now:
-            self._work, self._stamp = self._watch.work(lambda: _sight(trainer)), now
-        version, before = self.version, time.perf_counter()
+        before = time.perf_counter()
+        seen = trainer.graph.revision, redefinitions()
+        if self._work is None or self._seen != seen:
+            self._work, self._seen = self._watch.work(lambda: _sight(trainer)), seen
+        version = self.version
         try:
             with np.errstate(all="ignore"):
                 while True:
                     found = next(self._work)
+                    if found is not None:
+                        self._take(found, step)
                     after = time.perf_counter()
                     self._spend(after - before)
                     before = after
-                    if found is not None:
-                        self._take(found, step)
                     if self._is_overdue(step) and after < until + PATIENCE:
                         continue
                     if after > until or not self._is_due(trainer, step):
