@@ -7,6 +7,7 @@ import type { Panel } from "../../core/panel";
 import { addStyle } from "../../core/style";
 import css from "./check.css";
 import { focusOf, mountDetail } from "./detail";
+import { ways } from "./places";
 import { badness, rowTable } from "./rows";
 import { checkStore, type CheckStore, type Finding, type NodeRow, type ParameterRow } from "./store";
 import { mountWatch } from "./watch";
@@ -155,7 +156,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
     const made = list.slice(0, MOST_FINDINGS).map(({ verdict, text, nodes: names }) => {
       const line = element("div", { class: "gw-finding", "data-verdict": verdict }, element("span", { class: "gw-sign", "aria-hidden": "true" }, SIGNS[verdict]), element("span", {}, text));
       if (verdict === "fail" && names.length && !store.parameters.has(names[0])) {
-        line.append(textButton("gw-text-link", "show", () => commit(model, "selected", names[0])));
+        line.append(ways(model, names[0]));
       }
       return line;
     });
