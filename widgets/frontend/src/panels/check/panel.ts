@@ -74,7 +74,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
   const nodes = rowTable<NodeRow>("Ops", [
     { title: "Node", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, [row.name, row.where, row.reason].filter(Boolean).join("\n"), () => toSelect(row.faults[0]?.address ?? row.name)) },
     { title: "Op", style: "gw-cell-extra", order: ({ op }) => op, cell: ({ op }) => op },
-    { title: "Time", style: "gw-cell-number gw-cell-extra", order: ({ seconds }) => seconds, cell: ({ seconds }) => secondsText(seconds) },
+    { title: "Time", style: "gw-cell-number gw-cell-extra", order: ({ seconds }) => seconds, cell: ({ seconds }) => (seconds ? secondsText(seconds) : "") },
     { title: "Worst error", style: "gw-cell-number", order: ({ error }) => worse(error), cell: ({ error }) => errorText(error) },
     { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, row.faults[0]?.turns ? `wrong ${row.faults[0].turns}` : "") },
   ], 4);
