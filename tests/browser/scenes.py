@@ -92,8 +92,9 @@ def nested() -> gw.Graph:
     """A call, a loop and a branch, one in the other's way; a weight gets no gradient."""
     g = gw.Graph("nested")
     block = gw.function("block")(lambda x, w: gw.nn.relu(gw.nn.layer_norm(x @ w) - 9.0))
+    x = g.placeholder("x", (None, 4))
     with g.scope("encoder"):
-        h = block(g.placeholder("x", (None, 4)), g.variable("w", (4, 4), init=gw.init.identity()))
+        h = block(x, g.variable("w", (4, 4), init=gw.init.identity()))
     first = g.variable("first", (4,), init=0.1)
     c, _ = gw.scan(lambda c, row: (gw.tanh(c + row), None), first, h, name="loop")
     y = gw.cond(gw.sum(c) > 0.0, lambda: c * 2.0, lambda: gw.exp(c), name="choose")

@@ -75,7 +75,13 @@ function valueAt(graph: GraphModel, { values }: Overlay, node: number): number {
 function joinInsides(graph: GraphModel, flags: Uint8Array): void {
   const { n, holder } = graph;
   const known = new Set<number>(); // opened nodes with a way inside
-  for (let node = 0; node < n; node++) if (flags[graph.frameOf(node)] && holder[node] >= 0) known.add(holder[node]);
+  for (let node = 0; node < n; node++) {
+    if (!flags[graph.frameOf(node)] || holder[node] < 0) continue;
+    for (let h = holder[node]; h >= 0; h = holder[h]) {
+      known.add(h);
+      flags[graph.frameOf(h)] = 1;
+    }
+  }
   for (let node = n - 1; node >= 0; node--) { // what is inside comes before its node
     if (graph.isOpened(node) && flags[graph.frameOf(node)]) flags[node] = 1;
     if (holder[node] >= 0 && flags[holder[node]] && !known.has(holder[node])) flags[node] = flags[graph.frameOf(node)] = 1;
