@@ -14,7 +14,7 @@ import { Layouts } from "./layouts";
 import { itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
 import type { GraphModel } from "./model";
-import { anywhere } from "./names";
+import { anywhere, leaf } from "./names";
 import type { OpenScopes } from "./open_scopes";
 import { Outline } from "./outline";
 import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
@@ -122,6 +122,7 @@ class GraphPanel {
         return shown;
       },
       open: (scopes) => this.scopes.commit(scopes),
+      selected: () => this.openSelected(),
       zoom: (factor) => {
         this.view.zoom(factor, this.surface.width / 2, this.surface.height / 2);
         this.frame.request();
@@ -148,7 +149,7 @@ class GraphPanel {
   private bind(): void {
     const on = (traits: (keyof Traits)[], act: () => void): void => traits.forEach((trait) => this.cleanup.model(this.model, `change:${trait}`, act));
     this.stage.bind(this.cleanup, this.surface);
-    this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
+    this.cleanup.dom(this.root, "keydown", (event) => this.search.onShortcut(event));
     on(["selected", "paths", "path_to"], () => this.onSelected());
     on(["expanded", "insides"], () => void this.layOut());
     on(["color_by", "overlay"], () => this.onColors());
@@ -309,16 +310,14 @@ class GraphPanel {
     this.scopes.set(item, open);
   }
 
-  private toggle(item: number): void {
-    if (item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
+  private openSelected(): { label: string; run(): void } | undefined {
+    const { selected, still } = this.look;
+    if (selected === NONE || !this.graph.opens(selected) || (still && selected < this.graph.n)) return undefined;
+    return { label: `${this.scopes.has(selected) ? "Close" : "Open"} ${leaf(this.nameOf(selected).replace(/\/$/, ""))}`, run: () => this.toggle(selected) };
   }
 
-  private onShortcut(event: KeyboardEvent): void {
-    const find = event.key === "/" ? !event.altKey && !event.ctrlKey && !event.metaKey : event.key.toLowerCase() === "f" && (event.ctrlKey || event.metaKey);
-    if (!find) return;
-    this.search.open();
-    event.preventDefault();
-    event.stopPropagation();
+  private toggle(item: number): void {
+    if (item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
   }
 
   private click(x: number, y: number, shift: boolean): void {
