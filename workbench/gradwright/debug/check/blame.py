@@ -1,19 +1,13 @@
 """Which op is wrong: every node's vjp is held against its own forward, at the values of one run.
 
-For a node y = f(x) with a random cotangent g and a random direction v,
-
-    ⟨vjp(g), v⟩ = d/dt ⟨g, f(x + t·v)⟩ at t = 0,
-
-which costs one vjp and two evaluations of f when it holds. It needs no other node, so an error is
-found where it is made, not where it arrives. Complex numbers use Re ⟨conj(a), b⟩.
+It needs no other node, so an error is found where it is made, not where it arrives.
 """
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,42 +15,11 @@ import numpy as np
 from ...graph import Constant, Node, Source, Tensor
 from ...op import Op, run_forward
 from ...ops.core.identity import StopGradient
-from ...spec import spec_of
-from ..float64 import Calls, inside, known_specs
-from .causes import TRIALS, cause
-from .directions import draw_direction, inner, normal_like
-from .numeric import (
-    NARROW,
-    WIDE,
-    Comparison,
-    compare,
-    jittered,
-    kinked,
-    quick,
-    rounding,
-    slope,
-)
-from .vjp import vjp_of
+from ...ops.core.pullback import active_from
+from ..float64 import inside
+from .local import InputCheck, LocalCheck
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, repr=False)
-class InputCheck:
-    """One input's cotangent beside finite differences along a random direction."""
-
-    name: str
-    comparison: Comparison
-    cause: str = ""
-    """What a wrong cotangent is, if the numbers say so: ``0.5 times what it should be``."""
-
-    def __str__(self) -> str:
-        c = self.comparison
-        cause = f" ({self.cause})" if self.cause else ""
-        return f"{self.name}: vjp {c.analytic:.6g}, finite differences {c.numeric:.6g}{cause}"
-
-    def __repr__(self) -> str:
-        return f"<{self}: {self.comparison.verdict}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,191 +52,6 @@ class NodeCheck:
         return f"<{self.op} {self.name!r} {self.verdict}{reason}>"
 
 
-class LocalCheck:
-    """The check of one op on arrays: draws cotangents and directions, compares, finds kinks."""
-
-    def __init__(
-        self,
-        op: Op,
-        xs: Sequence[Array | None],
-        ys: Sequence[Array],
-        rng: np.random.Generator,
-        *,
-        training: bool = False,
-        rtol: float = 1e-5,
-        active: Collection[int] | None = None,
-    ) -> None:
-        self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
-        self.rtol, self.active, self.rng = rtol, active, rng
-        self.vjp = vjp_of(
-            op,
-            tuple(None if s is None else s.key() for s in known_specs(op, xs)),
-            tuple(spec_of(y).key() for y in ys),
-        )
-        self._calls = _forward(op, xs, training)
-        self.directions = {
-            i: draw_direction(x, rng)
-            for i in self.vjp.cotangents
-            if (x := self.xs[i]) is not None and x.size
-        }
-        self.gs = [
-            np.where(np.isfinite(y), normal_like(y, rng), 0) if g is not None else y
-            for g, y in zip(self.vjp.gs, self.ys, strict=False)
-        ]
-        self.outputs = [i for i, g in enumerate(self.vjp.gs) if g is not None and self.gs[i].size]
-
-    def run(self) -> tuple[str, str, tuple[InputCheck, ...]]:
-        """Return verdict, reason, and the comparison of each input.
-
-        Inputs move one at a time: together, one that matters little could hide behind the others.
-        """
-        if not self.directions or not self.outputs or isinstance(self.op, StopGradient):
-            return "none", "", ()
-        exact = self.exact(self.gs)
-        found = tuple(
-            self._input(i, exact[i])
-            for i in self.directions
-            if np.isfinite(exact[i]) or self.active is None or i in self.active
-        )
-        for verdict in ("fail", "unclear", "kink"):
-            wrong = [str(c) for c in found if c.comparison.verdict == verdict]
-            if wrong:
-                return verdict, "; ".join(wrong), found
-        return "ok", "", found
-
-    def exact(self, gs: Sequence[Array]) -> dict[int, float]:
-        """Return ⟨vjp(g), v⟩ for each input."""
-        with np.errstate(all="ignore"):
-            found = self.vjp(self.xs, self.ys, gs, self.training)
-        return {i: inner(v, found[i]) for i, v in self.directions.items()}
-
-    def forward(self, t: float, directions: Mapping[int, Array]) -> Sequence[Array]:
-        """Return the outputs at x + t·v; NaN where the op has no value there."""
-        xs = [
-            x + t * directions[i] if i in directions and x is not None else x
-            for i, x in enumerate(self.xs)
-        ]
-        return self._safe(xs)
-
-    def at(self, t: float, directions: Mapping[int, Array], gs: Sequence[Array]) -> float:
-        """Return ⟨g, f(x + t·v)⟩."""
-        ys = self.forward(t, directions)
-        return sum(inner(gs[i], ys[i]) for i in self.outputs)
-
-    @functools.cached_property
-    def jitter(self) -> list[Sequence[Array]]:
-        """Outputs for inputs that differ from the given ones by rounding: how noisy the op is."""
-        found = []
-        for rng in self.rng.spawn(3):
-            xs = [None if x is None else jittered(x, rng) for x in self.xs]
-            found.append(self._safe(xs))
-        return found
-
-    def _safe(self, xs: Sequence[Array | None]) -> Sequence[Array]:
-        """Return the outputs; NaN where the op has no value."""
-        try:
-            with np.errstate(all="ignore"):
-                return self._calls(xs)
-        except (ArithmeticError, ValueError, RuntimeWarning):
-            return [np.full(y.shape, np.nan) for y in self.ys]
-
-    def beside(self) -> list[Array | None]:
-        """Return inputs moved by a thousandth, where the kinks of this point are not."""
-        return [
-            x + 1e-3 * self.directions[i] if i in self.directions and x is not None else x
-            for i, x in enumerate(self.xs)
-        ]
-
-    def label(self, i: int) -> str:
-        """Return the name of an input."""
-        parameters = self.op.inputs
-        if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
-            return parameters[i].name
-        return f"input {i}"
-
-    def _input(self, i: int, exact: float) -> InputCheck:
-        found, gs = self._compare(i, exact)
-        return InputCheck(
-            self.label(i), found, self.cause(i, gs) if found.verdict == "fail" else ""
-        )
-
-    def _compare(self, i: int, exact: float) -> tuple[Comparison, Sequence[Array]]:
-        """Check one input; on a disagreement, output elements with a kink apart from the others.
-
-        Returns the cotangents that were used, too.
-        """
-        alone = {i: self.directions[i]}
-        found = quick(lambda t: self.at(t, alone, self.gs), exact, rtol=self.rtol)
-        if found.verdict == "ok":
-            return found, self.gs
-        rough, jump = self._kinked(alone)
-        if found.verdict == "fail":  # not finite, which is right where there is no slope on a side
-            return (replace(found, verdict="kink") if jump else found), self.gs
-        if not any(k.any() for k in rough):
-            return self._slope(alone, self.gs, exact), self.gs
-        smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
-        found = self._slope(alone, smooth, self.exact(smooth)[i])
-        if found.verdict == "fail":
-            return found, smooth
-        kinks = [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)]
-        return self._between(i, kinks), kinks
-
-    def cause(self, i: int, gs: Sequence[Array]) -> str:
-        """Say what a wrong cotangent is, if it can be told; "" if not."""
-        x = self.xs[i]
-        assert x is not None  # or there would be nothing to compare
-        rng = self.rng.spawn(1)[0]
-        along = [draw_direction(x, rng) for _ in range(TRIALS)]
-        with np.errstate(all="ignore"):
-            cotangents = self.vjp(self.xs, self.ys, gs, self.training)
-            slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
-            others = {self.label(k): g for k, g in cotangents.items() if k != i}
-            return cause(cotangents[i], others, along, slopes)
-
-    def _slope(
-        self, directions: Mapping[int, Array], gs: Sequence[Array], exact: float
-    ) -> Comparison:
-        magnitude = sum(inner(np.abs(gs[k]), np.abs(self.ys[k])) for k in self.outputs)
-        for ys in self.jitter:
-            spread = abs(sum(inner(gs[k], ys[k] - self.ys[k]) for k in self.outputs))
-            magnitude = max(magnitude, rounding(spread))
-        return compare(
-            lambda t: self.at(t, directions, gs), exact, magnitude=magnitude, rtol=self.rtol
-        )
-
-    def _kinked(self, directions: Mapping[int, Array]) -> tuple[list[Array], bool]:
-        """Return per output which elements have different slopes on both sides; and if any jump."""
-        wide, narrow = (
-            (self.forward(h, directions), self.forward(-h, directions)) for h in (WIDE, NARROW)
-        )
-        rough, jump = [], False
-        for i, y in enumerate(self.ys[: len(self.gs)]):
-            kinks, jumps = np.zeros(y.shape, bool), np.zeros(y.shape, bool)
-            if i in self.outputs:
-                near, far = (narrow[0][i], narrow[1][i]), (wide[0][i], wide[1][i])
-                kinks, jumps = kinked(y, far, near, [ys[i] for ys in self.jitter])
-            rough.append(kinks)
-            jump |= bool(jumps.any())
-        return rough, jump
-
-    def _between(self, i: int, gs: Sequence[Array]) -> Comparison:
-        """Hold the slope of the kinked elements against the interval of their one-sided slopes."""
-        alone = {i: self.directions[i]}
-        above, below = self.forward(NARROW, alone), self.forward(-NARROW, alone)
-        low = high = 0.0
-        for k in self.outputs:
-            with np.errstate(all="ignore"):
-                right = np.conj(gs[k]) * (above[k] - self.ys[k]) / NARROW
-                left = np.conj(gs[k]) * (self.ys[k] - below[k]) / NARROW
-            used = gs[k] != 0
-            low += float(np.minimum(left.real, right.real)[used].sum())
-            high += float(np.maximum(left.real, right.real)[used].sum())
-        exact = self.exact(gs)[i]
-        slack = 1e-4 * (abs(low) + abs(high) + abs(exact))
-        inside = low - slack <= exact <= high + slack
-        return Comparison("kink" if inside else "fail", exact, (low + high) / 2, (high - low) / 2)
-
-
 def check_node(
     node: Node,
     op: Op,
@@ -284,20 +62,22 @@ def check_node(
     training: bool = False,
     rtol: float = 1e-5,
     active: Collection[int] | None = None,
+    reached: Collection[int] | None = None,
 ) -> NodeCheck:
     """Check one node on its arrays; a composite at fault is opened to see who inside is.
 
-    A vjp at a kink may be any of many, so there it must also be right close by. Inputs that are not
-    ``active`` lie on no path of interest: there a cotangent need not be finite, such as that of the
-    exponent of (-1.0) ** 2.0.
+    A vjp at a kink may be any of many, so there it must also be right close by. Only cotangents of
+    the ``active`` inputs are looked at, with cotangents for the ``reached`` outputs: what nobody
+    asks for may be missing, or infinite, such as that of the exponent of (-1.0) ** 2.0.
     """
     began = time.perf_counter()
     options: Any = {"training": training, "rtol": rtol}
-    check = LocalCheck(op, xs, ys, rng, active=active, **options)
+    asked: Any = {"active": active, "reached": reached}
+    check = LocalCheck(op, xs, ys, rng, **asked, **options)
     verdict, reason, found = check.run()
     inner: tuple[NodeCheck, ...] = ()
     if verdict in ("fail", "unclear"):
-        checks = check_inside(op, xs, rng, **options)
+        checks = check_inside(op, xs, rng, **asked, **options)
         inner = tuple(c for c in checks if c.verdict == "fail")
         if inner:
             reason = f"{reason}; inside it {', '.join(repr(c.op) for c in inner)}"
@@ -306,7 +86,7 @@ def check_node(
     if verdict == "kink":
         moved = check.beside()
         ys = run_forward(op, moved, training=training)
-        sides = LocalCheck(op, moved, ys, rng, active=active, **options).run()
+        sides = LocalCheck(op, moved, ys, rng, **asked, **options).run()
         if sides[0] == "fail":
             verdict, reason, found = "fail", f"beside its kink, {sides[1]}", sides[2]
     seconds = time.perf_counter() - began
@@ -320,13 +100,23 @@ def check_inside(
     *,
     training: bool = False,
     rtol: float = 1e-5,
+    active: Collection[int] | None = None,
+    reached: Collection[int] | None = None,
 ) -> list[NodeCheck]:
     """Check the nodes that an op stands for: a composite's expansion, a cond's chosen branch."""
     sub = inside(op, xs)
     if sub is None:
         return []
-    given = [x for x in xs if x is not None] if op.is_composite() else xs[1:]
-    env: dict[Tensor, Any] = dict(zip(sub.inputs, given, strict=True))
+    numbers = [i for i, x in enumerate(xs) if x is not None]
+    if not op.is_composite():
+        numbers = numbers[1:]  # without the choice
+    env: dict[Tensor, Any] = {t: xs[i] for t, i in zip(sub.inputs, numbers, strict=True)}
+    wrt = [
+        t for t, i in zip(sub.inputs, numbers, strict=True)
+        if t.spec.differentiable and (active is None or i in active)
+    ]  # fmt: skip
+    ends = [t for i, t in enumerate(sub.outputs) if reached is None or i in reached]
+    moving, read = active_from(sub.nodes, wrt, frozenset()), reaching(sub.nodes, ends)
     checks = []
     for node in sub.nodes:
         if isinstance(node.op, Constant):
@@ -336,24 +126,24 @@ def check_inside(
             arrays = [None if t is None else env[t] for t in node.inputs]
             ys = run_forward(settled, arrays, training=training)
             env.update(zip(node.outputs, ys, strict=True))
-            checks.append(check_node(node, settled, arrays, ys, rng, training=training, rtol=rtol))
+            checks.append(
+                check_node(
+                    node, settled, arrays, ys, rng, training=training, rtol=rtol,
+                    active=[i for i, t in enumerate(node.inputs) if t in moving],
+                    reached=[i for i, t in enumerate(node.outputs) if t in read],
+                )
+            )  # fmt: skip
     return checks
 
 
-def _forward(
-    op: Op, xs: Sequence[Array | None], training: bool
-) -> Callable[[Sequence[Array | None]], Sequence[Array]]:
-    """Return an op's forward, opened where it stands for a graph."""
-    if inside(op, xs) is None:
-        return lambda arrays: run_forward(op, arrays)
-    calls = Calls(training)
-    ins = [0 if x is None else calls.new(x) for x in xs]
-    outs = calls.open(op, ins, op.name)
-
-    def run(arrays: Sequence[Array | None]) -> Sequence[Array]:
-        for i, x in zip(ins, arrays, strict=True):
-            calls.registers[i] = x
-        held = calls.run()
-        return [held[i] for i in outs]
-
-    return run
+def reaching(nodes: Sequence[Node], targets: Sequence[Tensor]) -> set[Tensor]:
+    """Return the tensors with a floating path to ``targets``: those that get a cotangent."""
+    found = set(targets)
+    for node in reversed(nodes):
+        if not isinstance(node.op, StopGradient) and not found.isdisjoint(node.outputs):
+            found.update(
+                t
+                for i, t in enumerate(node.inputs)
+                if t is not None and t.spec.differentiable and i not in node.op.shape_only
+            )
+    return found

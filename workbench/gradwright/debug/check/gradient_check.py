@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,8 +15,16 @@ from ...errors import GradientError
 from ...graph import Graph, Node, Tensor, Values
 from ..float64 import Float64Run
 from ..stepping.nonfinite import Range
-from .blame import check_node
-from .probe import Probe, analytic_gradients, check_floating, check_loss
+from .blame import check_node, reaching
+from .directions import typical_size
+from .probe import (
+    ElementCheck,
+    Probe,
+    analytic_gradients,
+    check_floating,
+    check_loss,
+    gradient_spread,
+)
 from .report import Occasion, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
@@ -128,6 +137,8 @@ class _Check:
         self.max_per_param = max_per_param
         copies = list(self.parameters.values())
         self.active = {*copies, *(t for n in run.dependents(copies) for t in n.outputs)}
+        self.reached = reaching(run.nodes, [self.loss])
+        self.analytic: dict[Tensor, Array] = {}
         self.progress, self.should_stop = progress, should_stop
 
     def run(self) -> Report:
@@ -151,7 +162,7 @@ class _Check:
         """Do one node or one element after the other; yields the name of what comes next."""
         copies = list(self.parameters.values())
         arrays = analytic_gradients(self.forward, self.loss, copies)
-        analytic = dict(zip(copies, arrays, strict=True))
+        analytic = self.analytic = dict(zip(copies, arrays, strict=True))
         rng = np.random.default_rng(self.seed)
         for node in self.forward.nodes:
             yield node.name
@@ -162,11 +173,29 @@ class _Check:
                 continue
             probe = Probe(self.forward, copy, self.loss, self.rtol)
             yield parameter.name
-            found.add(probe.direction(parameter.name, analytic[copy], rng))
+            found.add(self._given(copy, probe.direction(parameter.name, analytic[copy], rng)))
             for index in self._chosen(copy):
                 yield parameter.name
                 for check in probe.element(parameter.name, index, analytic[copy]):
-                    found.add(check)
+                    found.add(self._given(copy, check))
+
+    def _given(self, copy: Tensor, check: ElementCheck) -> ElementCheck:
+        """Return a check that failed in the light of the gradient's own rounding errors."""
+        if check.verdict != "fail":
+            return check
+        spread = self._spread[copy]
+        if check.index is None:
+            size = np.maximum(np.abs(self.forward.env[copy]), typical_size(self.forward.env[copy]))
+            return check.given(float(np.linalg.norm(spread * size)))
+        return check.given(float(spread[check.index]))
+
+    @functools.cached_property
+    def _spread(self) -> dict[Tensor, Array]:
+        copies = list(self.analytic)
+        arrays = list(self.analytic.values())
+        return dict(
+            zip(copies, gradient_spread(self.forward, self.loss, copies, arrays), strict=True)
+        )
 
     def _refuse_nonfinite(self) -> None:
         """Raise if the loss is not finite, and say where that begins."""
@@ -193,10 +222,10 @@ class _Check:
         env = self.forward.env
         xs = [None if t is None else env[t] for t in node.inputs]
         ys = [env[t] for t in node.outputs]
-        active = [i for i, t in enumerate(node.inputs) if t in self.active]
         check = check_node(
-            node, node.op, xs, ys, rng,
-            training=self.forward.training, rtol=self.rtol, active=active,
+            node, node.op, xs, ys, rng, training=self.forward.training, rtol=self.rtol,
+            active=[i for i, t in enumerate(node.inputs) if t in self.active],
+            reached=[i for i, t in enumerate(node.outputs) if t in self.reached],
         )  # fmt: skip
         if check.verdict != "none":
             self.report.nodes.append(check)
