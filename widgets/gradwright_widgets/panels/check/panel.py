@@ -306,7 +306,8 @@ class CheckPanel(Panel):
             errors = {
                 n.name: min(n.relative_error, 2.0)  # 2: of the wrong sign; NaN is no better
                 for n in report.nodes
-                if n.verdict in ("ok", "fail") and self.desk.graph.get(n.name) is not None
+                if n.verdict in ("ok", "surrogate", "fail")
+                and self.desk.graph.get(n.name) is not None
             }
         self.desk.tell("overlay", title=_OVERLAY, values=errors, scale="log")
 

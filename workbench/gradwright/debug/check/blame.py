@@ -18,6 +18,7 @@ from ...ops.core.identity import StopGradient
 from ...ops.core.pullback import active_from
 from ..float64 import inside
 from .local import InputCheck, LocalCheck
+from .second import second_order
 
 Array = np.ndarray[Any, Any]
 
@@ -27,6 +28,7 @@ class NodeCheck:
     """What the check of one node found.
 
     ``verdict`` is ``ok``, ``kink`` (not differentiable here, the vjp is one of the slopes),
+    ``surrogate`` (right by the gradient that is declared, which is not that of the op),
     ``unclear``, ``fail``, or ``none`` where there is nothing to check. ``inner`` holds the nodes at
     fault inside a composite.
     """
@@ -63,12 +65,14 @@ def check_node(
     rtol: float = 1e-5,
     active: Collection[int] | None = None,
     reached: Collection[int] | None = None,
+    order: int = 1,
 ) -> NodeCheck:
     """Check one node on its arrays; a composite at fault is opened to see who inside is.
 
     A vjp at a kink may be any of many, so there it must also be right close by. Only cotangents of
     the ``active`` inputs are looked at, with cotangents for the ``reached`` outputs: what nobody
-    asks for may be missing, or infinite, such as that of the exponent of (-1.0) ** 2.0.
+    asks for may be missing, or infinite, such as that of the exponent of (-1.0) ** 2.0. With
+    ``order=2`` a vjp that is right has to have the right derivative, too.
     """
     began = time.perf_counter()
     options: Any = {"training": training, "rtol": rtol}
@@ -83,6 +87,14 @@ def check_node(
             reason = f"{reason}; inside it {', '.join(repr(c.op) for c in inner)}"
         elif verdict == "fail" and any(c.verdict == "kink" for c in checks):
             verdict = "kink"
+    if order == 2 and verdict in ("ok", "kink"):
+        ends = {"active": list(check.directions), "reached": check.outputs}
+        moved = check.beside()
+        wrong = second_order(op, xs, moved, rng, check.label, **ends, **options)
+        if wrong:
+            verdict, reason, found = "fail", "; ".join(map(str, wrong)), tuple(wrong)
+    if verdict == "ok" and check.is_surrogate:
+        verdict = "surrogate"
     if verdict == "kink":
         moved = check.beside()
         ys = run_forward(op, moved, training=training)
@@ -141,9 +153,10 @@ def reaching(nodes: Sequence[Node], targets: Sequence[Tensor]) -> set[Tensor]:
     found = set(targets)
     for node in reversed(nodes):
         if not isinstance(node.op, StopGradient) and not found.isdisjoint(node.outputs):
+            skipped = () if node.op.has_surrogate() else node.op.shape_only
             found.update(
                 t
                 for i, t in enumerate(node.inputs)
-                if t is not None and t.spec.differentiable and i not in node.op.shape_only
+                if t is not None and t.spec.differentiable and i not in skipped
             )
     return found

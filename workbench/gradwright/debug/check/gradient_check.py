@@ -15,8 +15,10 @@ from ...errors import GradientError
 from ...graph import Graph, Node, Tensor, Values
 from ..float64 import Float64Run
 from ..stepping.nonfinite import Range
-from .blame import check_node, reaching
+from .blame import NodeCheck, check_node, reaching
 from .directions import typical_size
+from .local import InputCheck
+from .numeric import Comparison
 from .probe import (
     ElementCheck,
     Probe,
@@ -40,6 +42,7 @@ def gradient_check(
     wrt: Sequence[Tensor | str] | None = None,
     max_per_param: int | None = None,
     rtol: float = 1e-5,
+    order: int = 1,
     training: bool = False,
     seed: int = 0,
     values: Values | None = None,
@@ -65,6 +68,9 @@ def gradient_check(
             random direction through all of them. With 0 only the nodes are checked, each by
             itself: a few ms for a small network, whatever the number of parameters.
         rtol: relative difference that passes even where the numeric value is more precise.
+        order: 2 also holds the derivative of every node's vjp against differences of the vjp. What
+            is wrong there, a ``stop_gradient`` in a vjp perhaps, spoils Hessians and penalties on
+            gradients alone.
         training: mode of dropout, batch norm and the like. Random ops draw the same numbers in all
             evaluations.
         seed: of random ops, of the choice of elements and of directions.
@@ -78,8 +84,8 @@ def gradient_check(
     choose. A kink (relu at 0, a tie of max) is told from a mistake by the slopes on its two sides.
     An analytic gradient of exactly zero passes only if the numeric one is zero, too.
 
-    Raises GradientError if ``loss`` is not a real scalar, is not finite, or does not depend on one
-    of ``wrt``; FeedError for feeds that do not fit.
+    Raises GradientError for another ``order``, and if ``loss`` is not a real scalar, is not finite,
+    or does not depend on one of ``wrt``; FeedError for feeds that do not fit.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -94,6 +100,8 @@ def gradient_check(
     """
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
     check_loss(target)
+    if order not in (1, 2):
+        raise GradientError(f"order={order!r} is not checked", need="1 or 2")
     held = graph.values.snapshot() if values is None else values
     parameters = _parameters(graph, wrt)
     run = Float64Run([target, *parameters], feeds or {}, values=held, seed=seed, training=training)
@@ -101,7 +109,9 @@ def gradient_check(
     report = Report(target.name, float(run.env[run.copies[target]]), occasion=occasion)
     if watch is not None:
         watch(report)
-    return _Check(run, target, parameters, report, max_per_param, progress, should_stop).run()
+    return _Check(
+        run, target, parameters, report, max_per_param, order, progress, should_stop
+    ).run()
 
 
 def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -126,6 +136,7 @@ class _Check:
         parameters: Sequence[Tensor],
         report: Report,
         max_per_param: int | None,
+        order: int,
         progress: Progress,
         should_stop: ShouldStop,
     ) -> None:
@@ -134,7 +145,7 @@ class _Check:
         self.forward, self.report = run, report
         self.loss = run.copies[loss]
         self.parameters = {p: run.copies[p] for p in parameters}
-        self.max_per_param = max_per_param
+        self.max_per_param, self.order = max_per_param, order
         copies = list(self.parameters.values())
         self.active = {*copies, *(t for n in run.dependents(copies) for t in n.outputs)}
         self.reached = reaching(run.nodes, [self.loss])
@@ -172,12 +183,27 @@ class _Check:
             if self.max_per_param == 0:
                 continue
             probe = Probe(self.forward, copy, self.loss, self.rtol)
+            found.surrogates = probe.function.calls.surrogates
             yield parameter.name
             found.add(self._given(copy, probe.direction(parameter.name, analytic[copy], rng)))
             for index in self._chosen(copy):
                 yield parameter.name
                 for check in probe.element(parameter.name, index, analytic[copy]):
                     found.add(self._given(copy, check))
+        self._blame_opened()
+
+    def _blame_opened(self) -> None:
+        """Blame what a vjp takes as constant, where a gradient is wrong and no node alone is."""
+        failed = any(p.verdict == "fail" for p in self.report.parameters.values())
+        if not failed or self.report.blame:
+            return
+        for node in self.forward.opened:
+            if self.active.isdisjoint(node.inputs) or self.reached.isdisjoint(node.outputs):
+                continue
+            cause = "none, since a vjp takes it as constant, and here a gradient is differentiated"
+            lost = InputCheck("x", Comparison("fail", 0.0, math.nan, math.nan), cause)
+            name, where = node.op.name, node.where
+            self.report.nodes.append(NodeCheck(node.name, name, where, "fail", cause, (lost,)))
 
     def _given(self, copy: Tensor, check: ElementCheck) -> ElementCheck:
         """Return a check that failed in the light of the gradient's own rounding errors."""
@@ -224,6 +250,7 @@ class _Check:
         ys = [env[t] for t in node.outputs]
         check = check_node(
             node, node.op, xs, ys, rng, training=self.forward.training, rtol=self.rtol,
+            order=self.order,
             active=[i for i, t in enumerate(node.inputs) if t in self.active],
             reached=[i for i, t in enumerate(node.outputs) if t in self.reached],
         )  # fmt: skip

@@ -21,7 +21,7 @@ import numpy as np
 from ...op import Op, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import spec_of
-from ..float64 import Calls, inside, known_specs
+from ..float64 import Calls, declared, inside, known_specs
 from .causes import TRIALS, cause
 from .directions import by_element, draw_direction, inner, normal_like
 from .numeric import (
@@ -85,7 +85,7 @@ class LocalCheck:
             None if active is None else tuple(active),
             None if reached is None else tuple(reached),
         )
-        self._calls = _forward(op, xs, training)
+        self._calls, self.is_surrogate = _forward(op, xs, ys, training)
         self.directions = {
             i: draw_direction(x, rng)
             for i in self.vjp.cotangents
@@ -280,11 +280,17 @@ class LocalCheck:
 
 
 def _forward(
-    op: Op, xs: Sequence[Array | None], training: bool
-) -> Callable[[Sequence[Array | None]], Sequence[Array]]:
-    """Return an op's forward, opened where it stands for a graph."""
+    op: Op, xs: Sequence[Array | None], ys: Sequence[Array], training: bool
+) -> tuple[Callable[[Sequence[Array | None]], Sequence[Array]], bool]:
+    """Return what the vjp is held against, and whether a gradient in it is a declared one.
+
+    That is an op's forward, opened where it stands for a graph, or the surrogate it declares.
+    """
+    if op.has_surrogate():
+        moved, _ = declared(op, xs, ys)
+        return lambda arrays: moved(*arrays), True
     if inside(op, xs) is None:
-        return lambda arrays: run_forward(op, arrays)
+        return lambda arrays: run_forward(op, arrays), False
     calls = Calls(training)
     ins = [0 if x is None else calls.new(x) for x in xs]
     outs = calls.open(op, ins, op.name)
@@ -295,4 +301,4 @@ def _forward(
         held = calls.run()
         return [held[i] for i in outs]
 
-    return run
+    return run, bool(calls.surrogates)

@@ -50,6 +50,9 @@ class ParameterCheck:
     worst: ElementCheck | None = None
     troubles: list[ElementCheck] = field(default_factory=list)
     """Elements that are not ``ok``, at most ``MAX_TROUBLES`` of them."""
+    surrogates: tuple[str, ...] = ()
+    """Nodes on the way to the loss with a declared gradient: differences follow what they declare,
+    not the loss."""
 
     MAX_TROUBLES = 100
 
@@ -65,6 +68,25 @@ class ParameterCheck:
         if self.direction is not None:
             found = max(found, VERDICTS.index(self.direction.verdict))
         return VERDICTS[found]
+
+    @property
+    def is_told(self) -> bool:
+        """Whether any element, or the direction, was decided; also where there is none."""
+        decided = [VERDICTS.index(v) for v in ("ok", "kink", "fail")]
+        along = self.direction
+        if along is None and not self.checked:
+            return True
+        return bool(np.isin(self.verdicts, decided).any()) or (
+            along is not None and along.verdict not in ("unclear", "unchecked")
+        )
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether the loss was seen to move by one of the elements, beyond its own rounding."""
+        with np.errstate(all="ignore"):
+            size = np.fmax(np.abs(self.analytic), np.abs(self.numeric))
+            close = np.abs(self.analytic - self.numeric) < 0.5 * size
+        return bool(np.any(close & (self.verdicts != VERDICTS.index("unclear"))))
 
     def count(self, verdict: str) -> int:
         """Return how many elements have a verdict."""
@@ -106,8 +128,8 @@ class ParameterCheck:
 class Report:
     """The result of :func:`gradient_check`; ``print(report)`` or ``report.table()`` shows it.
 
-    ``passed`` says that everything asked for was checked and nothing failed; ``blame`` are the
-    nodes whose own vjp is wrong, ``nodes`` the checks of all nodes.
+    ``outcome`` is one of four words, ``passed`` says that it is the first; ``blame`` are the nodes
+    whose own vjp is wrong, ``nodes`` the checks of all nodes.
     """
 
     loss: str
@@ -157,9 +179,41 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether the check ran to its end and found nothing wrong."""
-        failed = any(p.verdict == "fail" for p in self.parameters.values())
-        return not (self.stopped or failed or self.blame)
+        """Whether the check ran to its end, told what it was asked, and found nothing wrong.
+
+        Single elements that cannot be told, among others that agree, are named and forgiven.
+        """
+        return self.outcome == "passed"
+
+    @property
+    def outcome(self) -> str:
+        """``passed``, ``failed``, ``stopped``, or ``unclear`` where differences told too little.
+
+        Unclear is a check of nothing; one in which all that was tried of some parameter drowned in
+        noise, or nothing moved the loss beyond its rounding; and one of nodes alone with a node
+        that cannot be told, since nothing else vouches for it.
+        """
+        checks = self.parameters.values()
+        if self.blame or any(p.verdict == "fail" for p in checks):
+            return "failed"
+        if self.stopped:
+            return "stopped"
+        return "unclear" if self.doubts else "passed"
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why a check in which nothing failed has not passed, in words."""
+        checks = self.parameters.values()
+        found = [f"nothing could be told of {p.name!r}" for p in checks if not p.is_told]
+        tried = [p for p in checks if p.checked]
+        if tried and any(p.analytic.any() for p in tried) and not any(p.is_seen for p in tried):
+            found.append("no element moves the loss by more than its rounding")
+        if not any(p.checked or p.direction for p in checks):
+            lost = [n for n in self.nodes if n.verdict == "unclear"]
+            found += [f"{n.op} {n.name!r} could not be told, and only ops were" for n in lost]
+            if not self.nodes:
+                found.append("there was nothing to check")
+        return found
 
     @property
     def blame(self) -> list[NodeCheck]:
@@ -200,7 +254,8 @@ class Report:
         notes += [
             f.text
             for f in self.findings
-            if f.verdict in ("kink", "unclear") or (f.verdict == "fail" and not self.blame)
+            if f.verdict in ("kink", "unclear", "surrogate")
+            or (f.verdict == "fail" and not self.blame)
         ]
         return notes
 
@@ -210,6 +265,7 @@ class Report:
             "loss": self.loss,
             "value": _number(self.value),
             "passed": self.passed,
+            "outcome": self.outcome,
             "stopped": self.stopped,
             "findings": [f.text for f in self.findings],
             "worst": None if self.worst is None else _element(self.worst),
@@ -222,6 +278,7 @@ class Report:
                     "shape": list(p.verdicts.shape),
                     "checked": p.checked,
                     "verdict": p.verdict,
+                    "surrogates": list(p.surrogates),
                     "counts": {v: p.count(v) for v in VERDICTS},
                     "direction": None if p.direction is None else _element(p.direction),
                     "worst": None if p.worst is None else _element(p.worst),
@@ -232,7 +289,7 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        what = "stopped" if self.stopped else "passed" if self.passed else "FAILED"
+        what = self.outcome.replace("failed", "FAILED")
         checked = sum(p.checked for p in self.parameters.values())
         known = len(self.parameters)
         return (

@@ -5,7 +5,7 @@ import { bytes, float64 } from "../../core/buffers";
 import type { Told } from "../../core/contract";
 import { followed, Store } from "../../core/store";
 
-export type Verdict = "ok" | "fail" | "kink" | "unclear" | "unchecked" | "stopped";
+export type Verdict = "ok" | "fail" | "kink" | "unclear" | "surrogate" | "unchecked" | "stopped";
 
 /** Verdicts from best to worst, as the kernel numbers them. */
 export const VERDICTS: readonly Verdict[] = ["unchecked", "ok", "kink", "unclear", "fail"];

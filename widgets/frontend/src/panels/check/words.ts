@@ -9,11 +9,12 @@ export const WORDS: Record<Verdict, string> = {
   fail: "wrong",
   kink: "kink",
   unclear: "unclear",
+  surrogate: "as declared",
   unchecked: "not checked",
   stopped: "stopped",
 };
 
-export const SIGNS: Record<Verdict, string> = { ok: "✓", fail: "✕", kink: "∧", unclear: "≈", unchecked: "·", stopped: "■" };
+export const SIGNS: Record<Verdict, string> = { ok: "✓", fail: "✕", kink: "∧", unclear: "≈", surrogate: "≙", unchecked: "·", stopped: "■" };
 
 export function verdictMark(verdict: Verdict): HTMLElement {
   return element(
