@@ -37,5 +37,7 @@ def test_a_variable_that_came_later_is_named() -> None:
         lambda: gw.Stepper(g, [loss], values=before),
         lambda: gw.gradient_check(g, loss, values=before),
     ):
-        with pytest.raises(GraphError, match=r"no variable 'late'\n  made at test_earlier_values.py"):
+        with pytest.raises(
+            GraphError, match=r"no variable 'late'\n  made at test_earlier_values.py"
+        ):
             run()

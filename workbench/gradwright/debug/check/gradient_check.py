@@ -180,7 +180,7 @@ class _Check:
             self._check_node(node, rng)
         for parameter, copy in self.parameters.items():
             found = self._begin(parameter, analytic[copy])
-            if self.max_per_param == 0:
+            if self.max_per_param == 0 or not self.forward.env[copy].size:
                 continue
             probe = Probe(self.forward, copy, self.loss, self.rtol)
             found.surrogates = probe.function.calls.surrogates

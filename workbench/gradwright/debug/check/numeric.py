@@ -206,7 +206,8 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     above, below = _sides(f, steps)
     options = {"noise": noise, "scale": scale, "turns": turns}
     found = _slope(steps, zero, above, below, **options)
-    if found.error > 1e-4 * abs(found.value) and (found.noisy or not math.isfinite(found.error)):
+    known = math.isfinite(found.error)
+    if not known or (found.noisy and found.error > 1e-4 * abs(found.value)):
         finer = FINER * scale
         sides = _sides(f, finer)
         steps = np.concatenate([steps, finer])
@@ -338,7 +339,8 @@ def _kink(gap: Array, noise: Array, first: int, best: int) -> int | None:
     for i in range(len(gap) - 1, max(first + _DECADES2, best) - 1, -1):
         wide, narrow = abs(gap[i - _DECADES2]), abs(gap[i])
         if 20 * noise[i] < 0.3 * wide < math.inf:
-            return i if narrow > 0.3 * wide else None
+            stays = narrow > 0.6 * abs(gap[i - 1])  # 0.3 of it for a smooth function
+            return i if stays and narrow > 0.3 * wide else None
     return None
 
 

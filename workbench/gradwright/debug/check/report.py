@@ -206,7 +206,7 @@ class Report:
         checks = self.parameters.values()
         found = [f"nothing could be told of {p.name!r}" for p in checks if not p.is_told]
         tried = [p for p in checks if p.checked]
-        if tried and any(p.analytic.any() for p in tried) and not any(p.is_seen for p in tried):
+        if not found and tried and any(p.analytic.any() for p in tried) and not any(p.is_seen for p in tried):
             found.append("no element moves the loss by more than its rounding")
         if not any(p.checked or p.direction for p in checks):
             lost = [n for n in self.nodes if n.verdict == "unclear"]
