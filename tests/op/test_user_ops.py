@@ -176,7 +176,8 @@ def test_an_error_in_the_function_names_the_node_and_its_line(looped, options):
     with pytest.raises(LoweringError) as caught, gw.Session(g, **options) as session:
         session.run(y, {"x": [1.0, 5.0]})
     text = str(caught.value)
-    assert text.startswith("test/fails 'inner' (test_user_ops.py:")
+    place = "scan:1:inner" if looped else "inner"
+    assert text.startswith(f"test/fails {place!r} (test_user_ops.py:")
     assert "RuntimeError: too much" in text and f"raised at test_user_ops.py:{line}" in text
 
 

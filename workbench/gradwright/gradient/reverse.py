@@ -17,6 +17,7 @@ from ..ops.sequences.items import AddItems, FillItems
 from ..spec import differ
 from ..spec.containers import ContainerSpec
 from .cotangents import fit, pull_back
+from .enclosing import ancestors_across, check_reachable, innermost
 
 STAND_INS: list[
     Callable[[Sequence[Node], Collection[Tensor]], Mapping[Tensor, Callable[[], Tensor]]]
@@ -41,6 +42,10 @@ def gradients(
     and goes no further, so what lies behind them takes them as constant. A tensor that ``ys`` do
     not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
 
+    Inside the function of a loop, a branch or a ``gw.function``, ``wrt`` may also be tensors from
+    outside, as in an inner step of MAML (Finn et al. 2017). What the function is given - carries,
+    items, arguments - is held there: differentiate with respect to the argument instead.
+
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> x = g.placeholder("x", ())
@@ -53,10 +58,9 @@ def gradients(
     seeds = [grad_outputs] if not isinstance(grad_outputs, (list, tuple)) else list(grad_outputs)
     if grad_outputs is None:
         seeds = [None] * len(outputs)
-    _check(outputs, wrt, seeds, unreachable)
+    graph = _check(outputs, wrt, seeds, unreachable)
     if not wrt:
         return []
-    graph = outputs[0].graph
     stops = frozenset(stop)
     key = (
         tuple(outputs), tuple(wrt), tuple(s if isinstance(s, Tensor) else id(s) for s in seeds),
@@ -73,7 +77,8 @@ def gradients(
 
 def _check(
     ys: Sequence[Tensor], wrt: Sequence[Tensor], seeds: Sequence[Any], unreachable: str
-) -> None:
+) -> Graph:
+    """Return the graph that the gradient is built in: the innermost of those that take part."""
     if unreachable not in ("error", "zero"):
         raise GradientError(f"unreachable={unreachable!r} is not known", need="'error' or 'zero'")
     if not ys or isinstance(wrt, Tensor):
@@ -83,9 +88,12 @@ def _check(
     for t in (*ys, *wrt):
         if not isinstance(t, Tensor):
             raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
-        ys[0].graph.check_member(t)
+    graph = innermost([*ys, *(s for s in seeds if isinstance(s, Tensor))])
+    for t in (*ys, *wrt):
+        check_reachable(graph, t)
         if not t.spec.differentiable:
             raise GradientError(f"{t!r} is not floating, so it has no gradient")
+    return graph
 
 
 def _backpropagate(
@@ -96,12 +104,13 @@ def _backpropagate(
     stop: frozenset[Tensor],
     unreachable: str,
 ) -> list[Tensor]:
-    order = ancestors(ys, stop=stop)
+    order, captured = ancestors_across(ys, graph, stop)
     walls = stop.difference(wrt)  # nobody asks for what arrives there
-    active = active_from(order, wrt, walls)
+    active = active_from(order, wrt, walls, captured)
     stand_ins: dict[Tensor, Callable[[], Tensor]] = {}
     for find in STAND_INS:
-        stand_ins |= find([n for n in order if not active.isdisjoint(n.outputs)], {*wrt, *stop})
+        own = [n for n in order if n.graph is graph and not active.isdisjoint(n.outputs)]
+        stand_ins |= find(own, {*wrt, *stop})
     prefix = "grad/" + ys[0].name.replace(":", "_")
     cotangents: dict[Tensor, list[Tensor]] = {}
     total: dict[Tensor, Tensor] = {}
@@ -116,6 +125,8 @@ def _backpropagate(
                 continue
             at(f"{prefix}/{node.name}", node)
             total.update((t, _total(cotangents.pop(t))) for t in live)
+            if (outer := captured.get(node.outputs[0])) is not None and live[0] in active:
+                cotangents.setdefault(outer, []).append(total[live[0]])
             wanted = [t is not None and t in active and t not in walls for t in node.inputs]
             if isinstance(node.op, Source) or not any(wanted):
                 continue
@@ -133,7 +144,7 @@ def _backpropagate(
             at(f"{prefix}/{t.node.name}", t.node)
             if t in cotangents:  # at the frontier
                 total[t] = _total(cotangents.pop(t))
-            out.append(_result(t, total.get(t), active, ys, unreachable))
+            out.append(_result(t, total.get(t), graph, active, ys, unreachable))
         return out
 
 
@@ -177,25 +188,28 @@ def _total(parts: list[Tensor]) -> Tensor:
 
 
 def _result(
-    t: Tensor, g: Tensor | None, active: set[Tensor], ys: Sequence[Tensor], unreachable: str
+    t: Tensor,
+    g: Tensor | None,
+    graph: Graph,
+    active: set[Tensor],
+    ys: Sequence[Tensor],
+    unreachable: str,
 ) -> Tensor:
     if g is not None:
         return g
-    reached = any(y in active for y in ys) and _depends(ys, t)
+    reached = any(y in active for y in ys) and t.node in ancestors_across(ys, graph, ())[0]
     if reached or unreachable == "zero":
         if isinstance(t.spec, ContainerSpec):
             return FillItems()(t)  # type: ignore[no-any-return]
         return ZerosLike()(t)  # type: ignore[no-any-return]
+    outside = "the function's own argument where it is given this, "
     raise GradientError(
         f"{ys[0].name!r} does not depend on {t.name!r}",
         facts=[f"{t!r} made at {t.node.where or 'no line'}"],
         need="a floating path between them",
-        hint=f"g.freeze({t.name!r}), leave it out, or gw.gradients(..., unreachable='zero')",
+        hint=("" if t.graph is graph else outside)
+        + f"g.freeze({t.name!r}), leave it out, or gw.gradients(..., unreachable='zero')",
     )
-
-
-def _depends(ys: Sequence[Tensor], t: Tensor) -> bool:
-    return t.node in set(ancestors(ys))
 
 
 seams.gradients = gradients

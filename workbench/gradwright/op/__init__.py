@@ -17,7 +17,7 @@ from .declare import (
     Zero,
     attr,
 )
-from .dependence import AFFINE, ELEMENT, LINEAR, OPAQUE, Dependence
+from .dependence import AFFINE, ELEMENT, LINEAR, OPAQUE, ROWS, Claims, Dependence
 from .facts import Autocast, Family
 from .op import Op
 from .registry import OPS, find_op, maker, redefinitions, register, registry_revision
@@ -29,9 +29,11 @@ __all__ = [
     "OPAQUE",
     "OPS",
     "REQUIRED",
+    "ROWS",
     "ZERO",
     "Attr",
     "Autocast",
+    "Claims",
     "Cotangent",
     "Dependence",
     "ErrorSample",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["affine", "element", "linear", "rows", "windows", "opaque"]
 
@@ -20,8 +20,18 @@ class Dependence:
       each, as in a pool whose stride is its kernel;
     - ``opaque``: nothing is known.
 
+    Claims are about real numbers in float64, of all outputs that are public and floating. Kinks are
+    allowed, but for ``affine`` and ``linear``. ``axis`` is one of x, which the outputs have at the
+    same place, of any length, or lack.
+
     A claim is held against the op's own forward before anything rests on it, so a wrong one costs
     time and never a verdict.
+
+    >>> from gradwright.op import find_op
+    >>> find_op("softmax")(axis=1).depends(0)
+    Dependence(kind='rows', axis=1, size=())
+    >>> [find_op("div")().depends(i).kind for i in (0, 1)]
+    ['affine', 'element']
     """
 
     kind: Kind = "opaque"
@@ -34,5 +44,18 @@ class Dependence:
         return self.kind != "opaque"
 
 
+Claims = Dependence | tuple[Dependence, ...]
+"""One for all inputs, or one each."""
 AFFINE, ELEMENT, LINEAR = Dependence("affine"), Dependence("element"), Dependence("linear")
 OPAQUE = Dependence()
+ROWS = Dependence("rows")
+"""Along the attribute ``axis`` of the op; ``opaque`` where that names several axes, or all."""
+
+
+def settled(claim: Dependence, axis: Any) -> Dependence:
+    """Return a claim as it is for an op with this attribute ``axis``."""
+    if claim is not ROWS:
+        return claim
+    if isinstance(axis, tuple) and len(axis) == 1:
+        (axis,) = axis
+    return Dependence("rows", axis) if isinstance(axis, int) else OPAQUE

@@ -38,7 +38,7 @@ from .declare import (
     takes,
     written,
 )
-from .dependence import OPAQUE, Dependence
+from .dependence import OPAQUE, Claims, Dependence, settled
 from .facts import Autocast, Family, OfFamily
 from .registry import OPS, enter
 
@@ -92,8 +92,8 @@ class Op(Frozen):
     """The group of a drawing that gives its nodes their colour."""
     autocast: ClassVar[Autocast] = OfFamily()  # type: ignore[assignment]
     """What mixed precision does with its inputs, and why."""
-    dependence: ClassVar[Dependence] = OPAQUE
-    """How the outputs depend on any of its inputs, for ops whose inputs are all alike."""
+    dependence: ClassVar[Claims] = OPAQUE
+    """How the outputs depend on its inputs; a tuple: on each, the last also on all that follow."""
 
     def __init_subclass__(cls, *, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -319,7 +319,10 @@ class Op(Frozen):
 
     def depends(self, i: int) -> Dependence:
         """Return how the outputs depend on input ``i`` while the others are held."""
-        return type(self).dependence
+        claimed = type(self).dependence
+        if isinstance(claimed, tuple):
+            claimed = claimed[min(i, len(claimed) - 1)]
+        return settled(claimed, self.__dict__.get("axis"))
 
     def current(self) -> Op:
         """Return the op as it is defined now: where its cell ran again, of another class."""

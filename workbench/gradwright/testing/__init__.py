@@ -28,6 +28,7 @@ from ..errors import GraphError
 from ..op import Op, Sample
 from .common import OpCheckError, cases, samples
 from .declaration import check_documented, check_errors, check_onnx, check_sampled
+from .dependence import check_dependence
 from .engine import check_session, check_symbolic
 from .gradients import check_complex, check_partial, check_second, check_vjp
 from .values import check_expansion, check_forward, check_infer, check_precision
@@ -64,6 +65,7 @@ SAMPLE_CHECKS: Mapping[str, Callable[[type[Op], Sample], None]] = {
     "expansion": _quiet(check_expansion),
     "session": _quiet(check_session),
     "symbolic": _quiet(check_symbolic),
+    "dependence": _quiet(check_dependence),
 }
 
 

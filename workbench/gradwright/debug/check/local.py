@@ -25,7 +25,9 @@ from ..float64 import Calls, declared, inside, known_specs
 from .causes import TRIALS, cause
 from .directions import by_element, draw_direction, inner, normal_like
 from .numeric import (
-    NEARING,
+    FINEST,
+    NARROW,
+    WIDE,
     Comparison,
     compare,
     jittered,
@@ -57,6 +59,14 @@ class InputCheck:
         return f"<{self}: {self.comparison.verdict}>"
 
 
+def label(op: Op, i: int) -> str:
+    """Return the name of an op's input."""
+    parameters = op.inputs
+    if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
+        return parameters[i].name
+    return f"input {i}"
+
+
 class LocalCheck:
     """The check of one op on arrays: draws cotangents and directions, compares, finds kinks.
 
@@ -75,9 +85,10 @@ class LocalCheck:
         rtol: float = 1e-5,
         active: Collection[int] | None = None,
         reached: Collection[int] | None = None,
+        most: int | None = None,
     ) -> None:
         self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
-        self.rtol, self.rng = rtol, rng
+        self.rtol, self.active, self.rng = rtol, active, rng
         self.vjp = vjp_of(
             op,
             tuple(None if s is None else s.key() for s in known_specs(op, xs)),
@@ -87,7 +98,7 @@ class LocalCheck:
         )
         self._calls, self.is_surrogate = _forward(op, xs, ys, training)
         self.directions = {
-            i: draw_direction(x, rng)
+            i: draw_direction(x, rng, most)
             for i in self.vjp.cotangents
             if (x := self.xs[i]) is not None and x.size
         }
@@ -97,8 +108,8 @@ class LocalCheck:
         ]
         self.outputs = [i for i, g in enumerate(self.vjp.gs) if g is not None and self.gs[i].size]
 
-    def run(self) -> tuple[str, str, tuple[InputCheck, ...]]:
-        """Return verdict, reason, and the comparison of each input.
+    def run(self, *, causes: bool = True) -> tuple[str, str, tuple[InputCheck, ...]]:
+        """Return verdict, reason, and the comparison of each input, with ``causes`` if wanted.
 
         Inputs move one at a time: together, one that matters little could hide behind the others.
         """
@@ -110,7 +121,7 @@ class LocalCheck:
             again = self.pull(smaller)
             if all(np.isfinite(c).all() for c in again.values()):  # too large for what was drawn
                 self.gs, cotangents = smaller, again
-        found = tuple(self._input(i, cotangents[i]) for i in self.directions)
+        found = tuple(self._input(i, cotangents[i], causes) for i in self.directions)
         for verdict in ("fail", "unclear", "kink"):
             wrong = [str(c) for c in found if c.comparison.verdict == verdict]
             if wrong:
@@ -164,14 +175,7 @@ class LocalCheck:
             for i, x in enumerate(self.xs)
         ]
 
-    def label(self, i: int) -> str:
-        """Return the name of an input."""
-        parameters = self.op.inputs
-        if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
-            return parameters[i].name
-        return f"input {i}"
-
-    def _input(self, i: int, cotangent: Array) -> InputCheck:
+    def _input(self, i: int, cotangent: Array, causes: bool) -> InputCheck:
         """Check one input; where sizes are mixed, the steps of a second look suit each element."""
         x = self.xs[i]
         assert x is not None  # or there would be nothing to compare
@@ -180,8 +184,8 @@ class LocalCheck:
             again, others = self._compare(i, own, cotangent)
             if again.verdict != "unclear":
                 found, gs = again, others
-        wrong = found.verdict == "fail"
-        return InputCheck(self.label(i), found, self.cause(i, gs) if wrong else "")
+        told = causes and found.verdict == "fail"
+        return InputCheck(label(self.op, i), found, self.cause(i, gs) if told else "")
 
     def _compare(self, i: int, v: Array, cotangent: Array) -> tuple[Comparison, Sequence[Array]]:
         """Check one input; on a disagreement, output elements with a kink apart from the others.
@@ -217,7 +221,7 @@ class LocalCheck:
         with np.errstate(all="ignore"):
             cotangents = self.pull(gs)
             slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
-            others = {self.label(k): g for k, g in cotangents.items() if k != i}
+            others = {label(self.op, k): g for k, g in cotangents.items() if k != i}
             return cause(cotangents[i], others, along, slopes)
 
     def _slope(
@@ -236,14 +240,14 @@ class LocalCheck:
         sides: list[tuple[Sequence[Array], Sequence[Array]]] = []
         rough: list[Array] = []
         jump = False
-        for steps in (NEARING[:2], NEARING[2:]):  # the finer ones only where there is a kink
+        for steps in ((WIDE, NARROW), FINEST):  # the finer ones only where there is a kink
             sides += [(self.forward(h, directions), self.forward(-h, directions)) for h in steps]
             rough, jump = [], False
             for i, y in enumerate(self.ys[: len(self.gs)]):
                 kinks, jumps = np.zeros(y.shape, bool), np.zeros(y.shape, bool)
                 if i in self.outputs:
-                    here = [(up[i], down[i]) for up, down in sides]
-                    kinks, jumps = kinked(y, here, [ys[i] for ys in self.jitter])
+                    wide, narrow, *finer = ((up[i], down[i]) for up, down in sides)
+                    kinks, jumps = kinked(y, wide, narrow, [ys[i] for ys in self.jitter], finer)
                 rough.append(kinks)
                 jump |= bool(jumps.any())
             if not any(k.any() for k in rough):
@@ -255,7 +259,7 @@ class LocalCheck:
 
         It is wrong only outside two such intervals, of steps a hundred times apart, that agree.
         """
-        intervals = [self._interval(h, alone, gs) for h in NEARING[1:3]]
+        intervals = [self._interval(h, alone, gs) for h in (NARROW, FINEST[0])]
         size = max(abs(end) for ends in intervals for end in ends)
         slack = 1e-4 * (size + abs(exact))
         inside = any(low - slack <= exact <= high + slack for low, high in intervals)

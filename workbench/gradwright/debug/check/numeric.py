@@ -29,8 +29,8 @@ STEPS = 10.0 ** -np.arange(2.0, 8.25, 0.5)
 FINER = 10.0 ** -np.arange(8.5, 13.25, 0.5)
 """Steps that follow where these do not resolve f: down to 450 roundings of what is perturbed."""
 WIDE, NARROW = 1e-4, 1e-6
-NEARING = (WIDE, NARROW, 1e-8, 1e-10)
-"""Relative steps from one to the next of which a value must become straight, or has a kink."""
+FINEST = (1e-8, 1e-10)
+"""Finer ones, at which what turns fast is straight, and what has a kink still is not."""
 _JUMP = 0.3 * WIDE / NARROW
 """Growth of one-sided slopes from a wide to a narrow step, above which a value jumps."""
 _TORN = 1e-2
@@ -345,20 +345,25 @@ def _kink(gap: Array, noise: Array, first: int, best: int) -> int | None:
 
 
 def kinked(
-    zero: Array, sides: Sequence[tuple[Array, Array]], jitter: Sequence[Array]
+    zero: Array,
+    wide: tuple[Array, Array],
+    narrow: tuple[Array, Array],
+    jitter: Sequence[Array],
+    finer: Sequence[tuple[Array, Array]] = (),
 ) -> tuple[Array, Array]:
     """Return which elements have different slopes on both sides, and which of them jump.
 
     The slope of a jump grows as the step shrinks, that of a kink does not; or rounding makes it.
     What is straight at a finer step has no kink, but turns fast.
 
-    ``sides`` holds the values at ``+h, −h`` for the first of ``NEARING``, two at least, and
-    ``jitter`` values of runs that differ in nothing but rounding.
+    ``wide`` and ``narrow`` hold the values at steps of ``+WIDE, -WIDE`` and ``+NARROW, -NARROW``,
+    ``finer`` those at ``FINEST``, and ``jitter`` values of runs that differ in nothing but
+    rounding.
     """
     with np.errstate(all="ignore"):
         gaps = [
             np.abs((up - zero) / h - (zero - down) / h)
-            for h, (up, down) in zip(NEARING, sides, strict=False)
+            for h, (up, down) in zip((WIDE, NARROW, *FINEST), (wide, narrow, *finer), strict=False)
         ]
         size = np.max(np.abs(zero[np.isfinite(zero)]), initial=0.0)
         noise = 50 * _EPS * size
@@ -369,7 +374,7 @@ def kinked(
             noise = max(noise, 10 * np.max(apart[np.isfinite(apart)], initial=0.0))
         found: Array = (gaps[1] > 0.3 * gaps[0]) & (gaps[1] > noise / NARROW)
         torn |= found & (gaps[1] > _JUMP * gaps[0])
-        for h, far, near in zip(NEARING[2:], gaps[1:], gaps[2:], strict=False):
+        for h, far, near in zip(FINEST, gaps[1:], gaps[2:], strict=False):
             hidden = far * 0.3 <= noise / h
             found &= (near > 0.3 * far) | hidden
         return found, torn

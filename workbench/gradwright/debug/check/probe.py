@@ -19,7 +19,9 @@ from ...spec import is_floating, kind
 from ..float64 import Float64Run, Function
 from .directions import by_element, draw_direction, typical_size
 from .numeric import (
-    NEARING,
+    FINEST,
+    NARROW,
+    WIDE,
     Comparison,
     Slope,
     jittered,
@@ -87,10 +89,12 @@ class Probe:
         self._moved = self.base.copy()
         self._target = run.env[loss]
 
-    def direction(self, name: str, analytic: Array, rng: np.random.Generator) -> ElementCheck:
-        """Check along one random direction through all elements."""
+    def direction(
+        self, name: str, analytic: Array, rng: np.random.Generator, most: int | None = None
+    ) -> ElementCheck:
+        """Check along one random direction through all elements, or ``most`` of them."""
         found, none = [], ElementCheck(name, None)
-        for v in (draw_direction(self.base, rng), by_element(self.base, rng)):
+        for v in (draw_direction(self.base, rng, most), by_element(self.base, rng)):
             if v is not None and not (found and found[0].verdict == "ok"):
                 exact = float(np.vdot(analytic, v).real)
                 if not math.isfinite(exact) and np.isfinite(analytic).all():  # too large along v
@@ -190,7 +194,7 @@ class Probe:
         zero = list(self.function.registers(place(0.0).copy()))
         sides = [
             tuple(list(self.function.registers(place(s * h).copy())) for s in (1, -1))
-            for h in NEARING
+            for h in (WIDE, NARROW, *FINEST)
         ]
         jitter, _ = self._jitter
         found: list[Kink] = []
@@ -200,12 +204,13 @@ class Probe:
             bent = []
             for out in outs:
                 if zero[out].dtype.kind in "fc":
-                    here = [(up[out], down[out]) for up, down in sides]
-                    at, jumps = kinked(zero[out], here, [held[out] for held in jitter])
+                    wide, narrow, *finer = ((up[out], down[out]) for up, down in sides)
+                    same = [held[out] for held in jitter]
+                    at, jumps = kinked(zero[out], wide, narrow, same, finer)
                     torn |= bool(jumps.any())
                     if at.any():
-                        up, down = here[1]
-                        left, right = (zero[out] - down) / NEARING[1], (up - zero[out]) / NEARING[1]
+                        up, down = narrow
+                        left, right = (zero[out] - down) / NARROW, (up - zero[out]) / NARROW
                         bent.append(Kink(label, number, out, at, left, right))
             rough.update(k.out for k in bent)
             if first and not torn:

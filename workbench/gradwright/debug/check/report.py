@@ -15,11 +15,21 @@ from ...words.tables import Table
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .findings import Finding, findings
+from .numeric import Comparison
+from .outcomes import doubts, outcome
 from .probe import ElementCheck
 
 Array = np.ndarray[Any, Any]
 VERDICTS = ("unchecked", "ok", "kink", "unclear", "fail")
 """Verdicts from best to worst; arrays of verdicts hold their numbers."""
+WAYS = ("unchecked", "certified", "differenced", "probed")
+"""How an element was checked; arrays of ways hold their numbers.
+
+- ``certified``: by a chain of slopes, each measured by differences of one call. ``numeric`` is what
+  the chain gives;
+- ``differenced``: by differences of the loss, together with others;
+- ``probed``: by differences of the loss, alone, with as many steps as it took.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,8 @@ class ParameterCheck:
     numeric: Array
     verdicts: Array
     """Numbers of ``VERDICTS``, uint8."""
+    ways: Array
+    """Numbers of ``WAYS``, uint8."""
     direction: ElementCheck | None = None
     """One random direction through all elements, checked even where elements are sampled."""
     worst: ElementCheck | None = None
@@ -69,28 +81,27 @@ class ParameterCheck:
             found = max(found, VERDICTS.index(self.direction.verdict))
         return VERDICTS[found]
 
-    @property
-    def is_told(self) -> bool:
-        """Whether any element, or the direction, was decided; also where there is none."""
-        decided = [VERDICTS.index(v) for v in ("ok", "kink", "fail")]
-        along = self.direction
-        if along is None and not self.checked:
-            return True
-        return bool(np.isin(self.verdicts, decided).any()) or (
-            along is not None and along.verdict not in ("unclear", "unchecked")
-        )
-
-    @property
-    def is_seen(self) -> bool:
-        """Whether the loss was seen to move by one of the elements, beyond its own rounding."""
-        with np.errstate(all="ignore"):
-            size = np.fmax(np.abs(self.analytic), np.abs(self.numeric))
-            close = np.abs(self.analytic - self.numeric) < 0.5 * size
-        return bool(np.any(close & (self.verdicts != VERDICTS.index("unclear"))))
-
     def count(self, verdict: str) -> int:
         """Return how many elements have a verdict."""
         return int((self.verdicts == VERDICTS.index(verdict)).sum())
+
+    @property
+    def certified(self) -> int:
+        """How many elements the chain of measured slopes settled."""
+        return self._went("certified")
+
+    @property
+    def differenced(self) -> int:
+        """How many elements were settled by differences of the loss, many at once."""
+        return self._went("differenced")
+
+    @property
+    def probed(self) -> int:
+        """How many elements were probed one by one."""
+        return self._went("probed")
+
+    def _went(self, way: str) -> int:
+        return int((self.ways == WAYS.index(way)).sum())
 
     def errors(self) -> Array:
         """Return the relative error of every element, NaN where it was not checked.
@@ -118,10 +129,51 @@ class ParameterCheck:
             at = check.index
             self.numeric[at] = _with_part(self.numeric[at], c.numeric, check.part)
             self.verdicts[at] = max(int(self.verdicts[at]), VERDICTS.index(c.verdict))
+            self.ways[at] = WAYS.index("probed")
             if c.verdict != "ok" and len(self.troubles) < self.MAX_TROUBLES:
                 self.troubles.append(check)
         if self.worst is None or _badness(check) > _badness(self.worst):
             self.worst = check
+
+    def forgive(self, spread: Array, size: Array) -> None:
+        """Take back failures that rounding explains, which moves the gradient by ``spread``.
+
+        ``size`` is that of what the direction moves.
+        """
+        lost = self.verdicts == VERDICTS.index("fail")
+        lost &= np.abs(self.analytic - self.numeric) <= 10 * spread
+        self.verdicts[lost] = VERDICTS.index("unclear")
+        along = float(np.linalg.norm(spread * size))
+
+        def given(check: ElementCheck) -> ElementCheck:
+            return check.given(along if check.index is None else float(spread[check.index]))
+
+        self.troubles = [given(e) for e in self.troubles]
+        self.worst = None if self.worst is None else given(self.worst)
+        self.direction = None if self.direction is None else given(self.direction)
+
+    def take(self, where: Array, numeric: Array, tolerance: Array, verdict: str, way: str) -> None:
+        """Take in the results of the elements that a mask names; all arrays have its shape."""
+        if not where.any():
+            return
+        np.copyto(self.numeric, numeric, where=where)
+        self.verdicts[where], self.ways[where] = VERDICTS.index(verdict), WAYS.index(way)
+        with np.errstate(all="ignore"):
+            apart = np.abs(self.analytic - numeric)
+            score = np.where(where, np.where(apart == 0, 0.0, apart / tolerance), -1.0)
+        listed = [int(np.argmax(score))]
+        if verdict != "ok":
+            listed += np.flatnonzero(where)[: self.MAX_TROUBLES].tolist()
+        for n, flat in enumerate(listed):
+            at = tuple(map(int, np.unravel_index(flat, where.shape))) if where.ndim else ()
+            found = Comparison(
+                verdict, float(self.analytic[at]), float(numeric[at]), float(tolerance[at])
+            )
+            check = ElementCheck(self.name, at, comparison=found)
+            if not n and (self.worst is None or _badness(check) > _badness(self.worst)):
+                self.worst = check
+            elif n and len(self.troubles) < self.MAX_TROUBLES:
+                self.troubles.append(check)
 
 
 @dataclass(repr=False)
@@ -193,32 +245,32 @@ class Report:
         noise, or nothing moved the loss beyond its rounding; and one of nodes alone with a node
         that cannot be told, since nothing else vouches for it.
         """
-        checks = self.parameters.values()
-        if self.blame or any(p.verdict == "fail" for p in checks):
-            return "failed"
-        if self.stopped:
-            return "stopped"
-        return "unclear" if self.doubts else "passed"
+        return outcome(self)
 
     @property
     def doubts(self) -> list[str]:
         """Why a check in which nothing failed has not passed, in words."""
-        checks = self.parameters.values()
-        found = [f"nothing could be told of {p.name!r}" for p in checks if not p.is_told]
-        tried = [p for p in checks if p.checked]
-        if not found and tried and any(p.analytic.any() for p in tried) and not any(p.is_seen for p in tried):
-            found.append("no element moves the loss by more than its rounding")
-        if not any(p.checked or p.direction for p in checks):
-            lost = [n for n in self.nodes if n.verdict == "unclear"]
-            found += [f"{n.op} {n.name!r} could not be told, and only ops were" for n in lost]
-            if not self.nodes:
-                found.append("there was nothing to check")
-        return found
+        return doubts(self)
 
     @property
     def blame(self) -> list[NodeCheck]:
         """Nodes whose vjp disagrees with their own forward."""
         return [n for n in self.nodes if n.verdict == "fail"]
+
+    @property
+    def faults(self) -> list[NodeCheck]:
+        """The innermost nodes at fault, by their addresses: in a loop those of its first bad turn.
+
+        >>> import gradwright as gw
+        >>> off = gw.define_op("doc/off", lambda x: 3.0 * x, vjp=lambda g, y, x: 2.0 * g)
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", init=[1.0, 2.0])
+        >>> ys = gw.map_fn(lambda x: off(x, name="slope"), w, name="each")
+        >>> report = gw.gradient_check(g, ys.sum(name="loss"))
+        >>> [n.name for n in report.blame], [str(n.address) for n in report.faults]
+        (['each'], ['each:0:slope'])
+        """
+        return [fault for node in self.blame for fault in node.faults()]
 
     @property
     def worst(self) -> ElementCheck | None:
@@ -248,9 +300,10 @@ class Report:
 
     def _notes(self) -> list[str]:
         notes = []
-        for node in self.blame:
+        for node in self.faults:
             where = f" ({node.where})" if node.where else ""
-            notes.append(f"at fault: {node.op} {node.name!r}{where}: {node.reason}")
+            turns = f" {node.turns}" if node.turns else ""
+            notes.append(f"at fault: {node.op} {str(node.address)!r}{where}{turns}: {node.reason}")
         notes += [
             f.text
             for f in self.findings
@@ -280,6 +333,9 @@ class Report:
                     "verdict": p.verdict,
                     "surrogates": list(p.surrogates),
                     "counts": {v: p.count(v) for v in VERDICTS},
+                    "certified": p.certified,
+                    "differenced": p.differenced,
+                    "probed": p.probed,
                     "direction": None if p.direction is None else _element(p.direction),
                     "worst": None if p.worst is None else _element(p.worst),
                     "troubles": [_element(e) for e in p.troubles],
@@ -337,6 +393,8 @@ def _element(check: ElementCheck) -> dict[str, Any]:
 def _node(check: NodeCheck) -> dict[str, Any]:
     return {
         "name": check.name,
+        "address": str(check.address),
+        "turns": None if check.turns is None else str(check.turns),
         "op": check.op,
         "where": check.where,
         "verdict": check.verdict,

@@ -22,7 +22,7 @@ from ...op import Op
 from ...spec import is_floating
 from ..float64 import known_specs
 from .directions import draw_direction, inner, normal_like
-from .local import InputCheck
+from .local import InputCheck, label
 from .numeric import compare
 
 Array = np.ndarray[Any, Any]
@@ -45,7 +45,7 @@ class SecondCheck:
         training: bool = False,
         rtol: float = 1e-5,
     ) -> None:
-        self.training, self.rtol = training, rtol
+        self.op, self.training, self.rtol = op, training, rtol
         graph = Graph(op.name, scratch=True)
         specs = known_specs(op, xs)
         ins = [None if s is None else stand_in(graph, f"x{i}", s) for i, s in enumerate(specs)]
@@ -82,8 +82,8 @@ class SecondCheck:
         self.given[t] = array
         return t
 
-    def run(self, label: Any) -> list[InputCheck]:
-        """Return one comparison per input; ``label`` says what an input is called."""
+    def run(self) -> list[InputCheck]:
+        """Return one comparison per input."""
         if not self.wrt:
             return []
         targets = list(self.wrt.values())
@@ -104,7 +104,7 @@ class SecondCheck:
             c = compare(along, inner(v, exact), magnitude=size, rtol=self.rtol)
             off = f"{c.analytic:.4g} instead of {c.numeric:.4g} along a random direction"
             cause = f"right, but not its derivative: {off}" if c.verdict == "fail" else ""
-            checks.append(InputCheck(label(i), c, cause))
+            checks.append(InputCheck(label(self.op, i), c, cause))
         return checks
 
 
@@ -113,7 +113,6 @@ def second_order(
     xs: Sequence[Array | None],
     moved: Sequence[Array | None],
     rng: np.random.Generator,
-    label: Any,
     **options: Any,
 ) -> list[InputCheck]:
     """Return what is wrong with the second derivatives of an op, here and at ``moved`` inputs.
@@ -122,9 +121,9 @@ def second_order(
     """
     with np.errstate(all="ignore"):
         try:
-            wrong = [c for c in SecondCheck(op, xs, rng, **options).run(label) if _fails(c)]
+            wrong = [c for c in SecondCheck(op, xs, rng, **options).run() if _fails(c)]
             if wrong:
-                beside = SecondCheck(op, moved, rng, **options).run(label)
+                beside = SecondCheck(op, moved, rng, **options).run()
                 names = {c.name for c in beside if _fails(c)}
                 wrong = [c for c in wrong if c.name in names]
         except GradientError:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, LINEAR, ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, promote, shapes_differ
 from ..core.creation import Diag
 from ..core.elementwise import promoted
@@ -84,6 +84,7 @@ class SetDiag(Op):
     """
 
     namespace = "math"
+    dependence = AFFINE, LINEAR
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
 
     def infer(self, x: TensorSpec, diagonal: TensorSpec) -> TensorSpec:
@@ -128,6 +129,7 @@ class Meshgrid(Op):
 
     namespace = "math"
     many = True
+    dependence = LINEAR
     indexing: str = attr("xy", doc="Order of the first two axes.", choices=("xy", "ij"))
 
     def order(self, n: int) -> list[int]:

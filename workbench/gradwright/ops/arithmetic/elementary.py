@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...op import Autocast, Cotangent, Op, Sample, attr
+from ...op import AFFINE, Autocast, Cotangent, Op, Sample, attr
 from ..core.activation import Tanh
 from ..core.choice import Clip, Maximum, Where
 from ..core.comparison import Round, Sign, _Step
@@ -273,6 +273,7 @@ class NanToNum(_Unary):
 
     is_method = False
     accepts = "f"
+    dependence = AFFINE
     nan: float = attr(0.0, doc="What NaN becomes.")
     posinf: float | None = attr(None, doc="What ∞ becomes; None: the largest number.")
     neginf: float | None = attr(None, doc="What −∞ becomes; None: the lowest number.")

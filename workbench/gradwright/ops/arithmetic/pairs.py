@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import AFFINE, ELEMENT, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, kind, promote_all
 from ..core.activation import Sigmoid
 from ..core.choice import Where
@@ -40,6 +40,8 @@ class Rsub(_Composed):
     [4, 3]
     """
 
+    dependence = AFFINE
+
     def expand(self, a: Any, b: Any) -> Any:
         return Sub()(b, a)
 
@@ -56,6 +58,7 @@ class Rdiv(_Composed):
     """
 
     domain = (0.5, 2.0)
+    dependence = ELEMENT, AFFINE
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         return Div().infer(b, a)
@@ -77,6 +80,7 @@ class DivNoNan(_Composed):
     """
 
     domain = (0.5, 2.0)
+    dependence = AFFINE, ELEMENT
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         return Div().infer(a, b)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
 from ..core.index import Gather, check_indices
 from ..core.joining import Stack
@@ -37,6 +37,7 @@ class Bincount(Op):
     """
 
     namespace = "base"
+    dependence = LINEAR
     minlength: int = attr(0, doc="Least number of counts.")
 
     def infer(self, x: TensorSpec, weights: TensorSpec | None = None) -> TensorSpec:
@@ -142,6 +143,7 @@ class ConfusionMatrix(Op):
 
     namespace = "math"
     drawing = "math"
+    dependence = LINEAR
     num_classes: AnyDim | None = attr(
         None, doc="Number of classes; None: the largest label or prediction and one."
     )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import ROWS, ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind, normalize_axis
 from ..core.choice import Where
 from ..core.elementwise import conj
@@ -36,6 +36,7 @@ class Cumprod(Op):
 
     namespace = "base"
     autocast = Autocast.SUM
+    dependence = ROWS
     axis: int = attr(doc="Axis to multiply along.")
     reverse: bool = attr(False, doc="Multiply from the end.")
     exclusive: bool = attr(False, doc="Leave out the element itself.")
@@ -81,6 +82,7 @@ class _Running(Op):
     """The extreme element so far, and its place."""
 
     namespace = "base"
+    dependence = ROWS
     axis: int = attr(doc="Axis to go along.")
     chosen: ClassVar[np.ufunc]
     reaches: ClassVar[np.ufunc]
@@ -166,6 +168,7 @@ class Logcumsumexp(Op):
 
     namespace = "base"
     autocast = Autocast.POWER
+    dependence = ROWS
     axis: int = attr(doc="Axis to go along.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:

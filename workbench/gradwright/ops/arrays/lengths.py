@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, differ, dtype, normalize_axis
 from ..core.index import check_indices
 
@@ -68,6 +68,7 @@ class ReverseSequence(Op):
     """
 
     namespace = "base"
+    dependence = LINEAR
     seq_axis: int = attr(1, doc="Axis along which a sequence runs.")
     batch_axis: int = attr(0, doc="Axis along which sequences differ.")
     onnx = OnnxRule(

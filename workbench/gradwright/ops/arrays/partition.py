@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import Dim, TensorSpec, differ, kind, promote_all
 from ..core.choice import Where
 from ..core.comparison import LogicalNot
@@ -83,6 +83,7 @@ class DynamicStitch(Op):
     """
 
     namespace = "base"
+    dependence = LINEAR
 
     def infer(self, *parts: TensorSpec) -> TensorSpec:
         n = len(parts) // 2

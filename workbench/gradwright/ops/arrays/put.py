@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...op import AFFINE, LINEAR, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, shapes_differ
 from ..core.like import ZerosLike
 from ..core.slicing import Item, StridedSlice
@@ -27,6 +27,7 @@ class PutSlice(Op):
 
     namespace = "inner"
     drawing = "math"
+    dependence = AFFINE, LINEAR
     index: tuple[Item, ...] = attr(doc="Per axis a place or a slice; None for a new axis.")
 
     def infer(self, x: TensorSpec, value: TensorSpec) -> TensorSpec:

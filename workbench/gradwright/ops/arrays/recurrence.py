@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, OPAQUE, Autocast, Cotangent, Dependence, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote, shapes_differ
 from ..core.elementwise import conj
 from ..core.joining import Concat
@@ -67,6 +67,11 @@ class LinearScan(Op):
         if kind(joint) not in "fc":
             raise DTypeError(f"linear_scan does not take {joint}", hint="gw.cast(x, 'float32')")
         return TensorSpec(b.shape, joint)
+
+    def depends(self, i: int) -> Dependence:
+        if i:
+            return LINEAR
+        return OPAQUE if self.matrix else Dependence("rows", self.axis)
 
     def forward(self, a: Any, b: Any, initial: Any = None) -> Any:
         joint = promote(a.dtype, b.dtype)
@@ -155,6 +160,7 @@ class Shift(Op):
 
     namespace = "gradient"
     drawing = "math"
+    dependence = LINEAR
     axis: int = attr(0, doc="Axis to move along.")
     back: bool = attr(False, doc="Move towards the front.")
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import ELEMENT, OPAQUE, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, kind
 from ..core.elementwise import promoted
 from ..core.like import IotaLike, OnesLike, ReshapeLike
@@ -78,6 +78,7 @@ class _Div(_Scatter):
 class _Choose(_Scatter):
     """Keep the larger or the smaller at the places."""
 
+    dependence = ELEMENT, OPAQUE
     chosen: ClassVar[np.ufunc]
 
     def infer(self, x: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> TensorSpec:

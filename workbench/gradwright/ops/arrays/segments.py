@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr, find_op
+from ...op import LINEAR, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr, find_op
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
 from ..core.choice import Maximum, Where
 from ..core.elementwise import conj
@@ -153,6 +153,7 @@ class _Unsorted(_Segments):
 
 class _Sum(_Segments, abstract=True):
     autocast = Autocast.SUM
+    dependence = LINEAR
 
     def forward(self, x: Any, segment_ids: Any) -> Any:
         rows, ids, n, shape = self.slices(x, segment_ids)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, differ, normalize_axis
 from ...spec.rounding import rounded
 from ..core.creation import Arange, Full
@@ -148,6 +148,7 @@ class Repeat(Op):
     """
 
     namespace = "base"
+    dependence = LINEAR
     repeats: int | tuple[int, ...] | None = attr(
         None, doc="Copies, of all or of each, unless they are given as a tensor."
     )

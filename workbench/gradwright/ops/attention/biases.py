@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import AFFINE, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, kind
 from ..core.index import Gather
 from ..core.movement import Transpose
@@ -53,6 +53,7 @@ class ApplyAlibi(Op):
     """
 
     namespace = "nn"
+    dependence = AFFINE
 
     def infer(self, scores: TensorSpec) -> TensorSpec:
         if kind(scores.dtype) != "f":

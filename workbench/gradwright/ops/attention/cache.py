@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind, normalize_axis
 from ...spec.rounding import rounded
 from ..core.comparison import Sign
@@ -76,6 +76,7 @@ class KvScatter(Op):
     """
 
     namespace = "nn"
+    dependence = AFFINE, LINEAR
     axis: int = attr(-2, doc="Axis of the positions.")
     mode: str = attr("linear", doc="Whether places wrap.", choices=("linear", "circular"))
     onnx = OnnxRule("TensorScatter", since=24)
@@ -126,6 +127,7 @@ class KvTake(Op):
     namespace = "gradient"
     drawing = "math"
     shape_only = (1,)
+    dependence = LINEAR
     axis: int = attr(-2, doc="Axis of the positions.")
     mode: str = attr("linear", doc="Whether places wrap.", choices=("linear", "circular"))
 

@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import (
+    LINEAR,
+    OPAQUE,
+    ZERO,
+    Autocast,
+    Cotangent,
+    Dependence,
+    ErrorSample,
+    Op,
+    Sample,
+    attr,
+)
 from ...spec import TensorSpec, check_floats, shapes_differ
 from ..core.choice import Where
 from ..core.exponential import Exp
@@ -109,6 +120,7 @@ class FlashAttention(_Tiled):
     drawing = "linear"
     autocast = Autocast.ATTENTION
     n_public = 1
+    dependence = Dependence("rows", -1), OPAQUE, LINEAR
 
     def infer(
         self, query: TensorSpec, key: TensorSpec, value: TensorSpec
@@ -187,6 +199,7 @@ class FlashAttentionGrad(_Tiled):
 
     namespace = "gradient"
     drawing = "math"
+    dependence = LINEAR, OPAQUE, OPAQUE, LINEAR, OPAQUE, LINEAR
 
     def infer(
         self,

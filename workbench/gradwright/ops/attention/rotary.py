@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, differ, kind, promote_all, shapes_differ
 from ..core.elementwise import promoted
 from ..core.index import Gather
@@ -36,6 +36,7 @@ class RotatePairs(Op):
     """
 
     namespace = "nn"
+    dependence = LINEAR
     interleaved: bool = attr(False, doc="Pairs stand side by side.")
 
     def infer(self, x: TensorSpec, cos: TensorSpec, sin: TensorSpec) -> TensorSpec:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, Dependence, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, broadcast, check_floats, differ, kind
 from ..core.special import widened
 from ..layers.nn import SoftmaxGrad, softmax_into
@@ -105,6 +105,7 @@ class MaskedSoftmax(Op):
 
     namespace = "nn"
     autocast = Autocast.POWER
+    dependence = Dependence("rows", -1)
     rounded: bool = attr(False, doc="Round each step to the dtype, as the ONNX reference does.")
 
     def infer(self, scores: TensorSpec, seen: TensorSpec | None = None) -> TensorSpec:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec
 from ..core.scatter import TakeAlongAxis
 from .bands import AlongAxes, AlongAxesGrad, Bands, cached
@@ -75,6 +75,8 @@ class _Adaptive(Op):
 
 
 class _AdaptiveAvgPool(_Adaptive, AlongAxes):
+    dependence = LINEAR
+
     def bands(self, shape: Sequence[int]) -> Mapping[int, Bands]:
         pairs = zip(shape[2:], self.sizes(shape[2:]), strict=True)
         return {i: cached(_mean, n, m) for i, (n, m) in enumerate(pairs, 2) if n != m}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.special import widened
 from ..numerics.summing import SHORT
@@ -25,6 +25,7 @@ FEW = 9
 class AvgPooling(Pooling, abstract=True):
     """Poolings that take the mean of each window."""
 
+    dependence = LINEAR
     count_include_pad: bool = attr(True, doc="Whether padding counts as elements that are 0.")
 
     def counts(self, windows: Windows, size: Sequence[int], dtype: np.dtype[Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec
 from ..core.special import widened
 from ..numerics.products import product
@@ -120,6 +120,7 @@ class AlongAxesGrad(Op):
     namespace = "gradient"
     drawing = "math"
     shape_only = (1,)
+    dependence = LINEAR
     of: Op = attr(doc="The op whose cotangent this is.")
     example: ClassVar[type[AlongAxes]]
 

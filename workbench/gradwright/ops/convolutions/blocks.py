@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec
 from ..core.padding import Pad
 from .averages import AvgPool1d, AvgPool2d, AvgPool3d
@@ -254,6 +254,7 @@ class _Upsampling(Op):
     """Each element becomes a block of equal ones."""
 
     namespace = "cnn"
+    dependence = LINEAR
     n_axes: ClassVar[int] = 2
     scale: int | tuple[int, ...] = attr(2, doc="How often elements repeat, for all axes or each.")
 

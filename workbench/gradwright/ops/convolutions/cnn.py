@@ -13,7 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
+from ...op import (
+    LINEAR,
+    ZERO,
+    Autocast,
+    Cotangent,
+    ErrorSample,
+    OnnxRule,
+    Op,
+    Sample,
+    WeightSite,
+    attr,
+)
 from ...spec import TensorSpec, differ, promote
 from ..core.special import widened
 from .correlation import correlate, correlate_back, correlated
@@ -27,6 +38,7 @@ class Convolution(Op, abstract=True):
     """How windows slide and which channels they see: what all convolutions declare."""
 
     namespace = "cnn"
+    dependence = LINEAR
     n_axes: ClassVar[int | None] = None
     """Number of spatial axes; None takes any."""
     stride: int | tuple[int, ...] = attr(1, doc="Step of the windows.")

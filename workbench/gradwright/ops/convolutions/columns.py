@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, differ, kind
 from ..core.special import widened
 from .windows import Windows, check_images, per_axis
@@ -44,6 +44,7 @@ class Im2col(_Columns):
     [[[1.0, 2.0], [2.0, 3.0]]]
     """
 
+    dependence = LINEAR
     kernel_size: int | tuple[int, ...] = attr(doc="Size of the windows.")
     value: float = attr(0.0, doc="Value of the padding.")
 
@@ -92,6 +93,7 @@ class Col2im(_Columns):
     [[[1.0, 22.0, 30.0]]]
     """
 
+    dependence = LINEAR
     image_size: tuple[AnyDim, ...] = attr(doc="Spatial size of the result.")
     kernel_size: int | tuple[int, ...] = attr(doc="Size of the windows.")
     onnx = OnnxRule(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, Dependence, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind
 from ..core.special import widened
 from .windows import Windows, check_cotangent, check_images, chunks, per_axis
@@ -109,6 +109,10 @@ class MaxPooling(Pooling, abstract=True):
         y = self.pooled(x)
         return y, y.with_dtype(tap_dtype(self.windows(x.rank - 2)))
 
+    def depends(self, i: int) -> Dependence:
+        n = len(self.kernel_size) if isinstance(self.kernel_size, tuple) else self.n_axes
+        return self.windows(n).dependence if n else super().depends(i)
+
     def forward(self, x: Any) -> Any:
         return largest(self.windows(x.ndim - 2), x)
 
@@ -177,6 +181,7 @@ class _Taps(Pooling):
 
     namespace = "gradient"
     drawing = "math"
+    dependence = LINEAR
 
     def check_taps(self, y: TensorSpec, tap: TensorSpec) -> None:
         """Refuse taps that are not one per window."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec, kind, shapes_differ
 from ..core.choice import Where
 from ..core.movement import Cast
@@ -94,6 +94,7 @@ class MaxUnpool(Op):
 
     namespace = "cnn"
     n_public = 1
+    dependence = LINEAR
     kernel_size: int | tuple[int, ...] = attr(doc="Size of the windows.")
     stride: int | tuple[int, ...] | None = attr(None, doc="Step; None is the kernel size.")
     padding: int | tuple[Any, ...] = attr(0, doc="Padding around the image.")

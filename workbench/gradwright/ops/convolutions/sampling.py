@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample
 from ...spec import AnyDim, TensorSpec, differ, kind, promote
 from ..core.choice import Clip, Where
 from ..core.comparison import Floor, Mod, Round
@@ -60,6 +60,7 @@ class WeightedRows(Op):
 
     namespace = "inner"
     drawing = "math"
+    dependence = LINEAR
 
     def infer(self, x: TensorSpec, index: TensorSpec, weight: TensorSpec) -> TensorSpec:
         _check_taps(index, weight, x, weight)
@@ -115,6 +116,7 @@ class WeightedRowsAdd(Op):
     namespace = "gradient"
     drawing = "math"
     shape_only = (3,)
+    dependence = LINEAR
 
     def infer(
         self, g: TensorSpec, index: TensorSpec, weight: TensorSpec, x: TensorSpec
@@ -170,6 +172,7 @@ class RowProducts(Op):
 
     namespace = "gradient"
     drawing = "math"
+    dependence = LINEAR
 
     def infer(self, g: TensorSpec, x: TensorSpec, index: TensorSpec) -> TensorSpec:
         _check_taps(index, index, g, x)

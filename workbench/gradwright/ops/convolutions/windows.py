@@ -24,7 +24,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ...errors import DTypeError, ShapeError
-from ...op import Op
+from ...op import OPAQUE, Dependence, Op
 from ...spec import AnyDim, Dim, TensorSpec, kind, shapes_differ
 from ..core.rows import workspace
 
@@ -100,6 +100,14 @@ class Windows:
     def reach(self) -> Sizes:
         """How far a window reaches from its first to its last element."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
+
+    @property
+    def dependence(self) -> Dependence:
+        """How one result per window depends on the image: windows may be apart from each other."""
+        apart = self.stride == self.kernel and set(self.dilation) == {1} and not self.ceil
+        if not apart or any(p != (0, 0) for p in self.padding):
+            return OPAQUE
+        return Dependence("windows", size=self.stride)
 
     @property
     def n_taps(self) -> int:

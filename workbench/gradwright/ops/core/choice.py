@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import AFFINE, ELEMENT, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, broadcast, kind, promote, promote_all
 from ..numerics.standard import cast, library
 from .elementwise import _Binary, promoted
@@ -91,6 +91,7 @@ class Where(Op):
     namespace = "math"
     by_reference = "s"
     array_api = True
+    dependence = AFFINE
     onnx = OnnxRule("Where", since=9)
 
     def infer(self, condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -144,6 +145,7 @@ class Clip(Op):
     namespace = "math"
     is_method = True
     array_api = True
+    dependence = ELEMENT
     onnx = OnnxRule("Clip", since=13)
 
     def infer(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import Cotangent, ErrorSample, Op, Sample
+from ...op import AFFINE, Cotangent, ErrorSample, Op, Sample
 from ...spec import TensorSpec, broadcast, promote
 from .elementwise import Real, real_part
 from .movement import Cast
@@ -60,6 +60,7 @@ class Complex(Op):
     """
 
     namespace = "math"
+    dependence = AFFINE
 
     def infer(self, real: TensorSpec, imag: TensorSpec) -> TensorSpec:
         joint = promote(real.dtype, imag.dtype)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, dtype, shapes_differ
 from ...spec.rounding import rounded
 from .reshape import stated_shape
@@ -225,6 +225,7 @@ class Diag(Op):
 
     namespace = "base"
     drawing = "shape"
+    dependence = LINEAR
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -271,6 +272,7 @@ class DiagGrad(Op):
 
     namespace = "gradient"
     shape_only = (1,)
+    dependence = LINEAR
     k: int = attr(0, doc="Diagonal: 0 the main one, above it positive.")
 
     def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:
@@ -304,6 +306,7 @@ class _Triangle(Op):
     namespace = "base"
     drawing = "shape"
     is_method = True
+    dependence = AFFINE
     k: int = attr(0, doc="Diagonal up to which elements stay: 0 the main one, above it positive.")
     onnx = OnnxRule("Trilu", since=14)
 

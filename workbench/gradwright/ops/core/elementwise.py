@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
+from ...op import AFFINE, ELEMENT, Claims, Cotangent, ErrorSample, OnnxRule, Op, Sample, find_op
 from ...spec import (
     TensorSpec,
     at_least_float32,
@@ -44,6 +44,8 @@ def rounded_once(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 class _Elementwise(Op):
     """An op on each element; one that is a ufunc of the Array API runs on all its libraries."""
+
+    dependence: ClassVar[Claims] = ELEMENT
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -177,6 +179,7 @@ class Add(_Binary):
     ufunc = np.add
     value_rule = True
     is_method = True
+    dependence = AFFINE
     onnx = OnnxRule("Add", since=7)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -200,6 +203,7 @@ class Sub(_Binary):
     accepts = "uifc"
     value_rule = True
     is_method = True
+    dependence = AFFINE
     onnx = OnnxRule("Sub", since=7)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -222,6 +226,7 @@ class Mul(_Binary):
     ufunc = np.multiply
     value_rule = True
     is_method = True
+    dependence = AFFINE
     onnx = OnnxRule("Mul", since=7)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
@@ -245,6 +250,7 @@ class Div(_Binary):
     ufunc = np.true_divide
     is_method = True
     domain = (0.5, 2.0)
+    dependence = AFFINE, ELEMENT
     onnx = OnnxRule("Div", since=7)
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -278,6 +284,7 @@ class Neg(_Unary):
     ufunc = np.negative
     value_rule = True
     accepts = "ifc"
+    dependence = AFFINE
     onnx = OnnxRule("Neg", since=6)
 
     def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:

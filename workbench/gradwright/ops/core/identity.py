@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import AFFINE, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, broadcast, kind, promote_all, shapes_differ
 from .elementwise import _Unary, promoted, rounded_once
 
@@ -26,6 +26,7 @@ class AddN(Op):
     """
 
     namespace = "math"
+    dependence = AFFINE
     onnx = OnnxRule("Sum", since=13)
 
     def infer(self, *xs: TensorSpec) -> TensorSpec:
@@ -62,6 +63,7 @@ class _Same(_Unary):
     views = True
     value_rule = True
     is_method = False
+    dependence = AFFINE
 
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
         return 0

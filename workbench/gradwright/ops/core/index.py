@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import Dim, TensorSpec, kind, normalize_axis, promote, shapes_differ
 from ..numerics.summing import sums_at
 
@@ -88,6 +88,7 @@ class Gather(Op):
     by_reference = "s"
     places = (1,)
     value_rule = True
+    dependence = LINEAR
     axis: int = attr(0, doc="Axis of x to take from.")
     onnx = OnnxRule("Gather", since=13)
 
@@ -134,6 +135,7 @@ class GatherGrad(Op):
 
     namespace = "gradient"
     shape_only = (2,)
+    dependence = LINEAR
     axis: int = attr(0, doc="Axis of x that the slices were taken from.")
 
     def infer(self, g: TensorSpec, indices: TensorSpec, x: TensorSpec) -> TensorSpec:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import (
     AnyDim,
     Dim,
@@ -25,6 +25,7 @@ from ..numerics.standard import cast, library
 from ..numerics.summing import add_up
 from .elementwise import promoted
 from .like import ReshapeLike, ZerosLike
+from .movement import Moving
 from .special import widened
 
 
@@ -33,7 +34,7 @@ def filled(gs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
     return [ZerosLike()(y) if g is ZERO else g for g, y in zip(gs, ys, strict=True)]
 
 
-class Concat(Op):
+class Concat(Moving):
     """Join tensors along an existing axis.
 
     y = (x₀, x₁, …) along the axis
@@ -44,9 +45,6 @@ class Concat(Op):
     (B + 3, 2)
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     value_rule = True
     axis: int = attr(0, doc="Axis to join along.")
     array_api = True
@@ -98,6 +96,7 @@ class SplitLike(Op):
     namespace = "gradient"
     many = True
     views = True
+    dependence = LINEAR
     axis: int = attr(0, doc="Axis to take apart.")
     n: int = attr(doc="Number of pieces.")
 
@@ -137,7 +136,7 @@ class SplitLike(Op):
         yield ErrorSample((TensorSpec((4,)), TensorSpec((3,))), {"n": 1}, "do not make up axis 0")
 
 
-class Split(Op):
+class Split(Moving):
     """Take a tensor apart along an axis: into equal parts, or into parts of given sizes.
 
     yₖ = x[…, k·n/parts : (k + 1)·n/parts, …]
@@ -155,9 +154,6 @@ class Split(Op):
     [[2, 2, 2, 0], [2, 2, 1, 1]]
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     many = True
     views = True
     value_rule = True
@@ -220,7 +216,7 @@ class Split(Op):
         yield ErrorSample((TensorSpec((4, 3)),), {"parts": 0}, "cannot split into 0")
 
 
-class Stack(Op):
+class Stack(Moving):
     """Join tensors of one shape along a new axis.
 
     y[…, k, …] = xₖ[…]
@@ -232,9 +228,6 @@ class Stack(Op):
     (B, 2, 3)
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     value_rule = True
     array_api = True
     axis: int = attr(0, doc="Position of the new axis in the result.")
@@ -271,7 +264,7 @@ class Stack(Op):
         yield ErrorSample((TensorSpec((2,)),), {"axis": 2}, "out of range")
 
 
-class Unstack(Op):
+class Unstack(Moving):
     """Take a tensor apart along an axis, which goes: one tensor per index.
 
     yₖ[…] = x[…, k, …]
@@ -283,9 +276,6 @@ class Unstack(Op):
     ('i64[]', B)
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     many = True
     views = True
     value_rule = True
@@ -315,7 +305,7 @@ class Unstack(Op):
         yield ErrorSample((TensorSpec((Dim.symbol("B"), 2)),), {}, "known size")
 
 
-class Tile(Op):
+class Tile(Moving):
     """Repeat the whole tensor along axes.
 
     y[…, i, …] = x[…, i mod n, …]
@@ -326,9 +316,6 @@ class Tile(Op):
     [1, 2, 1, 2]
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     is_method = True
     reps: int | tuple[int, ...] = attr(doc="Repeats per axis; as many as axes, or for the last.")
     onnx = OnnxRule("Tile", since=6)
@@ -371,6 +358,7 @@ class TileGrad(Op):
 
     namespace = "gradient"
     shape_only = (1,)
+    dependence = LINEAR
     reps: tuple[int, ...] = attr(doc="Repeats per axis of g.")
 
     def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...op import Cotangent, Sample, attr
+from ...op import ROWS, Cotangent, Sample, attr
 from ..numerics.standard import library
 from ..numerics.summing import Array, add_up, column_sums, matrix, row_dots
 from .choice import Where
@@ -38,6 +38,7 @@ class RootSumSquares(_Reduction):
 
     namespace = "inner"  # of norms
     is_method = False
+    dependence = ROWS
     accepts: ClassVar[str] = "f"
     array_api = True
     mean: bool = attr(False, doc="Divide the sum of squares by their number.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, differ, dtype, kind, normalize_axes
 from ...spec.rounding import rounded
 from ..numerics.summing import add_up
@@ -99,6 +99,7 @@ class SumLike(Op):
     namespace = "base"
     drawing = "reduce"
     shape_only = (1,)
+    dependence = LINEAR
 
     def infer(self, x: TensorSpec, like: TensorSpec) -> TensorSpec:
         if like.rank > x.rank or any(
@@ -158,6 +159,7 @@ class BroadcastLike(Op):
     drawing = "shape"
     shape_only = (1,)
     views = True
+    dependence = AFFINE
 
     def infer(self, x: TensorSpec, like: TensorSpec) -> TensorSpec:
         SumLike().infer(like, x)
@@ -200,6 +202,7 @@ class ReshapeLike(Op):
     drawing = "shape"
     shape_only = (1,)
     views = True
+    dependence = LINEAR
 
     def infer(self, x: TensorSpec, like: TensorSpec) -> TensorSpec:
         if x.is_concrete and like.is_concrete and x.size != like.size:

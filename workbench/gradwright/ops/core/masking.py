@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, differ, dtype, kind, normalize_axis
 from .index import check_indices
 
@@ -27,6 +27,7 @@ class BooleanMask(Op):
 
     namespace = "base"
     drawing = "shape"
+    dependence = LINEAR
     axis: int = attr(0, doc="First axis of x that the mask covers.")
     onnx = OnnxRule("Compress", since=11)
 
@@ -73,6 +74,7 @@ class BooleanMaskGrad(Op):
 
     namespace = "gradient"
     shape_only = (2,)
+    dependence = LINEAR
     axis: int = attr(0, doc="First axis of x that the mask covers.")
 
     def infer(self, g: TensorSpec, mask: TensorSpec, x: TensorSpec) -> TensorSpec:

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import (
     TensorSpec,
     at_least_float32,
@@ -50,6 +50,7 @@ class Cast(Op):
     drawing = "shape"
     value_rule = True
     is_method = True
+    dependence = AFFINE
     dtype: np.dtype[Any] = attr(doc="Dtype of the result.")
     saturate: bool = attr(True, doc="Whether float8 takes its largest number for larger ones.")
     round_mode: str = attr(
@@ -123,7 +124,16 @@ def widen(x: Any) -> Any:
     return cast_to(at_least_float32(x.dtype), x)
 
 
-class Transpose(Op):
+class Moving(Op, abstract=True):
+    """The same elements in other places; text and numbers alike."""
+
+    namespace = "base"
+    drawing = "shape"
+    by_reference = "s"
+    dependence = LINEAR
+
+
+class Transpose(Moving):
     """Permute the axes.
 
     y[i₀, …] = x[permuted i]
@@ -134,9 +144,6 @@ class Transpose(Op):
     (B, 8, T)
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     views = True
     axes: tuple[int, ...] | None = attr(None, doc="New order of the axes; None reverses them.")
     array_api = True
@@ -175,7 +182,7 @@ class Transpose(Op):
         yield ErrorSample((TensorSpec((2, 3)),), {"axes": (0, 2)}, "out of range")
 
 
-class Swapaxes(Op):
+class Swapaxes(Moving):
     """Exchange two axes.
 
     y[…, j, …, i, …] = x[…, i, …, j, …]
@@ -187,9 +194,6 @@ class Swapaxes(Op):
     [[1, 3], [2, 4]]
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     views = True
     is_method = True
     axis1: int = attr(doc="One axis.")
@@ -217,7 +221,7 @@ class Swapaxes(Op):
         yield ErrorSample((TensorSpec((2, 3)),), {"axis1": 0, "axis2": 2}, "out of range")
 
 
-class ExpandDims(Op):
+class ExpandDims(Moving):
     """Insert axes of size 1.
 
     y[…, 0, …] = x[…]
@@ -229,9 +233,6 @@ class ExpandDims(Op):
     [[1, 2]]
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     views = True
     is_method = True
     value_rule = True
@@ -267,7 +268,7 @@ class ExpandDims(Op):
         yield ErrorSample((TensorSpec((2, 3)),), {"axis": (0, -4)}, "named twice")
 
 
-class Squeeze(Op):
+class Squeeze(Moving):
     """Drop axes of size 1.
 
     y[…] = x[…, 0, …]
@@ -279,9 +280,6 @@ class Squeeze(Op):
     [1, 2]
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     views = True
     is_method = True
     value_rule = True
@@ -320,7 +318,7 @@ class Squeeze(Op):
         yield ErrorSample((TensorSpec((2, 3)),), {"axis": 1}, "has size 3")
 
 
-class Flip(Op):
+class Flip(Moving):
     """Reverse the order of the elements along axes.
 
     y[…, i, …] = x[…, n − 1 − i, …]
@@ -332,9 +330,6 @@ class Flip(Op):
     [3, 2, 1]
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     views = True
     is_method = True
     array_api = True
@@ -361,7 +356,7 @@ class Flip(Op):
         yield ErrorSample((TensorSpec((2, 3)),), {"axis": 2}, "out of range")
 
 
-class Roll(Op):
+class Roll(Moving):
     """Shift elements along axes; those that leave at one end come in at the other.
 
     y[…, (i + shift) mod n, …] = x[…, i, …]
@@ -372,9 +367,6 @@ class Roll(Op):
     [3, 1, 2]
     """
 
-    namespace = "base"
-    drawing = "shape"
-    by_reference = "s"
     is_method = True
     array_api = True
     shift: int | tuple[int, ...] = attr(doc="Places to shift by, per axis.")

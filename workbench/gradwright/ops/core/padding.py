@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind
 from ...spec.rounding import rounded
 from .index import add_rows
@@ -32,6 +32,7 @@ class Pad(Op):
     namespace = "base"
     drawing = "shape"
     is_method = True
+    dependence = LINEAR
     pad_width: int | tuple[Any, ...] = attr(
         doc="Places before and after, for all axes or per axis."
     )
@@ -106,6 +107,7 @@ class PadGrad(Op):
     """
 
     namespace = "gradient"
+    dependence = LINEAR
     pad_width: tuple[tuple[int, int], ...] = attr(doc="Places before and after, per axis.")
     mode: str = attr("constant", doc="How they were filled.", choices=MODES)
 

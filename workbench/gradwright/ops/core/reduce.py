@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ROWS, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, dtype, kind, normalize_axes, normalize_axis
 from ..numerics.standard import cast, dtype_of, library
 from ..numerics.summing import add_up, running_sums
@@ -109,6 +109,7 @@ class Sum(_Reduction):
     accepts = "buifc"
     value_rule = True
     array_api = True
+    dependence = LINEAR
     onnx = OnnxRule("ReduceSum", since=13)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -148,6 +149,7 @@ class Mean(_Reduction):
     autocast = Autocast.SUM
     accepts = "buifc"
     array_api = True
+    dependence = LINEAR
     onnx = OnnxRule("ReduceMean", since=18)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -194,6 +196,7 @@ class Prod(_Reduction):
     autocast = Autocast.SUM
     accepts = "buifc"
     value_rule = True
+    dependence = ROWS
     onnx = OnnxRule("ReduceProd", since=18)
 
     def infer(self, x: TensorSpec) -> TensorSpec:
@@ -230,6 +233,7 @@ class _Extreme(_Reduction):
     drawing = "reduce"
     accepts = "buif"
     needs_elements = True
+    dependence = ROWS
 
     def forward(self, x: Any) -> Any:
         chosen = getattr(library(x), self.name)
@@ -294,6 +298,7 @@ class Cumsum(Op):
     drawing = "reduce"
     autocast = Autocast.SUM
     is_method = True
+    dependence = LINEAR
     axis: int = attr(doc="Axis to sum along.")
     reverse: bool = attr(False, doc="Sum from the end.")
     exclusive: bool = attr(False, doc="Leave out the element itself.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, Shape, TensorSpec, differ, kind, normalize_axis
 from .like import ReshapeLike
 
@@ -85,6 +85,7 @@ class Reshape(Op):
     views = True
     value_rule = True
     needs_values = (1,)
+    dependence = LINEAR
     shape: tuple[AnyDim, ...] | None = attr(None, doc="New shape, unless it is given as a tensor.")
     onnx = OnnxRule("Reshape", since=13)
 
@@ -132,6 +133,7 @@ class Flatten(Op):
     by_reference = "s"
     views = True
     is_method = True
+    dependence = LINEAR
     start_axis: int = attr(0, doc="First axis to join.")
     end_axis: int = attr(-1, doc="Last axis to join.")
     onnx = OnnxRule("Flatten", since=1)
@@ -179,6 +181,7 @@ class BroadcastTo(Op):
     views = True
     is_method = True
     needs_values = (1,)
+    dependence = AFFINE
     shape: tuple[AnyDim, ...] | None = attr(None, doc="New shape, unless it is given as a tensor.")
     onnx = OnnxRule("Expand", since=13)
 

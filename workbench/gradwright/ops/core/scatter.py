@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import Dim, TensorSpec, broadcast, normalize_axis, promote, shapes_differ
 from .choice import Where
 from .elementwise import promoted
@@ -52,6 +52,8 @@ class _Places(Op):
 class _Take(_Places):
     """Take what lies at the places."""
 
+    dependence = LINEAR
+
     def infer(self, x: TensorSpec, indices: TensorSpec) -> TensorSpec:
         return self.taken(x, indices)
 
@@ -67,6 +69,7 @@ class _AddUp(_Places):
 
     drawing = "math"
     shape_only = (2,)
+    dependence = LINEAR
 
     def infer(self, g: TensorSpec, indices: TensorSpec, x: TensorSpec) -> TensorSpec:
         self.check_fits(x, indices, g)
@@ -120,6 +123,8 @@ class _Add(_Scatter):
 
 class _Write(_Scatter):
     """Write at the places; of several writes to one place, the last one counts."""
+
+    dependence = AFFINE, LINEAR
 
     def forward(self, x: Any, indices: Any, updates: Any) -> Any:
         y = x.astype(promoted(x, updates))

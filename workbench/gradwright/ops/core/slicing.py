@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import DTypeError, ShapeError
 from ...graph import Tensor
 from ...graph.tensor import set_indexing
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, kind, larger, shapes_differ, smaller
 from .index import Gather
 from .joining import Stack
@@ -77,6 +77,7 @@ class StridedSlice(Op):
     by_reference = "s"
     views = True
     value_rule = True
+    dependence = LINEAR
     index: tuple[Item, ...] = attr(doc="Per axis a place or a slice; None for a new axis.")
     onnx = OnnxRule("Slice", since=13)
 
@@ -132,6 +133,7 @@ class StridedSliceGrad(Op):
 
     namespace = "gradient"
     shape_only = (1,)
+    dependence = LINEAR
     index: tuple[Item, ...] = attr(doc="Per axis a place or a slice; None for a new axis.")
 
     def infer(self, g: TensorSpec, x: TensorSpec) -> TensorSpec:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import ROWS, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, kind, normalize_axis
 from .scatter import TakeAlongAxisGrad
 from .special import widened
@@ -137,6 +137,7 @@ class Sort(_Order):
     """
 
     n_public = 1
+    dependence = ROWS
 
     def infer(self, x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:  # type: ignore[override]
         y = super().infer(x)
@@ -165,6 +166,7 @@ class TopK(Op):
     namespace = "base"
     drawing = "reduce"
     is_method = True
+    dependence = ROWS
     k: int = attr(doc="How many.")
     axis: int = attr(-1, doc="Axis to search along.")
     largest: bool = attr(True, doc="The largest; otherwise the smallest.")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import GraphError
-from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Sample, attr
+from ...op import ROWS, Autocast, Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import TensorSpec
 from ..numerics.summing import add_up
 from .choice import Maximum, Where
@@ -186,6 +186,7 @@ class Logsumexp(_Reduction):
 
     drawing = "reduce"
     autocast = Autocast.POWER
+    dependence = ROWS
     accepts: ClassVar[str] = "f"
     onnx = OnnxRule("ReduceLogSumExp", since=18)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite
+from ...op import LINEAR, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, WeightSite
 from ...spec import TensorSpec, differ, kind, promote
 from ..core.special import widened
 from ..numerics.products import product
@@ -58,6 +58,7 @@ class GroupedMatmul(Op):
     namespace = "nn"
     drawing = "linear"
     autocast = Autocast.PRODUCT
+    dependence = LINEAR
 
     def infer(self, x: TensorSpec, weight: TensorSpec, sizes: TensorSpec) -> TensorSpec:
         _check_sizes(self, sizes)
@@ -113,6 +114,7 @@ class GroupedMatmulGrad(Op):
 
     namespace = "gradient"
     drawing = "math"
+    dependence = LINEAR
 
     def infer(self, x: TensorSpec, g: TensorSpec, sizes: TensorSpec) -> TensorSpec:
         _check_sizes(self, sizes)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind
 from ..convolutions.bands import AlongAxes, Bands
 from ..core.choice import Clip, Maximum, Minimum, Where
@@ -69,6 +69,7 @@ class _Colour(Op):
 
 
 class _Linear(_Colour, AlongAxes):
+    dependence = LINEAR
     matrix: ClassVar[Array] = YIQ
 
     def bands(self, shape: Sequence[int]) -> Mapping[int, Bands]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ZERO, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec
 from ..convolutions.windows import check_cotangent
 from ..draws import philox
@@ -31,6 +31,7 @@ class RandomCrop(Op):
     """
 
     namespace = "image"
+    dependence = LINEAR
     size: tuple[AnyDim, ...] = attr(doc="Size of the part along the last axes.")
     stream: int = attr(0, doc="Random stream, given by the graph.")
 

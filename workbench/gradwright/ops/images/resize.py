@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import LINEAR, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import AnyDim, Dim, TensorSpec, kind, normalize_axis
 from ..convolutions.bands import AlongAxes, Bands, cached
 from .filters import MODES, ROUNDINGS, TRANSFORMS, Axis
@@ -35,6 +35,7 @@ class Resize(AlongAxes):
     """
 
     namespace = "image"
+    dependence = LINEAR
     sizes: tuple[AnyDim, ...] | None = attr(None, doc="Size of the result along the axes.")
     scales: tuple[float, ...] | None = attr(None, doc="How much larger it is, if not by sizes.")
     mode: str = attr("linear", doc="How to interpolate.", choices=MODES)

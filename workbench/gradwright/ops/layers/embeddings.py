@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample, WeightSite, attr
+from ...op import AFFINE, Cotangent, ErrorSample, Op, Sample, WeightSite, attr
 from ...spec import TensorSpec, differ, kind, normalize_axis, promote, promote_all, shapes_differ
 from ..core.choice import Maximum, Where
 from ..core.elementwise import _Unary
@@ -270,6 +270,7 @@ class Copy(_Unary):
     namespace = "nn"
     is_method = False
     accepts = "buifc"
+    dependence = AFFINE
 
     def forward(self, x: Any) -> Any:
         return np.array(x, order="C")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr, find_op
+from ...op import ROWS, ZERO, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr, find_op
 from ...spec import TensorSpec, kind, normalize_axis, promote, shapes_differ
 from ..core.activation import Gelu, Relu, Sigmoid
 from ..core.elementwise import _Binary, _Unary
@@ -214,6 +214,7 @@ class Hardmax(Op):
     """
 
     namespace = "nn"
+    dependence = ROWS
     axis: int = attr(-1, doc="Axis along which one element is 1.")
     onnx = OnnxRule("Hardmax", since=13)
 

@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, IdError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite, attr
+from ...op import (
+    AFFINE,
+    LINEAR,
+    ROWS,
+    ZERO,
+    Autocast,
+    Cotangent,
+    ErrorSample,
+    OnnxRule,
+    Op,
+    Sample,
+    WeightSite,
+    attr,
+)
 from ...spec import TensorSpec, check_floats, differ, kind, normalize_axis, promote, promote_all
 from ...spec.rounding import rounded
 from ..core.exponential import Exp
@@ -71,6 +84,7 @@ class Softmax(Op):
     namespace = "nn"
     autocast = Autocast.POWER
     is_method = True
+    dependence = ROWS
     axis: int = attr(-1, doc="Axis that sums to one.")
     onnx = OnnxRule("Softmax", since=13)
 
@@ -190,6 +204,7 @@ class Embedding(Op):
 
     namespace = "nn"
     drawing = "linear"
+    dependence = LINEAR
 
     def infer(self, ids: TensorSpec, weight: TensorSpec) -> TensorSpec:
         if kind(ids.dtype) not in "iu":
@@ -240,6 +255,7 @@ class Dropout(Op):
     drawing = "norm"
     n_public = 1
     follows_mode = True
+    dependence = AFFINE
     p: float = attr(0.5, doc="Probability of zeroing an element.")
     inverted: bool = attr(True, doc="Scale in training, not in eval.")
     stream: int = attr(0, doc="Random stream, given by the graph.")

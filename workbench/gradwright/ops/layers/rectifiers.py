@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import AFFINE, ELEMENT, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, differ, kind, normalize_axis, promote
 from ..core.activation import Relu, _Activation, _Composed
 from ..core.choice import Where
@@ -235,6 +235,7 @@ class Prelu(Op):
     """
 
     namespace = "nn"
+    dependence = ELEMENT, AFFINE
     onnx = OnnxRule("PRelu", since=16)
 
     def infer(self, x: TensorSpec, slope: TensorSpec) -> TensorSpec:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, OPAQUE, ZERO, Cotangent, Dependence, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, normalize_axis
 from ..core.lengths import lengths
 from ..core.like import SizeOf
@@ -69,6 +69,9 @@ class StandardRows(_OfRows):
         check_floating(self, x)
         return x.with_shape(x.shape), self.kept(x), self.kept(x)
 
+    def depends(self, i: int) -> Dependence:
+        return Dependence("rows", -1) if self.axis == -1 else OPAQUE
+
     def forward(self, x: Any) -> Any:
         w = self.rows(widened(x))
         y = np.empty_like(w, order="C")
@@ -122,6 +125,11 @@ class StandardRowsGrad(_OfRows):
         if g.rank != y.rank or r.rank != y.rank:
             raise ShapeError("g, y and r are of different ranks", need="g and y alike")
         return g.with_shape(g.shape)
+
+    def depends(self, i: int) -> Dependence:
+        if i != 1:
+            return LINEAR
+        return Dependence("rows", -1) if self.axis == -1 else OPAQUE
 
     def forward(self, g: Any, y: Any, r: Any) -> Any:
         gs, ys, rs = (self.rows(widened(x)) for x in (g, y, r))

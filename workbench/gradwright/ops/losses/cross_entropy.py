@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, attr
+from ...op import ZERO, Autocast, Cotangent, Dependence, ErrorSample, OnnxRule, Op, Sample, attr
 from ...spec import Shape, TensorSpec, differ, kind, normalize_axis, promote
 from ..core.activation import Softplus
 from ..core.choice import Minimum, Where
@@ -314,6 +314,7 @@ class LabelCrossEntropy(Op):
     namespace = "inner"  # of sparse_softmax_cross_entropy, which is the public one
     drawing = "math"
     autocast = Autocast.FREE
+    dependence = Dependence("rows", -1)
     ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
 
     def infer(self, labels: TensorSpec, logits: TensorSpec) -> TensorSpec:

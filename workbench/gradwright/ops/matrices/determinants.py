@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample
+from ...op import LINEAR, ZERO, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample
 from ...spec import TensorSpec, kind, shapes_differ
 from ..core.choice import Where
 from ..core.complex import Complex, Imag
@@ -93,6 +93,7 @@ class AdjugateSlope(MatrixOp):
     namespace = "gradient"
     drawing = "math"
     autocast = Autocast.FREE
+    dependence = LINEAR
 
     def infer(self, x: TensorSpec, e: TensorSpec) -> TensorSpec:
         y = Inv().infer(x)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
+from ...op import LINEAR, Autocast, Cotangent, ErrorSample, OnnxRule, Op, Sample, WeightSite
 from ...spec import TensorSpec, broadcast, differ, dtype, kind, promote
 from ..core.elementwise import conj, promoted
 from ..core.reshape import Flatten
@@ -32,6 +32,7 @@ class Matmul(Op):
     autocast = Autocast.PRODUCT
     is_method = True
     array_api = True
+    dependence = LINEAR
     onnx = OnnxRule("MatMul", since=13)
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import AFFINE, LINEAR, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import (
     AnyDim,
     TensorSpec,
@@ -40,6 +40,7 @@ class BandPart(Op):
 
     namespace = "linalg"
     autocast = Autocast.FREE
+    dependence = AFFINE
     lower: int = attr(doc="How many diagonals below the main one stay; -1: all.")
     upper: int = attr(doc="How many diagonals above the main one stay; -1: all.")
 
@@ -122,6 +123,7 @@ class Cross(Op):
 
     namespace = "linalg"
     autocast = Autocast.FREE
+    dependence = LINEAR
     axis: int = attr(-1, doc="Axis of the components.")
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:

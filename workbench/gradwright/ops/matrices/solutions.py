@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, OPAQUE, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, broadcast, differ, promote
 from ..core.creation import DiagGrad, Tril, Triu
 from ..core.like import OnesLike
@@ -61,6 +61,7 @@ class Inv(MatrixOp):
 class _System(MatrixOp):
     """Systems of linear equations a·y = b, for columns or a single vector b."""
 
+    dependence = OPAQUE, LINEAR
     remedy = "gw.linalg.lstsq(a, b)"
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> TensorSpec:

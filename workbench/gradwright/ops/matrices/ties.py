@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import ELEMENT, OPAQUE, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, broadcast, kind, shapes_differ
 from ..core.creation import Diag, DiagGrad
 from ..core.elementwise import Abs, conj
@@ -43,6 +43,7 @@ class GapReciprocal(Op):
     namespace = "gradient"
     drawing = "math"
     autocast = Autocast.FREE
+    dependence = ELEMENT, OPAQUE
     reach: float = attr(0.0, doc="Relative size of gaps that are skipped where nothing turns.")
 
     def infer(self, gap: TensorSpec, values: TensorSpec, still: TensorSpec) -> TensorSpec:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, OPAQUE, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import TensorSpec, differ, kind, shapes_differ
 from ..core.special import widened
 from .ggml import FORMATS, columns, unpacked
@@ -30,6 +30,7 @@ class PackedMatmul(Op, abstract=True):
     namespace = "nn"
     drawing = "linear"
     autocast = Autocast.PRODUCT
+    dependence = LINEAR, OPAQUE
 
     def size(self, x: TensorSpec, *packed: TensorSpec | None) -> Any:
         """Return the number of rows of W, after a look at the packed weight."""
@@ -75,6 +76,7 @@ class PackedMatmulGrad(Op):
 
     namespace = "gradient"
     shape_only = (1,)
+    dependence = LINEAR, OPAQUE
     op: Op = attr(doc="The product.")
 
     @property

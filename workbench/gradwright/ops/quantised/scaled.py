@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import AFFINE, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import NARROW, TensorSpec, differ, dtype, kind
 from ..core.choice import Where
 from ..core.elementwise import Abs
@@ -34,6 +34,7 @@ class FakeCast(Op):
     """
 
     namespace = "quant"
+    dependence = AFFINE
     dtype: np.dtype[Any] = attr(dtype("float8_e4m3fn"), doc="The narrow dtype.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:

@@ -9,7 +9,18 @@ import ml_dtypes
 import numpy as np
 
 from ...errors import DTypeError, GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, NotDifferentiable, OnnxRule, Op, Sample, attr
+from ...op import (
+    ELEMENT,
+    OPAQUE,
+    ZERO,
+    Cotangent,
+    ErrorSample,
+    NotDifferentiable,
+    OnnxRule,
+    Op,
+    Sample,
+    attr,
+)
 from ...spec import (
     NARROW,
     TensorSpec,
@@ -298,6 +309,7 @@ class FakeQuantize(Op):
     """
 
     namespace = "quant"
+    dependence = ELEMENT, OPAQUE
     low: int = attr(-128, doc="Least integer.")
     high: int = attr(127, doc="Largest integer.")
     axis: int = attr(1, doc="Axis along which scales differ.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import GraphError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample, attr
+from ...op import AFFINE, ZERO, Cotangent, ErrorSample, OnnxRule, Sample, attr
 from ...spec import BOXED, Dim, TensorSpec, spec_of
 from ...spec.containers import ANY, OptionalSpec, SequenceSpec, box, contents, owned
 from .lists import SequenceOp
@@ -80,6 +80,7 @@ class OptionalGetElement(SequenceOp):
     [1.0, 2.0]
     """
 
+    dependence = AFFINE
     onnx = OnnxRule("OptionalGetElement", since=15)
 
     def infer(self, x: TensorSpec) -> TensorSpec:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, ZERO, Autocast, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec, differ, kind, normalize_axis, promote
 from ...spec import dtype as as_dtype
 from ..core.special import widened
@@ -36,6 +36,7 @@ class CutOrPadLike(Op):
 
     namespace = "gradient"
     shape_only = (1,)
+    dependence = LINEAR
     axis: int = attr(-1, doc="Axis to fit.")
 
     def infer(self, x: TensorSpec, like: TensorSpec) -> TensorSpec:
@@ -71,6 +72,7 @@ class _Transform(Op):
     """A transform of n elements along an axis; shorter tensors are filled up, longer ones cut."""
 
     namespace = "signal"
+    dependence = LINEAR
     accepts: ClassVar[str] = "fc"
     n: AnyDim | None = attr(None, doc="Number of elements transformed; None: as many as there are.")
     axis: int = attr(-1, doc="Axis to transform.")

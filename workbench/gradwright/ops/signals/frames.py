@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ...errors import ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample, attr
+from ...op import LINEAR, Cotangent, ErrorSample, Op, Sample, attr
 from ...spec import AnyDim, TensorSpec, kind
 from ..core.special import widened
 from .fourier import CutOrPadLike
@@ -30,6 +30,7 @@ class Frame(Op):
 
     namespace = "signal"
     views = True
+    dependence = LINEAR
     frame_length: AnyDim = attr(doc="Number of elements of a frame.")
     frame_step: int = attr(doc="Distance of the starts of two frames.")
 
@@ -81,6 +82,7 @@ class OverlapAdd(Op):
     """
 
     namespace = "signal"
+    dependence = LINEAR
     frame_step: int = attr(doc="Distance of the starts of two frames.")
 
     def infer(self, x: TensorSpec) -> TensorSpec:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Cotangent, ErrorSample, Op, Sample
+from ...op import LINEAR, Cotangent, ErrorSample, Op, Sample
 from ...spec import TensorSpec, differ
 from ..core.elementwise import real_part
 from .fourier import complex_of
@@ -60,6 +60,7 @@ class ViewAsComplex(Op):
 
     namespace = "signal"
     views = True
+    dependence = LINEAR
 
     def infer(self, x: TensorSpec) -> TensorSpec:
         if x.dtype.name not in ("float32", "float64"):

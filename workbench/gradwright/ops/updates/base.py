@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
+from ...op import ELEMENT, Cotangent, ErrorSample, NotDifferentiable, Op, Sample, attr
 from ...spec import TensorSpec, at_least_float32, dtype, kind, promote_all, shapes_differ
 from ...spec.rounding import rounded
 from ..core.choice import Maximum
@@ -100,6 +100,8 @@ class SgdUpdate(_Update):
     array([ 0.95, -1.2 ], dtype=float32)
     """
 
+    dependence = ELEMENT
+
     def forward(self, param: Any, grad: Any, learning_rate: Any, weight_decay: Any) -> Any:
         work = work_dtype(param, grad)
         p, g = param.astype(work, copy=False), grad.astype(work, copy=False)
@@ -130,6 +132,7 @@ class MomentumUpdate(_Update):
     array([ 0.95, -1.2 ], dtype=float32)
     """
 
+    dependence = ELEMENT
     n_state = 1
     nesterov: bool = attr(False, doc="Look ahead along the velocity.")
 
@@ -199,6 +202,7 @@ class AdamUpdate(_Update):
     array([ 0.9, -1.1], dtype=float32)
     """
 
+    dependence = ELEMENT
     n_state = 2
     accepts = "f"
 

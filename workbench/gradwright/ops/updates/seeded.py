@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DTypeError, ShapeError
-from ...op import ZERO, Cotangent, ErrorSample, Op, Sample
+from ...op import AFFINE, ZERO, Cotangent, ErrorSample, Op, Sample
 from ...spec import TensorSpec, kind, shapes_differ
 
 
@@ -33,6 +33,7 @@ class WithGradient(Op):
 
     namespace = "training"
     shape_only = (1, 2)
+    dependence = AFFINE
 
     def infer(self, value: TensorSpec, root: TensorSpec, cotangent: TensorSpec) -> TensorSpec:
         if value.rank:

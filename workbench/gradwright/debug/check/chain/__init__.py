@@ -1,0 +1,1 @@
+"""The fast way of a gradient check: measured slopes of every call, joined by a chain rule of our own."""

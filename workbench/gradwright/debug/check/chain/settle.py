@@ -1,0 +1,180 @@
+"""What the chain says of a parameter's elements, and differences of the loss where it is not sure.
+
+An element passes where the graph's gradient agrees with what the chain brings. The others get, in
+this order, and each only what the one before left open:
+
+1. a difference of the loss along one direction through all that are clearly off: where the chain
+   is right about them, the graph is wrong;
+2. central differences, many elements at once (``batched``);
+3. a probe of its own, with a sweep of steps (``probe``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..numeric import Comparison
+from ..probe import ElementCheck, Probe
+from ..report import ParameterCheck
+from .batched import Batch
+from .program import Program
+from .sweep import Sweep
+
+Array = np.ndarray[Any, Any]
+
+_CLEAR = 1e-2
+"""Relative difference from which on a whole group of elements is told wrong by one difference."""
+
+
+class Settlement:
+    """The verdicts of all elements, parameter by parameter."""
+
+    def __init__(self, program: Program, sweep: Sweep, analytic: Sequence[Array]) -> None:
+        self.program, self.sweep, self.rtol = program, sweep, sweep.rtol
+        self.analytic = analytic
+        self.measured = sweep.pull_back()
+        self.tied = self._tied()
+
+    def _tied(self) -> bool:
+        """Tell whether the loss moves as the chain says: its sources together, others alone."""
+        program, sure = self.program, []
+        for k, r in enumerate(program.parameters):
+            real = self.analytic[k].dtype.kind == "f"
+            if real and r not in self.sweep.lost and self.measured[k].size:
+                sure.append((r, self.measured[k]))
+        sources = [(r, n) for r, n in sure if r not in program.computed]
+        groups = [sources, *([(r, n)] for r, n in sure if r in program.computed)]
+        return all(
+            self.sweep.tied([r for r, _ in group], [n for _, n in group], [None] * len(group))
+            for group in groups
+            if group
+        )
+
+    def _sure(self, k: int) -> bool:
+        """Tell whether a chain leads to a parameter, and is tied to the loss."""
+        lost = self.program.parameters[k] in self.sweep.lost
+        return self.tied and not lost and self.analytic[k].dtype.kind == "f"
+
+    def direction(self, k: int, check: ParameterCheck, rng: np.random.Generator) -> ElementCheck:
+        """Return the check of a parameter along one random direction."""
+        register = self.program.parameters[k]
+        if self._sure(k):
+            v = rng.standard_normal(self.analytic[k].shape).ravel()
+            exact = float(self.analytic[k].ravel().dot(v))
+            numeric = float(self.measured[k].ravel().dot(v))
+            slack = self.rtol * max(abs(exact), abs(numeric))
+            close = abs(exact - numeric) <= slack
+            if close or not self._rough(register):
+                found = Comparison("ok" if close else "fail", exact, numeric, slack)
+                return ElementCheck(check.name, None, comparison=found)
+        return self._probe(k).direction(check.name, self.analytic[k], rng)
+
+    def settle(self, k: int, check: ParameterCheck, chosen: Array | None) -> Iterator[int]:
+        """Fill in a parameter's elements; yields how many are done, bit by bit.
+
+        ``chosen`` are their flat numbers; None: all.
+        """
+        analytic = self.analytic[k]
+        if analytic.dtype.kind == "c":
+            every = np.arange(analytic.size) if chosen is None else chosen
+            yield from self._probed(k, check, every)
+            return
+        measured, register = self.measured[k], self.program.parameters[k]
+        sure = self._sure(k)
+        apart = np.abs(analytic - measured)
+        larger = np.maximum(np.abs(analytic), np.abs(measured))
+        rough = self._rough(register)
+        passed = apart <= self.rtol * larger if sure else np.zeros(analytic.shape, bool)
+        if rough:
+            passed &= measured != 0  # zeros beside a kink: the loss may move all the same
+        asked = np.ones(analytic.shape, bool)
+        if chosen is not None:
+            asked = np.zeros(analytic.size, bool)
+            asked[chosen] = True
+            asked = asked.reshape(analytic.shape)
+            passed &= asked
+        check.take(passed, measured, self.rtol * larger, "ok", "certified")
+        yield int(passed.sum())
+        left = asked & ~passed
+        if not left.any():
+            return
+        if sure and not rough:
+            clear = left & (apart > _CLEAR * larger) & np.isfinite(larger)
+            if clear.any() and self.sweep.tied([register], [measured], [clear]):
+                check.take(clear, measured, self.rtol * larger, "fail", "certified")
+                yield int(clear.sum())
+                left &= ~clear
+        yield from self._differenced(k, check, left, sure)
+
+    def _differenced(self, k: int, check: ParameterCheck, left: Array, sure: bool) -> Iterator[int]:
+        at = np.flatnonzero(left)
+        if not at.size:
+            return
+        register = self.program.parameters[k]
+        batch = Batch(self.program, register)
+        rough = self._rough(register)
+        found = batch.differences(at, watch=rough or ())
+        a, slopes = self.analytic[k].ravel()[at], found.slopes
+        size = np.maximum(np.abs(a), np.abs(slopes))
+        tolerance = self.rtol * size + found.rounding
+        close = np.abs(a - slopes) <= self.rtol * size
+        ok = close & ((found.rounding <= self.rtol * size) | found.still)
+        wrong = np.zeros(at.shape, bool)
+        rest = np.flatnonzero(~ok & np.isfinite(slopes) & np.isfinite(a))
+        if rough is not None and rest.size:
+            again = self.measured[k].ravel()[at].copy()
+            if not sure:
+                again[rest] = batch.differences(at[rest], step=1e-5).slopes
+            off = np.abs(a - again)
+            wrong[rest] = (
+                ~found.bent
+                & (np.abs(again - slopes) <= 0.2 * off)
+                & (np.abs(a - slopes) > 1.5 * self.rtol * size + 30 * found.rounding)
+            )[rest]
+        for mask, verdict in ((ok, "ok"), (wrong, "fail")):
+            where, values, slack = (
+                np.zeros(left.size, bool),
+                np.zeros(left.size),
+                np.zeros(left.size),
+            )
+            where[at[mask]] = True
+            values[at], slack[at] = slopes, tolerance
+            shape = left.shape
+            check.take(
+                where.reshape(shape),
+                values.reshape(shape),
+                slack.reshape(shape),
+                verdict,
+                "differenced",
+            )
+        yield int(ok.sum() + wrong.sum())
+        yield from self._probed(k, check, at[~ok & ~wrong])
+
+    def _probed(self, k: int, check: ParameterCheck, at: Array) -> Iterator[int]:
+        if not at.size:
+            return
+        probe, analytic = self._probe(k), self.analytic[k]
+        for flat in at:
+            index = tuple(map(int, np.unravel_index(flat, analytic.shape))) if analytic.ndim else ()
+            for found in probe.element(check.name, index, analytic):
+                check.add(found)
+            yield 1
+
+    def _probe(self, k: int) -> Probe:
+        program = self.program
+        program.refresh()
+        return Probe(program.run, program.copies[k], program.loss_copy, self.rtol)
+
+    def _rough(self, register: int) -> list[int] | None:
+        """Return the outputs behind a parameter that have a kink; None where it is not known."""
+        found = []
+        for step in self.program.steps_behind([register]):
+            for slope, _ in step.active:
+                if slope is None:
+                    return None
+                if slope.kinks is not None:
+                    found.append(slope.head)
+        return found

@@ -1,0 +1,77 @@
+"""Transposes of linear ops, written here a second time: g -> Jᵀg without the op's own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Transpose = Callable[[Any, int, Sequence[Any], Array], Array | None]
+
+
+def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
+    """Sum over the axes along which an array of ``shape`` was repeated.
+
+    >>> unbroadcast(np.ones((2, 3)), (3,)).tolist(), unbroadcast(np.ones((2, 3)), (2, 1)).tolist()
+    ([2.0, 2.0, 2.0], [[3.0], [3.0]])
+    """
+    if g.shape == shape:
+        return g
+    lead = g.ndim - len(shape)
+    if lead > 0:
+        g = g.sum(tuple(range(lead)))
+    axes = tuple(k for k, n in enumerate(shape) if n == 1 and g.shape[k] != 1)
+    return g.sum(axes, keepdims=True) if axes else g
+
+
+def _matmul(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
+    a, b = xs
+    if a.ndim < 2 or b.ndim < 2:
+        return None
+    if i == 0:
+        return unbroadcast(g @ b.swapaxes(-1, -2), a.shape)
+    if b.ndim == 2 and a.ndim > 2:
+        return a.reshape(-1, a.shape[-1]).T @ g.reshape(-1, g.shape[-1])  # type: ignore[no-any-return]
+    return unbroadcast(a.swapaxes(-1, -2) @ g, b.shape)
+
+
+def _sum(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
+    if op.axis is not None and not op.keepdims:
+        g = np.expand_dims(g, op.axis)
+    return np.broadcast_to(g, xs[0].shape)
+
+
+def _mean(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
+    return _sum(op, i, xs, g) * (g.size / max(xs[0].size, 1))
+
+
+def _reshape(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
+    return g.reshape(xs[0].shape)
+
+
+def _transpose(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
+    return g.T if op.axes is None else g.transpose(np.argsort(op.axes))
+
+
+def _swapaxes(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
+    return g.swapaxes(op.axis1, op.axis2)
+
+
+TRANSPOSES: dict[str, Transpose] = {
+    "matmul": _matmul,
+    "sum": _sum,
+    "mean": _mean,
+    "reshape": _reshape,
+    "squeeze": _reshape,
+    "expand_dims": _reshape,
+    "flatten": _reshape,
+    "transpose": _transpose,
+    "swapaxes": _swapaxes,
+}
+"""Name of an op -> (op, number of the input, inputs, g) -> its cotangent, or None.
+
+They are for what is frequent: other linear ops lend their own rule, which is certified by a
+projection at every use. These are certified once for an op and shapes.
+"""
