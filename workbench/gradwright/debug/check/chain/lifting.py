@@ -56,7 +56,7 @@ def _tried(
             found = way(op, few, stacked, shapes)
         except Exception:  # not a way for this op, whatever it says of such inputs
             continue
-        if all(map(_same, found, right)):
+        if len(found) == len(right) and all(map(_same, found, right)):
             return way
     return _one_by_one
 

@@ -164,7 +164,8 @@ class Program:
         ins = [0 if t is None else number[t] for t in node.inputs]
         outs = [number[t] for t in node.outputs]
         part = Part(node, ins, outs, steps, None, {})
-        if not all(any(type(held[i]) is not np.ndarray or _is_floating(held[i]) for i in side) for side in (ins, outs)):
+        public = outs[: len(node.public)]
+        if not all(any(_is_live(held[i]) for i in side if i) for side in (ins, public)):
             part.is_constant = True
             return part
         if any(s is None for step in steps for s, _ in step.slopes) or not all(
@@ -275,6 +276,11 @@ def _given(t: Tensor) -> bool:
 
 def _is_floating(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype.kind in "fc"
+
+
+def _is_live(x: Any) -> bool:
+    """Tell whether a value may have a gradient: floating and not empty, or not even an array."""
+    return type(x) is not np.ndarray or (x.dtype.kind in "fcO" and x.size > 0)
 
 
 def _is_real(x: Any) -> bool:

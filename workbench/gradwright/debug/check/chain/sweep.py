@@ -190,30 +190,47 @@ class Sweep:
                     bar[j] = bar[j] + found if j in bar else found
         return [bar[r] if r in bar else np.zeros(held[r].shape) for r in program.parameters]
 
-    def tied(self, registers: Sequence[int], slopes: Sequence[Array], where: Sequence[Any]) -> bool:
-        """Tell whether the loss itself moves as ``slopes`` say, along one random direction.
-
-        The direction is through those elements of the registers that ``where`` masks, or all.
-        """
-        held, program, rng = self.held, self.program, np.random.default_rng(self.program.seed)
-        moves = []
-        for r, mask in zip(registers, where, strict=True):
-            x = held[r]
-            v = rng.standard_normal(x.shape) * np.maximum(np.abs(x), rms(x))
-            moves.append(v if mask is None else v * mask)
+    def tied(self, registers: Sequence[int], slopes: Sequence[Array]) -> bool:
+        """Tell whether the loss itself moves as ``slopes`` say, along one random direction."""
+        held, rng = self.held, np.random.default_rng(self.program.seed)
+        moves = [
+            rng.standard_normal(held[r].shape) * np.maximum(np.abs(held[r]), rms(held[r]))
+            for r in registers
+        ]
         want = sum(float(np.vdot(s, v)) for s, v in zip(slopes, moves, strict=True))
-        noise = 8 * _EPS * program.magnitude()
+        noise = 8 * _EPS * self.program.magnitude()
         for step in _TIES:
-            above, below = (
-                program.loss_at(
-                    registers, [held[r] + t * v for r, v in zip(registers, moves, strict=True)]
-                )
-                for t in (step, -step)
-            )
-            found = (above - below) / (2 * step)
+            found = self._difference(registers, moves, step)
             if abs(found - want) <= self.rtol * max(abs(found), abs(want)) + noise / step:
                 return True
         return False
+
+    def sides_with(self, register: int, measured: Array, analytic: Array, where: Array) -> bool:
+        """Tell whether the loss moves as the chain says, and not as the graph's gradient.
+
+        The direction is the one along which the two differ most, through the elements ``where``.
+        """
+        off = np.where(where, analytic - measured, 0.0)
+        x = self.held[register]
+        move = np.sign(off) * np.maximum(np.abs(x), rms(x))
+        want, apart = float(np.vdot(measured, move)), float(np.vdot(off, move))
+        return any(
+            abs(self._difference([register], [move], step) - want) <= 0.05 * apart
+            for step in _TIES
+        )
+
+    def _difference(
+        self, registers: Sequence[int], moves: Sequence[Array], step: float
+    ) -> float:
+        """Return the central difference of the loss along a direction."""
+        held = self.held
+        above, below = (
+            self.program.loss_at(
+                registers, [held[r] + t * v for r, v in zip(registers, moves, strict=True)]
+            )
+            for t in (step, -step)
+        )
+        return (above - below) / (2 * step)
 
 
 def agree(claimed: Array, measured: Array, rtol: float) -> bool:
