@@ -181,7 +181,9 @@ class Calls:
         arrays = [self.registers[i] for i in ins]
         sub = inside(op, arrays)
         chosen = isinstance(op, Cond)
-        self.decisive += [i for n, i in enumerate(ins) if n in op.needs_values or (chosen and not n)]
+        self.decisive += [
+            i for n, i in enumerate(ins) if n in op.needs_values or (chosen and not n)
+        ]
         if sub is None or (op.is_composite() and type(op).forward is not Op.forward):
             outs = [self.new(y) for y in run_forward(op, arrays)]
             if self.anew or not isinstance(op, StopGradient):

@@ -131,9 +131,7 @@ class ParameterCheck:
         if self.worst is None or _badness(check) > _badness(self.worst):
             self.worst = check
 
-    def take(
-        self, where: Array, numeric: Array, tolerance: Array, verdict: str, way: str
-    ) -> None:
+    def take(self, where: Array, numeric: Array, tolerance: Array, verdict: str, way: str) -> None:
         """Take in the results of the elements that a mask names; all arrays have its shape."""
         if not where.any():
             return

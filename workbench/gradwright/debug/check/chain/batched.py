@@ -6,7 +6,6 @@ largest array has ``BLOCK`` bytes, which stay in a core's cache.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -49,7 +49,8 @@ def forget() -> None:
 def _tried(
     op: Op, xs: Sequence[Any], stacked: Sequence[bool], shapes: Sequence[tuple[int, ...]]
 ) -> Way:
-    few = [x[:3] if s else x for x, s in zip(xs, stacked, strict=True)]
+    rng = np.random.default_rng(0)
+    few = [_varied(x[:3], rng) if s else x for x, s in zip(xs, stacked, strict=True)]
     right = _one_by_one(op, few, stacked, shapes)
     for way in (_aligned, _as_it_is, _shifted, _reshaped, _folded):
         try:
@@ -59,6 +60,13 @@ def _tried(
         if len(found) == len(right) and all(map(_same, found, right)):
             return way
     return _one_by_one
+
+
+def _varied(x: Array, rng: np.random.Generator) -> Array:
+    """Return values that are alike in no way, as those of a step from zeros may be."""
+    if x.dtype.kind != "f":
+        return x
+    return x * rng.uniform(0.5, 1.5, x.shape) + 1e-3 * rng.uniform(0.5, 1.5, x.shape)
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -77,7 +85,9 @@ def _one_by_one(
 ) -> list[Array]:
     count = next(len(x) for x, s in zip(xs, stacked, strict=True) if s)
     rows = [
-        _outputs(op.forward(*[np.asarray(x[k]) if s else x for x, s in zip(xs, stacked, strict=True)]))
+        _outputs(
+            op.forward(*[np.asarray(x[k]) if s else x for x, s in zip(xs, stacked, strict=True)])
+        )
         for k in range(count)
     ]
     return [np.stack([row[m] for row in rows]) for m in range(len(shapes))]

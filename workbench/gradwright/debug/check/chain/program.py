@@ -42,6 +42,8 @@ class Step:
     slopes: list[tuple[Slope | None, int]]
     active: list[tuple[Slope | None, int]]
     """Those by registers that depend on a parameter."""
+    chosen: tuple[int, ...] = ()
+    """Outputs that count and are not floating: they have no slope, but may jump."""
 
 
 @dataclass(eq=False)
@@ -58,6 +60,8 @@ class Part:
     """A random cotangent for each output."""
     is_constant: bool = False
     """Whether there is nothing to check: no floating input, or no floating output."""
+    right_beside: bool = False
+    """Whether the rule was right beside a kink, where it is no choice between slopes."""
 
 
 class Program:
@@ -82,7 +86,9 @@ class Program:
         spans = self._open_forward()
         self.forward = list(calls.calls)
         self.computed = {o for c in self.forward for o in c.outs}
-        self._scalars = [o for o in self.computed if _is_real(self.held[o]) and not self.held[o].ndim]
+        self._scalars = [
+            o for o in self.computed if _is_real(self.held[o]) and not self.held[o].ndim
+        ]
         self._behind: dict[tuple[int, ...], list[Step]] = {}
         self.loss = self.number[self.loss_copy]
         self.parameters = [self.number[t] for t in self.copies]
@@ -92,9 +98,8 @@ class Program:
         self.decisive = [(i, self.held[i].copy()) for i in calls.decisive]
         self.shapes = [self.held[o].shape for c in self.forward for o in c.outs]
         self.steps = self._steps(spans)
-        self.parts = [
-            self._part(node, self.steps[first:last]) for node, first, last in spans
-        ]
+        self.choices = [step for step in self.steps if step.chosen]
+        self.parts = [self._part(node, self.steps[first:last]) for node, first, last in spans]
         self.rules = [c for p in self.parts if p.rule is not None for c in p.rule.calls]
         self._sources = self._named_sources()
         run.env.clear()  # it would keep arrays that the registers no longer hold
@@ -155,7 +160,10 @@ class Program:
             lit = [(s, j) for s, j in found if j in active]
             if lit:
                 active.update(o for o in call.outs if _is_floating(held[o]))
-            steps.append(Step(call, reads, heads, found, lit))
+            chosen = (
+                [o for o in call.outs if o in read and not _is_floating(held[o])] if lit else []
+            )
+            steps.append(Step(call, reads, heads, found, lit, tuple(chosen)))
         self.active = active
         return steps
 

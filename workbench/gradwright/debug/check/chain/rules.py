@@ -40,9 +40,7 @@ class Rule:
 
         self.xs = [place(t, x) for t, x in zip(vjp.xs, xs, strict=True)]
         self.ys = [place(t, y) for t, y in zip(vjp.ys, ys, strict=True)]
-        self.gs = [
-            place(t, np.ones(y.shape, y.dtype)) for t, y in zip(vjp.gs, ys, strict=False)
-        ]
+        self.gs = [place(t, np.ones(y.shape, y.dtype)) for t, y in zip(vjp.gs, ys, strict=False)]
         self.constants: dict[int, Array] = {}
         found = [t for t in vjp.cotangents.values() if t is not None]
         for node in ancestors(found, stop=set(number)):
@@ -141,9 +139,7 @@ class Placed:
 _rules = Bounded[Rule](1024)
 
 
-def rule_of(
-    op: Op, xs: Sequence[Array | None], ys: Sequence[Array], training: bool
-) -> Rule:
+def rule_of(op: Op, xs: Sequence[Array | None], ys: Sequence[Array], training: bool) -> Rule:
     """Return an op's rule for arrays of these specs."""
     specs = tuple(None if s is None else s.key() for s in known_specs(op, xs))
     key = op, redefinitions(), training, specs, tuple(spec_of(y).key() for y in ys)

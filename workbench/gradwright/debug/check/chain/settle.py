@@ -22,7 +22,7 @@ from ..probe import ElementCheck, Probe
 from ..report import ParameterCheck
 from .batched import Batch
 from .program import Program
-from .sweep import NOISE, Sweep
+from .sweep import NOISE, Sweep, agree
 
 Array = np.ndarray[Any, Any]
 
@@ -39,6 +39,8 @@ class Settlement:
         self.analytic = analytic
         self.measured = sweep.pull_back()
         self.tied = self._tied()
+        self.kinky = self._kinky()
+        """Elements that differences have to settle, since they move something on a kink."""
 
     def _tied(self) -> bool:
         """Tell whether the loss moves as the chain says: its sources together, others alone."""
@@ -55,6 +57,27 @@ class Settlement:
             if group
         )
 
+    def _kinky(self) -> list[Array | None]:
+        """Return the elements whose slope may be one of several.
+
+        Where the loss bends along none of them, as at min(x, x), that is none but those of slope 0:
+        of relu(x)² at 0, a step of any size sees more than the slope.
+        """
+        slopes = (s for step in self.program.steps for s, _ in step.active)
+        if all(s is None or s.kinks is None for s in slopes):
+            return [None] * len(self.measured)
+        touched = self.sweep.touched()
+        known = [
+            (r, t) for r, t in zip(self.program.parameters, touched, strict=True) if t is not None
+        ]
+        found = []
+        bent = bool(known) and self.sweep.bends([r for r, _ in known], [t for _, t in known])
+        for r, t, n in zip(self.program.parameters, touched, self.measured, strict=True):
+            if t is not None and not (bent and self.sweep.bends([r], [t])):
+                t = t & (n == 0)
+            found.append(t if t is not None and t.any() else None)
+        return found
+
     def _sure(self, k: int) -> bool:
         """Tell whether a chain leads to a parameter, and is tied to the loss."""
         lost = self.program.parameters[k] in self.sweep.lost
@@ -67,9 +90,9 @@ class Settlement:
             v = rng.standard_normal(self.analytic[k].shape).ravel()
             exact = float(self.analytic[k].ravel().dot(v))
             numeric = float(self.measured[k].ravel().dot(v))
-            slack = self.rtol * max(abs(exact), abs(numeric))
-            close = abs(exact - numeric) <= slack
+            close = agree(self.analytic[k], self.measured[k], self.rtol)
             if close or self._rough(register) == []:
+                slack = self.rtol * float(np.vdot(np.abs(self.measured[k]), np.abs(v)))
                 found = Comparison("ok" if close else "fail", exact, numeric, slack)
                 return ElementCheck(check.name, None, comparison=found)
         return self._probe(k).direction(check.name, self.analytic[k], rng)
@@ -90,8 +113,9 @@ class Settlement:
         larger = np.maximum(np.abs(analytic), np.abs(measured))
         rough = self._rough(register)
         passed = apart <= self.rtol * larger if sure else np.zeros(analytic.shape, bool)
-        if rough:
-            passed &= measured != 0  # zeros beside a kink: the loss may move all the same
+        kinky = self.kinky[k]
+        if kinky is not None:
+            passed &= ~kinky
         asked = np.ones(analytic.shape, bool)
         if chosen is not None:
             asked = np.zeros(analytic.size, bool)
@@ -104,7 +128,11 @@ class Settlement:
         if not left.any():
             return
         if sure and rough == []:
-            clear = left & (apart > _CLEAR * self.rtol * larger) & self._visible(register, apart, measured)
+            clear = (
+                left
+                & (apart > _CLEAR * self.rtol * larger)
+                & self._visible(register, apart, measured)
+            )
             if clear.any() and self.sweep.sides_with(register, measured, analytic, clear):
                 check.take(clear, measured, self.rtol * larger, "fail", "certified")
                 yield int(clear.sum())
@@ -117,11 +145,10 @@ class Settlement:
         step = QUICK * np.maximum(max(typical_size(x), 1e-3), np.abs(x))
         rounding = _EPS * self.program.magnitude() / step
         top = float(np.max(np.abs(measured), initial=0.0))
-        return (apart > 30 * rounding) & (apart > 1e3 * NOISE * top) & np.isfinite(apart)
+        clear: Array = (apart > 30 * rounding) & (apart > 1e3 * NOISE * top) & np.isfinite(apart)
+        return clear
 
-    def _differenced(
-        self, k: int, check: ParameterCheck, left: Array, sure: bool
-    ) -> Iterator[int]:
+    def _differenced(self, k: int, check: ParameterCheck, left: Array, sure: bool) -> Iterator[int]:
         at = np.flatnonzero(left)
         if not at.size:
             return
@@ -151,11 +178,21 @@ class Settlement:
                 & (np.abs(a - slopes) > 1.5 * self.rtol * size + 30 * found.rounding)
             )[rest]
         for mask, verdict in ((ok, "ok"), (wrong, "fail")):
-            where, values, slack = np.zeros(left.size, bool), np.zeros(left.size), np.zeros(left.size)
+            where, values, slack = (
+                np.zeros(left.size, bool),
+                np.zeros(left.size),
+                np.zeros(left.size),
+            )
             where[at[mask]] = True
             values[at], slack[at] = slopes, tolerance
             shape = left.shape
-            check.take(where.reshape(shape), values.reshape(shape), slack.reshape(shape), verdict, "differenced")
+            check.take(
+                where.reshape(shape),
+                values.reshape(shape),
+                slack.reshape(shape),
+                verdict,
+                "differenced",
+            )
         yield int(ok.sum() + wrong.sum())
         yield from self._probed(k, check, at[~ok & ~wrong])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...float64 import Call, run_calls
+from ...float64 import Call
 from .lifting import lifted
 from .rules import Placed
 from .transposes import TRANSPOSES, unbroadcast
@@ -195,7 +195,7 @@ class Rows(Slope):
         along = np.moveaxis(v, self.axis, 0)
         if held[self.head].ndim == v.ndim:
             along = np.expand_dims(along, self.axis + 1)
-        return (self.values * along).sum(0)
+        return np.sum(self.values * along, 0)
 
 
 class Windows(Slope):
@@ -235,7 +235,7 @@ class Windows(Slope):
 
     def push(self, held: Sequence[Any], v: Array) -> Array:
         places = self._places(held[self.head].shape[-len(self.size) :])
-        return sum(s * v[p] for p, s in zip(places, self.values, strict=True))  # type: ignore[return-value]
+        return np.sum([s * v[p] for p, s in zip(places, self.values, strict=True)], 0)
 
 
 class Linear(Slope):
