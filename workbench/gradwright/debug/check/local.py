@@ -164,9 +164,12 @@ class LocalCheck:
         """Return the outputs; NaN where the op has no value."""
         try:
             with np.errstate(all="ignore"):
-                return self._calls(xs)
+                found = self._calls(xs)
+            if all(a.shape == y.shape for a, y in zip(found, self.ys, strict=True)):
+                return found
         except (ArithmeticError, ValueError, RuntimeWarning):
-            return [np.full(y.shape, np.nan) for y in self.ys]
+            pass
+        return [np.full(y.shape, np.nan) for y in self.ys]
 
     def beside(self) -> list[Array | None]:
         """Return inputs moved by a thousandth, where the kinks of this point are not."""

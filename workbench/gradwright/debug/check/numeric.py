@@ -67,6 +67,8 @@ class Slope:
     noisy: bool = False
     lost: bool = False
     """Whether f is little else than noise, or jumps: then no slope refutes another."""
+    stair: bool = False
+    """Whether f goes in steps shorter than all of these, as ⌊10⁹·t⌋ does: its slope may be 0."""
 
     @property
     def steps(self) -> Array:
@@ -170,7 +172,7 @@ def judge(analytic: float, found: Slope, rtol: float) -> Comparison:
     elif known and apart <= tolerance:
         hidden = found.noisy and apart > rtol * size and 3 * found.error > 0.01 * size
         verdict = "unclear" if hidden else "ok"
-    elif apart > 10 * found.error and not found.lost:
+    elif apart > 10 * found.error and not (found.lost or (found.stair and analytic == 0)):
         verdict = "fail"
     return Comparison(verdict, analytic, found.value, tolerance, found)
 
@@ -201,10 +203,11 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     """
     zero = f(0.0)
     measured, turns = measured_noise(f, scale)
+    still = float(f(_NOISE_STEPS[0] * scale)) == zero == float(f(-_NOISE_STEPS[0] * scale))
     noise = max(measured, _EPS * max(abs(zero), magnitude), _LEAST)
     steps = STEPS * scale
     above, below = _sides(f, steps)
-    options = {"noise": noise, "scale": scale, "turns": turns}
+    options: Any = {"noise": noise, "scale": scale, "turns": turns, "still": still}
     found = _slope(steps, zero, above, below, **options)
     known = math.isfinite(found.error)
     if not known or (found.noisy and found.error > 1e-4 * abs(found.value)):
@@ -229,6 +232,7 @@ def _slope(
     noise: float,
     scale: float,
     turns: float,
+    still: bool,
 ) -> Slope:
     size = max(np.nanmax(np.abs([zero, *above, *below]), initial=0.0), _LEAST / _EPS)
     first = int(np.sum(steps >= turns * scale))  # of those that resolve f
@@ -244,11 +248,12 @@ def _slope(
         left, right = (zero - below[side]) / steps[side], (above[side] - zero) / steps[side]
         unresolved = error > _UNRESOLVED * max(noise, _EPS * size) / steps[best]
         bend = np.abs(above - 2 * zero + below)  # as h² where f is smooth, as h at a kink
+        stair = still and abs(value) * _NOISE_STEPS[0] * scale > _UNRESOLVED * _EPS * size
         jumps = bend[-1] > max(0.1 * bend[-1 - _DECADES2], 20 * noise)
     noisy = bool(noise > _NOISY * _EPS * size or unresolved)
     return Slope(
         value, error, best, scale, float(left), float(right), at is not None,
-        tuple(central.tolist()), noise, noisy, bool(jumps or noise > _LOST * size),
+        tuple(central.tolist()), noise, noisy, bool(jumps or noise > _LOST * size), bool(stair),
     )  # fmt: skip
 
 
