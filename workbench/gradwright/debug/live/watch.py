@@ -14,7 +14,7 @@ moment, after all nodes have been found right. What the compiled plan makes of a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,7 +111,7 @@ class Watch:
         for copy, op in changed:
             xs, _ = self._program.arrays(copy)
             ys = list(run_forward(op, xs, training=True))
-            yield from self._look(copy, op, xs, ys, step)
+            yield from self._look(copy, op, xs, ys, step, self._program.asked(copy))
             self.is_urgent = True
         self.is_urgent = False
         self._nodes.again([copy.name for copy, _ in changed])
@@ -131,8 +131,8 @@ class Watch:
                 yield None
                 if copy.name in hand:
                     xs, ys = program.arrays(copy)
-                    active = program.active_inputs(copy)
-                    yield from self._look(copy, copy.op, xs, ys, now.step, active)
+                    asked = program.asked(copy)
+                    yield from self._look(copy, copy.op, xs, ys, now.step, asked)
                     hand.discard(copy.name)
                     if not (hand or whole):
                         return
@@ -158,7 +158,7 @@ class Watch:
         xs: list[Array | None],
         ys: list[Array],
         step: int,
-        active: list[int] | None = None,
+        asked: Mapping[str, list[int]],
     ) -> Iterator[Point | None]:
         """Look at a node; at one that fails, twice more."""
         self._nodes.done(copy.name)
@@ -167,7 +167,7 @@ class Watch:
             yield self._seen(Point(step, copy.name, "node", math.inf, math.inf, "unclear"))
             return
         self.counts.nodes += 1
-        options: Any = {"training": True, "rtol": self.rtol, "active": active}
+        options: Any = {"training": True, "rtol": self.rtol, **asked}
         check = LocalCheck(op, xs, ys, self._rng, most=SPARSE, **options)
         found: list[Comparison] = []
         for comparison in glance(check):
