@@ -253,8 +253,8 @@ class _Check:
             found.add(probe.direction(parameter.name, analytic[copy], rng))
             for index in self._chosen(copy):
                 yield parameter.name
-                for check in probe.element(parameter.name, index, analytic[copy]):
-                    found.add(check)
+                for element in probe.element(parameter.name, index, analytic[copy]):
+                    found.add(element)
             self._forgive(found, copy)
         self._blame_opened()
 

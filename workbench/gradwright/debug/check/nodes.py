@@ -157,7 +157,7 @@ def check_inside(
             if found and met.node not in wrong:
                 continue
             looks.left -= 1
-            asked = {
+            asked: Any = {
                 "active": [i for i, t in enumerate(met.node.inputs) if t in on_path],
                 "reached": [i for i, t in enumerate(met.node.outputs) if t in read],
             }

@@ -93,7 +93,8 @@ class Probe:
         self, name: str, analytic: Array, rng: np.random.Generator, most: int | None = None
     ) -> ElementCheck:
         """Check along one random direction through all elements, or ``most`` of them."""
-        found, none = [], ElementCheck(name, None)
+        found: list[ElementCheck] = []
+        none = ElementCheck(name, None)
         for v in (draw_direction(self.base, rng, most), by_element(self.base, rng)):
             if v is not None and not (found and found[0].verdict == "ok"):
                 exact = float(np.vdot(analytic, v).real)

@@ -91,7 +91,7 @@ class Settlement:
             exact = float(self.analytic[k].ravel().dot(v))
             numeric = float(self.measured[k].ravel().dot(v))
             close = agree(self.analytic[k], self.measured[k], self.rtol)
-            apart = np.abs(self.analytic[k] - self.measured[k])
+            apart = np.asarray(np.abs(self.analytic[k] - self.measured[k]))
             seen = close or self._visible(register, apart, self.measured[k]).any()
             if close or (seen and self._rough(register) == []):
                 slack = self.rtol * float(np.vdot(np.abs(self.measured[k]), np.abs(v)))
