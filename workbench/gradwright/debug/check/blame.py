@@ -135,6 +135,7 @@ class LocalCheck:
         training: bool = False,
         rtol: float = 1e-5,
         active: Collection[int] | None = None,
+        most: int | None = None,
     ) -> None:
         self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
         self.rtol, self.active, self.rng = rtol, active, rng
@@ -145,7 +146,7 @@ class LocalCheck:
         )
         self._calls = _forward(op, xs, training)
         self.directions = {
-            i: draw_direction(x, rng)
+            i: draw_direction(x, rng, most)
             for i in self.vjp.cotangents
             if (x := self.xs[i]) is not None and x.size
         }
