@@ -90,6 +90,16 @@ def test_results_are_the_sessions_whatever_was_entered() -> None:
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+def test_what_a_turn_was_given_has_names_too() -> None:
+    s = stepper()
+    s.run_to("decoder/walk:2:cell")
+    assert np.array_equal(s.value("carry"), s.value("decoder/walk:1:mul"))
+    assert np.array_equal(s.value("decoder/walk:2:x_0"), XS[2])
+    assert np.array_equal(s.value("decoder/walk:1:carry"), s.value("decoder/walk:0:mul"))
+    with pytest.raises(GraphError, match="does not run here"):
+        s.run_to("decoder/walk:2:carry")
+
+
 def test_a_while_loop_is_entered_turn_by_turn() -> None:
     seen: list[float] = []
 
