@@ -91,7 +91,7 @@ class GradwrightError(Exception):
         """The address of the node in ``where``, and which turn or branch of the next one it is in.
         """
 
-    def locate(self, op: str, place: str, line: str = "") -> Self:
+    def met_at(self, op: str, place: str, line: str = "") -> Self:
         """Say at which node it came up, by its op, its address and the user's line."""
         self.place, self.where = place, f"{op} {place!r}" + (f" ({line})" if line else "")
         return self

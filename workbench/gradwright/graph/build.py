@@ -123,7 +123,7 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
     own = node.op.attributes()
     if own:
         error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
-    return error.locate(node.op.name, node.name, node.where)
+    return error.met_at(node.op.name, node.name, node.where)
 
 
 def failed(
@@ -136,7 +136,7 @@ def failed(
         f"{type(error).__name__}: {error}",
         facts=[*facts, f"raised at {line}"] if line else facts,
     )
-    return made.locate(op.name, path, node.where or "no line")
+    return made.met_at(op.name, path, node.where or "no line")
 
 
 def miscounted(got: int, needed: int) -> ContractError:

@@ -228,7 +228,7 @@ class Frame:
                 if y.dtype != spec.dtype:
                     raise misshapen(y, spec)
             except ContractError as error:
-                raise error.locate(node.op.name, node.name, node.where or "no line") from None
+                raise error.met_at(node.op.name, node.name, node.where or "no line") from None
 
     def _store(self, node: Node, ys: Sequence[Array]) -> None:
         for t, y in zip(node.outputs, ys, strict=True):

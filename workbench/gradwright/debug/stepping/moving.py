@@ -130,7 +130,7 @@ class Moving(Watching):
             inside.take([inner.value(t) for t in inner.outputs])
         except GradwrightError as error:  # the turn has changed a carry's shape
             inner.inside, path = inside.back_to(inside.part), outer.path(node)
-            error.locate(node.op.name, path, node.where)
+            error.met_at(node.op.name, path, node.where)
             self.last_stop = Stop("error", node, error=error, path=path)
             raise
         if inside.sub is not None:
