@@ -23,7 +23,7 @@ from ...ops.control.loop_op import LoopOp
 from ...ops.core.pullback import active_from
 from ..address import Address
 from ..inside import has_inside, opened
-from .blame import LocalCheck, NodeCheck, Turns
+from .blame import LocalCheck, NodeCheck, WrongTurns
 from .composed import composed
 
 Array = np.ndarray[Any, Any]
@@ -153,7 +153,7 @@ def check_inside(
             at_fault = {c.address for c in checks if c.verdict == "fail"}
             wrong = {n: 1 for n in level.sub.nodes if at.into(n.name, level.part) in at_fault}
     if isinstance(op, LoopOp):
-        counts = {n.name: Turns(k, turns, whole) for n, k in wrong.items()}
+        counts = {n.name: WrongTurns(k, turns, whole) for n, k in wrong.items()}
         checks = [replace(c, turns=counts[c.name]) if c.verdict == "fail" else c for c in checks]
     return Looked(checks, whole)
 
