@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...graph import Node
 from ...op import Op
 from ...ops.core.identity import StopGradient
+from ..address import Address
 from .explanation import Cause, Step
 from .level import Level
 from .numbers import about
@@ -25,20 +26,27 @@ def cut_reason(op: Op, node: Node) -> str:
     return f"gives {node.outputs[0].spec}, through which no gradient flows"
 
 
-def cuts(level: Level, *, meant: bool = False) -> list[Cause]:
-    """Return the places that a path to the loss ends at; of comparisons and the like if asked."""
-    found = [
-        Cause(
-            "detached",
-            f"{'a path' if meant else 'it'} ends at {_named(op.title, node.name, node.where)}, "
-            f"which {cut_reason(op, node)}",
-            (node.name,),
-            0.0,
-        )
-        for node, op, _ in level.cuts
-        if isinstance(op, StopGradient) or not meant
-    ]
-    return list(dict.fromkeys(found))[:_MOST]
+def unreached(level: Level) -> list[Cause]:
+    """Return the places that all paths to the loss end at."""
+    return [
+        _cut(f"it ends at {_named(op.title, node.name, node.where)}", op, node, node.name)
+        for node, op in dict.fromkeys((node, op) for node, op, _ in level.cuts)
+    ][:_MOST]
+
+
+def cuts(level: Level, address: Callable[[Node], Address], where: str = "") -> list[Cause]:
+    """Return the places that some paths are cut at on purpose."""
+    found = []
+    for node, op in dict.fromkeys((node, op) for node, op, _ in level.cuts):
+        if isinstance(op, StopGradient):
+            at = str(address(node))
+            text = f"a path ends at {_named(op.title, at, node.where or where)}"
+            found.append(_cut(text, op, node, at))
+    return found[:_MOST]
+
+
+def _cut(text: str, op: Op, node: Node, at: str) -> Cause:
+    return Cause("detached", f"{text}, which {cut_reason(op, node)}", (at,), 0.0)
 
 
 def deaths(steps: Iterable[Step]) -> Iterator[Cause]:

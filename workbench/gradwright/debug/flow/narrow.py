@@ -71,7 +71,8 @@ def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
         dtype = node.outputs[0].dtype
         name, left = dtype_name(dtype), about(step.norm_out)
         text, kind = f"{left} in float64 is 0 in {name}", step.kind
-        if step.norm_out < float(finfo(dtype).smallest_normal):
+        least = float(finfo(dtype).smallest_normal)  # type: ignore[no-untyped-call]
+        if step.norm_out < least:
             text, kind = f"{text}; scale the loss, or compute there in a wider dtype", "underflow"
         elif step.reason:
             text = f"{text}; {step.reason}"
