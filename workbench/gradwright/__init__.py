@@ -28,8 +28,8 @@ LATER = {
     "evaluation": "evaluate",
     "evaluation.predict": "predict",
     "train": (
-        "EMA SWA Accumulation Callback EarlyStopping GradientAccumulator Group History"
-        " ParameterStatistics Trainer TrainingConfig"
+        "EMA SWA Accumulation Callback EarlyStopping GradientAccumulator GradientWatch Group"
+        " History ParameterStatistics Trainer TrainingConfig"
     ),
     "train.checkpoints": "Checkpoints resume",
     "train.precision": "FP8 LossScale LossScaler Precision",

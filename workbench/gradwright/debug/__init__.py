@@ -5,9 +5,11 @@ from .check.findings import Finding
 from .check.gradient_check import gradient_check
 from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
+from .digits import NodeDigits, PrecisionReport, precision
 from .flow.explain import explain_gradient
 from .flow.explanation import Cause, Explanation, Step
 from .flow.opening import Turns
+from .live.points import Alarm, Point
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
 from .stepping.moving import Stop
@@ -15,6 +17,7 @@ from .stepping.nonfinite import Origin, Range
 from .stepping.stepper import Stepper
 
 __all__ = [
+    "Alarm",
     "Breakpoint",
     "Cause",
     "ElementCheck",
@@ -22,8 +25,11 @@ __all__ = [
     "Expression",
     "Finding",
     "LossCurve",
+    "NodeDigits",
     "Origin",
     "ParameterCheck",
+    "Point",
+    "PrecisionReport",
     "Range",
     "Report",
     "Step",
@@ -33,4 +39,5 @@ __all__ = [
     "explain_gradient",
     "gradient_check",
     "loss_curve",
+    "precision",
 ]

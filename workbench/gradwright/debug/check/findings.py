@@ -55,9 +55,7 @@ def findings(report: Report) -> list[Finding]:
 
 def _mistakes(report: Report) -> Iterator[Finding]:
     for node in report.faults:
-        turns = f" {node.turns}" if node.turns else ""
-        text = f"{_named(node)} is wrong{turns}: {_why(node)}"
-        yield Finding("fail", text, (str(node.address),))
+        yield Finding("fail", blamed(node), (str(node.address),))
     failed = [p.name for p in report.parameters.values() if p.verdict == "fail"]
     if not failed:
         return
@@ -70,6 +68,12 @@ def _mistakes(report: Report) -> Iterator[Finding]:
             "the error is in how they are joined"
         )
     yield Finding("fail", text, tuple(failed))
+
+
+def blamed(node: NodeCheck) -> str:
+    """Return one sentence about a node at fault."""
+    turns = f" {node.turns}" if node.turns else ""
+    return f"{_named(node)} is wrong{turns}: {_why(node)}"
 
 
 def _why(node: NodeCheck) -> str:
