@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ...graph import Node
+import numpy as np
+
+from ...graph import Node, Tensor
 from ...op import Op
 from ...ops.core.identity import StopGradient
+from ...spec import is_floating
 from ..address import Address
 from .explanation import Cause, Step
-from .level import Level
+from .level import Array, Level
 from .numbers import about
 
 _MOST = 3
 """Causes of one kind of trouble that are told."""
+TELLING = 0.3
+"""The part of the strongest cause, in orders of magnitude, that another one has to have."""
 PARTIAL = "flat", "masked", "unread", "zero factor"
 """Kinds that make elements zero."""
 
@@ -76,7 +81,8 @@ def changes(steps: Sequence[Step], *, grows: bool) -> list[Cause]:
         return sign * sum(math.log(s.gain) for s in group)
 
     ranked = sorted(groups.values(), key=weight, reverse=True)
-    strong = [group for group in ranked if weight(group) > math.log(2)][:_MOST]
+    least = max(math.log(2), TELLING * max(map(weight, ranked), default=0.0))
+    strong = [group for group in ranked if weight(group) > least][:_MOST]
     return [_changed(group, steps, grows=grows) for group in strong]
 
 
@@ -102,6 +108,23 @@ def _changed(group: Sequence[Step], steps: Sequence[Step], *, grows: bool) -> Ca
         nodes,
         gain,
     )
+
+
+def broken(nodes: Iterable[Node], env: Mapping[Tensor, Array]) -> Iterator[Cause]:
+    """Yield the nodes that make what is not finite of finite numbers, forward."""
+    for node in nodes:
+        if all(_is_finite(env[t]) for t in node.inputs if t is not None):
+            for t in node.outputs:
+                if not _is_finite(env[t]):
+                    named = _named(node.op.title, node.name, node.where)
+                    text = f"forward, {named} makes NaN or infinity of finite numbers"
+                    yield Cause("nonfinite", text, (node.name,), math.inf)
+
+
+def _is_finite(a: Array) -> bool:
+    if not is_floating(a.dtype):
+        return True
+    return bool(np.isfinite(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)).all())
 
 
 def partial(steps: Iterable[Step]) -> list[Cause]:

@@ -12,11 +12,12 @@ import numpy as np
 from ...graph import Graph, Tensor, Values
 from ..check.probe import check_floating, check_loss
 from ..float64 import Float64Run
-from .causes import changes, cuts, deaths, partial, told, unreached
+from .causes import broken, changes, cuts, deaths, partial, told, unreached
 from .explanation import Cause, Explanation, Step
 from .level import level_of, norm, stabilised
 from .measured import Measured
 from .narrow import AsItTrains, as_it_trains, is_narrow
+from .numbers import about
 from .paths import Use, ends_of, find_path, size
 from .walk import Place, Walk
 
@@ -106,13 +107,21 @@ class _Explained:
         length, relative = norm(gradient), self._relative(norm(gradient), path)
         zeros = float((gradient == 0).mean()) if gradient.size else 1.0
         dead = list(deaths(steps))
-        if not math.isfinite(length):
-            verdict, causes = "nonfinite", _broken(steps)
+        if not np.isfinite(self.run.env[self.end]):
+            nodes = (node for node, _ in level.nodes)
+            verdict, causes = "nonfinite", [*broken(nodes, self.run.env)][:1]
+        elif not math.isfinite(length):
+            verdict, causes = "nonfinite", [*_backward(steps)][:1]
         elif length == 0 or dead:
             verdict, causes = "zero", [*dead, *self._other_ends(path), *self._behind(path)]
+            if not gradient.size:
+                name = self.parameter.name
+                causes.append(Cause("unused", f"{name!r} has no elements", (name,), 0.0))
         else:
             verdict = self._verdict(length, relative)
             causes = [] if verdict == "ordinary" else changes(steps, grows=verdict == "large")
+            if verdict != "ordinary" and not causes:
+                causes = [self._own_size()]
             known = [c.nodes for c in causes]
             causes += [c for c in partial(steps) if zeros > 0.05 and c.nodes not in known]
             causes += [*cuts(level, self.place.address), *self.walk.inner_cuts]
@@ -129,6 +138,11 @@ class _Explained:
         return Explanation(
             self.loss.name, self.parameter.name, verdict, causes=tuple(causes), **facts
         )
+
+    def _own_size(self) -> Cause:
+        name, w = self.parameter.name, norm(self.run.env[self.start])
+        text = f"no op on the path changes it much; the norm of {name!r} itself is {about(w)}"
+        return Cause("factor", text, (name,))
 
     def _unreachable(self) -> list[Cause]:
         found = unreached(self.level)
@@ -180,10 +194,10 @@ class _Explained:
         return "large" if max(relative, step) > LARGE else "ordinary"
 
 
-def _broken(steps: Sequence[Step]) -> list[Cause]:
+def _backward(steps: Sequence[Step]) -> Iterator[Cause]:
+    """Yield the steps that make what is not finite of a finite cotangent."""
     for step in steps:
         if math.isfinite(step.norm_in) and not math.isfinite(step.norm_out):
             reason = step.reason or "passes what is not finite"
             at = (str(step.address),)
-            return [Cause("nonfinite", f"it begins at {told(step)}: {reason}", at, math.inf)]
-    return [Cause("nonfinite", "the loss is not finite: stepper.find_nonfinite() tells where")]
+            yield Cause("nonfinite", f"it begins at {told(step)}: {reason}", at, math.inf)

@@ -132,10 +132,11 @@ class Explanation:
             )
         figure.update_layout(
             template="plotly_white",
-            title=_headline(self),
+            title=f"The gradient of {self.loss!r} on its way to {self.parameter!r}",
             xaxis={"title": "from the loss to the parameter", "tickangle": -40},
             yaxis={"title": "norm", "type": "log", "exponentformat": "power"},
             margin={"t": 60},
+            height=420,
         )
         return figure
 
