@@ -127,6 +127,11 @@ class Program:
             if any(OPS.get(cls.name, cls) is not cls for cls in known)
         ]
 
+    @property
+    def own(self) -> list[str]:
+        """Return the nodes with an op that is not one of the library's, itself or inside of it."""
+        return [name for name, known in self._known.items() if not all(map(_is_core, known))]
+
     def pulled(self, parameter: Tensor) -> Iterator[Array | None]:
         """Compute the gradient of a parameter; yields None after each node, and then the array."""
         run, env = self.run, dict(self._env())
@@ -161,6 +166,10 @@ class Program:
 def stamp(loss: Tensor) -> tuple[int, int]:
     """Return what changes when the graph is edited, or an op defined anew."""
     return loss.graph.revision, redefinitions()
+
+
+def _is_core(cls: type[Op]) -> bool:
+    return cls.__module__.partition(".")[0] == "gradwright"
 
 
 def _active(loss: Tensor, parameters: Sequence[Tensor]) -> tuple[set[Tensor], list[Node]]:

@@ -65,7 +65,7 @@ class GradientWatch(Stopping):
     of the step held. A node's vjp stands beside differences of its own forward, a parameter's
     gradient beside those of the loss, in float64, as in :func:`gradwright.gradient_check`. What
     fails is looked at again, with other numbers, before there is an alarm. An op that is defined
-    anew, as by running its cell again, is looked at first.
+    anew, as by running its cell again, is looked at first, and ops of yours more often than others.
 
     The numbers of the training stay the same, bit for bit. It works in slices of a node or an
     element, and stops after 2 ms, or a tenth of a step; ``cost`` has the longest slice. How soon
