@@ -34,7 +34,7 @@ class Slow(gw.Op):
     def forward(self, x: Any) -> Any:
         cls = type(self)
         cls.calls += 1
-        if cls.calls > 20:
+        if cls.calls > 10:  # in the midst of the first parameter
             cls.gate.wait(30)
         return 1.0 * x
 
@@ -206,7 +206,7 @@ def held_check():
     g, feeds = model(Slow())
     panel = opened(g, feeds, check_limit=None)
     panel.check()
-    wait_for(lambda: Slow.calls > 20)
+    wait_for(lambda: Slow.calls > 10)
     yield panel
     Slow.gate.set()
     panel.stop()

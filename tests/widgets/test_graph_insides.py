@@ -28,7 +28,7 @@ def graph():
         y = block(x, w)
 
     def step(c, v):
-        with g.scope("cell"):
+        with c.graph.scope("cell"):
             return gw.nn.silu(c * 0.5 + v), gw.exp(c)
 
     c, ys = gw.scan(step, np.zeros(4, "f4"), y, name="loop")
@@ -68,7 +68,11 @@ def test_every_node_with_an_inside_opens_and_all_in_it_is_found_by_address(graph
             seen.add(name)
             if spec["opens"][call]:
                 pending.append(name)
-    assert {"encoder/block::layer_norm::mean", "loop::silu::sigmoid", "choose:else:exp"} <= seen
+    assert {
+        "encoder/block::layer_norm::mean",
+        "loop::cell/silu::sigmoid",
+        "choose:else:exp",
+    } <= seen
 
 
 def test_arguments_lead_in_and_results_lead_out(graph):
@@ -92,7 +96,7 @@ def test_arguments_lead_in_and_results_lead_out(graph):
 
 
 def test_carries_run_from_step_to_step(graph):
-    assert ("loop::silu", "loop::carry") in feeds(inside_spec(graph, "loop"))
+    assert ("loop::cell/silu", "loop::carry") in feeds(inside_spec(graph, "loop"))
     assert ("while::cosh", "while::carry") in feeds(inside_spec(graph, "while"))
 
 
@@ -131,13 +135,13 @@ def test_what_does_not_open_is_refused(graph, path):
 
 def test_what_is_inside_is_selected_by_its_address(graph):
     view = GraphView(graph)
-    for name in ("loop::silu", "loop:3:silu", "choose:then:", "choose:then:mul"):
+    for name in ("loop::cell/silu", "loop:3:cell/silu", "choose:then:", "choose:then:mul"):
         if name.endswith(":"):
             view.selected = f"{name}/"  # a branch, as scopes are called
             continue
         view.selected = name
     with pytest.raises(gw.errors.GraphError, match="silo"):
-        view.selected = "loop::silo"
+        view.selected = "loop::cell/silo"
     assert view.selected == "choose:then:mul"
     assert is_inside(graph, "choose:then:")
     assert not is_inside(graph, "choose:then:deep")
@@ -161,21 +165,21 @@ def test_colours_of_what_is_inside_show_outside_too(graph):
     values = {
         "encoder/block::layer_norm::mean": 3.0,
         "encoder/block::tanh": -5.0,
-        "loop:2:exp": 1.0,
+        "loop:2:cell/exp": 1.0,
     }
     view.set_overlay("error", {**values, "loop": 9.0}, scale="diverging")
     assert view.overlay["inside"] == {
         "encoder/block::layer_norm::mean": 3.0,
         "encoder/block::layer_norm": 3.0,
         "encoder/block::tanh": -5.0,
-        "loop::exp": 1.0,
+        "loop::cell/exp": 1.0,
     }
     names = view.graph_spec["names"]
     own = dict(zip(names, np.frombuffer(view.overlay["values"], "<f8").tolist(), strict=True))
     assert own["encoder/block"] == -5.0
     assert own["loop"] == 9.0
     with pytest.raises(gw.errors.GraphError, match="expo"):
-        view.set_overlay("error", {"loop::expo": 1.0})
+        view.set_overlay("error", {"loop::cell/expo": 1.0})
 
 
 def test_stills_show_opened_nodes(graph):
@@ -216,6 +220,6 @@ def test_other_panels_live_with_a_selection_inside(graph):
     bench = Workbench(graph, loss="loss", feeds={"x": np.ones((2, 4), "f4")})
     for tab in ("tensor", "step", "parameters", "check", "train"):
         bench.tab = tab
-        for name in ("encoder/block::layer_norm", "choose:then:mul", "loop::silu"):
+        for name in ("encoder/block::layer_norm", "choose:then:mul", "loop::cell/silu"):
             bench.selected = name
             assert bench.selected == name

@@ -12,7 +12,8 @@ A message has four parts: what is wrong and where, what came in, what was needed
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import CodeType
 from typing import Self
 
@@ -90,7 +91,7 @@ class GradwrightError(Exception):
         """The address of the node in ``where``, and which turn or branch of the next one it is in.
         """
 
-    def at(self, op: str, place: str, line: str = "") -> Self:
+    def met_at(self, op: str, place: str, line: str = "") -> Self:
         """Say at which node it came up, by its op, its address and the user's line."""
         self.place, self.where = place, f"{op} {place!r}" + (f" ({line})" if line else "")
         return self
@@ -112,6 +113,16 @@ class GradwrightError(Exception):
         if self.hint:
             lines.append(f"  try:  {self.hint}")
         return "\n".join(lines)
+
+
+@contextmanager
+def in_part(part: object) -> Iterator[None]:
+    """Note on errors in which part of a node they came up: a turn of a loop, a branch."""
+    try:
+        yield
+    except GradwrightError as error:
+        error.part = str(part)
+        raise
 
 
 class GraphError(GradwrightError, ValueError):

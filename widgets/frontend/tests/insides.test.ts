@@ -10,6 +10,8 @@ import { spliced, type Insides, type InsideSpec } from "../src/panels/graph/insi
 import { itemAround, marksOf } from "../src/panels/graph/marks";
 import { GraphModel } from "../src/panels/graph/model";
 import { anywhere, enclosing, leaf } from "../src/panels/graph/names";
+import { Overlay } from "../src/panels/graph/overlay";
+import { DEAD, pathOf } from "../src/panels/graph/path";
 import type { Scene } from "../src/panels/graph/scene";
 import { argumentsOf, inputsOf, reach } from "../src/panels/graph/trace";
 import type { GraphSpec } from "../src/panels/graph/wire";
@@ -185,4 +187,40 @@ test("addresses as text", () => {
   assert.deepEqual(enclosing("decoder/scan::cell/norm::mean"), ["decoder", "decoder/scan::", "decoder/scan::cell", "decoder/scan::cell/norm::"]);
   assert.deepEqual(enclosing("choose:then:mul"), ["choose::", "choose:then:"]);
   assert.deepEqual(enclosing("x"), []);
+});
+
+test("the path of a gradient leads through opened nodes, as wide as it is large there", () => {
+  const model = opened();
+  const names = model.spec.names.filter((name, i) => model.sent[i] >= 0);
+  const norms: Record<string, number> = { loss: 1, choose: 0.1, after: 0.01, "body/loop": 0.01, "body/w": 0 };
+  const values = new DataView(Float64Array.from(names, (name) => norms[name] ?? NaN).buffer);
+  const inside = { "body/loop::cell/add": 0.01, "body/loop::cell/norm": 0.001, "choose:then:mul": 0.1 };
+  const overlay = Overlay.of(model, "overlay", { title: "norm", unit: "", scale: "log", values, inside })!;
+  const why = { nodes: ["loss", "choose", "choose:then:mul", "after", "body/loop", "body/loop:1:cell/add", "body/loop:1:cell/norm", "body/w"], culprits: ["body/loop:1:cell/norm"] };
+  const drawing = new Drawing(model, sceneOf(model, ALL));
+  const path = pathOf(model, drawing, why, overlay)!;
+  const lit = (name: string): boolean => path.focus.items[model.itemOf(name)] === 1;
+  for (const name of ["loss", "choose", "choose:then:a", "choose:then:mul", "choose:then:/", "body/", "body/loop", "body/loop::carry", "body/loop::cell/norm", "body/w"]) assert(lit(name), name);
+  for (const name of ["x", "p", "choose:else:a", "choose:else:sub", "choose:else:/", "body/loop::captured/x"]) assert(!lit(name), name);
+  assert.deepEqual([...path.culprits], [model.itemOf("body/loop::cell/norm")]);
+  const { pieceTensor } = drawing.scene;
+  const width = (name: string): number | undefined => [...path.widths].find(([piece]) => model.nodeOf[pieceTensor[piece]] === model.node(name))?.[1];
+  assert.equal(width("body/w"), DEAD, "nothing comes back there");
+  assert(width("choose")! > width("after")! && width("after")! > width("body/loop::cell/norm")!);
+  const closed = pathOf(model, new Drawing(model, sceneOf(model, [])), why, overlay)!;
+  assert.deepEqual([...closed.culprits], [model.itemOf("body/")], "what stands for it");
+  assert.equal(pathOf(model, drawing, {}, overlay), undefined);
+});
+
+test("overlays: an opened node has its own value, and what is inside has one by address", () => {
+  const model = opened();
+  const values = new DataView(Float64Array.from(OUTER, ({ name }) => (name === "choose" ? 2 : NaN)).buffer);
+  const overlay = Overlay.of(model, "overlay", { title: "e", unit: "", scale: "linear", values, inside: { "choose:then:mul": 9 } })!;
+  assert.equal(overlay.values[model.itemOf("choose")], 2);
+  assert.equal(overlay.values[model.itemOf("choose:then:mul")], 9);
+  assert.equal(overlay.values[model.itemOf("choose:then:/")], 9);
+  const size = (graph: GraphModel): number => Overlay.of(graph, "size", undefined)!.values[graph.itemOf("body/")];
+  assert.equal(size(model), size(new GraphModel(specOf(OUTER))));
+  const short = new DataView(new Float64Array(2).buffer);
+  assert.equal(Overlay.of(model, "overlay", { title: "e", unit: "", scale: "linear", values: short }), undefined);
 });

@@ -6,22 +6,9 @@ from gradwright import Graph, Node
 from gradwright.debug.address import BRANCHES, Address
 from gradwright.errors import GraphError
 from gradwright.graph import SubGraph, expansion
-from gradwright.op import Op
 from gradwright.ops.control.branch import Cond
 from gradwright.ops.control.call import Call
 from gradwright.ops.control.loop_op import LoopOp
-
-
-def opens(op: Op) -> bool:
-    """Tell whether nodes of an op enclose others: branches, steps of a loop, calls, composites.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.exp(gw.nn.silu(g.placeholder("x", (3,))))
-    >>> [opens(node.op) for node in g.nodes]
-    [False, True, False]
-    """
-    return isinstance(op, (Cond, LoopOp)) or op.is_composite()
 
 
 def parts(node: Node) -> dict[str, SubGraph]:
@@ -53,6 +40,24 @@ def node_at(graph: Graph, text: str) -> Node:
     mul()
     """
     return Address.parse(text).find(graph).node
+
+
+def is_called(graph: Graph, text: str) -> bool:
+    """Tell whether a node has this name or address.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.silu(g.placeholder("x", (3,)))
+    >>> [is_called(g, text) for text in ("x", "silu::mul", "silu::div", "y")]
+    [True, True, False, False]
+    """
+    if ":" not in text:
+        return graph.get(text) is not None
+    try:
+        node_at(graph, text)
+    except GraphError:
+        return False
+    return True
 
 
 def holder_of(path: str) -> str:

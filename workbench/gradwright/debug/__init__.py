@@ -6,10 +6,10 @@ from .check.gradient_check import gradient_check
 from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
 from .digits import NodeDigits, PrecisionReport, precision
-from .live.points import Alarm, Point
 from .flow.explain import explain_gradient
 from .flow.explanation import Cause, Explanation, Step
-from .flow.inside import Turns
+from .flow.opening import Turns
+from .live.points import Alarm, Point
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
 from .stepping.moving import Stop

@@ -53,7 +53,7 @@ def ancestors_across(
         here = ancestors([t for t in targets if t.graph is level], stop)
         order[:0] = here
         nodes = set(here)
-        found = {p: t for t, p in level.captures.items() if p.node in nodes and t not in stop}
+        found = {p: t for t, p in level.captures.items() if p.node in nodes}
         captured |= found
         targets += found.values()
     return order, captured

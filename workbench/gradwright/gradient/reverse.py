@@ -125,7 +125,7 @@ def _backpropagate(
                 continue
             at(f"{prefix}/{node.name}", node)
             total.update((t, _total(cotangents.pop(t))) for t in live)
-            if (outer := captured.get(live[0])) in active:
+            if (outer := captured.get(node.outputs[0])) is not None and live[0] in active:
                 cotangents.setdefault(outer, []).append(total[live[0]])
             wanted = [t is not None and t in active and t not in walls for t in node.inputs]
             if isinstance(node.op, Source) or not any(wanted):

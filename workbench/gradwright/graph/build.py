@@ -123,7 +123,7 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
     own = node.op.attributes()
     if own:
         error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
-    return error.at(node.op.name, node.name, node.where)
+    return error.met_at(node.op.name, node.name, node.where)
 
 
 def failed(

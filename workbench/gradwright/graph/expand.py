@@ -294,7 +294,7 @@ def run_node(
         if error.where:
             error.inside(node.name)
         elif node.site is not None:
-            error.at(op.name, node.name, node.where)
+            error.met_at(op.name, node.name, node.where)
         raise
     except Exception as error:
         if node.site is None:

@@ -43,7 +43,7 @@ def explained(error: Exception, program: Program, step: int) -> Exception:
     if isinstance(error, GradwrightError):
         if error.where:
             return error.inside(instr.path)
-        return error.at(instr.op.name, instr.path, instr.origin.where)
+        return error.met_at(instr.op.name, instr.path, instr.origin.where)
     specs = [None if i is None else program.specs[i] for i in instr.ins]
     return failed(error, instr.origin, instr.op, specs, instr.path)
 

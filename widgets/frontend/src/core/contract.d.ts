@@ -69,7 +69,11 @@ export interface Traits {
   tensor_range: "full" | "symmetric" | "robust" | "fixed";
   tensor_scope: "tensor" | "slice";
   training: object;
+  watch_on: boolean;
+  watch_pause: boolean;
+  watch_state: "" | "idle" | "watching" | "alarm";
   watches: object[];
+  why: object;
   x_axis: "step" | "epoch" | "seconds";
 }
 
@@ -111,7 +115,10 @@ export type Request =
   | "training.resume"
   | "training.start"
   | "training.step"
-  | "training.stop";
+  | "training.stop"
+  | "watch.sync"
+  | "why.ask"
+  | "why.clear";
 
 /** What the kernel tells a page. */
 export type Told =
@@ -136,4 +143,5 @@ export type Told =
   | "tensor.problem"
   | "tensor.value"
   | "tensor.who"
-  | "tensor.window";
+  | "tensor.window"
+  | "watch.points";

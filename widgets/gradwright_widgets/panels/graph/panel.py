@@ -26,6 +26,7 @@ from .insides import inside_spec, opened
 from .sketch import draw_svg
 from .spec import graph_spec
 from .twins import ensure_gradients
+from .why import WhyPanel
 
 PATHS = ("none", "upstream", "downstream", "both")
 COLOR_BY = ("category", "size", "parameters", "overlay")
@@ -305,7 +306,7 @@ class GraphView(Host):
     """
 
     module = "graph_view"
-    panels = (GraphPanel,)
+    panels = (GraphPanel, WhyPanel)
 
     def __init__(
         self,

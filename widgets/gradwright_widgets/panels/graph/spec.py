@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gradwright import Graph, Node
+from gradwright.debug.inside import has_inside
 
 from ...host.facts import differentiated, drawn_nodes
-from ...host.insides import opens
 from ...host.wire import int32
 
 KINDS = ("array", "placeholder", "variable", "constant")
@@ -72,7 +72,7 @@ def columns(nodes: Sequence[Node], names: list[str]) -> tuple[dict[str, Any], li
         "calls": calls.values,
         "ops": [node.op.name for node in examples],
         "categories": [category(node) for node in examples],
-        "opens": [opens(node.op) for node in examples],
+        "opens": [has_inside(node.op) for node in examples],
         "specs": specs.values,
         "call": int32(call),
         "kind": memoryview(np.array([KINDS.index(n.kind) for n in nodes], np.uint8).tobytes()),

@@ -100,7 +100,8 @@ class NodeCheck:
         """Return the innermost nodes at fault: those inside where there are any, else this one."""
         if self.verdict != "fail":
             return []
-        return [fault for node in self.inner for fault in node.faults()] or [self]
+        inside = [(fault, node) for node in self.inner for fault in node.faults()]
+        return [replace(f, turns=f.turns or node.turns) for f, node in inside] or [self]
 
     @property
     def relative_error(self) -> float:
@@ -155,8 +156,8 @@ class LocalCheck:
         ]
         self.outputs = [i for i, g in enumerate(self.vjp.gs) if g is not None and self.gs[i].size]
 
-    def run(self) -> tuple[str, str, tuple[InputCheck, ...]]:
-        """Return verdict, reason, and the comparison of each input.
+    def run(self, *, causes: bool = True) -> tuple[str, str, tuple[InputCheck, ...]]:
+        """Return verdict, reason, and the comparison of each input, with ``causes`` if wanted.
 
         Inputs move one at a time: together, one that matters little could hide behind the others.
         """
@@ -164,7 +165,7 @@ class LocalCheck:
             return "none", "", ()
         exact = self.exact(self.gs)
         found = tuple(
-            self._input(i, exact[i])
+            self._input(i, exact[i], causes)
             for i in self.directions
             if np.isfinite(exact[i]) or self.active is None or i in self.active
         )
@@ -217,11 +218,10 @@ class LocalCheck:
             for i, x in enumerate(self.xs)
         ]
 
-    def _input(self, i: int, exact: float) -> InputCheck:
+    def _input(self, i: int, exact: float, causes: bool) -> InputCheck:
         found, gs = self._compare(i, exact)
-        return InputCheck(
-            label(self.op, i), found, self.cause(i, gs) if found.verdict == "fail" else ""
-        )
+        told = causes and found.verdict == "fail"
+        return InputCheck(label(self.op, i), found, self.cause(i, gs) if told else "")
 
     def _compare(self, i: int, exact: float) -> tuple[Comparison, Sequence[Array]]:
         """Check one input; on a disagreement, output elements with a kink apart from the others.

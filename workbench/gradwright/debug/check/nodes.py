@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from ...graph import Node, SubGraph, Tensor
 from ...op import Op, run_forward
 from ...ops.control.branch import Cond
+from ...ops.control.call import Call
 from ...ops.control.loop_op import LoopOp
 from ...ops.core.pullback import active_from
 from ..address import Address
@@ -27,7 +28,9 @@ from .composed import composed
 
 Array = np.ndarray[Any, Any]
 MOST = 2_000
-"""How many nodes are checked inside of one. What a loop does in later turns is not looked at."""
+"""How many nodes are checked inside of one that disagrees; later turns of a loop are not seen."""
+FEW = 200
+"""And inside of a loop, branch or call that agrees, where a small fault may hide behind others."""
 AGREE = 1e-6
 """Relative difference of two ways to compute the same cotangents in float64, through all turns."""
 _WORST = ("ok", "kink", "unclear")
@@ -44,9 +47,12 @@ def check_node(
     training: bool = False,
     rtol: float = 1e-5,
     active: Collection[int] | None = None,
+    looks: Looks | None = None,
 ) -> NodeCheck:
     """Check one node on its arrays; one at fault is opened to see who inside is.
 
+    What holds nodes of the user's, a loop, a branch or a call, is opened in any case, for as many
+    ``looks`` as there are.
     A vjp at a kink may be any of many, so there it must also be right close by. Inputs that are not
     ``active`` lie on no path of interest: there a cotangent need not be finite, such as that of the
     exponent of (-1.0) ** 2.0.
@@ -55,21 +61,27 @@ def check_node(
     options: Any = {"training": training, "rtol": rtol}
     address = Address(node.name) if at is None else at
     check = LocalCheck(op, xs, ys, rng, active=active, **options)
-    verdict, reason, found = check.run()
+    opens = has_inside(op)
+    verdict, reason, found = check.run(causes=not opens)  # who is inside has the cause
     inner: tuple[NodeCheck, ...] = ()
     settled = False
-    if verdict in ("fail", "unclear") and has_inside(op):
-        inside = check_inside(op, xs, rng, address, active=active, **options)
+    wrong = verdict in ("fail", "unclear")
+    looks = looks or Looks(FEW)
+    if opens and (wrong or (isinstance(op, LoopOp | Cond | Call) and looks.left > 0)):
+        looks = Looks(MOST) if wrong else looks
+        inside = check_inside(op, xs, rng, address, looks, active=active, **options)
         inner = tuple(c for c in inside.checks if c.verdict == "fail")
         verdicts = {c.verdict for c in inside.checks}
         if inner:
             verdict = "fail"
-            reason = f"{reason}; inside it {', '.join(repr(c.op) for c in inner)}"
-        elif inside.all and _agrees(check):
+            reason += f"{'; ' * bool(reason)}inside it {', '.join(repr(c.op) for c in inner)}"
+        elif wrong and inside.all and _agrees(check):
             verdict, settled = max(_WORST, key=lambda v: (v in verdicts, _WORST.index(v))), True
             reason = "" if verdict == "ok" else reason
         elif verdict == "fail" and "kink" in verdicts:
             verdict = "kink"
+        elif verdict == "fail":
+            _, reason, found = check.run()
     if verdict == "kink" and not settled:
         moved = check.beside()
         ys = run_forward(op, moved, training=training)
@@ -78,6 +90,13 @@ def check_node(
             verdict, reason, found = "fail", f"beside its kink, {sides[1]}", sides[2]
     seconds = time.perf_counter() - began
     return NodeCheck(address, op.name, node.where, verdict, reason, found, inner, seconds)
+
+
+@dataclass
+class Looks:
+    """How many nodes may still be looked at."""
+
+    left: int
 
 
 class Looked(NamedTuple):
@@ -92,6 +111,7 @@ def check_inside(
     xs: Sequence[Array | None],
     rng: np.random.Generator,
     at: Address,
+    looks: Looks,
     *,
     training: bool = False,
     rtol: float = 1e-5,
@@ -105,9 +125,9 @@ def check_inside(
     checks: list[NodeCheck] = []
     wrong: dict[Node, int] = {}
     on_path: set[Tensor] | None = None
-    left, turns, whole = MOST, 0, True
+    turns, whole = 0, True
     for level in opened(op, xs, at, training=training):
-        if left <= 0:
+        if looks.left <= 0:
             whole = False
             break
         if on_path is None:
@@ -117,16 +137,16 @@ def check_inside(
         for met in level:
             if found and met.node not in wrong:
                 continue
-            left -= 1
+            looks.left -= 1
             live = [i for i, t in enumerate(met.node.inputs) if t in on_path]
             if found:
                 again = LocalCheck(met.op, met.inputs, met.outputs, rng, active=live, **options)
-                wrong[met.node] += again.run()[0] == "fail"
+                wrong[met.node] += again.run(causes=False)[0] == "fail"
             else:
                 checks.append(
                     check_node(
                         met.node, met.op, met.inputs, met.outputs, rng,
-                        at=met.address, active=live, **options,
+                        at=met.address, active=live, looks=looks, **options,
                     )
                 )  # fmt: skip
         if not found:

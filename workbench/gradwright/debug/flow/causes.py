@@ -10,6 +10,7 @@ from ...op import Op
 from ...ops.core.identity import StopGradient
 from .explanation import Cause, Step
 from .level import Level
+from .numbers import about
 
 _MOST = 3
 """Causes of one kind of trouble that are told."""
@@ -47,10 +48,9 @@ def deaths(steps: Iterable[Step]) -> Iterator[Cause]:
     """
     steps = list(steps)
     for n, step in enumerate(steps):
-        if any(s.address.outer == step.address for s in steps[n + 1 :]):
+        if any(_is_inside(s, step) for s in steps[n + 1 :]):
             continue
-        exact = step.norm_out == 0 < step.norm_in
-        if exact or (step.kind == "cancels" and "up to rounding" in step.reason):
+        if step.norm_out == 0 < step.norm_in or step.kind == "cancels exactly":
             reason = step.reason or "passes nothing of what arrives"
             yield Cause(step.kind or "flat", f"it dies at {told(step)}: {reason}", _at(step), 0.0)
 
@@ -75,26 +75,21 @@ def changes(steps: Sequence[Step], *, grows: bool) -> list[Cause]:
 def _changed(group: Sequence[Step], steps: Sequence[Step], *, grows: bool) -> Cause:
     gain = math.prod(s.gain for s in group)
     worst = (max if grows else min)(group, key=lambda s: s.gain)
-    reason = worst.reason or f"passes {worst.gain:.2g} times what arrives"
+    reason = worst.reason or f"passes {about(worst.gain)} times what arrives"
     nodes = tuple(str(s.address) for s in group)
     if worst.kind == "turns":
-        inner = [
-            s for s in steps
-            if s.address.outer is not None
-            and s.address.levels[: len(worst.address.levels) + 1][-1].node == worst.address.node
-            and 0 < s.gain < math.inf
-        ]  # fmt: skip
+        inner = [s for s in steps if _is_inside(s, worst) and 0 < s.gain < math.inf]
         if inner:
             most = (max if grows else min)(inner, key=lambda s: s.gain)
             reason += f"; in a turn, most by {told(most)}"
-            reason += f": {most.reason}" if most.reason else f", which passes {most.gain:.2g}"
+            reason += f": {most.reason}" if most.reason else f", which passes {about(most.gain)}"
             nodes = (*nodes, str(most.address))
     if len(group) == 1:
         return Cause(worst.kind or "factor", f"{told(worst)}: {reason}", nodes, gain)
     each = gain ** (1 / len(group))
     return Cause(
         worst.kind or "factor",
-        f"{len(group)} {worst.op} pass {each:.2g} each, {gain:.2g} in all; the "
+        f"{len(group)} {worst.op} pass {about(each)} each, {about(gain)} in all; the "
         f"{'largest' if grows else 'smallest'}, {told(worst)}: {reason}",
         nodes,
         gain,
@@ -116,6 +111,15 @@ def told(step: Step) -> str:
 def _named(op: str, name: str, where: str) -> str:
     line = f" ({where})" if where else ""
     return f"{op} {name!r}{line}"
+
+
+def _is_inside(step: Step, outer: Step) -> bool:
+    levels, depth = step.address.levels, len(outer.address.levels)
+    return (
+        len(levels) > depth
+        and levels[:depth] == outer.address.levels
+        and levels[depth].node == outer.address.node
+    )
 
 
 def _at(step: Step) -> tuple[str, ...]:

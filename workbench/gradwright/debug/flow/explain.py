@@ -14,7 +14,7 @@ from ..check.probe import check_floating, check_loss
 from ..float64 import Float64Run
 from .causes import changes, cuts, deaths, partial, told
 from .explanation import Cause, Explanation, Step
-from .level import level_of, norm
+from .level import level_of, norm, stabilised
 from .measured import Measured
 from .narrow import AsItTrains, as_it_trains, is_narrow
 from .paths import Use, ends_of, find_path, size
@@ -88,7 +88,8 @@ class _Explained:
     def __init__(self, run: Float64Run, loss: Tensor, parameter: Tensor) -> None:
         self.run, self.loss, self.parameter = run, loss, parameter
         self.names = {copy: t.name for t, copy in run.copies.items()}
-        self.start, self.end = run.copies[parameter], run.copies[loss]
+        self.start = run.copies[parameter]
+        self.end = stabilised(run, self.start, run.copies[loss])
         self.level = level_of(run, self.start, self.end)
         self.walk = Walk()
 

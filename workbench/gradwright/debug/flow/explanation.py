@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...words.tables import Table
 from ..address import Address
-from .inside import Turns
 from .numbers import about
+from .opening import Turns
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...gradient import STAND_INS
 from ...graph import Constant, Node, Source, SubGraph, Tensor, ancestors
-from ...graph.expand import bind_dims
+from ...graph.expand import bind_dims, run_nodes
 from ...op import Op, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import is_floating, spec_of
@@ -194,6 +195,30 @@ def run_level(
 
 def level_of(run: Float64Run, start: Tensor, end: Tensor) -> Level:
     """Return the level of a run between a parameter and the loss."""
-    needed = set(ancestors([end]))
-    nodes = [(node, node.op) for node in run.nodes if node in needed]
-    return Level(nodes, run.env, [start], run.training)
+    nodes = [n for n in ancestors([end]) if not isinstance(n.op, Source)]
+    return Level([(node, node.op) for node in nodes], run.env, [start], run.training)
+
+
+def stabilised(run: Float64Run, start: Tensor, end: Tensor) -> Tensor:
+    """Let a run read what gradients differentiate in place of its nodes; returns the loss.
+
+    The gradient of sqrt(Σ x²) is that of a length, whose slope at 0 is no 1/0. Nodes that are made
+    for it have the node they stand for as their origin.
+    """
+    order = [n for n in ancestors([end]) if not isinstance(n.op, Source)]
+    made: dict[Tensor, Tensor] = {}
+    for find in STAND_INS:
+        for y, build in find(order, {start, end}).items():
+            with run.graph.deriving("stable") as at:
+                at(f"stable/{y.node.name}", y.node)
+                made[y] = build()
+    for y, other in made.items():
+        new = ancestors([other], stop=set(run.env))
+        values = run_nodes(new, run.env, [t for n in new for t in n.outputs])
+        run.env.update(zip([t for n in new for t in n.outputs], values, strict=True))
+        for user in dict.fromkeys(y.uses):
+            if user not in new:
+                user.inputs = tuple(other if t is y else t for t in user.inputs)
+                other.uses.append(user)
+        y.uses = [user for user in y.uses if user in new]
+    return made.get(end, end)

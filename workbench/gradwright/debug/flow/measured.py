@@ -120,32 +120,54 @@ class Measured:
 
     @functools.cached_property
     def reach(self) -> tuple[Array, Array]:
-        """The grid, and the slopes on it of an element that is flat or saturated.
+        """The grid, and the slopes on it; empty where the op takes no vector."""
+        found = self.slopes
+        if found is None:
+            return np.empty(0), np.empty(0)
+        most = float(np.abs(found.x[np.isfinite(found.x)]).max(initial=1.0))
+        grid = GRID * max(1.0, most / 1e3)
+        slopes = self.along(grid)
+        return (grid if slopes.size else slopes), slopes
+
+    @functools.cached_property
+    def bounds(self) -> tuple[float, float]:
+        """Between which inputs it has a slope; infinite where that has no end on the grid."""
+        grid, slopes = self.reach
+        steep = np.flatnonzero(slopes)
+        if not steep.size:
+            return np.inf, -np.inf
+        low, high = -np.inf, np.inf
+        if first := int(steep[0]):
+            fine = np.linspace(grid[first - 1], grid[first], 257)
+            low = float(fine[np.flatnonzero(self.along(fine))[0]])
+        if (last := int(steep[-1])) < len(grid) - 1:
+            fine = np.linspace(grid[last], grid[last + 1], 257)
+            high = float(fine[np.flatnonzero(self.along(fine))[-1]])
+        return low, high
+
+    def along(self, points: Array) -> Array:
+        """Return the slopes at other inputs, for the element with the least slope.
 
         Other inputs are held at what they are there. Empty where the op takes no vector.
         """
-        found = self.slopes
-        empty = np.empty(0)
-        if found is None:
-            return empty, empty
+        found, edge = self.slopes, self.edge
+        assert found is not None
         score = np.where(found.live, -np.abs(found.values), -np.inf)
         at = np.unravel_index(int(score.argmax()), score.shape)
-        grid = GRID * max(1.0, float(np.abs(found.x[np.isfinite(found.x)]).max(initial=1.0)) / 1e3)
         try:
             xs = [
-                grid if i == self.edge.i
+                points if i == edge.i
                 else a if a is None or not a.ndim or a.dtype.kind not in "fb"
-                else np.full(grid.shape, np.broadcast_to(a, score.shape)[at])
-                for i, a in enumerate(self.edge.xs)
+                else np.full(points.shape, np.broadcast_to(a, score.shape)[at])
+                for i, a in enumerate(edge.xs)
             ]  # fmt: skip
             with np.errstate(all="ignore"):
-                ys = run_forward(self.edge.op, xs, training=self.edge.training)
+                ys = run_forward(edge.op, xs, training=edge.training)
             ones = [np.ones_like(y) if k == self.output else None for k, y in enumerate(ys)]
-            edge = self.edge
-            probe = Edge(edge.node, edge.op, edge.i, xs, ys, ones, edge.training)
+            part = Edge(edge.node, edge.op, edge.i, xs, ys, ones, edge.training).part
         except REFUSALS:
-            return empty, empty
-        return (grid, probe.part) if probe.part.shape == grid.shape else (empty, empty)
+            return np.empty(0)
+        return part if part.shape == points.shape else np.empty(0)
 
     @functools.cached_property
     def gain_when_small(self) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from ml_dtypes import finfo
 
 from ...gradient import gradients
 from ...graph import Tensor
@@ -14,9 +15,10 @@ from ...op import Op
 from ...session import Session
 from ...spec import dtype_name, is_floating
 from ..float64 import Array, Float64Run
-from .causes import PARTIAL
+from .causes import PARTIAL, told
 from .explanation import Cause, Explanation
-from .level import Level, level_of, norm
+from .level import Level, level_of, norm, stabilised
+from .numbers import about
 
 
 class AsItTrains(Float64Run):
@@ -46,11 +48,13 @@ def as_it_trains(
         size = norm(_wide(session.run(slope, feeds, training=run.training)))
     if math.isfinite(size) and (size > 0 or found.norm == 0):
         return found
+    loss = stabilised(run, parameter, loss)
     level = level_of(run, parameter, loss)
     level.pull({loss: np.ones((), loss.dtype)})
     verdict = "zero" if size == 0 else "nonfinite"
     made = *_overflow(run, level), *_underflow(found, level)
-    others = [c for c in found.causes if c.kind not in PARTIAL]
+    named = {n for c in made[:1] for n in c.nodes}
+    others = [c for c in found.causes if c.kind not in PARTIAL and named.isdisjoint(c.nodes)]
     return replace(found, verdict=verdict, norm=size, zeros=1.0, causes=(*made[:1], *others))
 
 
@@ -62,13 +66,18 @@ def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
             continue
         parts = [p for (n, _), p in level.parts.items() if n is node]
         arrives = any(t in level.total and level.total[t].any() for t in node.outputs)
-        if arrives and not any(parts):
-            name = dtype_name(node.outputs[0].dtype)
-            text = (
-                f"it underflows at {step.op} {step.address.node!r}: {step.norm_out:.2g} in float64 "
-                f"is 0 in {name}; scale the loss, or compute there in a wider dtype"
-            )
-            yield Cause("underflow", text, (str(step.address),), 0.0)
+        if not arrives or any(parts):
+            continue
+        dtype = node.outputs[0].dtype
+        name, left = dtype_name(dtype), about(step.norm_out)
+        text, kind = f"{left} in float64 is 0 in {name}", step.kind
+        if step.norm_out < float(finfo(dtype).smallest_normal):
+            text, kind = f"{text}; scale the loss, or compute there in a wider dtype", "underflow"
+        elif step.reason:
+            text = f"{text}; {step.reason}"
+        yield Cause(
+            kind or "underflow", f"it dies at {told(step)}: {text}", (str(step.address),), 0.0
+        )
 
 
 def _overflow(run: AsItTrains, level: Level) -> Iterator[Cause]:

@@ -57,9 +57,15 @@ def where(values: Sequence[str]) -> str:
     return " where " + " and ".join(values) if values else ""
 
 
-def remainder(left: float) -> str:
-    """Say what is left of terms that cancel."""
-    return "exactly, up to rounding" if left < ROUNDING else f"to {about(left)} of what they are"
+def cancelled(left: float) -> tuple[str, str]:
+    """Return the kind of a cancellation, and what is left of the terms, in words.
+
+    >>> cancelled(1e-17), cancelled(0.03)
+    (('cancels exactly', 'exactly, but for rounding'), ('cancels', 'to 0.03 of what they are'))
+    """
+    if left < ROUNDING:
+        return "cancels exactly", "exactly, but for rounding"
+    return "cancels", f"to {about(left)} of what they are"
 
 
 def fits(x: Array, shape: tuple[int, ...]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .level import Array, Edge, norm
 from .measured import Measured, Slopes
-from .numbers import about, at_share, fits, near, remainder, span, where
+from .numbers import about, at_share, cancelled, fits, near, span, where
 
 LITTLE, MUCH = 0.1, 10.0
 """Gains beyond which an op is worth a word."""
@@ -107,17 +107,14 @@ class _Elements(_Told):
 
     def _flat(self) -> Reason:
         slopes = self.slopes
-        x, (grid, reach) = slopes.x[slopes.flat], self.found.reach
-        at = at_share(slopes.flat, slopes.live)
-        steep = grid[reach != 0]
-        if grid.size and not steep.size:
+        x, at = slopes.x[slopes.flat], at_share(slopes.flat, slopes.live)
+        low, high = self.found.bounds
+        if low > high and self.found.reach[0].size:
             return Reason("flat", f"its slope is 0 everywhere, {at}: a step function")
         text = f"its slope is 0 {at}: x lies {span(x)}"
-        if steep.size:
-            low, high = float(steep.min()), float(steep.max())
-            bounds = [f"above {near(low)}"] if low > grid[0] else []
-            bounds += [f"below {near(high)}"] if high < grid[-1] else []
-            text += f", and it has a slope only {' and '.join(bounds)}" if bounds else ""
+        ends = [f"above {near(low)}"] if np.isfinite(low) else []
+        ends += [f"below {near(high)}"] if np.isfinite(high) else []
+        text += f", and it has a slope only {' and '.join(ends)}" if ends else ""
         if slopes.flat.ndim > 1 and 0 < slopes.dead_columns < 1:
             columns = slopes.flat.shape[-1]
             dead = round(slopes.dead_columns * columns)
@@ -191,7 +188,8 @@ class _Whole(_Told):
         spread, left = self.found.spread, self.edge.norm_out
         if not spread or left >= LITTLE * spread:
             return None
-        return Reason("cancels", f"terms of opposite sign cancel {remainder(left / spread)}")
+        kind, rest = cancelled(left / spread)
+        return Reason(kind, f"terms of opposite sign cancel {rest}")
 
     def _zeros(self) -> Iterator[Reason]:
         """Yield another input that is 0, or nearly: of a product, a convolution, a gather."""
@@ -210,8 +208,12 @@ class _Whole(_Told):
             if read and gain <= MUCH:
                 yield Reason("unread", f"reads only {read} of x")
             each = float(np.abs(ones).flat[0])
-            if gain < LITTLE and 0 < each < 1 and np.ptp(ones) <= 1e-9 * each:
-                yield Reason("average", f"averages: each element gets 1/{1 / each:,.0f}")
+            if each and np.ptp(ones) <= 1e-9 * each and not any(self.others()):
+                if gain < LITTLE and each < 1:
+                    yield Reason("average", f"averages: each element gets 1/{1 / each:,.0f}")
+                if gain > MUCH and each == 1:
+                    n = round(ones.size / max(self.edge.ys[0].size, 1))
+                    yield Reason("sum", f"adds up {n:,} elements, each of which gets all of it")
         if not LITTLE <= gain <= MUCH:
             factors = [f"{n!r}, which lies {span(x)}" for _, n, x in self.others()
                        if x.dtype.kind in "fc"]  # fmt: skip

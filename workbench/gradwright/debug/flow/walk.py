@@ -12,13 +12,13 @@ from ...spec import is_floating
 from ..address import Address, Part
 from .causes import cut_reason
 from .explanation import Step, named
-from .inside import Inside, Turns, encloses, opened
 from .level import Array, Edge, Level
-from .numbers import remainder
+from .numbers import about, cancelled
+from .opening import Opening, Turns, encloses, opened
 from .paths import Use, find_path, joined
 from .reasons import LITTLE, MUCH, Reason, reason
 
-TELLS = "flat", "masked", "zero factor", "detached", "cancels"
+TELLS = "flat", "masked", "zero factor", "detached", "cancels", "cancels exactly"
 """Kinds that say all: a composite is not opened behind them."""
 
 
@@ -31,9 +31,11 @@ class Place:
     where: str
     names: Mapping[Tensor, str]
 
-    def address(self, name: str) -> Address:
-        """Return the address of a node of the level."""
-        return Address(name) if self.outer is None else self.outer.into(name, self.part)
+    def address(self, node: Node) -> Address:
+        """Return the address of a node; what stands for another node has that one's."""
+        if self.outer is not None:
+            return self.outer.into(node.name, self.part)
+        return Address(node.name if node.origin is None else node.origin.name)
 
     def name(self, t: Tensor | None) -> str:
         """Return what a tensor of the level is called."""
@@ -55,7 +57,7 @@ class Walk:
         found: list[Step] = []
         for node, i in reversed(path):
             edge = level.edge(node, i)
-            at = place.address(node.name)
+            at = place.address(node)
             names = [place.name(t) for t in node.inputs]
             own = Reason() if encloses(edge) else self._reason(edge, names, level, place)
             inner = self._inside(edge, at, place, names, own)
@@ -84,15 +86,16 @@ class Walk:
         longest, left = joined(level, t)
         if left < LITTLE * longest:
             names = [user.name for user, _ in level.uses(t)]
+            kind, rest = cancelled(left / longest)
             yield Step(
-                place.address(t.node.name),
+                place.address(t.node),
                 "the uses of",
                 place.line(t.node.where),
                 place.name(t),
                 longest,
                 left,
-                "cancels",
-                f"what {named(names)} ask for cancels {remainder(left / longest)}",
+                kind,
+                f"what {named(names)} ask for cancels {rest}",
             )
 
     def _step(
@@ -130,14 +133,14 @@ class Walk:
         if not steps and edge.norm_out == 0:
             steps = [
                 Step(
-                    inner.address(node.name), op.title, inner.line(node.where),
+                    inner.address(node), op.title, inner.line(node.where),
                     inner.name(node.inputs[i]), edge.norm_in, 0.0, "detached", cut_reason(op, node),
                 )
                 for node, op, i in found.level.cuts[:1]
             ]  # fmt: skip
         return steps or None
 
-    def _place(self, found: Inside, at: Address, where: str, names: Sequence[str]) -> Place:
+    def _place(self, found: Opening, at: Address, where: str, names: Sequence[str]) -> Place:
         known = {t: names[i] for t, i in found.sources.items() if names[i]}
         return Place(at, found.part, where, known)
 
@@ -150,8 +153,8 @@ def _told_turns(edge: Edge, turns: Turns) -> Reason:
         return Reason()
     way = "shrinks" if turns.rate < 1 else "grows"
     text = (
-        f"what is carried {way} by {turns.rate:.2g} per turn, from {turns.norms[0]:.2g} "
-        f"to {turns.norms[-1]:.2g} over {len(turns.norms)} turns"
+        f"what is carried {way} by {about(turns.rate)} per turn, from {about(turns.norms[0])} "
+        f"to {about(turns.norms[-1])} over {len(turns.norms)} turns"
     )
     return Reason("turns" if edge.i < op.first_carry + op.n_carry else "", text)
 

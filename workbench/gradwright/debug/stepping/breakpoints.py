@@ -19,6 +19,8 @@ from ...ops.control.call import Call
 from ...ops.control.loop_op import LoopOp
 from ...spec import TensorSpec, kind
 from .expression import Expression
+from .frame import Frame
+from .levels import check_turns
 
 
 @dataclass(repr=False)
@@ -44,6 +46,11 @@ class Breakpoint:
     def is_conditional(self) -> bool:
         """Whether the node's value decides."""
         return self.nan or self.inf or self.above is not None or self.when is not None
+
+    @property
+    def asks_for_turns(self) -> bool:
+        """Whether only a path with its turns tells what fits: a regular expression reads it all."""
+        return self.regex is not None and ":" in self.regex.pattern
 
     def __post_init__(self) -> None:
         self._name = None if self.name is None else _pattern(self.name, _translated)
@@ -80,8 +87,11 @@ class Breakpoint:
             or ((self.nan or self.inf) and kind(spec.dtype) in "fc")
         )
 
-    def fits_value(self, value: Any, tensors: Mapping[str, Any]) -> bool:
-        """Tell whether the value fulfils the condition."""
+    def fits_value(self, value: Any, tensors: Mapping[str, Any] | None) -> bool:
+        """Tell whether the value fulfils the condition; None where tensors are not known yet.
+
+        An expression that cannot be computed on this value does not hold.
+        """
         array = np.asarray(value)
         if array.dtype.kind in "fcV":
             wide = array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
@@ -93,7 +103,12 @@ class Breakpoint:
             with np.errstate(invalid="ignore"):
                 if np.nanmax(np.abs(array.astype(np.complex128)), initial=0.0) > self.above:
                     return True
-        return self.when is not None and bool(np.any(self.when.evaluate(tensors, array)))
+        if self.when is None or tensors is None:
+            return False
+        try:
+            return bool(np.any(self.when.evaluate(tensors, array)))
+        except GraphError:
+            return False
 
     def __str__(self) -> str:
         places = [
@@ -158,10 +173,15 @@ def held(node: Node) -> list[tuple[str, SubGraph]]:
     return [("::", expansion(node.op, [None if t is None else t.spec for t in node.inputs]))]
 
 
-def make_breakpoint(number: int, nodes: Sequence[Node], **options: Any) -> Breakpoint:
-    """Return a breakpoint, refusing one that fits nothing in ``nodes`` or inside of them."""
-    regex, when = options.pop("regex", None), options.pop("when", None)
-    if all(v in (None, False) for v in (*options.values(), regex, when)):
+def make_breakpoint(
+    number: int, frame: Frame, specs: Mapping[str, TensorSpec], **options: Any
+) -> Breakpoint:
+    """Return a breakpoint, refusing one that fits nothing in a frame or inside of its nodes.
+
+    ``specs`` are those of the tensors that its condition reads.
+    """
+    regex = options.pop("regex", None)
+    if all(v in (None, False) for v in (*options.values(), regex)):
         raise GraphError("a breakpoint needs a place or a condition", hint='break_at(op="matmul")')
     try:
         pattern = None if regex is None else re.compile(regex)
@@ -170,44 +190,47 @@ def make_breakpoint(number: int, nodes: Sequence[Node], **options: Any) -> Break
     made = Breakpoint(
         number,
         regex=pattern,
-        when=Expression(when) if isinstance(when, str) else when,
         **options,
     )
     if made.above is not None and not made.above < math.inf:
         raise GraphError(f"no value is above {made.above}", need="above= a finite number")
-    search = _Search(made, nodes)
+    search = _Search(made, frame, specs)
     if not search.fits:
         raise search.error()
+    for place in (made.name, made.scope):
+        check_turns(place or "", frame)
     return made
 
 
 class _Search:
     """Looks for a node that a breakpoint may stop at, inside of nodes too."""
 
-    def __init__(self, made: Breakpoint, nodes: Sequence[Node]) -> None:
-        self.made, self.nodes = made, nodes
+    def __init__(self, made: Breakpoint, frame: Frame, specs: Mapping[str, TensorSpec]) -> None:
+        self.made, self.frame, self.specs = made, frame, specs
         self.names: set[str] = set()
         self.ops: set[str] = set()
         self.placed: list[Node] = []
         """Nodes at the place whose values cannot fulfil the condition."""
+        self.refusal: GraphError | None = None
+        """Why the condition cannot be computed there."""
         self._opened: set[int] = set()
-        self.fits = any(self._may_fit(node, node.name) for node in nodes)
+        self.fits = any(self._may_fit(node, node.name) for node in frame.steps)
 
     def _may_fit(self, node: Node, path: str) -> bool:
         self.names.add(path)
         self.ops.add(node.op.name)
         if self.made.fits_place(node, path):
-            if any(self.made.fits_spec(t.spec) for t in node.public):
+            if any(self._may_hold(self.frame.spec(t)) for t in node.public):
                 return True
             self.placed.append(node)
-        told = self.made.regex is not None and ":" in self.made.regex.pattern
+        told = self.made.asks_for_turns
         if not (told or self.made.points_into(node, path)):
             return False
         try:
             inside = held(node)
         except GradwrightError:  # sizes decide what it stands for: a run will tell
             return True
-        if inside and told:  # a regular expression may ask for a turn
+        if inside and told:
             return True
         if self.made.name is self.made.scope is self.made.regex is None:  # where does not matter
             inside = [(part, sub) for part, sub in inside if id(sub) not in self._opened]
@@ -219,9 +242,20 @@ class _Search:
             if inner.kind == "array"
         )
 
+    def _may_hold(self, spec: TensorSpec) -> bool:
+        if self.made.when is not None:
+            try:
+                self.made.when.tried(self.specs, spec)
+            except GraphError as error:
+                self.refusal = error
+                return False
+        return self.made.fits_spec(spec)
+
     def error(self) -> GraphError:
         """Say why nothing fits, and what comes near."""
         made = self.made
+        if self.refusal is not None:
+            return self.refusal
         if self.placed:
             node = self.placed[0]
             return GraphError(

@@ -19,7 +19,7 @@ from ...graph import Node, Source, Tensor
 from ...graph.build import check_shapes, misshapen
 from ...graph.expand import bind_dims, run_node
 from ...op import Op
-from ...spec import Dim
+from ...spec import Dim, TensorSpec, spec_of
 from ..address import Address, Level, Part
 from ..inside import Inside
 
@@ -150,6 +150,11 @@ class Frame:
             self._recompute(min(block * self._every, self.position))
         return self._env[t]
 
+    def spec(self, t: Tensor) -> TensorSpec:
+        """Return the spec of a tensor with the sizes that are known here."""
+        spec = t.spec.substitute(self._sizes)
+        return spec if spec.is_concrete or not self.is_known(t) else spec_of(self.value(t))
+
     def inputs(self, node: Node) -> list[Array | None]:
         """Return the input values of a node whose inputs are known."""
         return [None if t is None else self.value(t) for t in node.inputs]
@@ -215,7 +220,7 @@ class Frame:
                 if y.dtype != spec.dtype:
                     raise misshapen(y, spec)
             except ContractError as error:
-                raise error.at(node.op.name, node.name, node.where or "no line") from None
+                raise error.met_at(node.op.name, node.name, node.where or "no line") from None
 
     def _store(self, node: Node, ys: Sequence[Array]) -> None:
         for t, y in zip(node.outputs, ys, strict=True):

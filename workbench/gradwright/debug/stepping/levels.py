@@ -13,9 +13,9 @@ from ...graph import Graph, Node, Tensor, Values, ancestors, read_only
 from ...ops.control.branch import Cond
 from ...ops.control.loop_op import LoopOp
 from ...session import as_feed
-from ...spec import BOXED
+from ...spec import BOXED, TensorSpec
 from ...spec.containers import to_python
-from ..address import Address, Level, Part
+from ..address import Address, Level, Part, check_turn, turns_of
 from ..inside import Inside
 from .frame import Frame
 from .turns import Turns
@@ -99,6 +99,21 @@ class Levels(Turns):
             return frame.is_known(_tensor(frame, address, 0))
         frame, t = self._find(name)
         return frame.is_known(t)
+
+    def spec(self, name: str) -> TensorSpec:
+        """Return the spec of what a name or an address means, known or not, with sizes from here.
+
+        Raises GraphError for what is nowhere.
+        """
+        address, index = address_of(name)
+        if not address.levels or self._level(address.levels) is not None:
+            frame, t = self._find(name)
+            return frame.spec(t)
+        outputs = address.find(self.graph).node.outputs
+        check_turns(name, self._frames[0])
+        if index >= len(outputs):
+            raise GraphError(f"{str(address)!r} has {len(outputs)} outputs", need=f"no :{index}")
+        return self._frames[0].spec(outputs[index])
 
     def results(self) -> list[Array]:
         """Return the fetched values, once everything has run."""
@@ -185,6 +200,22 @@ def leads(levels: Sequence[Level], at: Sequence[Level]) -> bool:
     return len(levels) == len(at) and all(
         a.node == b.node and a.part in (None, b.part) for a, b in zip(levels, at, strict=True)
     )
+
+
+def check_turns(text: str, frame: Frame) -> None:
+    """Refuse a turn that a loop on the way of an address does not get to, as far as sizes tell.
+
+    ``frame`` is the graph's own level. Turns after a wildcard or an open branch are not looked at.
+    """
+    parts = text.split(":")
+    for i, part in enumerate(parts[1::2], 1):
+        if part.isdecimal():
+            address = Address.parse(":".join(parts[: 2 * i - 1]))
+            try:
+                node = address.find(frame.steps[0].graph).node
+            except GraphError:
+                return
+            check_turn(address, int(part), turns_of(node, frame.spec))
 
 
 def no_part(path: str, inside: Inside, part: Part) -> GraphError:

@@ -129,8 +129,9 @@ class Moving(Watching):
         try:
             inside.take([inner.value(t) for t in inner.outputs])
         except GradwrightError as error:  # the turn has changed a carry's shape
-            inner.inside = inside.back_to(inside.part)
-            self._fail(error.at(node.op.name, outer.path(node), node.where), inner.steps[-1])
+            inner.inside, path = inside.back_to(inside.part), outer.path(node)
+            error.met_at(node.op.name, path, node.where)
+            self.last_stop = Stop("error", node, error=error, path=path)
             raise
         if inside.sub is not None:
             self._turn_to(inside)
@@ -150,10 +151,13 @@ class Moving(Watching):
             self._forward()
 
     def _turn_to(self, inside: Inside, held: Frame | None = None) -> None:
-        """Take the level of another turn for this one."""
+        """Take the level of another turn for this one; what was edited in it is so again."""
         inner, outer = self._frames.pop(), self.frame
         if held is None:
             self._enter(outer.steps[outer.position], inside)
+            before = inner.edited.get(inside.part)
+            for t, array in before.overrides.items() if before is not None else ():
+                self.frame.override(t, array)
         else:
             self._frames.append(held)
         self.frame.inside, self.frame.edited = inside, inner.edited

@@ -10,8 +10,9 @@ from ...graph import Graph, Node, Tensor, Values
 from ...ops.control.loop_op import LoopOp
 from ..address import Address
 from ..inside import Inside
+from .breakpoints import held
 from .frame import Frame
-from .levels import address_of, frame_of, leads, member, no_part
+from .levels import address_of, check_turns, frame_of, leads, member, no_part
 from .moving import Moving, Stop
 from .nonfinite import Origin, Ran, find_origin
 from .turns import changes
@@ -87,7 +88,8 @@ class Stepper(Moving):
         """Run until ``target`` is the next node to run; goes back if it has run already.
 
         It may be inside of others, as an address such as ``path`` is one: ``scan:3:mul`` is in turn
-        3 of a loop, ``scan::mul`` in the turn where we are, else in the first.
+        3 of a loop, ``scan::mul`` in the turn where we are, else in the first. A mere name is the
+        graph's own node, where there is one, else one of this level.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
@@ -107,7 +109,8 @@ class Stepper(Moving):
             at, to = self.frame.at, address.levels[:depth]
             if leads(to, at):
                 break
-            if leads(to[:-1], at[:-1]) and to[-1].node == at[-1].node:  # another turn of this loop
+            same = len(to) == depth and leads(to[:-1], at[:-1]) and to[-1].node == at[-1].node
+            if same:  # another turn of this loop: one that has run, or one to come
                 if to[-1].part in self.frame.turns:
                     self._turn_back(to[-1].part)
                 break
@@ -123,8 +126,11 @@ class Stepper(Moving):
             frame = self._level(address.levels)
             held = None if frame is None else frame.named(address.node)
             node = address.find(self.graph).node if held is None else held
+            check_turns(target, self._frames[0])
             if self._frames[0].named(address.levels[0].node) and node.kind == "array":
                 return address
+        elif isinstance(target, str) and self._frames[0].named(target) is not None:
+            return Address(target)
         else:
             node = target if isinstance(target, Node) else self._find(target)[1].node
             for frame in reversed(self._frames):
@@ -144,10 +150,15 @@ class Stepper(Moving):
     ) -> Stop:
         """Run to the first gradient node, or to the first one that belongs to the node ``of``.
 
-        What is no op, such as a parameter, gets its gradient from the ops that it goes into.
+        What is no op, such as a parameter, gets its gradient from the ops that it goes into. ``of``
+        may be an address: the gradient of ``scan:3:mul`` is in turn 3 of the gradient of ``scan``.
         """
         while self.depth:
             self._leave()
+        address = address_of(of)[0] if isinstance(of, str) else None
+        if address is not None and address.levels:
+            address.find(self.graph)
+            of = address.levels[0].node
         origin = None if of is None else of if isinstance(of, Node) else self._find(of)[1].node
         derived = [node for node in self.frame.steps if node.derived]
         if not derived:
@@ -161,9 +172,13 @@ class Stepper(Moving):
         around = [origin] if origin.kind == "array" else users
         for node in derived:
             if node.origin in around:
-                return self.run_to(node, stop=stop)
+                at: Address | None = Address(node.name)
+                if address is not None and address.levels:
+                    at = gradient_inside(node, Address(node.name), address)
+                if at is not None:
+                    return self.run_to(str(at), stop=stop)
         raise GraphError(
-            f"no gradient goes through {origin.name!r} here",
+            f"no gradient goes through {str(address or origin.name)!r} here",
             need="a node on the way from a parameter to the loss",
         )
 
@@ -271,3 +286,22 @@ class Stepper(Moving):
         Moving.__init__(made, self.graph, self.fetches, self._frames[0].copy())
         made.revision = self.revision
         return made
+
+
+def gradient_inside(node: Node, at: Address, of: Address) -> Address | None:
+    """Return where the gradient of ``of`` begins in a gradient node that belongs to its outermost.
+
+    In a loop's gradient the turns have the numbers of the loop's own.
+    """
+    depth = len(at.levels)
+    wanted = (*(level.node for level in of.levels), of.node)[depth + 1]
+    for text, sub in held(node):
+        part = text.strip(":") or of.levels[depth].part
+        for inner in sub.nodes:
+            if inner.origin is None or inner.origin.name != wanted:
+                continue
+            here = at.into(inner.name, part)
+            found = here if depth + 1 == len(of.levels) else gradient_inside(inner, here, of)
+            if found is not None:
+                return found
+    return None

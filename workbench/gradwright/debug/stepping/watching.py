@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...errors import GraphError
 from ...graph import Graph, Node, Tensor, read_only
 from ...ops.control.loop_op import LoopOp
 from ..inside import Inside, has_inside
@@ -42,11 +43,16 @@ class Watching(Levels):
         """Stop where all given places fit and, if conditions are given, one of them holds.
 
         ``name`` is a pattern such as ``"hidden/*"``; ``above`` bounds |max|; ``when`` is an
-        expression such as ``"abs(value).mean() > 3"`` (see :class:`Expression`).
+        expression such as ``"abs(value).mean() > 3"`` (see :class:`Expression`). An address such as
+        ``"scan:3:mul"`` is in turn 3 of a loop, ``"scan::mul"`` in all turns.
+
+        Raises GraphError for a breakpoint that nothing can fit that runs here.
         """
+        parsed = Expression(when) if isinstance(when, str) else when
         made = make_breakpoint(
             self._numbers + 1,
-            self._frames[0].steps,
+            self._frames[0],
+            {name: self.spec(name) for name in parsed.tensors} if parsed is not None else {},
             name=name,
             op=op,
             scope=scope,
@@ -54,7 +60,7 @@ class Watching(Levels):
             nan=nan,
             inf=inf,
             above=above,
-            when=when,
+            when=parsed,
         )
         self._numbers += 1
         self.breakpoints.append(made)
@@ -78,21 +84,28 @@ class Watching(Levels):
             return None
         inside = self._inside(node)
         part = "" if isinstance(inside.op, LoopOp) or inside.part is None else inside.part
-        fits = inside.sub is not None and fits_within(inward, inside.sub, f"{path}:{part}:")
-        return inside if fits else None
+        if inside.sub is None:
+            return None
+        fits = any(b.asks_for_turns for b in inward)
+        return inside if fits or fits_within(inward, inside.sub, f"{path}:{part}:") else None
 
     def _fits(self, b: Breakpoint, node: Node) -> bool:
-        tensors = _Lookup(self)
+        known = b.when is None or all(map(self.is_known, b.when.tensors))
+        tensors = _Lookup(self) if known else None
         return any(b.fits_value(read_only(self.frame.value(t)), tensors) for t in node.public)
 
     # -- watches ---------------------------------------------------------------------------------
 
     @changes
     def watch(self, expression: str) -> Expression:
-        """Add an expression to ``watches()``."""
+        """Add an expression to ``watches()``.
+
+        Raises GraphError for one that can have no value here, whatever runs.
+        """
         parsed = Expression(expression)
-        for name in parsed.tensors:
-            self._find(name)
+        if parsed.reads_value:
+            raise GraphError(f"{expression!r}: a watch has no value of a node", hint='t["name"]')
+        parsed.tried({name: self.spec(name) for name in parsed.tensors})
         self._watches[expression] = parsed
         return parsed
 

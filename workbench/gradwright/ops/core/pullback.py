@@ -24,7 +24,8 @@ def active_from(
     """
     active = set(wrt)
     for node in order:
-        if captured and captured.get(node.outputs[0]) in active:
+        outer = captured.get(node.outputs[0])
+        if outer in active and outer not in stop:
             active.update(node.outputs)
         if isinstance(node.op, StopGradient):
             continue

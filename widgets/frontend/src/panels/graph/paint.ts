@@ -6,9 +6,10 @@ import type { Look, Window } from "./look";
 import type { Marks } from "./marks";
 import type { GraphModel } from "./model";
 import { HEADER } from "./parts";
+import { DEAD } from "./path";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
-import { arrow, diamond, hatch, opener, pointer, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
 import type { Theme } from "../../core/theme";
 
 /** Below these scales a detail would be smaller than the eye can use. */
@@ -18,6 +19,8 @@ const LABEL_FROM = 0.7;
 const SHAPE_FROM = 0.2;
 const CURVE_FROM = 0.12;
 const DIM = 0.28;
+/** Of the lines of a path that is lit, from the least gradient to the largest. */
+const WIDTHS = [1.5, 2.5, 4, 5.5, 7];
 
 export class Painter {
   private readonly faces = new Map<number, Face>();
@@ -55,6 +58,7 @@ export class Painter {
     pen.opacity(1);
     if (view.scale >= LABEL_FROM) this.labels(pen, view, look);
     if (look.marks) for (let k = 0; k < scene.items.length; k++) if (visible(k)) this.mark(pen, k, look.marks, look.theme);
+    if (look.path) for (let k = 0; k < scene.items.length; k++) if (visible(k) && look.path.culprits.has(scene.items[k])) this.culprit(pen, k, look.theme);
   }
 
   /** Boxes and frames as patches of colour, for a map on which nothing else could be seen. */
@@ -139,6 +143,7 @@ export class Painter {
     if (look.marks?.tainted?.items[item]) hatch(pen, x, y, w, h, tint(theme.category("loss"), 0.45));
     if (view.scale < TEXT_FROM) return;
     const ink = shade?.ink ?? theme.ink;
+    if (face.shape === "op" && face.opens && !(look.still && item < this.model.n)) opener(pen, x + w - OPENER - 4, y + h / 2 - 6, hovered ? ink : (shade?.ink ?? theme.quiet));
     this.words(pen, item, [x, y, w, h], view.scale >= NOTE_FROM, frozen, hovered, { ink, quiet: shade?.ink ?? theme.quiet, color: shade?.ink ?? color }, theme);
   }
 
@@ -158,7 +163,6 @@ export class Painter {
       const room = w - (face.opens ? OPENER : 0);
       const center = x + STRIPE / 2 + room / 2;
       const two = notes && face.note !== "";
-      if (face.opens) opener(pen, x + room - 4, middle - 6, hovered ? ink : quiet);
       pen.text(fitText(pen, face.title, TITLE_SIZE, 500, room - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: ink, align: "center" });
       if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, room - 18).text, center, middle + 8, { size: NOTE_SIZE, color: quiet, align: "center" });
     } else {
@@ -193,6 +197,13 @@ export class Painter {
     if (blamed.has(item)) warning(pen, x + w, y, fault, theme.surface);
   }
 
+  /** What is to blame for the gradient that a path is lit for. */
+  private culprit(pen: Pen, k: number, theme: Theme): void {
+    const [x, y, w, h] = this.scene.rects.subarray(4 * k, 4 * k + 4);
+    ring(pen, x, y, w, h, k < this.scene.frameCount ? 8 : radiusOf(this.face(this.scene.items[k]), h), theme.accent, 3, 5.5);
+    question(pen, x + w, y, theme.accent, theme.surface);
+  }
+
   private lines(pen: Pen, view: Window, look: Look): void {
     const { scene } = this;
     const { theme, lit, focus } = look;
@@ -203,6 +214,8 @@ export class Painter {
       { color: theme.wire, width: 1.2, dash: [5, 4] },
       { color: theme.category("loss"), width: 1.8, dash: [6, 3] },
       { color: theme.accent, width: 2 },
+      { color: theme.accent, width: 1.2, dash: [2, 4] },
+      ...WIDTHS.map((width) => ({ color: theme.accent, width })),
     ];
     const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
     for (let p = 0; p < scene.pieceFlags.length; p++) {
@@ -210,7 +223,9 @@ export class Painter {
       const special = scene.pieceFlags[p] & (PieceFlag.Feedback | PieceFlag.Express);
       const plain = tainted?.has(p) ? 3 : special ? 2 : scene.pieceWeight[p] > 1 ? 1 : 0;
       const clear = !focus || focus.pieces.has(p);
-      groups[lit.has(p) || (focus && clear) ? 4 : plain][clear || lit.has(p) ? 0 : 1].push(p);
+      const part = clear ? look.path?.widths.get(p) : undefined;
+      const style = part === DEAD ? 5 : part !== undefined ? 6 + Math.round(part * (WIDTHS.length - 1)) : lit.has(p) || (focus && clear) ? 4 : plain;
+      groups[style][clear || lit.has(p) ? 0 : 1].push(p);
     }
     const thin = Math.max(1, 0.5 / view.scale); // never thinner than half a pixel
     groups.forEach((halves, g) => {

@@ -1,7 +1,7 @@
 // The graph drawing with its toolbar, outline and status line, over traits of a widget model: `graph_spec`, `selected`,
 // `expanded`, `frozen`, what other panels point at, and how the drawing is shown.
 
-import { Cleanup, commit, type Model, type Named } from "../../core/afm";
+import { ask, Cleanup, commit, isSaved, type Model, type Named } from "../../core/afm";
 import type { Traits } from "../../core/contract";
 import { element, everyFrame, example, Surface } from "../../core/dom";
 import type { Panel } from "../../core/panel";
@@ -19,6 +19,7 @@ import type { OpenScopes } from "./open_scopes";
 import { Outline } from "./outline";
 import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
 import type { Look } from "./look";
+import { pathOf } from "./path";
 import { CanvasPen } from "./pen";
 import { save } from "./save";
 import { SearchBox } from "./search_box";
@@ -28,6 +29,7 @@ import { mountToolbar } from "./toolbar";
 import type { Paths } from "./trace";
 import { Viewport } from "./viewport";
 import { Walk, type Way } from "./walk";
+import { WhyCard, whyOf } from "./why";
 
 addStyle(css);
 
@@ -73,6 +75,7 @@ class GraphPanel {
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
   private readonly status: StatusLine;
+  private readonly card: WhyCard;
   private readonly theme = themeOf(this.root, this.cleanup, () => this.onColors());
   private shaded: Theme | undefined; // what the colours of the overlay are for
   private drawing: Drawing | undefined;
@@ -85,11 +88,14 @@ class GraphPanel {
   private heading: Heading | undefined;
 
   constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
+    this.look.still = isSaved(model);
     this.layouts = new Layouts(model);
     const graph = (this.graph = this.layouts.graph);
     this.walker = new Walk(graph);
     this.scopes = this.layouts.scopes;
-    this.status = new StatusLine(graph, (item) => this.visit(item));
+    const explain = model.get("why") === undefined || isSaved(model) ? undefined : (node: number) => ask(model, "why.ask", { name: graph.spec.names[node] });
+    this.status = new StatusLine(graph, (item) => this.visit(item), explain);
+    this.card = new WhyCard(model, (name) => commit(model, "selected", name));
     this.outline = new Outline(graph, {
       select: (item) => this.select(item),
       point: (item) => this.point(item, true),
@@ -108,6 +114,7 @@ class GraphPanel {
       click: (x, y, shift) => this.click(x, y, shift),
       double: (x, y) => this.double(x, y),
       fit: () => this.fit(),
+      toggle: () => this.toggle(this.look.selected),
       escape: () => this.select(NONE),
       walk: (way) => this.walk(way),
     });
@@ -131,7 +138,7 @@ class GraphPanel {
         if (this.drawing && theme) void save(format, graph, this.drawing.painter, { ...this.look, theme });
       },
     });
-    this.root.append(bar, body, this.status.root);
+    this.root.append(bar, body, this.card.root, this.status.root);
     host.append(this.root);
     this.surface = new Surface(this.stage.root, () => this.onResize());
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
@@ -139,6 +146,7 @@ class GraphPanel {
     if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
     this.bind();
     this.onColors();
+    this.card.update();
     void this.layOut();
   }
 
@@ -151,6 +159,7 @@ class GraphPanel {
     on(["color_by", "overlay"], () => this.onColors());
     on(["frozen", "stops", "blamed"], () => this.onMarks());
     on(["minimap"], this.frame.request);
+    on(["why"], () => this.onWhy());
     on(["current", "follow"], () => this.onCurrent());
     // Where a node stands on the screen, by name: for tests, and for whatever wants to point at one.
     const locate = (name: string) => this.stage.onPage(this.drawing?.rect(this.graph.itemOf(name)));
@@ -214,8 +223,9 @@ class GraphPanel {
     if (drawing) {
       const other = this.graph.itemOf(this.text("path_to"));
       const paths = (this.model.get("paths") ?? "none") as Paths;
-      const { focus, lit } = focusOf(this.graph, drawing, { found, line, selected: look.selected, other, paths });
-      this.look = { ...look, focus, lit };
+      const path = pathOf(this.graph, drawing, whyOf(this.model), this.overlay);
+      const { focus, lit } = focusOf(this.graph, drawing, { found, line, selected: look.selected, other, path: path?.focus, paths });
+      this.look = { ...look, focus, lit, path: focus && focus === path?.focus ? path : undefined };
     }
     this.minimap.invalidate();
     this.writeStatus();
@@ -229,9 +239,7 @@ class GraphPanel {
     const dark = this.shaded?.dark ?? false;
     this.look = { ...this.look, shades: this.shaded && this.overlay?.shades(dark) };
     this.status.showScale(this.overlay, dark);
-    this.minimap.invalidate();
-    this.writeStatus();
-    this.frame.request();
+    this.refocus();
   }
 
   private onMarks(): void {
@@ -243,6 +251,11 @@ class GraphPanel {
     this.outline.mark(marks);
     this.writeStatus();
     this.frame.request();
+  }
+
+  private onWhy(): void {
+    this.card.update();
+    this.refocus();
   }
 
   /** The node that runs next comes into sight, and out of its scopes where that is asked for. */
@@ -311,8 +324,13 @@ class GraphPanel {
   }
 
   private setOpen(item: number, open: boolean): void {
+    if (this.look.still && item < this.graph.n) return;
     this.look = { ...this.look, hovered: item }; // what stays in its place
     this.scopes.set(item, open);
+  }
+
+  private toggle(item: number): void {
+    if (item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
   }
 
   private fit(): void {
@@ -339,7 +357,7 @@ class GraphPanel {
 
   private click(x: number, y: number, shift: boolean): void {
     const { item, toggle, line } = this.at(x, y);
-    if (toggle) this.setOpen(item, !this.scopes.has(item));
+    if (toggle) this.toggle(item);
     else if (line !== NONE) {
       this.select(NONE);
       this.line = line;
@@ -350,7 +368,7 @@ class GraphPanel {
 
   private double(x: number, y: number): void {
     const { item, line } = this.at(x, y);
-    if (line === NONE && item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
+    if (line === NONE) this.toggle(item);
   }
 
   private hover(x: number, y: number): void {

@@ -129,6 +129,12 @@ export function diamond(pen: Pen, x: number, y: number, color: string, paper: st
   pen.stroke(paper, 1.5);
 }
 
+/** A disc with a question mark: the answer to why a gradient is what it is. */
+export function question(pen: Pen, x: number, y: number, color: string, paper: string): void {
+  pen.box(x - 9, y - 9, 18, 18, 9, { fill: color, stroke: paper, width: 1.5 });
+  pen.text("?", x, y + 0.5, { size: 12, weight: 700, color: paper, align: "center" });
+}
+
 /** A triangle with an exclamation mark: at fault. */
 export function warning(pen: Pen, x: number, y: number, color: string, paper: string): void {
   pen.begin();

@@ -32,7 +32,8 @@ export class StatusLine {
   private readonly scale = element("div", { class: "gw-status-scale" });
   readonly root = element("div", { class: "gw-status" }, this.text, this.scale);
 
-  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void) {}
+  /** `explain` answers why the gradient of a node is what it is, where somebody can. */
+  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void, private readonly explain?: (node: number) => void) {}
 
   show(shown: Shown): void {
     const { model, visit } = this;
@@ -41,8 +42,20 @@ export class StatusLine {
       const { pieceTensor, pieceWeight } = drawing.scene;
       const { from, to } = drawing.ends(line);
       this.text.replaceChildren(...aboutLine(model, pieceTensor[line], pieceWeight[line], from, to, visit));
-    } else if (look.selected >= 0) this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+    } else if (look.selected >= 0) {
+      this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+      this.offer(look.selected);
+    }
     else this.text.replaceChildren(...(overlay ? [] : legend(model, drawing.places.keys())));
+  }
+
+  /** A gradient is explained of what the graph itself has, and what has one. */
+  private offer(item: number): void {
+    const { model, explain } = this;
+    const node = model.nodeAt(item);
+    if (!explain || node < 0 || model.holder[node] >= 0 || model.layer[node] !== 0 || model.kindOf(node) === "constant") return;
+    if (!/^(f|bf|c)\d/.test(model.outputSpecs(node)[0] ?? "")) return;
+    this.text.append(textButton("gw-hop", "why this gradient?", () => explain(node), { title: "Say why the gradient of the loss is zero, small or large here" }));
   }
 
   showScale(overlay: Overlay | undefined, dark: boolean): void {

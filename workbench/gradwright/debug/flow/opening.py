@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ...ops.control.call import Call
 from ...ops.control.loop_op import LoopOp
 from ...spec import is_floating
 from ..address import Part
-from ..float64 import inside
+from ..inside import Inside, has_inside
 from .level import Array, Edge, Level, norm, norm_of, run_level
 
 Seeds = dict[Tensor, Array]
@@ -37,7 +37,7 @@ class Turns:
 
 
 @dataclass(frozen=True)
-class Inside:
+class Opening:
     """The level inside a node that a path goes through, and where it enters and leaves."""
 
     part: Part
@@ -54,24 +54,26 @@ def encloses(edge: Edge) -> bool:
     return isinstance(edge.op, (Call, Cond, LoopOp))
 
 
-def opened(edge: Edge) -> Inside | None:
-    """Return what is inside the node of an edge, with cotangents; None for a primitive."""
-    if isinstance(edge.op, LoopOp):
-        return _loop(edge, edge.op)
-    if edge.op.has_vjp() and not isinstance(edge.op, Cond):
+def opened(edge: Edge) -> Opening | None:
+    """Return what is inside the node of an edge, with cotangents.
+
+    None where the gradient does not come from an inside, and for loops that carry sequences.
+    """
+    op = edge.op
+    if not has_inside(op) or (op.has_vjp() and not encloses(edge)):
         return None
-    sub = inside(edge.op, edge.xs)
-    if sub is None:
-        return None
-    places = [i for i, x in enumerate(edge.xs) if x is not None]
-    part: Part = None
-    if isinstance(edge.op, Cond):
-        places, part = places[1:], "then" if bool(edge.xs[0]) else "else"
-    start = sub.inputs[places.index(edge.i)]
-    level = run_level(sub, [edge.xs[i] for i in places], [start], edge.training)  # type: ignore[misc]
-    seeds = _seeds(sub.outputs, edge.given)
+    if isinstance(op, LoopOp):
+        is_boxed = any(x is not None and x.dtype.kind == "O" for x in edge.xs)
+        return None if is_boxed else _loop(edge, op)
+    inside = Inside(op, edge.xs)
+    assert inside.sub is not None
+    places = [i for i, x in enumerate(edge.xs) if x is not None][-len(inside.given) :]
+    start = inside.sub.inputs[places.index(edge.i)]
+    level = run_level(inside.sub, inside.given, [start], edge.training)
+    seeds = _seeds(inside.sub.outputs, edge.given)
     level.pull(seeds)
-    return Inside(part, level, start, seeds, dict(zip(sub.inputs, places, strict=True)))
+    sources = dict(zip(inside.sub.inputs, places, strict=True))
+    return Opening(inside.part, level, start, seeds, sources)
 
 
 def _seeds(outputs: Sequence[Tensor], gs: Sequence[Array | None]) -> Seeds:
@@ -82,46 +84,10 @@ def _seeds(outputs: Sequence[Tensor], gs: Sequence[Array | None]) -> Seeds:
     return seeds
 
 
-def _loop(edge: Edge, op: LoopOp) -> Inside | None:
-    """Run a loop turn by turn, then back, and return the turn that tells most about an input."""
-    if any(x is not None and x.dtype.kind == "O" for x in edge.xs):
-        return None
-    calls: list[list[Array]] = []
-
-    def step(args: Any) -> Any:
-        calls.append([np.asarray(a) for a in args])
-        return op.body.run(args, training=edge.training)
-
-    with np.errstate(all="ignore"):
-        op.replace(record=False).run(edge.xs, step)  # type: ignore[attr-defined]
-    n, body, lead = op.n_carry, op.body, op._lead
-    own = 1 + edge.i - op.first_carry  # which input of a step it is
-    if own < 1 or not calls:
-        return None
-    carries = [t for t in body.inputs[1 : 1 + n] if is_floating(t.dtype)]
-    start, results = body.inputs[own], edge.given[n : n + op.n_results]
-    carried, made = list(edge.given[:n]), list[_Turn]()
-    for args in reversed(calls):
-        rows = [None if g is None else g[int(args[0])] for g in results]
-        seeds = _seeds(body.outputs[lead:], [*carried, *rows])
-        level = run_level(body, args, {*carries, start}, edge.training)
-        level.pull(seeds)
-        carried = [level.total.get(t) for t in body.inputs[1 : 1 + n]]
-        passed = norm(level.total[start]) if start in level.total else 0.0
-        left = norm_of(g for g in carried if g is not None)
-        made.append(_Turn(args, seeds, norm_of(seeds.values()), passed, left))
-    turn = _telling(made, is_carry=own <= n)
-    level = run_level(body, turn.args, {*carries, start}, edge.training)
-    level.pull(turn.seeds)
-    sources = {t: k + op.first_carry - 1 for k, t in enumerate(body.inputs) if k > n}
-    turns = Turns(tuple(t.number for t in made), tuple(t.left for t in made))
-    return Inside(turn.number, level, start, turn.seeds, sources, turns)
-
-
 class _Turn(NamedTuple):
     """One turn on the way back: what arrived, what went on to the input, what was carried on."""
 
-    args: list[Array]
+    given: Sequence[Array]
     seeds: Seeds
     arrived: float
     passed: float
@@ -129,7 +95,46 @@ class _Turn(NamedTuple):
 
     @property
     def number(self) -> int:
-        return int(self.args[0])
+        return int(self.given[0])
+
+
+def _loop(edge: Edge, op: LoopOp) -> Opening | None:
+    """Run a loop turn by turn, then back, and return the turn that tells most about an input."""
+    n, body, own = op.n_carry, op.body, 1 + edge.i - op.first_carry
+    given = _run(edge, op)
+    if own < 1 or not given:
+        return None
+    carries = [t for t in body.inputs[1 : 1 + n] if is_floating(t.dtype)]
+    start, results = body.inputs[own], edge.given[n : n + op.n_results]
+
+    def back(at: Sequence[Array], seeds: Seeds) -> Level:
+        level = run_level(body, at, {*carries, start}, edge.training)
+        level.pull(seeds)
+        return level
+
+    carried, made = list(edge.given[:n]), list[_Turn]()
+    for at in reversed(given):
+        rows = [None if g is None else g[int(at[0])] for g in results]
+        seeds = _seeds(body.outputs[op.lead :], [*carried, *rows])
+        level = back(at, seeds)
+        carried = [level.total.get(t) for t in body.inputs[1 : 1 + n]]
+        passed = norm(level.total[start]) if start in level.total else 0.0
+        left = norm_of(g for g in carried if g is not None)
+        made.append(_Turn(at, seeds, norm_of(seeds.values()), passed, left))
+    turn = _telling(made, is_carry=own <= n)
+    sources = {t: k + op.first_carry - 1 for k, t in enumerate(body.inputs) if k > n}
+    turns = Turns(tuple(t.number for t in made), tuple(t.left for t in made))
+    return Opening(turn.number, back(turn.given, turn.seeds), start, turn.seeds, sources, turns)
+
+
+def _run(edge: Edge, op: LoopOp) -> list[Sequence[Array]]:
+    """Return what the body of a loop is given in each turn, in order."""
+    inside, given = Inside(op, edge.xs), list[Sequence[Array]]()
+    with np.errstate(all="ignore"):
+        while inside.sub is not None:
+            given.append(inside.given)
+            inside.take(inside.sub.run(inside.given, training=edge.training))
+    return given
 
 
 def _telling(turns: Sequence[_Turn], is_carry: bool) -> _Turn:
