@@ -119,10 +119,12 @@ def test_an_error_that_a_second_look_does_not_find_is_no_alarm(monkeypatch):
     wrong = Comparison("fail", 1.0, 2.0, 0.1)
     first_time("glance", lambda found: iter([wrong]))
     first_time("check_node", lambda found: replace(found, verdict="fail"))
-    run = live.LocalCheck.run
-    monkeypatch.setattr(
-        live.LocalCheck, "run", lambda c: run(c) if "run" in once else once.append("run") or FAILED
-    )
+    real = live.LocalCheck.run
+
+    def run(check, *args, **options):
+        return real(check, *args, **options) if "run" in once else once.append("run") or FAILED
+
+    monkeypatch.setattr(live.LocalCheck, "run", run)
     model = dense(gw.tanh)
     watch = each_step()
     fit(model.trainer(watch), model.batches(), steps=1)
@@ -274,6 +276,36 @@ def test_an_alarm_may_stop_a_fit_and_is_told_once():
     assert trainer.progress.outcome == "finished"
     assert len(heard) == count
     assert told == [watch.alarm]
+
+
+def test_it_may_join_and_leave_in_the_midst_of_a_fit():
+    model, batches, _ = bent(factor=0.5)
+    watch = each_step()
+
+    class Join(gw.Callback):
+        def on_step_end(self, trainer, record):
+            if record.step == 10:
+                trainer.add_callback(watch)
+            if record.step == 20:
+                assert watch.state == "alarm"
+                trainer.remove_callback(watch)
+
+    fit(model.trainer(Join()), batches, epochs=4)
+    assert 10 < watch.alarm.step < 20
+    assert watch.points[-1].step <= 20
+    assert watch.cost.share < 1e3  # time is counted from where it joined
+
+
+def test_short_fits_and_single_steps_make_one_turn():
+    model = HEALTHY["norms"]()
+    watch = each_step()
+    trainer = model.trainer(watch)
+    for batch in model.batches():
+        fit(trainer, [batch])
+        trainer.step(batch)
+    nodes = [p.name for p in watch.points if p.kind == "node"]
+    assert len(watch.points) == 16
+    assert len(set(nodes[:10])) == 10
 
 
 def test_an_alarm_may_pause_a_training():

@@ -32,6 +32,9 @@ PAUSE = 0.002
 """Seconds after which the training goes on, whatever is left to spend; a slice is finished."""
 PART = 0.1
 """The same, as a part of the step before, for long steps."""
+OFTEN, MOST_STEPS = 5e-4, 16
+"""Seconds after which it looks at the clock again, or so many steps: small ones may take less time
+than that does."""
 PATIENCE = 1.0
 """Seconds in which a look that ``every`` asks for has to be found."""
 NOTED = 64
@@ -122,7 +125,8 @@ class GradientWatch(Stopping):
         self.version = 0
         """A number that grows with everything it has seen."""
         self._listeners: tuple[Callable[[GradientWatch], object], ...] = ()
-        self._since = 0.0
+        self._since, self._counted, self._waits = 0.0, 0, 0
+        """When the clock was looked at, at which step, and how many steps it is left alone."""
         self.forget()
 
     def forget(self) -> None:
@@ -212,19 +216,28 @@ class GradientWatch(Stopping):
         """Begin, or go on."""
         super().on_fit_start(trainer)
         self._since = time.perf_counter()
-        self._looked, self._work = trainer.steps_done, None
+        self._looked = self._counted = trainer.steps_done
+        self._waits = 0
         self.state = "alarm" if self.alarm else "watching"
         self._tell()
 
     def on_step_end(self, trainer: Training, record: Record) -> None:
         """Earn the share of what the step took, and spend it."""
+        self._waits -= 1
+        if self._waits > 0:
+            return
+        if self.state == "idle":  # it has joined in the midst of a fit, or there is none
+            self.on_fit_start(trainer)
+            self._looked = self._counted = record.step - 1
         now = time.perf_counter()
         took = now - self._since
         self._purse.earn(took)
+        each = took / max(1, record.step - self._counted)
         if self._is_due(trainer, record.step):
-            self._go_on(trainer, record.step, now + max(PAUSE, PART * took))
+            self._go_on(trainer, record.step, now + max(PAUSE, PART * each))
             now = time.perf_counter()
-        self._since = now
+        self._since, self._counted = now, record.step
+        self._waits = min(int(OFTEN / max(each, 1e-9)), self.every or MOST_STEPS, MOST_STEPS)
 
     def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Have the run keep what was seen so far."""
@@ -239,8 +252,7 @@ class GradientWatch(Stopping):
         self._since = time.perf_counter()
 
     def on_fit_end(self, trainer: Training) -> None:
-        """Let go of the values."""
-        self._work = None
+        """Rest; another fit goes on from here."""
         self._note(trainer)
         self.state = "idle"
         self._tell()
