@@ -431,3 +431,50 @@ def test_it_forgets_another_training():
         "loss",
         *"wbv",
     }
+
+
+def inside(place):
+    """Return a training with a user's op inside of something, and where it is."""
+    op = bend()
+    g = gw.Graph(place)
+    x, t = g.placeholder("x", (None, 6, 3)), g.placeholder("t", (None, 4))
+    with g:
+        w, u = weight("w", 3, 4), weight("u", 4, 4)
+        first = x[:, 0] @ w
+        if place == "scan":
+
+            def turn(h, now):
+                h = op(now @ w + h @ u, 0.0)
+                return h, None
+
+            h, _ = gw.scan(turn, gw.zeros_like(first), gw.transpose(x, (1, 0, 2)), name="scan")
+        elif place == "cond":
+            h = gw.cond(
+                gw.sum(x) < 1e9, lambda: op(first, 0.0) @ u, lambda: gw.tanh(first), name="cond"
+            )
+        else:
+            h = gw.function("call")(lambda v: op(v @ u, 0.0))(first)
+        loss = gw.mean((h - t) ** 2.0, name="loss")
+    rng = np.random.default_rng(0)
+    batch = {
+        "x": rng.standard_normal((8, 6, 3)).astype("f4"),
+        "t": rng.standard_normal((8, 4)).astype("f4"),
+    }
+    return loss, [batch] * 8
+
+
+@pytest.mark.parametrize(
+    ("place", "address"),
+    [("scan", "scan::bend"), ("cond", "cond:then:bend"), ("call", "call::bend")],
+)
+def test_an_op_inside_of_something_is_named_by_its_address(place, address):
+    loss, batches = inside(place)
+    watch = each_step()
+    trainer = gw.Trainer(loss.graph, loss, callbacks=[watch])
+    fit(trainer, batches, epochs=2)
+    assert watch.alarms == ()
+    bend(factor=0.5)
+    fit(trainer, batches, steps=1)
+    assert [a.address for a in watch.alarms] == [address]
+    assert watch.alarm.op == "watching/bend"
+    assert watch.alarm.nodes == (place,)

@@ -35,7 +35,7 @@ PART = 0.1
 OFTEN, MOST_STEPS = 5e-4, 16
 """Seconds after which it looks at the clock again, or so many steps: small ones may take less time
 than that does."""
-PATIENCE = 1.0
+PATIENCE = 10.0
 """Seconds in which a look that ``every`` asks for has to be found."""
 NOTED = 64
 """Points that are noted in a run as one event."""
