@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -478,3 +480,18 @@ def test_an_op_inside_of_something_is_named_by_its_address(place, address):
     assert [a.address for a in watch.alarms] == [address]
     assert watch.alarm.op == "watching/bend"
     assert watch.alarm.nodes == (place,)
+
+
+def test_a_training_that_is_watched_goes_when_nobody_holds_it():
+    model = dense(gw.tanh)
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, model.batches(), epochs=2)
+    held = weakref.ref(trainer)
+    gc.disable()
+    try:
+        del trainer
+        assert held() is None
+    finally:
+        gc.enable()
+    assert watch.points

@@ -96,6 +96,7 @@ class Watch:
 
     def work(self, look: Callable[[], Sight]) -> Iterator[Point | None]:
         """Go on for ever; ``look`` gives the moment at which a round begins."""
+        self.is_urgent = False
         if self._program is not None and (changed := self._program.changed()):
             yield from self._changed(changed, look().step)
         while True:
@@ -112,7 +113,7 @@ class Watch:
         for copy, op in changed:
             xs, _ = self._program.arrays(copy)
             ys = list(run_forward(op, xs, training=True))
-            yield from self._look(copy, op, xs, ys, step)
+            yield from self._look(copy, op, xs, ys, step, self._program.active_inputs(copy))
             self.is_urgent = True
         self.is_urgent = False
         self._nodes.again([copy.name for copy, _ in changed])
@@ -160,7 +161,7 @@ class Watch:
         xs: list[Array | None],
         ys: list[Array],
         step: int,
-        active: list[int] | None = None,
+        active: list[int],
     ) -> Iterator[Point | None]:
         """Look at a node; at one that fails, twice more."""
         self._nodes.done(copy.name)

@@ -273,7 +273,7 @@ class GradientWatch(Stopping):
         before = time.perf_counter()
         seen = trainer.graph.revision, redefinitions()
         if self._work is None or self._seen != seen:
-            self._work, self._seen = self._watch.work(lambda: _sight(trainer)), seen
+            self._work, self._seen = self._watch.work(self._sight), seen
         version = self.version
         try:
             with np.errstate(all="ignore"):
@@ -300,6 +300,23 @@ class GradientWatch(Stopping):
         self._alert(trainer)
         if self.version != version:
             self._tell()
+
+    def _sight(self) -> Sight:
+        """Return the moment after the latest step."""
+        trainer = None if self._trainer is None else self._trainer()
+        assert trainer is not None  # who calls a hook is there
+        loss = trainer.loss
+        nodes = ancestors([loss])
+        members = {t for n in nodes for t in n.outputs}
+        return Sight(
+            step=trainer.steps_done,
+            loss=loss,
+            parameters=[p for p in trainer.parameters if p in members],
+            values=trainer.values.snapshot(n.name for n in nodes if isinstance(n.op, Variable)),
+            feeds={t: a for t, a in trainer.last_feeds.items() if t in members},
+            seed=trainer.session.seed,
+            key=trainer.batches_taken - 1,
+        )
 
     def _spend(self, seconds: float) -> None:
         self._largest = max(self._largest, seconds)
@@ -359,20 +376,3 @@ class GradientWatch(Stopping):
 
 def _recorders(trainer: Training) -> list[Recorder]:
     return [c for c in trainer.callbacks if isinstance(c, Recorder) and c.is_recording]
-
-
-def _sight(trainer: Training) -> Sight:
-    """Return the moment after the latest step."""
-    loss = trainer.loss
-    nodes = ancestors([loss])
-    stored = [n.name for n in nodes if isinstance(n.op, Variable)]
-    members = {t for n in nodes for t in n.outputs}
-    return Sight(
-        step=trainer.steps_done,
-        loss=loss,
-        parameters=[p for p in trainer.parameters if p in members],
-        values=trainer.values.snapshot(stored),
-        feeds={t: a for t, a in trainer.last_feeds.items() if t in members},
-        seed=trainer.session.seed,
-        key=trainer.batches_taken - 1,
-    )
