@@ -35,8 +35,8 @@ def enclosing(graph: Graph) -> Iterator[Graph]:
 
 def check_reachable(graph: Graph, t: Tensor) -> None:
     """Refuse a tensor that is neither of a graph nor of one that encloses it."""
-    if t.graph not in enclosing(graph):
-        graph.check_member(t)
+    home = t.graph if t.graph in enclosing(graph) else graph
+    home.check_member(t)
 
 
 def ancestors_across(

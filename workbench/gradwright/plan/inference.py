@@ -47,7 +47,7 @@ def _inferred(
                 hint=f"{op.name} is defined otherwise now: build the graph again"
                 if type(op) is not type(node.op)
                 else "state the axes, or sizes in the place of symbols, that the rank depends on",
-            ).at(node.op.name, node.name, node.where or "no line")
+            ).met_at(node.op.name, node.name, node.where or "no line")
         for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
             expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
             if stated == 1 and size == 0:  # the first element of an axis that has none
@@ -61,7 +61,7 @@ def _inferred(
                         if i is not None
                     ],
                     need="the sizes that the graph was built for",
-                ).at(node.op.name, node.name, node.where or "no line")
+                ).met_at(node.op.name, node.name, node.where or "no line")
             if isinstance(size, int) and isinstance(expected, Dim):
                 sizes.update(expected.solve(size))
     return outs
