@@ -320,3 +320,12 @@ LARGE: dict[str, Callable[..., Watched]] = {
     "autoencoder": lambda act: autoencoder(act, rows=512, width=512),
 }
 """Five trainings with a step of some milliseconds, by an activation that may be wrong."""
+
+SMALL: dict[str, Callable[..., Watched]] = {
+    "mlp": lambda act: mlp(act, rows=8, width=8),
+    "cnn": lambda act: cnn(act, rows=4, width=4),
+    "lstm": lambda act: lstm(act, rows=4, width=4),
+    "transformer": lambda act: transformer(act, rows=2, width=8),
+    "autoencoder": lambda act: autoencoder(act, rows=8, width=8),
+}
+"""The same, with a step of some microseconds."""

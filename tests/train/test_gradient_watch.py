@@ -16,7 +16,7 @@ from gradwright.debug.check.numeric import Comparison
 from gradwright.debug.live import watch as live
 from gradwright.debug.live.points import Point
 from gradwright.errors import TrainingError
-from tests.support.watched import HEALTHY, bend, dense, mlp, weight
+from tests.support.watched import HEALTHY, SMALL, bend, dense, mlp, weight
 
 
 def bent(factor=1.0, **options):
@@ -38,6 +38,20 @@ def fit(trainer, batches, **options):
 
 
 # -- who is named, and who is not ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_is_named_at_the_next_step_in_any_model(name):
+    op = bend()
+    model = SMALL[name](lambda h: op(h, 0.0))
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, model.batches())
+    assert watch.alarm is None
+    bend(factor=1.001)
+    fit(trainer, model.batches(), steps=1)
+    assert (watch.alarm.step, watch.alarm.op) == (9, "watching/bend")
+    assert [p.verdict for p in watch.points if p.step == 9] == ["fail"]
 
 
 def test_an_op_that_is_defined_anew_is_looked_at_first():
