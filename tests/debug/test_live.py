@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.check.blame import LocalCheck
 from gradwright.debug.check.directions import draw_direction
+from gradwright.debug.check.local import LocalCheck
 from gradwright.debug.float64 import Float64Run
 from gradwright.debug.live.glance import TURNS, glance, shortened
 from gradwright.debug.live.points import Alarm, Point, Strip, columns, points_of

@@ -14,6 +14,7 @@ from ...graph import Node, Source, SubGraph, Tensor, Values, ancestors, expansio
 from ...op import OPS, Op, redefinitions, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import Dim, TensorSpec, is_floating
+from ..check.nodes import reaching
 from ..float64 import Float64Run, known_specs
 
 Array = np.ndarray[Any, Any]
@@ -70,6 +71,7 @@ class Program:
         self.loss, self.parameters = loss, tuple(parameters)
         self.stamp = stamp(loss)
         self.active, nodes = _active(loss, parameters)
+        self.reached = reaching(nodes, [loss])
         self.nodes = {n.name: n for n in nodes}
         """What the gradient passes through, by name."""
         self.run: Float64Run | None = None
@@ -108,10 +110,13 @@ class Program:
         env = self._env()
         return [None if t is None else env[t] for t in copy.inputs], [env[t] for t in copy.outputs]
 
-    def active_inputs(self, copy: Node) -> list[int]:
-        """Return which inputs lie on a path from a parameter to the loss."""
+    def asked(self, copy: Node) -> dict[str, list[int]]:
+        """Return which inputs come from a parameter, and which outputs lead on to the loss."""
         node = self.nodes[copy.name]
-        return [i for i, t in enumerate(node.inputs) if t in self.active]
+        return {
+            "active": [i for i, t in enumerate(node.inputs) if t in self.active],
+            "reached": [i for i, t in enumerate(node.outputs) if t in self.reached],
+        }
 
     def changed(self) -> list[tuple[Node, Op]]:
         """Return the nodes with an op that has been defined anew since, itself or inside of it.
@@ -178,7 +183,7 @@ def _active(loss: Tensor, parameters: Sequence[Tensor]) -> tuple[set[Tensor], li
     for node in ancestors([loss]):
         if isinstance(node.op, Source | StopGradient):
             continue
-        shapes = node.op.shape_only
+        shapes = () if node.op.has_surrogate() else node.op.shape_only
         if any(t in active for i, t in enumerate(node.inputs) if i not in shapes):
             active.update(t for t in node.outputs if is_floating(t.dtype))
             found.append(node)

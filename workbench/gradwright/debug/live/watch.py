@@ -15,7 +15,7 @@ moment, after all nodes have been found right. What the compiled plan makes of a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,8 @@ import numpy as np
 from ...graph import Node, Tensor
 from ...op import Op, run_forward
 from ..address import Address
-from ..check.blame import LocalCheck, NodeCheck
+from ..check.blame import NodeCheck
+from ..check.local import LocalCheck
 from ..check.nodes import check_node
 from ..check.numeric import Comparison
 from ..check.probe import ElementCheck, Probe
@@ -113,7 +114,7 @@ class Watch:
         for copy, op in changed:
             xs, _ = self._program.arrays(copy)
             ys = list(run_forward(op, xs, training=True))
-            yield from self._look(copy, op, xs, ys, step, self._program.active_inputs(copy))
+            yield from self._look(copy, op, xs, ys, step, self._program.asked(copy))
             self.is_urgent = True
         self.is_urgent = False
         self._nodes.again([copy.name for copy, _ in changed])
@@ -134,8 +135,8 @@ class Watch:
                 yield None
                 if copy.name in hand:
                     xs, ys = program.arrays(copy)
-                    active = program.active_inputs(copy)
-                    yield from self._look(copy, copy.op, xs, ys, now.step, active)
+                    asked = program.asked(copy)
+                    yield from self._look(copy, copy.op, xs, ys, now.step, asked)
                     hand.discard(copy.name)
                     if not (hand or whole):
                         return
@@ -161,7 +162,7 @@ class Watch:
         xs: list[Array | None],
         ys: list[Array],
         step: int,
-        active: list[int],
+        asked: Mapping[str, list[int]],
     ) -> Iterator[Point | None]:
         """Look at a node; at one that fails, twice more."""
         self._nodes.done(copy.name)
@@ -171,13 +172,13 @@ class Watch:
             yield self._seen(Point(step, copy.name, "node", math.inf, math.inf, "unclear"))
             return
         self.counts.nodes += 1
-        options: Any = {"training": True, "rtol": self.rtol, "active": active}
+        options: Any = {"training": True, "rtol": self.rtol, **asked}
         check = LocalCheck(op, xs, ys, self._rng, most=SPARSE, **options)
         found: list[Comparison] = []
         for comparison in glance(check):
             yield None
             found += [] if comparison is None else [comparison]
-        verdict = "ok"
+        verdict = "surrogate" if check.is_surrogate else "ok"
         if any(c.verdict != "ok" for c in found):
             verdict, reason, inputs = check.run()
             found = [i.comparison for i in inputs]
