@@ -15,7 +15,8 @@ from ...op import OPS, Op, redefinitions, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import Dim, TensorSpec, is_floating
 from ..check.nodes import reaching
-from ..float64 import Float64Run, known_specs
+from ..float64 import known_specs
+from .again import RunAgain
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +75,7 @@ class Program:
         self.reached = reaching(nodes, [loss])
         self.nodes = {n.name: n for n in nodes}
         """What the gradient passes through, by name."""
-        self.run: Float64Run | None = None
+        self.run: RunAgain | None = None
         self.is_whole = False
         """Whether every node has a value."""
         self._pullbacks: dict[Tensor, tuple[Tensor, list[Node]]] = {}
@@ -97,7 +98,7 @@ class Program:
         self.is_whole = False
         self._pullbacks.clear()
         targets = [self.loss, *self.parameters]
-        self.run = Float64Run(targets, feeds, training=True, at_once=False, **options)
+        self.run = RunAgain(targets, feeds, training=True, at_once=False, **options)
         for copy in self.run.coming:
             if copy.name in self.nodes:
                 specs = known_specs(copy.op, self.arrays(copy)[0])
