@@ -317,7 +317,7 @@ class CheckPanel(Panel):
             errors = {
                 n.name: min(n.relative_error, 2.0)  # 2: of the wrong sign; NaN is no better
                 for n in report.nodes
-                if n.verdict in ("ok", "fail") and is_called(self.desk.graph, n.name)
+                if n.verdict in ("ok", "surrogate", "fail") and is_called(self.desk.graph, n.name)
             }
             errors |= {
                 str(n.address): min(n.relative_error, 2.0)
