@@ -8,13 +8,12 @@ first brought to the dtype of their placeholder, so a tie in the real run is a t
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import FeedError, ShapeError
+from ..errors import FeedError
 from ..graph import (
     Constant,
     Graph,
@@ -122,49 +121,9 @@ class Float64Run:
     def _copying(self, values: Values, key: tuple[int, int]) -> Iterator[Node]:
         for node in self._order:
             if isinstance(node.op, Source):
-                self._hold(node.outputs[0], _stored(node, values, key))
+                self._hold(node.outputs[0], stored(node, values, key))
             else:
                 yield self._copy(node)
-
-    def again(
-        self,
-        feeds: Mapping[Any, Any],
-        *,
-        values: Values,
-        seed: int = 0,
-        step: int = 0,
-    ) -> Iterator[Node]:
-        """Compute all values anew from others of the same shapes; yields each node when it is done.
-
-        Raises ShapeError where a shape is another, or a number that shapes depend on.
-        """
-        self.fed = given(self._source, feeds)
-        fresh = dict(self.fed)
-        for node in self._order:
-            if isinstance(node.op, Source):
-                fresh[node.outputs[0]] = _stored(node, values, (seed, step))
-        for t, array in fresh.items():
-            self._set(self.copies[t], self.settled_array(array))
-        for copy in self.nodes:
-            with np.errstate(all="ignore"):
-                xs = [None if t is None else self.env[t] for t in copy.inputs]
-                ys = run_forward(copy.op, xs, training=self.training)
-            for t, y in zip(copy.outputs, ys, strict=True):
-                self._set(t, y)
-            yield copy
-
-    def _set(self, copy: Tensor, array: Array) -> None:
-        """Give a tensor that is there another value."""
-        spec = known_spec(array)
-        if array.shape != copy.shape or (copy in self._deciding and spec.key() != copy.spec.key()):
-            raise ShapeError(f"{copy.name!r} is {spec}", need=f"{copy.spec}, as before")
-        copy.spec, self.env[copy] = spec, array
-
-    @functools.cached_property
-    def _deciding(self) -> set[Tensor]:
-        """Tensors whose values decide shapes."""
-        every = [(n.inputs[i]) for n in self.nodes for i in n.op.needs_values if i < len(n.inputs)]
-        return {t for t in every if t is not None}
 
     def settled_array(self, array: Array) -> Array:
         """Return a given value as this run takes it."""
@@ -414,7 +373,7 @@ def given(graph: Graph, feeds: Mapping[Any, Any]) -> dict[Tensor, Array]:
     return found
 
 
-def _stored(node: Node, values: Values, key: tuple[int, int]) -> Array:
+def stored(node: Node, values: Values, key: tuple[int, int]) -> Array:
     """Return what a source gives: a stored value, or the random key."""
     if isinstance(node.op, Rng):
         return np.array(key, np.uint64)

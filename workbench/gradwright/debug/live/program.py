@@ -15,7 +15,8 @@ from ...op import OPS, Op, redefinitions, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import Dim, TensorSpec, is_floating
 from ..check.nodes import reaching
-from ..float64 import Float64Run, known_specs
+from ..float64 import known_specs
+from .again import RunAgain
 
 Array = np.ndarray[Any, Any]
 
@@ -74,7 +75,7 @@ class Program:
         self.reached = reaching(nodes, [loss])
         self.nodes = {n.name: n for n in nodes}
         """What the gradient passes through, by name."""
-        self.run: Float64Run | None = None
+        self.run: RunAgain | None = None
         self.is_whole = False
         """Whether every node has a value."""
         self._pullbacks: dict[Tensor, tuple[Tensor, list[Node]]] = {}
@@ -97,7 +98,7 @@ class Program:
         self.is_whole = False
         self._pullbacks.clear()
         targets = [self.loss, *self.parameters]
-        self.run = Float64Run(targets, feeds, training=True, at_once=False, **options)
+        self.run = RunAgain(targets, feeds, training=True, at_once=False, **options)
         for copy in self.run.coming:
             if copy.name in self.nodes:
                 specs = known_specs(copy.op, self.arrays(copy)[0])
@@ -131,6 +132,11 @@ class Program:
             for name, known in self._known.items()
             if any(OPS.get(cls.name, cls) is not cls for cls in known)
         ]
+
+    @property
+    def own(self) -> list[str]:
+        """Return the nodes with an op that is not one of the library's, itself or inside of it."""
+        return [name for name, known in self._known.items() if not all(map(_is_core, known))]
 
     def pulled(self, parameter: Tensor) -> Iterator[Array | None]:
         """Compute the gradient of a parameter; yields None after each node, and then the array."""
@@ -166,6 +172,10 @@ class Program:
 def stamp(loss: Tensor) -> tuple[int, int]:
     """Return what changes when the graph is edited, or an op defined anew."""
     return loss.graph.revision, redefinitions()
+
+
+def _is_core(cls: type[Op]) -> bool:
+    return cls.__module__.partition(".")[0] == "gradwright"
 
 
 def _active(loss: Tensor, parameters: Sequence[Tensor]) -> tuple[set[Tensor], list[Node]]:
