@@ -126,7 +126,7 @@ def curve_message(run: int, curve: LossCurve) -> Message:
 
 def node_errors(report: Report) -> dict[str, float]:
     """Return the errors of nodes by address, at most 2: of the wrong sign; NaN is no better."""
-    told = [n for n in report.nodes if n.verdict in ("ok", "fail")]
+    told = [n for n in report.nodes if n.verdict in ("ok", "surrogate", "fail")]
     return {str(n.address): min(n.relative_error, 2.0) for n in (*told, *report.faults)}
 
 
