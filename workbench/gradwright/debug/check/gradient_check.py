@@ -204,8 +204,11 @@ class _Check:
             if settlement is None:
                 continue
             yield parameter.name
-            found.add(settlement.direction(k, found, rng))
-            for count in settlement.settle(k, found, self._sample(copy)):
+            sample = self._sample(copy)
+            along = settlement.direction(k, found, rng, sampled=sample is not None)
+            if along is not None:
+                found.add(along)
+            for count in settlement.settle(k, found, sample):
                 if self.is_watched:
                     yield from itertools.repeat(parameter.name, count)
 
