@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from tests.benchmarks import check_models, checking
 from tests.benchmarks.engine import report
 from tests.benchmarks.engine.allocations import count_allocations
 from tests.benchmarks.engine.models import MODELS
@@ -132,3 +133,33 @@ def test_allocations_that_are_freed_at_once_are_counted():
     d = np.empty(5000)
     assert counter.above(1000) == [8000, 4000]
     assert (total, b.sum(), c.size, d.size) == (2000, 0, 3, 5000)
+
+
+@pytest.mark.parametrize("name", check_models.MODELS)
+def test_checked_models_are_the_same_in_torch(torch: ModuleType, name: str) -> None:
+    model = check_models.MODELS[name]()
+    g, loss = model.graph()
+    for variable, value in model.parameters.items():
+        assert g.values[variable].tolist() == value.tolist()
+    slopes = gw.gradients(loss, [g[k] for k in model.parameters])
+    found, *slopes = gw.Session(g).run([loss, *slopes], model.data)
+    function, leaves = model.torch()
+    value = function(*leaves)
+    value.backward()
+    np.testing.assert_allclose(found, value.item(), 1e-5)
+    for leaf, slope in zip(leaves, slopes, strict=True):
+        top = leaf.grad.abs().max().item()
+        np.testing.assert_allclose(slope, leaf.grad.numpy(), 1e-3, 1e-4 * top)
+
+
+@pytest.mark.parametrize("name", ["PPO loss", "CNN"])
+def test_fast_and_slow_checks_say_the_same_and_name_the_wrong_op(name: str) -> None:
+    model = check_models.MODELS[name]()
+    for activation, blamed in ((None, []), (checking.slightly_wrong(model), ["wrong"])):
+        g, loss = model.graph(activation)
+        fast, slow = (
+            gw.gradient_check(g, loss, model.data, method=method)
+            for method in ("auto", "differences")
+        )
+        assert checking.differing(fast, slow) == 0
+        assert [n.name for n in fast.blame] == [n.name for n in slow.blame] == blamed

@@ -1,59 +1,95 @@
-"""A gradient check beside torch's: ``python -m tests.benchmarks`` runs it."""
+"""Gradient checks of small networks beside torch's: ``python -m tests.benchmarks.checking``.
+
+Every element of every parameter in float64, in one thread, rivals in turn. A new graph is built
+anew for each check. The wrong graph has one activation whose slope is 1 % off; torch's check takes
+as long on it, and its differences are timed once.
+"""
 
 from __future__ import annotations
 
-import importlib.util
-import itertools
-from collections.abc import Callable
-from typing import Any
+import os
 
-import numpy as np
+for _pool in ("OPENBLAS", "MKL", "OMP"):  # before numpy is imported
+    os.environ.setdefault(f"{_pool}_NUM_THREADS", "1")
 
-import gradwright as gw
-from tests.benchmarks.timing import race, table
+import importlib.util  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
+import gradwright as gw  # noqa: E402
+from gradwright.debug.check.report import Report  # noqa: E402
+from tests.benchmarks.check_models import MODELS, Model  # noqa: E402
+from tests.benchmarks.timing import race, table  # noqa: E402
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+ROUNDS = 5
+OURS = "gradwright"
 
 
-def gradient_check() -> None:
-    """Print a check of all 1,002 parameters of an MLP 16-32-10-8, batch 8, beside torch's."""
-    rng = np.random.default_rng(0)
-    sizes = (16, 32, 10, 8)
-    x = rng.standard_normal((8, sizes[0]))
-    g = gw.Graph()
-    h = g.placeholder("x", (None, sizes[0]), "float64")
-    weights = [rng.standard_normal(s) / 3 for s in itertools.pairwise(sizes)]
-    for i, w in enumerate(weights):
-        h = gw.nn.tanh(
-            h @ g.variable(f"w{i}", init=w) + g.variable(f"b{i}", (w.shape[1],), dtype="float64")
-        )
-    loss = (h * h).sum()
+def slightly_wrong(model: Model) -> Callable[[Any], Any]:
+    """Return the first activation of a model with a gradient that is 1 % too large."""
+    right: type[gw.Op] = type(model.activation(gw.Graph().placeholder("x", (1,))).op)
+
+    def vjp(self: gw.Op, gs: Any, ys: Any, xs: Any) -> Any:
+        return (right.vjp(self, gs, ys, xs)[0] * 1.01,)
+
+    wrong: Any = type("Wrong", (right,), {"vjp": vjp})
+    return lambda x: wrong()(x)
+
+
+def differing(a: Report, b: Report) -> int:
+    """Return of how many elements two reports say different things."""
+    return sum(int((p.verdicts != b.parameters[k].verdicts).sum()) for k, p in a.parameters.items())
+
+
+def rivals_of(model: Model, wrong: Callable[[Any], Any]) -> dict[str, Callable[[], Any]]:
+    """Return what is timed on a model."""
+    g, loss = model.graph()
+    bad, bad_loss = model.graph(wrong)
     rivals: dict[str, Callable[[], Any]] = {
-        "gradwright, with blame": lambda: gw.gradient_check(g, loss, {"x": x})
+        OURS: lambda: gw.gradient_check(g, loss, model.data),
+        "a new graph": lambda: gw.gradient_check(*model.graph(), model.data),
+        "a wrong graph": lambda: gw.gradient_check(bad, bad_loss, model.data),
+        "by differences": lambda: gw.gradient_check(g, loss, model.data, method="differences"),
     }
     if HAS_TORCH:
         import torch
 
-        parameters: list[Any] = []
-        for w in weights:
-            parameters += [torch.tensor(w, requires_grad=True)]
-            parameters += [torch.zeros(w.shape[1], dtype=torch.float64, requires_grad=True)]
-        data = torch.from_numpy(x)
+        function, leaves = model.torch()
+        rivals["torch.autograd.gradcheck"] = lambda: torch.autograd.gradcheck(
+            function, leaves, eps=model.eps, atol=1e-6, rtol=1e-5
+        )
+    return rivals
 
-        def forward(*ps: Any) -> Any:
-            h = data
-            for w, b in zip(ps[::2], ps[1::2], strict=True):
-                h = torch.tanh(h @ w + b)
-            return (h * h).sum()
 
-        rivals["torch.autograd.gradcheck"] = lambda: torch.autograd.gradcheck(forward, parameters)
-    table("gradient check, MLP 16-32-10-8", race(rivals, rounds=5), "gradwright, with blame")
+def compare(name: str, model: Model) -> None:
+    """Print how long checks take, and whether the fast one says what the slow one does."""
+    wrong = slightly_wrong(model)
+    timings = race(rivals_of(model, wrong), ROUNDS)
+    table(f"{name}: {model.size} parameters", timings, OURS)
+    for title, activation in (("right", None), ("wrong", wrong)):
+        g, loss = model.graph(activation)
+        fast = gw.gradient_check(g, loss, model.data)
+        start = time.perf_counter()
+        slow = gw.gradient_check(g, loss, model.data, method="differences")
+        seconds = time.perf_counter() - start
+        blamed = ", ".join(n.name for n in fast.blame) or "nobody"
+        print(
+            f"  {title}: {differing(fast, slow)} of {model.size} verdicts differ from differences, "
+            f"which took {seconds:.2f} s; blames {blamed}"
+        )
 
 
 def main() -> None:
-    """Print it."""
+    """Print a table for each model."""
     if HAS_TORCH:
         import torch
 
         torch.set_num_threads(1)
-    gradient_check()
+    for name, make in MODELS.items():
+        compare(name, make())
+
+
+if __name__ == "__main__":
+    main()

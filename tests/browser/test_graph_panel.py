@@ -185,7 +185,7 @@ def test_colours_marks_map_and_files(show, screens, scheme):
     widget = Marked(
         g,
         expanded=["layer0", "layer1", "layer2"],
-        current="layer0/relu/max",
+        current="layer0/relu::max",
         stops=["layer0/w"],
         blamed=["layer1/matmul"],
         height=460,

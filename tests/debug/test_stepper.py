@@ -112,12 +112,12 @@ def test_into_a_composite_and_out(net):
     s = stepper(net)
     s.run_to("centred")
     s.into()
-    assert s.depth == 1 and s.path.startswith("centred/")
+    assert s.depth == 1 and s.path.startswith("centred::")
     inner = [n.op.name for n in s.nodes()]
     assert inner[-1] == "mul"
     s.step()
     first = s.nodes()[0]
-    assert s.value(f"centred/{first.name}").shape == s.value(first.outputs[0]).shape
+    assert s.value(f"centred::{first.name}").shape == s.value(first.outputs[0]).shape
     s.back(2)
     assert s.depth == 0 and s.current.name == "centred"
     s.into()

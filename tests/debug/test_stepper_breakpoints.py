@@ -69,12 +69,12 @@ def test_a_run_stops_inside_composites(net):
     s = stepper(net)
     s.break_at(op="sub")
     stop = s.run()
-    assert stop.reason == "breakpoint" and s.path == "centred/sub" and s.depth == 1
-    assert s.value("centred/mean").shape == (2, 1)
+    assert stop.reason == "breakpoint" and s.path == "centred::sub" and s.depth == 1
+    assert s.value("centred::mean").shape == (2, 1)
     assert s.run().reason == "end" and s.depth == 0  # a run goes on after the composite
     s.clear()
     s.reset()
-    s.break_at("centred/mul", above=0.0)
+    s.break_at("centred::mul", above=0.0)
     assert s.run().node.name == "mul" and s.depth == 1  # conditions look at values inside, too
     s.clear()
     s.reset()

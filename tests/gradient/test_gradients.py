@@ -154,6 +154,23 @@ def test_stop_takes_tensors_as_constant() -> None:
     assert float(value(held, {"x": 3.0})) == 9
 
 
+def test_a_gradient_reaches_the_frontier_and_goes_no_further() -> None:
+    g = gw.Graph()
+    x = g.variable("x", init=np.array([1.0, 2.0, 3.0]))
+    first, second = gw.split(x * 2.0, [1, 2])
+    y = second * 3.0
+    z = (y * y).sum() + (first * second[:1]).sum()
+    dy, dx = gw.gradients(z, [y, x], stop=[y])
+    np.testing.assert_allclose(value(dy), 2 * value(y))
+    # through the product alone: d(2x₀·2x₁)
+    np.testing.assert_allclose(value(dx), [8.0, 4.0, 0.0])
+    part, rest = gw.gradients(z, [second, x], stop=[second])  # one of two outputs of a node
+    np.testing.assert_allclose(value(part), 18 * value(second) + [value(first)[0], 0.0])
+    np.testing.assert_allclose(value(rest), [2 * value(second)[0], 0.0, 0.0])
+    (itself,) = gw.gradients(y, [y], stop=[y])
+    np.testing.assert_array_equal(value(itself), [1.0, 1.0])
+
+
 # -- accumulation, broadcasting, dtypes ------------------------------------------------------------
 
 

@@ -224,6 +224,18 @@ def test_what_is_not_understood_is_refused(depends):
     assert "test/pair" not in OPS
 
 
+def test_an_op_may_have_a_domain():
+    def strict(x):
+        if (x <= 0).any():
+            raise ValueError("not above 0")
+        return np.log(x)
+
+    op = gw.define_op(
+        "test/strict", strict, vjp=lambda g, y, x: g / x, samples=[np.array([0.5, 2.0])]
+    )
+    check_op(op)
+
+
 def test_check_op_contradicts_a_false_claim():
     false = gw.define_op(
         "test/share",

@@ -176,7 +176,8 @@ def test_an_error_in_the_function_names_the_node_and_its_line(looped, options):
     with pytest.raises(LoweringError) as caught, gw.Session(g, **options) as session:
         session.run(y, {"x": [1.0, 5.0]})
     text = str(caught.value)
-    assert text.startswith("test/fails 'inner' (test_user_ops.py:")
+    place = "scan:1:inner" if looped else "inner"
+    assert text.startswith(f"test/fails {place!r} (test_user_ops.py:")
     assert "RuntimeError: too much" in text and f"raised at test_user_ops.py:{line}" in text
 
 
@@ -201,7 +202,7 @@ def test_results_that_are_not_what_they_were_on_ones_are_named(fn, says):
     [
         (lambda g, y, x: "no", r"vjp of test/cubed 'cubed' returned str for 'x' : f32\[2\]"),
         (lambda g, y, x: (g * x).sum(), r"returned f32\[\] for 'x' : f32\[2\]"),
-        (lambda g, y, x: (g, g), "returned 2 cotangents for 1 inputs"),
+        (lambda g, y, x: (g, g), "returned 2 cotangents for 1 input"),
     ],
 )
 def test_a_vjp_that_returns_something_else_is_named(vjp, says):

@@ -49,6 +49,7 @@ def test_an_overlay_travels_as_one_number_per_node(graph):
         "title": "norm",
         "unit": "µ",
         "scale": "log",
+        "inside": {},
     }
     assert view.color_by == "overlay"
     view.clear_overlay()

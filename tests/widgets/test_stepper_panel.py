@@ -60,7 +60,7 @@ def test_code_and_panel_drive_the_same_stepper(panel):
     assert panel.stepping["position"] == 3 and panel.current == s.path
     assert panel.run_to("ln").reason == "target" and panel.current == "ln"
     press(panel, "into")
-    assert panel.stepping["crumbs"] == ["digits", "ln"] and panel.current.startswith("ln/")
+    assert panel.stepping["crumbs"] == ["digits", "ln"] and panel.current.startswith("ln::")
     assert s.depth == 1
     press(panel, "out")
     assert s.depth == 0 and panel.stepping["crumbs"] == ["digits"]
@@ -167,8 +167,8 @@ def test_a_click_on_a_tensor_shows_it(graph, feeds):
     panel.into()
     panel.step()
     first = panel.stepper.nodes()[0].name
-    tell(panel, "stepper.look", tensor=f"ln/{first}")
-    assert shown[-1] == f"ln/{first}" and panel.value_of(f"ln/{first}") is not None
+    tell(panel, "stepper.look", tensor=f"ln::{first}")
+    assert shown[-1] == f"ln::{first}" and panel.value_of(f"ln::{first}") is not None
     panel.close()
 
 

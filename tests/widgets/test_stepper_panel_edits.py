@@ -82,7 +82,7 @@ def test_an_edit_inside_a_composite(panel):
     panel.step()
     first = panel.stepper.nodes()[0].name
     fact = next(t for t in panel.stepping["focus"]["tensors"] if t["name"] == first)
-    assert fact["path"] == f"ln/{first}" and not fact["fixed"]
+    assert fact["path"] == f"ln::{first}" and not fact["fixed"]
     tell(panel, "stepper.edit", name=fact["path"], how="fill", value="0.5")
     assert panel.message == "" and panel.stepper.depth == 1
     panel.out()

@@ -14,7 +14,9 @@ from .host.host import Host
 from .host.panel import Panel
 from .host.part import Part
 from .panels.check.panel import CheckPanel
+from .panels.check.watch import WatchPanel
 from .panels.graph.panel import GraphPanel
+from .panels.graph.why import WhyPanel
 from .panels.parameters.panel import ParameterPanel
 from .panels.plot.panel import PlotPanel
 from .panels.runs.panel import RunsPanel
@@ -27,7 +29,7 @@ TABS: dict[str, tuple[type[Panel], ...]] = {
     "parameters": (ParameterPanel,),
     "step": (StepPanel,),
     "tensor": (TensorPanel,),
-    "check": (CheckPanel,),
+    "check": (CheckPanel, WatchPanel),
     "runs": (RunsPanel,),
 }
 """The panels behind each tab."""
@@ -73,7 +75,7 @@ class Workbench(Host):
     """
 
     module = "workbench"
-    panels = (GraphPanel, *(panel for panels in TABS.values() for panel in panels))
+    panels = (GraphPanel, WhyPanel, *(panel for panels in TABS.values() for panel in panels))
     tab = traitlets.Enum(tuple(TABS), "train", help="The panel in front, on the right.").tag(
         sync=True
     )
@@ -114,7 +116,7 @@ class Workbench(Host):
 
     def to_table(self) -> str:
         """Return the panels of the graph as HTML tables, those with nothing to show left out."""
-        panels = (GraphPanel, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
+        panels = (GraphPanel, WhyPanel, ParameterPanel, PlotPanel, StepPanel, CheckPanel)
         return "".join(self.part(panel).to_table() for panel in panels)
 
 

@@ -21,14 +21,15 @@ CORE = {
 }
 """Home -> its names that stand here. A type checker reads ``__init__.pyi``, written from this."""
 LATER = {
+    "gradient.jacobian": "hvp jacobian per_example_gradients",
     "tracing": "compile cond loop map_fn scan trace while_loop",
-    "debug": "Stepper gradient_check",
+    "debug": "Stepper explain_gradient gradient_check",
     "formats.archive": "inspect load load_state save",
     "evaluation": "evaluate",
     "evaluation.predict": "predict",
     "train": (
-        "EMA SWA Accumulation Callback EarlyStopping GradientAccumulator Group History"
-        " ParameterStatistics Trainer TrainingConfig"
+        "EMA SWA Accumulation Callback EarlyStopping GradientAccumulator GradientWatch Group"
+        " History ParameterStatistics Trainer TrainingConfig"
     ),
     "train.checkpoints": "Checkpoints resume",
     "train.precision": "FP8 LossScale LossScaler Precision",

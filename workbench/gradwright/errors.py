@@ -12,8 +12,10 @@ A message has four parts: what is wrong and where, what came in, what was needed
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import CodeType
+from typing import Self
 
 Site = tuple[CodeType, int]
 """Where the user asked for something: code object and line number, formatted only when shown."""
@@ -85,6 +87,23 @@ class GradwrightError(Exception):
         super().__init__(problem)
         self.problem, self.where, self.facts = problem, where, list(facts)
         self.need, self.hint = need, hint
+        self.place, self.part = "", ""
+        """The address of the node in ``where``, and which turn or branch of the next one it is in.
+        """
+
+    def met_at(self, op: str, place: str, line: str = "") -> Self:
+        """Say at which node it came up, by its op, its address and the user's line."""
+        self.place, self.where = place, f"{op} {place!r}" + (f" ({line})" if line else "")
+        return self
+
+    def inside(self, node: str) -> Self:
+        """Say that what it names is inside of a node: ``scan`` makes ``log`` ``scan:3:log``."""
+        if self.place:
+            outer = f"{node}:{self.part}:{self.place}"
+            self.where = self.where.replace(repr(self.place), repr(outer), 1)
+            self.place = outer
+        self.part = ""
+        return self
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.problem}" if self.where else self.problem
@@ -94,6 +113,16 @@ class GradwrightError(Exception):
         if self.hint:
             lines.append(f"  try:  {self.hint}")
         return "\n".join(lines)
+
+
+@contextmanager
+def in_part(part: object) -> Iterator[None]:
+    """Note on errors in which part of a node they came up: a turn of a loop, a branch."""
+    try:
+        yield
+    except GradwrightError as error:
+        error.part = str(part)
+        raise
 
 
 class GraphError(GradwrightError, ValueError):
@@ -130,6 +159,10 @@ class GradientError(GraphError):
 
 class LoweringError(GraphError):
     """A device or one of its lowerings is not available, or computed something else."""
+
+
+class ContractError(LoweringError):
+    """An op's ``forward`` gave another number, shape or dtype of outputs than its ``infer``."""
 
 
 class UnsupportedOpError(GraphError):

@@ -7,7 +7,6 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GradwrightError, GraphError
-from gradwright.ops.control.unroll import unrolled
 from tests.ops.control.control_flow import everywhere, orders
 
 RNG = np.random.default_rng(0)
@@ -119,42 +118,35 @@ def test_a_stepper_walks_through_every_step():
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-def test_steps_have_names_in_the_stepper():
+def test_a_stepper_says_in_which_turn_it_is():
     g = gw.Graph()
     x = g.placeholder("x", (2,))
     _, ys = gw.scan(lambda c, v: (gw.exp(c, name="grow"), c * v), 0.0, x)
     s = gw.Stepper(g, [ys], {"x": [1.0, 2.0]})
     s.run_to(ys)
     s.into()
-    names = [node.name for node in s.frame.steps]
-    assert "step_0/grow" in names and "step_1/mul" in names and "step_1/grow" in names
-    s.out()
-    assert s.results()[0].tolist() == [0.0, 2.0]
+    met = []
+    while s.depth:
+        met.append(s.path)
+        s.step()
+    assert sorted(met) == ["scan:0:grow", "scan:0:mul", "scan:1:grow", "scan:1:mul"]
+    assert met[0].startswith("scan:0") and s.results()[0].tolist() == [0.0, 2.0]
 
 
-def test_breakpoints_stop_inside_a_step():
+def test_breakpoints_stop_inside_a_turn():
     g = gw.Graph()
     x = g.placeholder("x", (None,))
     _, ys = gw.scan(lambda c, v: (c + v, gw.exp(c, name="grow")), 0.0, x)
     s = gw.Stepper(g, [ys], {"x": [1.0, 2.0, 3.0, 4.0]})
-    s.break_at("scan/*grow", above=10.0)
+    s.break_at("scan::grow", above=10.0)
     stop = s.run()
-    assert s.depth == 1 and "step_2/grow" in repr(stop)
+    assert s.depth == 1 and "scan:2:grow" in repr(stop)
     s.run()
     s.run()
     np.testing.assert_allclose(s.results()[0], np.exp([0.0, 1.0, 3.0, 6.0]), rtol=1e-6)
     long = gw.Stepper(g, [ys], {"x": np.zeros(30_000)})
-    long.break_at("scan/*grow")
-    long.run()  # over it: there are too many steps
-    assert long.results()[0].tolist() == [1.0] * 30_000
-
-
-def test_a_loop_too_long_to_walk_through_says_so():
-    g = gw.Graph()
-    x = g.placeholder("x", (None,))
-    last, _ = gw.scan(lambda c, v: (c + v, None), 0.0, x)
-    with pytest.raises(GraphError, match="30,000 steps"):
-        unrolled(last.op, [np.zeros((), np.float32), np.zeros(30_000, np.float32)])
+    long.break_at("scan:12:grow")
+    assert repr(long.run()) == "<Stop: breakpoint at 'scan:12:grow' by #1 name scan:12:grow>"
 
 
 # -- function --------------------------------------------------------------------------------------

@@ -3,16 +3,16 @@ import { test } from "node:test";
 import assert from "node:assert/strict";
 import { gridOf, heat, indexOf, placeOf } from "../src/panels/check/heatmap";
 import { CheckStore, placeKey, type NodeRow, type ParameterRow } from "../src/panels/check/store";
-import { errorText, secondsText } from "../src/panels/check/words";
+import { errorText, secondsText, waysText, wayText } from "../src/panels/check/words";
 
 const view = (array: ArrayBufferView): DataView => {
   const shifted = new Uint8Array(array.byteLength + 3); // messages do not keep buffers aligned
   shifted.set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength), 3);
   return new DataView(shifted.buffer, 3);
 };
-const node = (name: string): NodeRow => ({ name, op: "add", verdict: "ok", reason: "", where: "", error: 0, seconds: 0 });
+const node = (name: string): NodeRow => ({ name, op: "add", verdict: "ok", reason: "", where: "", error: 0, seconds: 0, faults: [] });
 const row = (name: string, checked: number): ParameterRow => ({
-  name, shape: [4], size: 4, checked, direction: false, kinks: 0, error: 0, verdict: "ok", where: "", troubles: [],
+  name, shape: [4], size: 4, checked, direction: false, kinks: 0, certified: 0, differenced: 0, probed: checked, error: 0, verdict: "ok", where: "", troubles: [],
 });
 const rows = (run: number, first: number, nodes: NodeRow[], parameters: ParameterRow[] = []) => ({
   kind: "check.rows" as const, run, loss: "loss", value: "1", feeds: "", training: false, done: 0, total: 1, name: "", seconds: 0,
@@ -55,13 +55,13 @@ test("rows grow, a gap is noticed, a new check starts anew", () => {
 test("maps and curves of an earlier check are left alone", () => {
   const store = new CheckStore();
   store.take(rows(2, 0, []), []);
-  const buffers = [new Int32Array([1, 3]), new Uint8Array([1, 4]), new Float64Array([0, 0.5]), new Float64Array([1, 2]), new Float64Array([1, 4])].map(view);
-  const map = { kind: "check.map" as const, name: "w", shape: [4], complex: false };
+  const buffers = [new Int32Array([1, 3]), new Uint8Array([1, 4]), new Uint8Array([1, 3]), new Float64Array([0, 0.5]), new Float64Array([1, 2]), new Float64Array([1, 4])].map(view);
+  const map = { kind: "check.map" as const, name: "w", shape: [4], complex: false, known: ["unchecked", "ok", "kink", "unclear", "fail"] };
   assert(store.take({ ...map, run: 1 }, buffers));
   assert.equal(store.maps.size, 0);
   assert(store.take({ ...map, run: 2 }, buffers));
-  const { at, verdicts, errors, numeric } = store.maps.get("w")!;
-  assert.deepEqual([[...at], [...verdicts], [...errors], [...numeric]], [[1, 3], [1, 4], [0, 0.5], [1, 4]]);
+  const { at, verdicts, ways, errors, numeric } = store.maps.get("w")!;
+  assert.deepEqual([[...at], verdicts, [...ways].map(wayText), [...errors], [...numeric]], [[1, 3], ["ok", "fail"], ["certified by the chain", "by differences, alone"], [0, 0.5], [1, 4]]);
   const place = { name: "w", index: [3], part: "real" };
   const curve = [new Float64Array([1, 2, 3, 4, 5, 6]), ...Array.from({ length: 5 }, () => new Float64Array(2))].map(view);
   assert(store.take({ kind: "check.curve", run: 2, ...place } as never, curve));
@@ -70,5 +70,6 @@ test("maps and curves of an earlier check are left alone", () => {
 
 test("errors and times are short", () => {
   assert.deepEqual([0, 3.2e-9, 0.5, 1.234, null].map(errorText), ["0", "3e−9", "0.5", "1.2", "NaN"]);
+  assert.equal(waysText({ certified: 768, differenced: 0, probed: 2 }), "768 certified by the chain, 2 by differences, one by one");
   assert.deepEqual([2e-5, 0.0123, 2.34, 34.2, 150].map(secondsText), ["20 µs", "12 ms", "2.3 s", "34 s", "3 min"]);
 });

@@ -6,7 +6,7 @@ import { Drawing } from "../src/panels/graph/drawing";
 import { LayoutEngine } from "../src/panels/graph/engine";
 import { find } from "../src/panels/graph/finder";
 import { focusOf } from "../src/panels/graph/focus";
-import { drawnFor, marksOf, nodeAround } from "../src/panels/graph/marks";
+import { drawnFor, marksOf, itemAround } from "../src/panels/graph/marks";
 import { GraphModel } from "../src/panels/graph/model";
 import { elements, Overlay, type OverlaySpec } from "../src/panels/graph/overlay";
 import { ramp, shadeAt, toOklab } from "../src/panels/graph/palette";
@@ -208,12 +208,12 @@ test("marks: a path inside of a composite or of a closed scope lights what is dr
     assert.equal(marks.tainted, undefined);
     return marks.current < 0 ? "" : model.itemName(marks.current);
   };
-  assert.equal(lit([], "loss/log_softmax/exp"), "loss");
-  assert.equal(lit([], "hidden/relu/max"), "hidden/");
-  assert.equal(lit(["hidden"], "hidden/relu/max"), "hidden/relu");
+  assert.equal(lit([], "loss::log_softmax::exp"), "loss");
+  assert.equal(lit([], "hidden/relu::max"), "hidden/");
+  assert.equal(lit(["hidden"], "hidden/relu::max"), "hidden/relu");
   assert.equal(lit([], ""), "");
   assert.equal(lit([], "elsewhere/exp"), "");
-  assert.equal(nodeAround(model, "/"), -1);
+  assert.equal(itemAround(model, "/"), -1);
   assert.equal(drawnFor(model, () => false, 3), -1);
 });
 

@@ -16,6 +16,7 @@ from gradwright.train import Trainer
 
 from .cells import notebook_shell
 from .facts import frozen, scopes, shape_text
+from .insides import is_inside, node_at
 from .pace import CommandQueue
 from .part import Part, checks, handles, shared, watches
 
@@ -31,6 +32,7 @@ Topic = Literal[
     "standing",  # answered with the node that the stepper runs next, "" where it has ended
     "value",  # name; answered with the value that the stepper knows
     "tensor",  # value, name: somebody wants to see a tensor
+    "watched",  # names: what a watch of the gradients has found wrong
     "overlay",  # title, values, scale: what colours the drawing; values None takes it off
     "training",  # something about the training has changed
     "trained",  # a training that a panel has started is over
@@ -119,7 +121,7 @@ class GraphDesk(Desk):
 
     selected = shared(
         traitlets.Unicode(
-            "", help="Name of the selected node, of a scope with a slash behind it, or nothing."
+            "", help="Name or address of the selected node, or of a scope with a slash behind it."
         )
     )
     frozen = shared(
@@ -207,7 +209,14 @@ class GraphDesk(Desk):
 
     @checks("selected")
     def check_name(self, name: str) -> str:
-        """Return the name of a node or scope; raises GraphError if nothing is called so."""
+        """Return the name of a node or scope; raises GraphError if nothing is called so.
+
+        What is inside of a node is called by its address.
+        """
+        if ":" in name:
+            if not (name.endswith("/") and is_inside(self._graph, name[:-1])):
+                node_at(self._graph, name)
+            return name
         node, scope = self._graph.get(name), name.removesuffix("/")
         known = node is not None and node.node.name == name
         if name and not known and scope not in scopes(self._graph):

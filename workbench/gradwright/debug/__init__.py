@@ -5,23 +5,39 @@ from .check.findings import Finding
 from .check.gradient_check import gradient_check
 from .check.probe import ElementCheck
 from .check.report import ParameterCheck, Report
+from .digits import NodeDigits, PrecisionReport, precision
+from .flow.explain import explain_gradient
+from .flow.explanation import Cause, Explanation, Step
+from .flow.opening import Turns
+from .live.points import Alarm, Point
 from .stepping.breakpoints import Breakpoint
 from .stepping.expression import Expression
+from .stepping.moving import Stop
 from .stepping.nonfinite import Origin, Range
-from .stepping.stepper import Stepper, Stop
+from .stepping.stepper import Stepper
 
 __all__ = [
+    "Alarm",
     "Breakpoint",
+    "Cause",
     "ElementCheck",
+    "Explanation",
     "Expression",
     "Finding",
     "LossCurve",
+    "NodeDigits",
     "Origin",
     "ParameterCheck",
+    "Point",
+    "PrecisionReport",
     "Range",
     "Report",
+    "Step",
     "Stepper",
     "Stop",
+    "Turns",
+    "explain_gradient",
     "gradient_check",
     "loss_curve",
+    "precision",
 ]

@@ -12,17 +12,18 @@ name, so it parts what encloses from what is inside:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from ..errors import GraphError
-from ..graph import Graph, Node, SubGraph, expansion
+from ..graph import Graph, Node, SubGraph, Tensor, expansion
 from ..ops.control.branch import Cond
 from ..ops.control.call import Call
 from ..ops.control.loop_op import LoopOp
 from ..ops.control.scan_op import Scan
+from ..spec import TensorSpec
 
 Part = int | str | None
 """The turn of a loop, the branch of a ``cond``; None where there is one inside, or any is meant."""
@@ -137,7 +138,8 @@ class Address:
         for depth, (name, part) in enumerate(self.levels):
             at = Address(name, self.levels[:depth])
             within.append(_inside(_named(nodes, at), part, at))
-            nodes = {n.name: n for n in within[-1].nodes}
+            given = (t.node for t in within[-1].inputs)
+            nodes = {n.name: n for n in (*given, *within[-1].nodes)}
         return Located(_named(nodes, self), tuple(within))
 
 
@@ -145,6 +147,13 @@ def _part(text: str) -> Part:
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
     return text or None
+
+
+def check_turn(at: Address, part: Part, turns: int | None) -> None:
+    """Refuse a turn beyond the end of a loop, if it is known how often that runs."""
+    if isinstance(part, int) and turns is not None and part >= turns:
+        need = f"0 to {turns - 1}" if turns else "a loop that makes turns"
+        raise GraphError(f"{str(at)!r} has no turn {part}", need=need)
 
 
 def _named(nodes: Mapping[str, Node], at: Address) -> Node:
@@ -168,9 +177,7 @@ def _inside(node: Node, part: Part, at: Address) -> SubGraph:
     if isinstance(op, LoopOp):
         if isinstance(part, str):
             raise GraphError(f"{str(at)!r} is a loop", need=f"{at}:3:... or {at}::...")
-        n = _turns(node)
-        if part is not None and n is not None and part >= n:
-            raise GraphError(f"{str(at)!r} has no turn {part}", need=f"0 to {n - 1}")
+        check_turn(at, part, turns_of(node))
         body: SubGraph = op.body
         return body
     if part is not None:
@@ -182,11 +189,11 @@ def _inside(node: Node, part: Part, at: Address) -> SubGraph:
     return expansion(op, [None if t is None else t.spec for t in node.inputs])
 
 
-def _turns(node: Node) -> int | None:
-    """Return how often a loop runs, where shapes tell."""
+def turns_of(node: Node, spec: Callable[[Tensor], TensorSpec] = lambda t: t.spec) -> int | None:
+    """Return how often a loop runs, where shapes tell; ``spec`` may know more sizes."""
     op: Any = node.op
     if not isinstance(op, Scan):
         return None
-    _, scanned, _ = op.split([None if t is None else t.spec for t in node.inputs])
-    sizes = [op.length, *(x.shape[0] for x in scanned if x.rank)]
+    _, scanned, _ = op.split(node.inputs)
+    sizes = [op.length, *(x.shape[0] for x in map(spec, scanned) if x.rank)]
     return next((n for n in sizes if isinstance(n, int)), None)

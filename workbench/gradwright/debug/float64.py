@@ -7,12 +7,14 @@ first brought to the dtype of their placeholder, so a tie in the real run is a t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import collections
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import FeedError
+from ..errors import FeedError, ShapeError
 from ..graph import (
     Constant,
     Graph,
@@ -59,10 +61,10 @@ def widened(value: Any) -> Any:
 
 def _widened_graph(sub: SubGraph) -> SubGraph:
     graph = Graph("float64", scratch=True)
-    copies: dict[Tensor, Tensor] = {
-        t: stand_in(graph, f"x{i}", t.spec.with_dtype(wide(t.dtype)))
-        for i, t in enumerate(sub.inputs)
-    }
+    copies: dict[Tensor, Tensor] = {}
+    for i, t in enumerate(sub.inputs):
+        name = t.node.name if graph.get(t.node.name) is None else f"input_{i}"
+        copies[t] = stand_in(graph, name, t.spec.with_dtype(wide(t.dtype)))
     for node in sub.nodes:
         if node.outputs[0] in copies:
             continue
@@ -70,8 +72,9 @@ def _widened_graph(sub: SubGraph) -> SubGraph:
             array = node.graph.values.array(node.name)
             copies[node.outputs[0]] = graph.constant(array.astype(wide(array.dtype)), node.name)
             continue
-        graph.add(widened(node.op), [None if t is None else copies[t] for t in node.inputs])
-        graph.latest.site = node.site
+        ins = [None if t is None else copies[t] for t in node.inputs]
+        graph.add(widened(node.op), ins, node.name)
+        graph.latest.site, graph.latest.origin = node.site, node.origin
         copies.update(zip(node.outputs, graph.latest.outputs, strict=True))
     return SubGraph([copies[t] for t in sub.inputs], [copies[t] for t in sub.outputs])
 
@@ -81,7 +84,10 @@ class Float64Run:
 
     ``copies`` maps tensors of the user's graph to tensors of ``graph``, which has concrete sizes
     throughout, and ``env`` these to their values. ``nodes`` are the copied nodes without sources,
-    inputs first, their ops with mode and sizes settled.
+    inputs first, their ops with mode and sizes settled. Random ops draw as in step ``step`` of a
+    session with this ``seed``.
+
+    Who has little time at once takes it node by node: ``at_once=False`` leaves all to ``coming``.
     """
 
     def __init__(
@@ -91,32 +97,84 @@ class Float64Run:
         *,
         values: Values,
         seed: int = 0,
+        step: int = 0,
         training: bool = False,
+        at_once: bool = True,
     ) -> None:
-        source = targets[0].graph
-        self.graph = Graph(source.name, scratch=True)
+        self._source = targets[0].graph
+        self.graph = Graph(self._source.name, scratch=True)
         self.copies: dict[Tensor, Tensor] = {}
         self.env: dict[Tensor, Array] = {}
         self.nodes: list[Node] = []
         self.training = training
-        sizes: dict[str, int] = {}
-        self.fed = given(source, feeds)
+        self._sizes: dict[str, int] = {}
+        self.fed = given(self._source, feeds)
         for t, array in self.fed.items():
-            self._hold(t, array, sizes)
-        for node in ancestors(targets, stop=set(self.copies)):
-            t = node.outputs[0]
-            if isinstance(node.op, Rng):
-                self._hold(t, np.array([seed, 0], np.uint64), sizes)
-            elif node.kind == "placeholder":
-                raise FeedError(f"placeholder {node.name!r} is not fed", need=str(t.spec))
-            elif isinstance(node.op, Source):
-                self._hold(t, values[node.name], sizes)
-            else:
-                self._copy(node, sizes)
+            self._hold(t, array)
+        self._order = ancestors(targets, stop=set(self.copies))
+        self.coming: Iterator[Node] = self._copying(values, (seed, step))
+        """The copied nodes, each when its value is there; what is left of them."""
+        if at_once:
+            collections.deque(self.coming, 0)
 
-    def _hold(self, t: Tensor, array: Array, sizes: dict[str, int]) -> None:
+    def _copying(self, values: Values, key: tuple[int, int]) -> Iterator[Node]:
+        for node in self._order:
+            if isinstance(node.op, Source):
+                self._hold(node.outputs[0], _stored(node, values, key))
+            else:
+                yield self._copy(node)
+
+    def again(
+        self,
+        feeds: Mapping[Any, Any],
+        *,
+        values: Values,
+        seed: int = 0,
+        step: int = 0,
+    ) -> Iterator[Node]:
+        """Compute all values anew from others of the same shapes; yields each node when it is done.
+
+        Raises ShapeError where a shape is another, or a number that shapes depend on.
+        """
+        self.fed = given(self._source, feeds)
+        fresh = dict(self.fed)
+        for node in self._order:
+            if isinstance(node.op, Source):
+                fresh[node.outputs[0]] = _stored(node, values, (seed, step))
+        for t, array in fresh.items():
+            self._set(self.copies[t], self.settled_array(array))
+        for copy in self.nodes:
+            with np.errstate(all="ignore"):
+                xs = [None if t is None else self.env[t] for t in copy.inputs]
+                ys = run_forward(copy.op, xs, training=self.training)
+            for t, y in zip(copy.outputs, ys, strict=True):
+                self._set(t, y)
+            yield copy
+
+    def _set(self, copy: Tensor, array: Array) -> None:
+        """Give a tensor that is there another value."""
+        spec = known_spec(array)
+        if array.shape != copy.shape or (copy in self._deciding and spec.key() != copy.spec.key()):
+            raise ShapeError(f"{copy.name!r} is {spec}", need=f"{copy.spec}, as before")
+        copy.spec, self.env[copy] = spec, array
+
+    @functools.cached_property
+    def _deciding(self) -> set[Tensor]:
+        """Tensors whose values decide shapes."""
+        every = [(n.inputs[i]) for n in self.nodes for i in n.op.needs_values if i < len(n.inputs)]
+        return {t for t in every if t is not None}
+
+    def settled_array(self, array: Array) -> Array:
+        """Return a given value as this run takes it."""
+        return array.astype(wide(array.dtype))
+
+    def settled_op(self, op: Op) -> Op:
+        """Return an op as this run takes it."""
+        return widened(op)  # type: ignore[no-any-return]
+
+    def _hold(self, t: Tensor, array: Array) -> None:
         """Copy a tensor whose value is given."""
-        array = array.astype(wide(array.dtype))
+        array = self.settled_array(array)
         if isinstance(t.op, Rng):
             copy = self.graph.rng
         else:
@@ -124,23 +182,28 @@ class Float64Run:
             copy.node.site = t.node.site
         copy.spec = known_spec(array)
         self.copies[t], self.env[copy] = copy, array
-        sizes.update(bind_dims({t: array.shape}))
+        self._sizes.update(bind_dims({t: array.shape}))
 
-    def _copy(self, node: Node, sizes: dict[str, int]) -> None:
-        op = widened(node.op.for_mode(self.training).bind(sizes))
+    def settled(self, node: Node) -> Op:
+        """Return the op of a node of the user's graph as a copy has it: as it is defined now."""
+        return self.settled_op(node.op.for_mode(self.training).bind(self._sizes))
+
+    def _copy(self, node: Node) -> Node:
+        op = self.settled(node)
         ins = [None if t is None else self.copies[t] for t in node.inputs]
         with np.errstate(all="ignore"):
             xs = [None if t is None else self.env[t] for t in ins]
             ys = run_forward(op, xs, training=self.training)
         self.graph.add(op, ins, node.name)
         copy = self.graph.latest
-        copy.site = node.site if node.site is not None or node.origin is None else node.origin.site
+        copy.site = node.site
         self.nodes.append(copy)
         for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
             made.spec = known_spec(y)
             self.copies.setdefault(t, made)
             self.env[made] = y
-            sizes.update(bind_dims({t: y.shape}))
+            self._sizes.update(bind_dims({t: y.shape}))
+        return copy
 
     def dependents(self, tensors: Sequence[Tensor]) -> list[Node]:
         """Return the copied nodes whose values depend on these copied tensors, inputs first."""
@@ -307,6 +370,15 @@ def given(graph: Graph, feeds: Mapping[Any, Any]) -> dict[Tensor, Array]:
         t = graph.check_member(key) if isinstance(key, Tensor) else _named(graph, key)
         found[t] = as_feed(t, value)
     return found
+
+
+def _stored(node: Node, values: Values, key: tuple[int, int]) -> Array:
+    """Return what a source gives: a stored value, or the random key."""
+    if isinstance(node.op, Rng):
+        return np.array(key, np.uint64)
+    if node.kind == "placeholder":
+        raise FeedError(f"placeholder {node.name!r} is not fed", need=str(node.outputs[0].spec))
+    return values.stored(node)
 
 
 def _named(graph: Graph, name: str) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import (
+    ContractError,
     DTypeError,
     GradwrightError,
     GraphError,
@@ -25,6 +26,9 @@ from .values import check_range, coerce
 
 if TYPE_CHECKING:
     from .graph import Graph
+
+
+Array = np.ndarray[Any, Any]
 
 
 class _Active(threading.local):
@@ -107,7 +111,7 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
     A node that the user did not write leaves the place to the one it is part of.
     """
     if error.where:
-        return error
+        return error.inside(node.name)
     if node.site is None:
         error.facts.append(f"inside, at {node!r}" if node.outputs else f"inside, at {node.op!r}")
         return error
@@ -119,8 +123,7 @@ def located(error: GradwrightError, node: Node) -> GradwrightError:
     own = node.op.attributes()
     if own:
         error.facts.append("with " + ", ".join(f"{k}={v!r}" for k, v in own.items()))
-    error.where = f"{node.op.name} {node.name!r}" + (f" ({node.where})" if node.where else "")
-    return error
+    return error.met_at(node.op.name, node.name, node.where)
 
 
 def failed(
@@ -129,16 +132,33 @@ def failed(
     """Return what says at which node an op failed, on what, and where in the user's own code."""
     facts = [f"inputs: {', '.join(map(str, specs))}"]
     line = raised_at(error) if "/" in op.name else ""  # an op of the user
-    return LoweringError(
+    made = LoweringError(
         f"{type(error).__name__}: {error}",
-        where=f"{op.name} {path!r} ({node.where or 'no line'})",
         facts=[*facts, f"raised at {line}"] if line else facts,
     )
+    return made.at(op.name, path, node.where or "no line")
 
 
-def miscounted(got: int, needed: int) -> LoweringError:
+def miscounted(got: int, needed: int) -> ContractError:
     """Return what says that an op made more or fewer outputs than it has."""
-    return LoweringError(f"forward gave {got} outputs", need=f"{needed}, as infer says")
+    return ContractError(f"forward gave {got} outputs", need=f"{needed}, as infer says")
+
+
+def misshapen(y: np.ndarray[Any, Any], spec: TensorSpec) -> ContractError:
+    """Return what says that an op made another output than it stated."""
+    return ContractError(f"forward gave {y.dtype}{list(y.shape)}", need=f"{spec}, as infer says")
+
+
+def check_shapes(ys: Sequence[Array], specs: Sequence[TensorSpec]) -> None:
+    """Refuse what a forward gave where ``infer`` said something else; sizes left open are free."""
+    if len(ys) != len(specs):
+        raise miscounted(len(ys), len(specs))
+    for y, spec in zip(ys, specs, strict=True):
+        if y.shape != spec.shape and (
+            y.ndim != spec.rank
+            or any(isinstance(d, int) and d != n for d, n in zip(spec.shape, y.shape, strict=True))
+        ):
+            raise misshapen(y, spec)
 
 
 def build(op: Op, inputs: Sequence[Any], name: str | None) -> Any:

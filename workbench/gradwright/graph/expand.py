@@ -16,7 +16,7 @@ from ..op.declare import Frozen
 from ..shared import Bounded
 from ..spec import Dim, TensorSpec, content_of, dtype, is_half, kind, known_spec, spec_of
 from ..spec.containers import ContainerSpec
-from .build import build, failed, miscounted
+from .build import build, check_shapes, failed, located
 from .graph import Graph
 from .tensor import Constant, Node, Placeholder, Source, Tensor
 from .walk import ancestors
@@ -289,11 +289,12 @@ def run_node(
     """Run the op of a node; an error says which node it was, unless the user did not write it."""
     try:
         ys = run_forward(op, xs, training=training)
-        if len(ys) != len(node.outputs):
-            raise miscounted(len(ys), len(node.outputs))
+        check_shapes(ys, [t.spec for t in node.outputs])
     except GradwrightError as error:
-        if not error.where and node.site is not None:
-            error.where = f"{op.name} {node.name!r} ({node.where})"
+        if error.where:
+            error.inside(node.name)
+        elif node.site is not None:
+            error.met_at(op.name, node.name, node.where)
         raise
     except Exception as error:
         if node.site is None:
@@ -350,12 +351,19 @@ def infer_nodes(sub: SubGraph, specs: Sequence[TensorSpec]) -> list[TensorSpec]:
             known[node.outputs[0]] = node.outputs[0].spec
             continue
         given = [None if t is None else known[t] for t in node.inputs]
-        known.update(zip(node.outputs, infer_specs(node.op.bind(sizes), given), strict=True))
+        try:
+            found = infer_specs(node.op.bind(sizes), given)
+        except GradwrightError as error:
+            raise located(error, node) from None
+        known.update(zip(node.outputs, found, strict=True))
     return [known[t] for t in sub.outputs]
 
 
 def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Build the nodes of a sub-graph again in ``graph``, on other inputs."""
+    """Build the nodes of a sub-graph again in ``graph``, on other inputs.
+
+    They keep their names where these are free, the user's lines, and what they are gradients of.
+    """
     mapping: dict[Tensor, Tensor] = dict(zip(sub.inputs, inputs, strict=True))
     with graph:
         for node in sub.nodes:
@@ -364,10 +372,11 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
             if isinstance(node.op, Constant):
                 mapping[node.outputs[0]] = graph.constant(node.graph.values.array(node.name))
                 continue
-            free = node.named and graph._full_name(node.name) not in graph
-            name = node.name if free else None
+            name = None if graph._full_name(node.name) in graph else node.name
             given = [None if t is None else mapping[t] for t in node.inputs]
             op = node.op.fitted([None if t is None else t.spec for t in given])
             graph.add(op, given, name)
-            mapping.update(zip(node.outputs, graph.latest.outputs, strict=True))
+            made = graph.latest
+            made.named, made.site, made.origin = node.named, node.site, node.origin or made.origin
+            mapping.update(zip(node.outputs, made.outputs, strict=True))
     return [mapping[t] for t in sub.outputs]

@@ -273,9 +273,9 @@ class Graph(NodeTable):
         else:
             full = self._full_name(name)
             self._check_free(op, full)
-        node = Node(
-            self, full, op, inputs, next(self._serial), None if self._scratch else user_site()
-        )
+        origin = self._origin  # a gradient points to the line of what it is the gradient of
+        site = origin.site if origin is not None else None if self._scratch else user_site()
+        node = Node(self, full, op, inputs, next(self._serial), site)
         node.derived, node.origin = bool(self._deriving), self._origin
         node.cell, node.named = None if node.derived else self._cell, not auto
         return node

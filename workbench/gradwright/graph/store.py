@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,9 +47,15 @@ class Store(dict[str, Array]):
         self[name] = held.array
         return held.array
 
-    def copy(self) -> Store:
-        """Return a store of the same arrays and buffers, which changes on its own."""
-        return Store(self, self.packed)
+    def copy(self, names: Iterable[str] | None = None) -> Store:
+        """Return a store of the same arrays and buffers, or of some, which changes on its own."""
+        if names is None:
+            return Store(self, self.packed)
+        wanted = set(names)
+        return Store(
+            {name: self[name] for name in wanted if name in self},
+            {name: self.packed[name] for name in wanted if name in self.packed},
+        )
 
     def names(self) -> list[str]:
         """Return the names of all, whether or not their arrays have been read."""

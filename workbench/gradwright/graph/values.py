@@ -36,6 +36,7 @@ from .store import Packed, Store
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .tensor import Node
 
 Array = np.ndarray[Any, Any]
 
@@ -204,13 +205,16 @@ class Values(Mapping[str, Array]):
         yield array
         self[name] = array
 
-    def snapshot(self) -> Values:
-        """Return an independent copy of all values; shares memory until one side changes."""
+    def snapshot(self, names: Iterable[str] | None = None) -> Values:
+        """Return an independent copy of all values, or of some.
+
+        It shares memory until one side changes: what it has is not written in place meanwhile.
+        """
         copy = Values(self._graph)
         with self.lock:
             self._lend()
-            copy._arrays = self._arrays.copy()
-            copy._versions = dict(self._versions)
+            copy._arrays = self._arrays.copy(names)
+            copy._versions = {name: self._versions[name] for name in copy._arrays.names()}
         return copy
 
     def restore(self, snapshot: Mapping[str, Array]) -> None:
@@ -231,6 +235,15 @@ class Values(Mapping[str, Array]):
         with self.lock:  # a commit may be writing it
             self._lend()
             return self._arrays[name]
+
+    def stored(self, node: Node) -> Array:
+        """Return the array of a variable, or of a constant: the graph's own in any snapshot."""
+        if node.kind == "constant":
+            return node.graph.values.array(node.name)
+        if node.name not in self:
+            made = f"made at {node.where or 'no line'}, after they were taken"
+            raise GraphError(f"the values have no variable {node.name!r}", facts=[made])
+        return self.array(node.name)
 
     def buffer(self, name: str) -> Buffer | None:
         """Return the buffer that a value lies in; None where it is an array."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, GraphError, ShapeError
+from ..errors import DTypeError, GradwrightError, GraphError, ShapeError, raised_at
 from ..spec import TensorSpec, kind
 from ..spec import dtype as as_dtype
 from . import seams
@@ -20,12 +20,10 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
     """Run ``op.infer`` and carry known integer values through it."""
     if any(s is not None and s.by_reference for s in specs) and not op.is_composite():
         _refuse(op, specs)
-    found = op.infer(*specs)
-    if found is None:
-        raise GraphError(f"infer of {op.name} returned None", need="a TensorSpec, or a tuple")
+    found = _inferred(op, specs)
     if op.is_composite() and type(op).infer is not Op.infer and _is_mixed(specs):
         seams.builder.check_expansion(op, specs)
-    out: tuple[TensorSpec, ...] = found if isinstance(found, tuple) else (found,)
+    out = found
     if any(s is not None and s.value is not None for s in specs):  # an input's value is its own
         given = {id(s) for s in specs}
         out = tuple(s.with_shape(s.shape) if id(s) in given else s for s in out)
@@ -38,6 +36,34 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec,
             out, values if isinstance(values, tuple) else (values,), strict=True
         ):
             spec.value = np.asarray(value)
+    return out
+
+
+def _inferred(op: Op, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+    """Return what ``op.infer`` says; GraphError where it fails in an op of the user, or says none.
+
+    What fails in our own is no matter of theirs, and goes through as it is.
+    """
+    try:
+        found = op.infer(*specs)
+    except GradwrightError:
+        raise
+    except Exception as error:
+        if "/" not in op.name:
+            raise
+        rule = "infer" if type(op).infer is not Op.infer else "expand"
+        line = raised_at(error)
+        raise GraphError(
+            f"{rule} of {op.name} failed: {type(error).__name__}: {error}",
+            facts=[f"raised at {line}"] if line else [],
+        ) from error
+    out = found if isinstance(found, tuple) else (found,)
+    if not all(isinstance(s, TensorSpec) for s in out):
+        raise GraphError(
+            f"infer of {op.name} returned {found!r}",
+            need="a TensorSpec, or a tuple",
+            hint="x.with_shape(...), where x is the spec of an input",
+        )
     return out
 
 

@@ -110,6 +110,8 @@ def define_op(
     if not callable(fn):
         raise GraphError(f"{name} is defined by {fn!r}", need="a function of numpy arrays")
     inputs, attributes = _parameters(name, fn)
+    _check_parameters(name, "vjp", vjp, ["g", "y", *inputs], attributes)
+    _check_parameters(name, "infer", infer, inputs, attributes)
     if depends is None:
         depends = "element" if infer is None and like is None else "opaque"
     members: dict[str, Any] = {
@@ -254,6 +256,26 @@ def _parameters(name: str, fn: Any) -> tuple[list[str], dict[str, Any]]:
     if not inputs:
         raise GraphError(f"{name} takes no input", need="a function of at least one array")
     return inputs, attributes
+
+
+def _check_parameters(
+    name: str, what: str, fn: Any, inputs: Sequence[str], attributes: Iterable[str]
+) -> None:
+    """Refuse a function that cannot be called with the inputs and attributes of the op."""
+    if fn is None:
+        return
+    if not callable(fn):
+        raise GraphError(f"{name}: {what} is {fn!r}", need="a function")
+    try:
+        known = inspect.signature(fn)
+    except (TypeError, ValueError):
+        return  # one that numpy or C made does not say
+    try:
+        known.bind(*inputs, **dict.fromkeys(attributes))
+    except TypeError:
+        raise GraphError(
+            f"{name}: {what} takes {known}", need=f"{what}({', '.join([*inputs, *attributes])})"
+        ) from None
 
 
 _CLAIMS = {"element": ELEMENT, "affine": AFFINE, "linear": LINEAR, "opaque": OPAQUE}

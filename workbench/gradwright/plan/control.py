@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import in_part
 from ..graph import SubGraph, Tensor
+from ..ops.control.branch import taken
 from ..ops.control.scan_op import Scan
 from ..program.device import Device
 from ..program.lowering import Launch, Returning, lowering
@@ -90,11 +92,12 @@ def branches(
     options, device = current()
 
     def run(xs: Sequence[Any]) -> list[Any]:
-        taken = bool(xs[0])
-        if taken not in compiled:
-            made = SubPlan(op.chosen(taken), device.nested(), bool(op.training), options)
-            compiled[taken] = made
-        return compiled[taken](xs[1:])
+        chosen = bool(xs[0])
+        if chosen not in compiled:
+            made = SubPlan(op.chosen(chosen), device.nested(), bool(op.training), options)
+            compiled[chosen] = made
+        with in_part(taken(chosen)):
+            return compiled[chosen](xs[1:])
 
     return _fitting(lambda xs, ys: run(xs), outs, compiled)
 

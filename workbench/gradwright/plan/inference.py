@@ -43,12 +43,11 @@ def _inferred(
         if spec.dtype != t.dtype or spec.rank != t.rank:
             raise DTypeError(
                 f"{t.name!r} is {spec}, not {t.spec}",
-                where=f"{node.op.name} {node.name!r} ({node.where or 'no line'})",
                 need="what the graph was built for",
                 hint=f"{op.name} is defined otherwise now: build the graph again"
                 if type(op) is not type(node.op)
                 else "state the axes, or sizes in the place of symbols, that the rank depends on",
-            )
+            ).met_at(node.op.name, node.name, node.where or "no line")
         for axis, (stated, size) in enumerate(zip(t.shape, spec.shape, strict=True)):
             expected = stated.substitute(sizes) if isinstance(stated, Dim) else stated
             if stated == 1 and size == 0:  # the first element of an axis that has none
@@ -56,14 +55,13 @@ def _inferred(
             if isinstance(size, int) and isinstance(expected, int) and size != expected:
                 raise ShapeError(
                     f"{t.name!r} has size {size} on axis {axis}, not {stated} = {expected}",
-                    where=f"{node.op.name} {node.name!r} ({node.where or 'no line'})",
                     facts=[
                         f"{i.name!r} : {s}"
                         for i, s in zip(node.inputs, specs, strict=True)
                         if i is not None
                     ],
                     need="the sizes that the graph was built for",
-                )
+                ).met_at(node.op.name, node.name, node.where or "no line")
             if isinstance(size, int) and isinstance(expected, Dim):
                 sizes.update(expected.solve(size))
     return outs

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradwrightError, LoweringError
-from ..graph.build import failed, miscounted
+from ..errors import GradwrightError
+from ..graph.build import failed, miscounted, misshapen
 from ..op import run_forward
 from .lowering import Returning
 from .program import Instr, Program
@@ -26,9 +26,7 @@ def results(
     for o, y in zip(instr.outs, ys, strict=True):
         spec = program.specs[o]
         if y.dtype != spec.dtype or (y.shape != spec.shape and spec.is_concrete):
-            raise LoweringError(
-                f"forward gave {y.dtype}{list(y.shape)}", need=f"{spec}, as infer says"
-            )
+            raise misshapen(y, spec)
     return ys
 
 
@@ -43,11 +41,9 @@ def explained(error: Exception, program: Program, step: int) -> Exception:
     if isinstance(error, MemoryError):
         return error
     if isinstance(error, GradwrightError):
-        if not error.where:
-            node = instr.origin
-            error.where = f"{node.op.name} {node.name!r}"
-            error.where += f" ({node.where})" if node.where else ""
-        return error
+        if error.where:
+            return error.inside(instr.path)
+        return error.met_at(instr.op.name, instr.path, instr.origin.where)
     specs = [None if i is None else program.specs[i] for i in instr.ins]
     return failed(error, instr.origin, instr.op, specs, instr.path)
 

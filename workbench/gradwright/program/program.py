@@ -178,7 +178,7 @@ class Program:
                 [None if t is None else numbers[t] for t in node.inputs],
                 [t.spec for t in node.outputs],
                 node,
-                f"/{node.name}",
+                f"::{node.name}",
             )
             numbers.update(zip(node.outputs, made, strict=True))
         results = tuple([numbers[t] for t in inner.outputs])

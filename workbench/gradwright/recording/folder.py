@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..debug.live.points import Alarm, Point, points_of
+from ..debug.live.seen import Seen
 from ..errors import TrainingError
 from ..train.history import History, Record
 from .events import number, read
@@ -111,6 +113,20 @@ class RunFolder:
             ) from error
 
     @property
+    def gradient_watch(self) -> Seen | None:
+        """What a ``gw.GradientWatch`` saw: points and alarms, a table and a plot; None without.
+
+        Where a fit went on from an earlier checkpoint, what came after that is as if it had never
+        been.
+        """
+        try:
+            return _seen(self.events())
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TrainingError(
+                f"{str(self.path / EVENTS)!r} has an event that is none: {error!r}"
+            ) from error
+
+    @property
     def status(self) -> str:
         """How it is, or how the last fit ended."""
         return self.summary().status
@@ -179,6 +195,22 @@ def is_alive(pid: int, host: str) -> bool:
 def when(seconds: float) -> str:
     """Return a time as text."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _seen(events: list[dict[str, Any]]) -> Seen | None:
+    points: list[Point] = []
+    alarms: list[Alarm] = []
+    for event in events:
+        match event["event"]:
+            case "fit_started":
+                done = event["step"]
+                points = [p for p in points if p.step <= done]
+                alarms = [a for a in alarms if a.step <= done]
+            case "gradients":
+                points += points_of(event)
+            case "gradient_alarm":
+                alarms.append(Alarm.from_dict(event))
+    return Seen(points, alarms) if points or alarms else None
 
 
 def _history(events: list[dict[str, Any]]) -> History:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import TrainingError
 from ..files.lock import Lock
-from ..train.callbacks import Callback, Stopping
+from ..train.callbacks import Recorder, Stopping
 from ..train.history import Record
 from ..train.training import Training
 from .about import described
@@ -28,7 +28,7 @@ OWN = ("id", "name", "created", "tags", "notes")
 """What ``config.json`` says of the run itself; the rest is of the training."""
 
 
-class Run(Callback):
+class Run(Recorder):
     """Records a training: its settings, every step and epoch, and how it ended, in a run folder.
 
     ``config.json`` says what was trained, with which settings, seeds and versions, from which git
@@ -92,6 +92,11 @@ class Run(Callback):
         self._skipped = 0
 
     # -- to use ----------------------------------------------------------------------------------
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a fit goes on."""
+        return self._writer is not None
 
     def note(self, event: str, **facts: Any) -> None:
         """Record something else that happens in a fit, such as ``"checkpoint"`` with its path.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -221,10 +222,9 @@ def _cuts(made: Sequence[int], widths: Sequence[int], budget: float) -> list[int
 
 
 def _prefixes(path: str) -> Iterator[str]:
-    """Yield the scopes of a node, outermost first, and its name."""
-    parts = path.split("/")
-    for n in range(1, len(parts) + 1):
-        yield "/".join(parts[:n])
+    """Yield the scopes of a node and what it is inside of, outermost first, and its name."""
+    for boundary in re.finditer("/|::|$", path):
+        yield path[: boundary.start()]
 
 
 def _matching(path: str, patterns: Sequence[str]) -> str | None:

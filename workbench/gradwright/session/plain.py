@@ -70,7 +70,7 @@ def read_sources(order: Sequence[Any], env: dict[Tensor, Array], values: Values)
     with values.lock:
         for node in order:
             if node.kind in ("variable", "constant"):
-                env.setdefault(node.outputs[0], values.array(node.name))
+                env.setdefault(node.outputs[0], values.stored(node))
 
 
 def commit_plainly(

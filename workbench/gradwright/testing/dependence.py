@@ -29,8 +29,8 @@ def check_dependence(cls: type[Op], sample: Sample) -> None:
             problem = broken(claim, forward_of(op, held, i), x) if claim.is_known else ""
             need(
                 not problem,
-                f"depends({i}) says {claim.kind}: {problem}; say what is true at all values, or "
-                "OPAQUE",
+                f"depends({i}) says {claim.kind}: {problem}; declare what is true at all values, "
+                'such as "opaque", which claims nothing',
             )
 
 
@@ -78,7 +78,11 @@ def _spilt(claim: Dependence, f: Forward, x: Array, rng: np.random.Generator) ->
     for place, step in itertools.product(places, (1e-3 * far or 1e-3, far, -far)):
         moved = x.copy()
         moved[place] += step
-        for k, (y, z) in enumerate(zip(ys, f(moved), strict=True)):
+        try:
+            zs = f(moved)
+        except (ArithmeticError, ValueError):  # out of the op's domain
+            continue
+        for k, (y, z) in enumerate(zip(ys, zs, strict=True)):
             reached = _reached(claim, x.shape, place, y.shape)
             if reached is None:
                 return f"output {k} has shape {y.shape} where the input has {x.shape}"

@@ -14,6 +14,7 @@ from .callbacks import (
     EarlyStopping,
     MaxSteps,
     Profiler,
+    Recorder,
     Score,
     ScoreReached,
     Stopping,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         compare_activations,
         load_activations,
     )
+    from .callbacks.gradient_watch import GradientWatch
     from .callbacks.reproduce import Reproduce
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "Divergence",
     "EarlyStopping",
     "GradientAccumulator",
+    "GradientWatch",
     "Group",
     "History",
     "LearningRates",
@@ -60,6 +63,7 @@ __all__ = [
     "ParameterStatistics",
     "Profiler",
     "Record",
+    "Recorder",
     "Reproduce",
     "Run",
     "RunFolder",
@@ -92,6 +96,7 @@ _LATER = {
         ".callbacks.activations": (
             "ActivationComparison SaveActivations compare_activations load_activations"
         ),
+        ".callbacks.gradient_watch": "GradientWatch",
         ".callbacks.reproduce": "Reproduce",
         "..recipes.learning_rate_finder": "LearningRates find_learning_rate",
         "..recipes.unrolled_trainer": "UnrolledTrainer",

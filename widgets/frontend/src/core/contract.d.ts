@@ -22,6 +22,7 @@ export interface Traits {
   gradients: boolean;
   graph_spec: object;
   height: number;
+  insides: object;
   keep: number;
   log_scale: boolean;
   message: string;
@@ -68,7 +69,11 @@ export interface Traits {
   tensor_range: "full" | "symmetric" | "robust" | "fixed";
   tensor_scope: "tensor" | "slice";
   training: object;
+  watch_on: boolean;
+  watch_pause: boolean;
+  watch_state: "" | "idle" | "watching" | "alarm";
   watches: object[];
+  why: object;
   x_axis: "step" | "epoch" | "seconds";
 }
 
@@ -110,7 +115,10 @@ export type Request =
   | "training.resume"
   | "training.start"
   | "training.step"
-  | "training.stop";
+  | "training.stop"
+  | "watch.sync"
+  | "why.ask"
+  | "why.clear";
 
 /** What the kernel tells a page. */
 export type Told =
@@ -135,4 +143,5 @@ export type Told =
   | "tensor.problem"
   | "tensor.value"
   | "tensor.who"
-  | "tensor.window";
+  | "tensor.window"
+  | "watch.points";

@@ -1,5 +1,5 @@
 // Small and large graphs for the tests, all made here and all the same on every run.
-import { KINDS, type GraphSpec, type Kind } from "../../src/panels/graph/model";
+import { KINDS, type GraphSpec, type Kind } from "../../src/panels/graph/wire";
 
 export interface Plain {
   name: string;
@@ -25,6 +25,7 @@ export function specOf(nodes: Plain[], name = "test"): GraphSpec {
     calls,
     ops: calls,
     categories: calls.map(() => "math"),
+    opens: calls.map((op) => op.startsWith("open")),
     specs,
     call: int32(nodes.map((node) => calls.indexOf(node.op ?? "op"))),
     kind: new DataView(Uint8Array.from(nodes, (node) => KINDS.indexOf(node.kind ?? "array")).buffer),

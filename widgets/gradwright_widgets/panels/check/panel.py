@@ -17,11 +17,13 @@ from gradwright.errors import GradwrightError, GraphError
 
 from ...host.desk import GraphDesk, feeds_text
 from ...host.host import Host
+from ...host.insides import is_called
 from ...host.panel import Panel
 from ...host.part import handles, member_of, shared, watches
 from ...host.typed import whole_numbers
 from ...host.wire import Message
 from .rows import CheckProgress, curve_message, map_message, planned_row, worst_elements
+from .watch import WatchPanel
 
 PER_SECOND = 10
 SAVED_CURVES = 20
@@ -41,7 +43,10 @@ class CheckPanel(Panel):
     desk: GraphDesk
 
     blamed = shared(
-        traitlets.List(traitlets.Unicode(), help="Nodes whose gradient the last check found wrong.")
+        traitlets.List(
+            traitlets.Unicode(),
+            help="Nodes whose gradient was found wrong, by address inside of others.",
+        )
     )
     check_state = shared(
         traitlets.Enum(
@@ -80,6 +85,9 @@ class CheckPanel(Panel):
         self._check_work = self.widget.background("the gradient check")
         self._check_curve_work = self.widget.background("the loss curve")
         self._check_curves: dict[str, LossCurve] = {}
+        self._at_fault: list[str] = []
+        self._watched: list[str] = []
+        desk.on("watched", self._on_watched)
 
     def begin(self) -> None:
         """Say what a check needs, or show the one that is given."""
@@ -202,18 +210,21 @@ class CheckPanel(Panel):
             self._check_curves.clear()
         with self.widget.hold_sync():
             self.check_state = "running"
-            self.blamed, self.check_focus, self.check_overlay = [], {}, False
+            self._at_fault = []
+            self._light()
+            self.check_focus, self.check_overlay = {}, False
         self.when_shown(self._check_pace.request)
 
     def _end_check(self, state: str) -> None:
         with self._check_lock:
             self._check.seconds = time.monotonic() - self._check.began
-        blame = [] if self._check.report is None else self._check.report.blame
+        faults = [] if self._check.report is None else self._check.report.faults
         self._check_pace.flush()
         self.when_shown(self._send_check)
         with self.widget.hold_sync():
             self.check_state = state
-            self.blamed = [n.name for n in blame if self.desk.graph.get(n.name) is not None]
+            self._at_fault = [str(n.address) for n in faults]
+            self._light()
             self.check_overlay = bool(self.blamed)
 
     # -- single elements -------------------------------------------------------------------------
@@ -306,7 +317,12 @@ class CheckPanel(Panel):
             errors = {
                 n.name: min(n.relative_error, 2.0)  # 2: of the wrong sign; NaN is no better
                 for n in report.nodes
-                if n.verdict in ("ok", "fail") and self.desk.graph.get(n.name) is not None
+                if n.verdict in ("ok", "fail") and is_called(self.desk.graph, n.name)
+            }
+            errors |= {
+                str(n.address): min(n.relative_error, 2.0)
+                for n in report.faults
+                if is_called(self.desk.graph, str(n.address))
             }
         self.desk.tell("overlay", title=_OVERLAY, values=errors, scale="log")
 
@@ -323,7 +339,16 @@ class CheckPanel(Panel):
     def refresh(self) -> None:
         """Say whether a check has what it needs by now."""
         self.when_shown(self._say_what_is_missing)
-        self.blamed = [name for name in self.blamed if self.desk.graph.get(name) is not None]
+        self._light()
+
+    def _light(self) -> None:
+        """Light what the last check or the watch found at fault, as far as it is there."""
+        found = dict.fromkeys([*self._at_fault, *self._watched])
+        self.blamed = [name for name in found if is_called(self.desk.graph, name)]
+
+    def _on_watched(self, names: Sequence[str]) -> None:
+        self._watched = list(names)
+        self._light()
 
     def step_ended(self, record: Any) -> None:
         """After the first step there is an example to check."""
@@ -363,7 +388,7 @@ class GradCheckPanel(Host):
     """
 
     module = "gradcheck_panel"
-    panels = (CheckPanel,)
+    panels = (CheckPanel, WatchPanel)
     stop = member_of(CheckPanel, "stop_check")
     report = member_of(CheckPanel, "check_report")
     curve = member_of(CheckPanel, "check_curve")

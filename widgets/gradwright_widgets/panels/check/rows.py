@@ -12,6 +12,7 @@ import numpy as np
 
 from gradwright import Tensor
 from gradwright.debug import ElementCheck, LossCurve, ParameterCheck, Report
+from gradwright.debug.check.blame import NodeCheck
 from gradwright.debug.check.report import VERDICTS
 
 from ...host.wire import Message, float64, int32
@@ -70,6 +71,7 @@ class CheckProgress:
                 {
                     "name": n.name, "op": n.op, "verdict": n.verdict, "reason": n.reason,
                     "where": n.where, "error": _error(n.relative_error), "seconds": n.seconds,
+                    "faults": [_fault(f) for f in n.faults()] if n.verdict == "fail" else [],
                 }
                 for n in nodes[first:]
             ],
@@ -79,8 +81,16 @@ class CheckProgress:
         return self._sent_rows.get(p.name) != _state(p)
 
 
+def _fault(n: NodeCheck) -> dict[str, str]:
+    """Return where a node at fault stands: in a loop the first turn, and in how many it is so."""
+    return {"address": str(n.address), "op": n.op, "turns": str(n.turns or "")}
+
+
 def map_message(run: int, found: ParameterCheck) -> Message:
-    """Return the elements of a parameter that were checked, with both gradients and their error."""
+    """Return the elements of a parameter that were checked: both gradients, their error, and how.
+
+    Verdicts are numbers of ``known``, ways those of ``WAYS`` in the front end.
+    """
     at = np.flatnonzero(found.verdicts)
     facts = {
         "kind": "check.map",
@@ -88,11 +98,12 @@ def map_message(run: int, found: ParameterCheck) -> Message:
         "name": found.name,
         "shape": list(found.verdicts.shape),
         "complex": np.iscomplexobj(found.analytic),
+        "known": VERDICTS,
     }
     parts = [found.errors(), found.analytic, found.numeric]
     arrays = [np.ascontiguousarray(a.reshape(-1)[at]).view("<f8") for a in parts]
-    verdicts = memoryview(found.verdicts.reshape(-1)[at].tobytes())
-    return facts, [int32(at), verdicts, *map(float64, arrays)]
+    told = [memoryview(a.reshape(-1)[at].tobytes()) for a in (found.verdicts, found.ways)]
+    return facts, [int32(at), *told, *map(float64, arrays)]
 
 
 def curve_message(run: int, curve: LossCurve) -> Message:
@@ -155,6 +166,9 @@ def _row(p: ParameterCheck) -> dict[str, Any]:
         "checked": p.checked,
         "direction": p.direction is not None,
         "kinks": p.count("kink"),
+        "certified": p.certified,
+        "differenced": p.differenced,
+        "probed": p.probed,
         "error": _error(worst),
         "verdict": p.verdict,
         "where": p.where,
@@ -181,5 +195,6 @@ def planned_row(t: Tensor) -> dict[str, Any]:
     return {
         "name": t.name, "shape": [d if isinstance(d, int) else str(d) for d in t.shape],
         "size": size, "checked": 0, "direction": False, "kinks": 0, "error": 0.0,
+        "certified": 0, "differenced": 0, "probed": 0,
         "verdict": "unchecked", "where": t.node.where, "troubles": [],
     }  # fmt: skip

@@ -10,19 +10,23 @@ import numpy as np
 import traitlets
 
 from gradwright import Graph, Node, Tensor
+from gradwright.debug.address import Address
 from gradwright.errors import GradwrightError, GraphError
 
 from ...host.desk import Feeds, GraphDesk
 from ...host.facts import drawn_nodes, scopes
 from ...host.host import Host
+from ...host.insides import is_inside, node_at, parts
 from ...host.panel import Panel
 from ...host.part import checks, shared, watches
 from ...host.wire import float64
 from ...still.tables import node_table
 from .dot import graph_dot
+from .insides import inside_spec, opened
 from .sketch import draw_svg
 from .spec import graph_spec
 from .twins import ensure_gradients
+from .why import WhyPanel
 
 PATHS = ("none", "upstream", "downstream", "both")
 COLOR_BY = ("category", "size", "parameters", "overlay")
@@ -41,8 +45,12 @@ class GraphPanel(Panel):
             traitlets.Unicode(),
             default_value=None,
             allow_none=True,
-            help="Scopes that are open; None opens as many as stay readable.",
+            help="Scopes that are open, and nodes, as `norm::`; None opens as many scopes as stay"
+            " readable.",
         )
+    )
+    insides = shared(
+        traitlets.Dict(help="What the nodes that are opened enclose, by address; see insides.py.")
     )
     paths = shared(
         traitlets.Enum(
@@ -91,6 +99,10 @@ class GraphPanel(Panel):
         self._shown = self._state()
         return {"graph_spec": graph_spec(self.desk.graph)}
 
+    def begin(self) -> None:
+        """Send what nodes enclose that are open from the first on."""
+        self._on_expanded()
+
     def _spec(self) -> dict[str, Any]:
         return graph_spec(self.desk.graph, gradients=self.gradients)
 
@@ -115,12 +127,24 @@ class GraphPanel(Panel):
             return None
         known = scopes(self.desk.graph)
         for path in paths:
-            if path not in known:
+            if path not in known and not is_inside(self.desk.graph, path):
                 raise GraphError(
                     f"graph {self.desk.graph.name!r} has no scope {path!r}",
-                    hint=f"there are {', '.join(sorted(known)) or 'none'}",
+                    hint=f"there are {', '.join(sorted(known)) or 'none'}; nodes open as 'name::'",
                 )
         return list(paths)
+
+    @watches("expanded")
+    def _on_expanded(self) -> None:
+        """Send what nodes enclose that are opened for the first time; branches open with them."""
+        new = [address for address in opened(self.expanded) if address not in self.insides]
+        if not new:
+            return
+        graph = self.desk.graph
+        with self.widget.hold_sync():
+            self.insides = {**self.insides, **{at: inside_spec(graph, at) for at in new}}
+            branches = [f"{at}:{part}:" for at in new for part in parts(node_at(graph, at)) if part]
+            self.expanded = sorted({*(self.expanded or ()), *branches})
 
     @checks("path_to")
     def _check_path_to(self, name: str) -> str:
@@ -136,9 +160,10 @@ class GraphPanel(Panel):
     ) -> None:
         """Colour the drawing by a number per node, with a legend; a scope shows its largest.
 
-        ``values`` may name nodes that are not drawn, such as gradients; NaN is no value. The
-        ``diverging`` scale is for signed numbers: it has zero in its middle, and scopes show what
-        is farthest from it. ``log`` leaves numbers that are not positive without colour.
+        ``values`` may name nodes that are not drawn, such as gradients, and those inside of others,
+        by address, which stand for the others, too; NaN is no value. The ``diverging`` scale is for
+        signed numbers: it has zero in its middle, and scopes show what is farthest from it. ``log``
+        leaves numbers that are not positive without colour.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
@@ -155,8 +180,12 @@ class GraphPanel(Panel):
             raise GraphError(f"no scale is called {scale!r}", hint=f"one of {', '.join(SCALES)}")
         self._given = {self._name_of(key): float(value) for key, value in values.items()}
         with self.widget.hold_sync():
-            head = {"title": str(title), "unit": str(unit), "scale": scale}
-            self.overlay = {**head, "values": self._overlay_values()}
+            self.overlay = {
+                "title": str(title),
+                "unit": str(unit),
+                "scale": scale,
+                **self._values(),
+            }
             self.color_by = "overlay"
 
     def clear_overlay(self) -> None:
@@ -179,6 +208,9 @@ class GraphPanel(Panel):
         if not isinstance(key, str):
             node: Node = getattr(key, "node", key)
             return node.name
+        if ":" in key:
+            node_at(self.desk.graph, key)
+            return str(Address.parse(key).anywhere)
         found = self.desk.graph.get(key)
         if found is None:
             raise GraphError(
@@ -187,9 +219,20 @@ class GraphPanel(Panel):
             )
         return found.node.name
 
-    def _overlay_values(self) -> memoryview:
+    def _values(self) -> dict[str, Any]:
+        """Return a number per node, and those inside of nodes, which the nodes show, too."""
+        given = dict(self._given)
+        inside = {name: value for name, value in given.items() if ":" in name}
+        for address, value in inside.items():
+            outer = Address.parse(address).outer
+            while outer is not None and str(outer) not in self._given:
+                given[str(outer)] = max(value, given.get(str(outer), value), key=abs)
+                outer = outer.outer
         nodes = drawn_nodes(self.desk.graph, gradients=self.gradients)
-        return float64([self._given.get(node.name, np.nan) for node in nodes])
+        return {
+            "values": float64([given.get(node.name, np.nan) for node in nodes]),
+            "inside": {name: value for name, value in given.items() if ":" in name},
+        }
 
     def refresh(self) -> None:
         """Show the graph as it is now: new nodes, and what has been frozen."""
@@ -203,17 +246,24 @@ class GraphPanel(Panel):
         with self.widget.hold_sync():
             self.graph_spec = self._spec()
             if self.overlay:
-                self.overlay = {**self.overlay, "values": self._overlay_values()}
+                self.overlay = {**self.overlay, **self._values()}
             known = scopes(self.desk.graph)
-            if self._is_gone(self.desk.selected, known):
+            if self._is_gone(self.desk.selected):
                 self.desk.selected = ""
-            if self._is_gone(self.path_to, known):
+            if self._is_gone(self.path_to):
                 self.path_to = ""
+            self.insides = {}
             if self.expanded is not None:
-                self.expanded = [path for path in self.expanded if path in known]
+                graph = self.desk.graph
+                self.expanded = [p for p in self.expanded if p in known or is_inside(graph, p)]
+                self._on_expanded()
 
-    def _is_gone(self, name: str, known: set[str]) -> bool:
-        return name.removesuffix("/") not in known and self.desk.graph.get(name) is None
+    def _is_gone(self, name: str) -> bool:
+        try:
+            self.desk.check_name(name)
+        except GraphError:
+            return True
+        return False
 
     def to_dot(self) -> str:
         """Return the whole graph in the language of Graphviz, with a cluster for every scope.
@@ -228,7 +278,7 @@ class GraphPanel(Panel):
 
     def to_svg(self) -> str:
         """Return a still drawing; a graph of more than 40 nodes is drawn by its outer scopes."""
-        return draw_svg(self.desk.graph)
+        return draw_svg(self.desk.graph, opened(self.expanded))
 
     def to_table(self) -> str:
         """Return the nodes, or the outer scopes of a large graph, as an HTML table."""
@@ -256,7 +306,7 @@ class GraphView(Host):
     """
 
     module = "graph_view"
-    panels = (GraphPanel,)
+    panels = (GraphPanel, WhyPanel)
 
     def __init__(
         self,

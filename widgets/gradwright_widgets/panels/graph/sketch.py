@@ -6,15 +6,18 @@ thousands, is in widgets/frontend/src/panels/graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from gradwright import Graph, Node
 
 from ...host.facts import drawn_nodes
+from ...host.insides import holder_of, parts
 from ...still.svg import INK, LINE, PAPER, QUIET, svg_page, svg_text
 from ...still.tables import MOST_BOXES
+from .insides import drawn_inside, wiring
 from .spec import category
 
 _COLORS = {
@@ -51,10 +54,11 @@ class _Box:
     width: float = 0.0
 
 
-def draw_svg(graph: Graph) -> str:
+def draw_svg(graph: Graph, opened: Sequence[str] = ()) -> str:
     """Return the graph, or the outer scopes of a large one, as an SVG drawing.
 
-    A graph that would need more than 40 boxes even so gives "": its table says more.
+    Nodes that are ``opened``, by address, stand below what they enclose, as far as there is room. A
+    graph that would need more than 40 boxes even so gives "": its table says more.
 
     >>> import gradwright as gw
     >>> g = gw.Graph("line")
@@ -62,7 +66,7 @@ def draw_svg(graph: Graph) -> str:
     >>> draw_svg(g).startswith("<svg ")
     True
     """
-    boxes = _boxes(graph)
+    boxes = _boxes(graph, opened)
     if not boxes:
         return ""
     _choose_rows(boxes)
@@ -82,28 +86,68 @@ def draw_svg(graph: Graph) -> str:
     return svg_page(width, 2 * _MARGIN + _STEP * (len(rows) - 1) + _HEIGHT, body, graph.name)
 
 
-def _boxes(graph: Graph) -> list[_Box]:
-    nodes = drawn_nodes(graph)
-    whole = len(nodes) <= MOST_BOXES
+class _Step(NamedTuple):
+    """A node as it is called here, and what it reads, by the position of the argument."""
+
+    name: str
+    node: Node
+    sources: Mapping[int, str]
+
+
+def _steps(graph: Graph, opened: Sequence[str]) -> list[_Step]:
+    """Return the nodes, and what those enclose that are opened, before the node itself."""
+    steps = [_Step(node.name, node, _sources(node)) for node in drawn_nodes(graph)]
+    for address in opened:
+        found = next((k for k, step in enumerate(steps) if step.name == address), None)
+        if found is None:
+            continue
+        inner = _opened(steps[found])
+        if len(steps) + len(inner) - 1 <= MOST_BOXES:
+            steps[found : found + 1] = inner
+    return steps
+
+
+def _sources(node: Node, prefix: str = "") -> dict[int, str]:
+    inputs = enumerate(node.inputs)
+    return {k: prefix + tensor.node.name for k, tensor in inputs if tensor is not None}
+
+
+def _opened(step: _Step) -> list[_Step]:
+    """Return what a node encloses, and the node, which reads what its results are made of."""
+    inner, left, exits = list[_Step](), dict(step.sources), list[str]()
+    for part, inside in parts(step.node).items():
+        prefix = f"{step.name}:{part}:"
+        joined = wiring(step.node, inside)
+        given = {id(tensor.node): position for position, tensor in joined.entries}
+        for node in drawn_inside(inside):
+            sources = _sources(node, prefix)
+            if id(node) in given:
+                sources = {0: step.sources[given[id(node)]]}
+                left.pop(given[id(node)], None)
+            inner.append(_Step(prefix + node.name, node, sources))
+        exits += [prefix + tensor.node.name for tensor in joined.exits]
+    return [*inner, step._replace(sources=dict(enumerate([*left.values(), *exits])))]
+
+
+def _boxes(graph: Graph, opened: Sequence[str]) -> list[_Box]:
+    steps = _steps(graph, opened)
+    whole = len(steps) <= MOST_BOXES
     boxes: list[_Box] = []
     place: dict[str, int] = {}
     sizes: dict[str, int] = {}
-    for node in nodes:
-        outer = "" if whole or not node.scope else node.name.partition("/")[0] + "/"
-        key = outer or node.name
+    for name, node, sources in steps:
+        outer = "" if whole or not node.scope else name.partition("/")[0] + "/"
+        key = outer or name
         if outer:
             sizes[outer] = sizes.get(outer, 0) + 1
         if key not in place:
             if len(boxes) == MOST_BOXES:
                 return []
             place[key] = len(boxes)
-            boxes.append(_Box(outer[:-1], "", "scope") if outer else _node_box(node))
+            boxes.append(_Box(outer[:-1], "", "scope") if outer else _node_box(name, node))
         mine = place[key]
-        for tensor in node.inputs:
-            if tensor is None:
-                continue
-            name = tensor.node.name
-            source = place.get(name, place.get(name.partition("/")[0] + "/"))
+        for read in sources.values():
+            source = place.get(read, place.get(read.partition("/")[0] + "/"))
             # A scope that also feeds what came before it would point upwards; the table has it.
             if source is not None and source < mine and source not in boxes[mine].inputs:
                 boxes[mine].inputs.append(source)
@@ -114,11 +158,13 @@ def _boxes(graph: Graph) -> list[_Box]:
     return boxes
 
 
-def _node_box(node: Node) -> _Box:
+def _node_box(name: str, node: Node) -> _Box:
     spec = str(node.outputs[0].spec) if node.outputs else ""
     shape = spec.partition("[")[2].rstrip("]").replace(", ", "×") or spec.partition("[")[0]
+    holder = holder_of(name)
+    where = f"in {holder.rpartition('/')[2]}" if holder else node.scope
     leaf = node.name.rpartition("/")[2]
-    return _Box(leaf, " · ".join(part for part in (node.scope, shape) if part), category(node))
+    return _Box(leaf, " · ".join(part for part in (where, shape) if part), category(node))
 
 
 def _choose_rows(boxes: Sequence[_Box]) -> None:

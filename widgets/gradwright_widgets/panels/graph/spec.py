@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradwright import Graph, Node
+from gradwright.debug.inside import has_inside
 
 from ...host.facts import differentiated, drawn_nodes
 from ...host.wire import int32
@@ -43,35 +45,52 @@ def graph_spec(graph: Graph, *, gradients: bool = False) -> dict[str, Any]:
     """
     nodes = drawn_nodes(graph, gradients=gradients)
     number = {id(node): i for i, node in enumerate(nodes)}
+    table, first_tensor = columns(nodes, [node.name for node in nodes])
+    return {
+        "version": 1,
+        "name": graph.name,
+        **table,
+        "edges": int32(wires(nodes, number, first_tensor)),
+        "origin": int32([number.get(id(differentiated(node)), -1) for node in nodes]),
+        "derived": memoryview(np.array([n.derived for n in nodes], np.uint8).tobytes()),
+    }
+
+
+def columns(nodes: Sequence[Node], names: list[str]) -> tuple[dict[str, Any], list[int]]:
+    """Return what is known of each node by itself, and the number of its first tensor."""
     calls, specs = _Interned(), _Interned()
     first_call: dict[int, Node] = {}
-    call, first_tensor, spec_of, edges = [], [0], [], []
+    call, first_tensor, spec_of = [], [0], []
     for node in nodes:
         call.append(calls.index(repr(node.op)))
         first_call.setdefault(call[-1], node)
         spec_of += [specs.index(str(tensor.spec)) for tensor in node.outputs]
         first_tensor.append(len(spec_of))
-    for i, node in enumerate(nodes):
-        for position, tensor in enumerate(node.inputs):
-            source = None if tensor is None else number.get(id(tensor.node))
-            if tensor is not None and source is not None:
-                edges += [first_tensor[source] + tensor.index, i, position]
-    return {
-        "version": 1,
-        "name": graph.name,
-        "names": [node.name for node in nodes],
+    examples = [first_call[k] for k in range(len(calls.values))]
+    table = {
+        "names": names,
         "calls": calls.values,
-        "ops": [first_call[k].op.name for k in range(len(calls.values))],
-        "categories": [category(first_call[k]) for k in range(len(calls.values))],
+        "ops": [node.op.name for node in examples],
+        "categories": [category(node) for node in examples],
+        "opens": [has_inside(node.op) for node in examples],
         "specs": specs.values,
         "call": int32(call),
         "kind": memoryview(np.array([KINDS.index(n.kind) for n in nodes], np.uint8).tobytes()),
         "first_tensor": int32(first_tensor),
         "spec": int32(spec_of),
-        "edges": int32(edges),
-        "origin": int32([number.get(id(differentiated(node)), -1) for node in nodes]),
-        "derived": memoryview(np.array([n.derived for n in nodes], np.uint8).tobytes()),
     }
+    return table, first_tensor
+
+
+def wires(nodes: Sequence[Node], number: Mapping[int, int], first_tensor: list[int]) -> list[int]:
+    """Return tensor, consumer and position of each edge between nodes, one after the other."""
+    edges = []
+    for i, node in enumerate(nodes):
+        for position, tensor in enumerate(node.inputs):
+            source = None if tensor is None else number.get(id(tensor.node))
+            if tensor is not None and source is not None:
+                edges += [first_tensor[source] + tensor.index, i, position]
+    return edges
 
 
 class _Interned:

@@ -66,7 +66,8 @@ class StepDisplay:
             panel.stepping = {
                 "mode": "ready",
                 "level": level,
-                "crumbs": [panel.desk.graph.name, *(f.label for f in stepper.levels[1:])],
+                "crumbs": [panel.desk.graph.name, *map(facts.crumb, stepper.levels[1:])],
+                "prefix": frame.prefix,
                 "position": position,
                 "count": len(frame.steps),
                 "epoch": revision,
@@ -125,6 +126,6 @@ def _stopping(nodes: Sequence[Node], breakpoints: Sequence[Breakpoint]) -> list[
         node.name
         for node in (nodes if placed else ())
         for b in placed
-        if b.fits_place(node, node.name) or (b.name or "").startswith(node.name + "/")
+        if b.fits_place(node, node.name) or (b.name or "").startswith(node.name + ":")
     )
     return list(dict.fromkeys(found))[:_MOST_STOPS]

@@ -8,10 +8,9 @@ import numpy as np
 
 from gradwright import Node, Stepper
 from gradwright.debug import Stop
+from gradwright.debug.inside import has_inside
 from gradwright.debug.stepping.frame import Frame
 from gradwright.errors import GradwrightError
-from gradwright.ops.control.branch import Cond
-from gradwright.ops.control.loop_op import LoopOp
 
 from ...host.wire import Message, int32
 from ..tensor.sheet import spec_text
@@ -129,6 +128,12 @@ def level_message(number: int, frame: Frame, end: int | None = None) -> Message:
     return content, [int32(op_of), int32(spec_of)]
 
 
+def crumb(frame: Frame) -> str:
+    """Return what encloses a level, with the turn or the branch: ``decoder/scan:3``."""
+    node, part = frame.at[-1]
+    return node if part is None else f"{node}:{part}"
+
+
 def node_facts(node: Node, index: int, path: str) -> dict[str, Any]:
     """Return what is said about a node, beside its values."""
     call = repr(node.op)
@@ -139,13 +144,12 @@ def node_facts(node: Node, index: int, path: str) -> dict[str, Any]:
         "op": call if len(call) <= 200 else call[:199] + "…",
         "where": node.where,
         "of": "" if node.origin is None else node.origin.name,
-        "inside": node.op.is_composite() or isinstance(node.op, Cond | LoopOp),
+        "inside": has_inside(node.op),
     }
 
 
 def focus_facts(frame: Frame, node: Node) -> dict[str, Any]:
     """Return a node with the values at its inputs and outputs, as far as they are known."""
-    path = f"{frame.label}/{node.name}" if frame.label else node.name
     tensors = []
     sides = (("in", [t for t in node.inputs if t is not None]), ("out", list(node.public)))
     for side, found in sides:
@@ -158,10 +162,10 @@ def focus_facts(frame: Frame, node: Node) -> dict[str, Any]:
             else:
                 facts = {"name": t.name, "spec": str(t.spec)}
             facts["side"] = side
-            if frame.label:
-                facts.update(path=f"{frame.label}/{t.name}", fixed=t.node not in frame.index)
+            if frame.at:
+                facts.update(path=frame.prefix + t.name, fixed=t.node not in frame.index)
             tensors.append(facts)
-    return {**node_facts(node, frame.index.get(node, -1), path), "tensors": tensors}
+    return {**node_facts(node, frame.index.get(node, -1), frame.path(node)), "tensors": tensors}
 
 
 def failure_text(stop: Stop) -> str:
@@ -171,7 +175,7 @@ def failure_text(stop: Stop) -> str:
     where = f", {node.where}" if node.where else ""
     text = str(error) or "no message"
     kind = "" if isinstance(error, GradwrightError) else f"{type(error).__name__}: "
-    return f"{node.op.name} {node.name!r} failed{where}\n{kind}{text}"
+    return f"{node.op.name} {stop.path!r} failed{where}\n{kind}{text}"
 
 
 def ending_text(stop: Stop) -> str:
@@ -179,8 +183,7 @@ def ending_text(stop: Stop) -> str:
     if stop.breakpoint is None:
         return "Stopped."
     side = "after" if stop.breakpoint.is_conditional else "before"
-    name = "" if stop.node is None else repr(stop.node.name)
-    return f"Stopped {side} {name}: breakpoint {stop.breakpoint}."
+    return f"Stopped {side} {stop.path!r}: breakpoint {stop.breakpoint}."
 
 
 def span_text(found: list[Any]) -> str:

@@ -120,10 +120,11 @@ class StepPanel(Panel):
     @handles("move")
     def _on_move(self, content: dict[str, Any]) -> None:
         walk, verb, name = self.walk, str(content.get("verb")), content.get("name")
-        node = walk.node(name) if isinstance(name, str) and name else None
+        chosen = name if isinstance(name, str) else ""
+        node = walk.node(chosen) if chosen and verb == "into_gradient" else None
         long: dict[str, Callable[[Stepper, Callable[[], bool]], object]] = {
             "run": lambda s, stop: s.run(stop=stop),
-            "run_to": lambda s, stop: s.run_to(_selected(node), stop=stop),
+            "run_to": lambda s, stop: s.run_to(walk.address(_selected(chosen)), stop=stop),
             "into_gradient": lambda s, stop: s.into_gradient(node, stop=stop),
             "find": walk.find,
         }
@@ -264,10 +265,10 @@ class StepPanel(Panel):
         return html_table(["step", "node", "op", "result", "values"], rows) if rows else ""
 
 
-def _selected(node: Node | None) -> Node:
-    if node is None:
+def _selected(name: str) -> str:
+    if not name:
         raise GraphError("nothing is selected to run to", hint="click a node first")
-    return node
+    return name
 
 
 class StepperPanel(Host):
@@ -326,19 +327,19 @@ class StepperPanel(Host):
         self._panel.walk.join()
 
     def run_to(self, name: str = "") -> Stop:
-        """Run until ``name``, or the selected node, is next; goes back if it has run already."""
+        """Run until ``name``, or the selected node, is next; goes back if it has run already.
+
+        ``name`` may be an address, such as ``scan:3:mul`` in turn 3 of a loop.
+        """
         self._panel.walk.check_free()
-        wanted = name or self._panel.desk.selected
-        return self._panel.stepper.run_to(
-            _selected(self._panel.walk.node(wanted) if wanted else None)
-        )
+        return self._panel.stepper.run_to(_selected(name or self._panel.desk.selected))
 
     def into(self) -> Node | None:
-        """Step into the current node, a composite or a cond."""
+        """Step into the current node: a composite, a call, a branch, a turn of a loop."""
         return self._panel.stepper.into()
 
     def out(self) -> Node | None:
-        """Finish this composite and return to the level above."""
+        """Finish what is around, with all its turns, and return to the level above."""
         return self._panel.stepper.out()
 
     def into_gradient(self, name: str = "") -> Stop:

@@ -61,7 +61,8 @@ def recording(stepper: Stepper) -> list[Message]:
     for text in stepper.watched:
         fact = watch_facts(run, text)
         names = () if "error" in fact else Expression(text).tensors
-        made = [frame.index.get(run.tensor(name).node, -1) for name in names]
+        read = [run.tensor(name.partition(":")[0]).node for name in names]  # or what is around
+        made = [frame.index.get(node, -1) for node in read]
         watches.append({**fact, "known": 1 + max(made, default=-1)})
     total = len(frame.steps)
     content = {

@@ -175,7 +175,8 @@ class Walk:
         ended = stepper.last_stop
         if ended is not None and ended.reason == "end":
             text = "No NaN or Inf anywhere." if origin is None else str(origin)
-            self.display.found = ended, text, None if origin is None else origin.node
+            around = None if origin is None else self.node(str(origin.address).partition(":")[0])
+            self.display.found = ended, text, around
         self.show()
         return origin
 
@@ -185,6 +186,12 @@ class Walk:
             if node.name == name:
                 return node
         return self.panel.desk.graph[name].node
+
+    def address(self, name: str) -> str:
+        """Return the address that a name of this level has, else the name."""
+        frame = self.ready().frame
+        node = frame.named(name)
+        return name if node is None else frame.path(node)
 
     def look(self, node: Node) -> None:
         """Show the values at a node until the stepper moves."""

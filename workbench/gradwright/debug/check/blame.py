@@ -11,17 +11,16 @@ found where it is made, not where it arrives. Complex numbers use Re ⟨conj(a),
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...graph import Constant, Node, Source, Tensor
 from ...op import Op, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import spec_of
+from ..address import Address
 from ..float64 import Calls, inside, known_specs
 from .causes import TRIALS, cause
 from .directions import draw_direction, inner, normal_like
@@ -59,16 +58,28 @@ class InputCheck:
         return f"<{self}: {self.comparison.verdict}>"
 
 
+class Turns(NamedTuple):
+    """In how many turns of a loop a node is at fault, of those that were looked at."""
+
+    wrong: int
+    looked_at: int
+    all: bool
+    """Whether these are all turns."""
+
+    def __str__(self) -> str:
+        return f"in {self.wrong} of {'' if self.all else 'the first '}{self.looked_at} turns"
+
+
 @dataclass(frozen=True, repr=False)
 class NodeCheck:
     """What the check of one node found.
 
     ``verdict`` is ``ok``, ``kink`` (not differentiable here, the vjp is one of the slopes),
     ``unclear``, ``fail``, or ``none`` where there is nothing to check. ``inner`` holds the nodes at
-    fault inside a composite.
+    fault inside of it; of a loop, those of the first turn that has one.
     """
 
-    name: str
+    address: Address
     op: str
     where: str
     verdict: str
@@ -77,6 +88,20 @@ class NodeCheck:
     inner: tuple[NodeCheck, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     """How long the check took."""
+    turns: Turns | None = None
+    """Of a node at fault in a loop, how many turns that is so in."""
+
+    @property
+    def name(self) -> str:
+        """The node's name, without what it is inside of."""
+        return self.address.node
+
+    def faults(self) -> list[NodeCheck]:
+        """Return the innermost nodes at fault: those inside where there are any, else this one."""
+        if self.verdict != "fail":
+            return []
+        inside = [(fault, node) for node in self.inner for fault in node.faults()]
+        return [replace(f, turns=f.turns or node.turns) for f, node in inside] or [self]
 
     @property
     def relative_error(self) -> float:
@@ -86,7 +111,7 @@ class NodeCheck:
 
     def __repr__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
-        return f"<{self.op} {self.name!r} {self.verdict}{reason}>"
+        return f"<{self.op} {str(self.address)!r} {self.verdict}{reason}>"
 
 
 def label(op: Op, i: int) -> str:
@@ -110,6 +135,7 @@ class LocalCheck:
         training: bool = False,
         rtol: float = 1e-5,
         active: Collection[int] | None = None,
+        most: int | None = None,
     ) -> None:
         self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
         self.rtol, self.active, self.rng = rtol, active, rng
@@ -120,7 +146,7 @@ class LocalCheck:
         )
         self._calls = _forward(op, xs, training)
         self.directions = {
-            i: draw_direction(x, rng)
+            i: draw_direction(x, rng, most)
             for i in self.vjp.cotangents
             if (x := self.xs[i]) is not None and x.size
         }
@@ -130,8 +156,8 @@ class LocalCheck:
         ]
         self.outputs = [i for i, g in enumerate(self.vjp.gs) if g is not None and self.gs[i].size]
 
-    def run(self) -> tuple[str, str, tuple[InputCheck, ...]]:
-        """Return verdict, reason, and the comparison of each input.
+    def run(self, *, causes: bool = True) -> tuple[str, str, tuple[InputCheck, ...]]:
+        """Return verdict, reason, and the comparison of each input, with ``causes`` if wanted.
 
         Inputs move one at a time: together, one that matters little could hide behind the others.
         """
@@ -139,7 +165,7 @@ class LocalCheck:
             return "none", "", ()
         exact = self.exact(self.gs)
         found = tuple(
-            self._input(i, exact[i])
+            self._input(i, exact[i], causes)
             for i in self.directions
             if np.isfinite(exact[i]) or self.active is None or i in self.active
         )
@@ -192,11 +218,10 @@ class LocalCheck:
             for i, x in enumerate(self.xs)
         ]
 
-    def _input(self, i: int, exact: float) -> InputCheck:
+    def _input(self, i: int, exact: float, causes: bool) -> InputCheck:
         found, gs = self._compare(i, exact)
-        return InputCheck(
-            label(self.op, i), found, self.cause(i, gs) if found.verdict == "fail" else ""
-        )
+        told = causes and found.verdict == "fail"
+        return InputCheck(label(self.op, i), found, self.cause(i, gs) if told else "")
 
     def _compare(self, i: int, exact: float) -> tuple[Comparison, Sequence[Array]]:
         """Check one input; on a disagreement, output elements with a kink apart from the others.
@@ -273,72 +298,6 @@ class LocalCheck:
         slack = 1e-4 * (abs(low) + abs(high) + abs(exact))
         inside = low - slack <= exact <= high + slack
         return Comparison("kink" if inside else "fail", exact, (low + high) / 2, (high - low) / 2)
-
-
-def check_node(
-    node: Node,
-    op: Op,
-    xs: Sequence[Array | None],
-    ys: Sequence[Array],
-    rng: np.random.Generator,
-    *,
-    training: bool = False,
-    rtol: float = 1e-5,
-    active: Collection[int] | None = None,
-) -> NodeCheck:
-    """Check one node on its arrays; a composite at fault is opened to see who inside is.
-
-    A vjp at a kink may be any of many, so there it must also be right close by. Inputs that are not
-    ``active`` lie on no path of interest: there a cotangent need not be finite, such as that of the
-    exponent of (-1.0) ** 2.0.
-    """
-    began = time.perf_counter()
-    options: Any = {"training": training, "rtol": rtol}
-    check = LocalCheck(op, xs, ys, rng, active=active, **options)
-    verdict, reason, found = check.run()
-    inner: tuple[NodeCheck, ...] = ()
-    if verdict in ("fail", "unclear"):
-        checks = check_inside(op, xs, rng, **options)
-        inner = tuple(c for c in checks if c.verdict == "fail")
-        if inner:
-            reason = f"{reason}; inside it {', '.join(repr(c.op) for c in inner)}"
-        elif verdict == "fail" and any(c.verdict == "kink" for c in checks):
-            verdict = "kink"
-    if verdict == "kink":
-        moved = check.beside()
-        ys = run_forward(op, moved, training=training)
-        sides = LocalCheck(op, moved, ys, rng, active=active, **options).run()
-        if sides[0] == "fail":
-            verdict, reason, found = "fail", f"beside its kink, {sides[1]}", sides[2]
-    seconds = time.perf_counter() - began
-    return NodeCheck(node.name, op.name, node.where, verdict, reason, found, inner, seconds)
-
-
-def check_inside(
-    op: Op,
-    xs: Sequence[Array | None],
-    rng: np.random.Generator,
-    *,
-    training: bool = False,
-    rtol: float = 1e-5,
-) -> list[NodeCheck]:
-    """Check the nodes that an op stands for: a composite's expansion, a cond's chosen branch."""
-    sub = inside(op, xs)
-    if sub is None:
-        return []
-    given = [x for x in xs if x is not None] if op.is_composite() else xs[1:]
-    env: dict[Tensor, Any] = dict(zip(sub.inputs, given, strict=True))
-    checks = []
-    for node in sub.nodes:
-        if isinstance(node.op, Constant):
-            env[node.outputs[0]] = node.graph.values.array(node.name)
-        elif not isinstance(node.op, Source):
-            settled = node.op.for_mode(training)
-            arrays = [None if t is None else env[t] for t in node.inputs]
-            ys = run_forward(settled, arrays, training=training)
-            env.update(zip(node.outputs, ys, strict=True))
-            checks.append(check_node(node, settled, arrays, ys, rng, training=training, rtol=rtol))
-    return checks
 
 
 def _forward(

@@ -9,11 +9,18 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def draw_direction(x: Array, rng: np.random.Generator) -> Array:
+def draw_direction(x: Array, rng: np.random.Generator, most: int | None = None) -> Array:
     """Draw a direction in which every element of ``x`` moves by about its size.
 
-    Elements smaller than the median count as if they were as large; those not finite stay.
+    Elements smaller than the median count as if they were as large; those not finite stay. Of more
+    than ``most`` elements so many move, drawn at random: normals for all would take longer than
+    what is done with them.
     """
+    if most is not None and x.size > most:
+        moved = rng.integers(x.size, size=most)
+        sparse = np.zeros_like(x)
+        sparse.reshape(-1)[moved] = draw_direction(x.reshape(-1)[moved], rng)
+        return sparse
     finite = np.isfinite(x)
     size = np.where(finite, np.abs(x), 0.0)
     return np.where(finite, normal_like(x, rng) * np.maximum(size, typical_size(x)), 0)

@@ -21,7 +21,7 @@ class Finding:
     """One sentence about a check.
 
     ``verdict`` is ``fail``, ``kink``, ``unclear``, ``stopped`` or ``ok``, and ``nodes`` are the
-    names of what the sentence is about.
+    addresses of what the sentence is about.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -54,8 +54,8 @@ def findings(report: Report) -> list[Finding]:
 
 
 def _mistakes(report: Report) -> Iterator[Finding]:
-    for node in report.blame:
-        yield Finding("fail", f"{_named(node)} is wrong: {_why(node)}", (node.name,))
+    for node in report.faults:
+        yield Finding("fail", blamed(node), (str(node.address),))
     failed = [p.name for p in report.parameters.values() if p.verdict == "fail"]
     if not failed:
         return
@@ -70,6 +70,12 @@ def _mistakes(report: Report) -> Iterator[Finding]:
     yield Finding("fail", text, tuple(failed))
 
 
+def blamed(node: NodeCheck) -> str:
+    """Return one sentence about a node at fault."""
+    turns = f" {node.turns}" if node.turns else ""
+    return f"{_named(node)} is wrong{turns}: {_why(node)}"
+
+
 def _why(node: NodeCheck) -> str:
     """Say what is wrong with a vjp: the cause where it is known, else how far it is off."""
     parts = []
@@ -78,8 +84,7 @@ def _why(node: NodeCheck) -> str:
         if c.verdict == "fail":
             off = f"{c.analytic:.4g} instead of {c.numeric:.4g} along a random direction"
             parts.append(f"its vjp for {check.name} is {check.cause or off}")
-    inside = f"; inside it {', '.join(_named(n) for n in node.inner)}" if node.inner else ""
-    return " and ".join(parts) + inside
+    return " and ".join(parts)
 
 
 def _kinks(report: Report) -> Iterator[Finding]:
@@ -147,7 +152,7 @@ def _extent(report: Report) -> str:
 
 def _named(node: NodeCheck) -> str:
     where = f" ({node.where})" if node.where else ""
-    return f"{node.op} {node.name!r}{where}"
+    return f"{node.op} {str(node.address)!r}{where}"
 
 
 def _names(names: Iterable[str], ops: dict[str, str] | None = None) -> str:

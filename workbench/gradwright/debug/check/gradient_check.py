@@ -14,12 +14,13 @@ import numpy as np
 from ...errors import GradientError
 from ...graph import Graph, Node, Tensor, Values
 from ..float64 import Float64Run
-from ..stepping.nonfinite import Range
-from .blame import NodeCheck, check_node
+from ..stepping.nonfinite import Ran, Range, find_origin
+from .blame import NodeCheck
 from .chain.cache import borrowed
 from .chain.program import Program
 from .chain.settle import Settlement
 from .chain.sweep import Sweep
+from .nodes import check_node
 from .probe import Probe, analytic_gradients, check_floating, check_loss
 from .report import Occasion, ParameterCheck, Report
 
@@ -241,17 +242,16 @@ class _Check:
             return
         if self.chain is not None:
             self.chain.refresh()
-        env = self.forward.env
-        facts = [str(Range.of(t.name, a)) for t, a in env.items() if t.node.kind != "array"]
+        run = self.forward
+        facts = [str(Range.of(t.name, a)) for t, a in run.env.items() if t.node.kind != "array"]
         facts = [f for f in facts if "NaN" in f or "Inf" in f]
-        for node in self.forward.nodes:
-            ins = [Range.of(t.name, env[t]) for t in node.inputs if t is not None]
-            outs = [Range.of(t.name, env[t]) for t in node.outputs]
-            if not all(r.is_finite for r in outs) and all(r.is_finite for r in ins):
-                where = f" ({node.where})" if node.where else ""
-                facts += [f"it begins at {node.op.name} {node.name!r}{where}"]
-                facts += [*(f"in  {r}" for r in ins), *(f"out {r}" for r in outs)]
-                break
+        origin = find_origin(
+            Ran(run.nodes, run.env.__getitem__, lambda n: n.op, [self.loss], run.training)
+        )
+        if origin is not None and origin.direction != "source":
+            where = f" ({origin.where})" if origin.where else ""
+            facts += [f"it begins at {origin.node.op.name} {str(origin.address)!r}{where}"]
+            facts += [*(f"in  {r}" for r in origin.inputs), *(f"out {r}" for r in origin.outputs)]
         raise GradientError(
             f"the loss {self.report.loss!r} is {self.report.value}",
             facts=facts,

@@ -77,9 +77,11 @@ class Probe:
         self._moved = self.base.copy()
         self._target = run.env[loss]
 
-    def direction(self, name: str, analytic: Array, rng: np.random.Generator) -> ElementCheck:
-        """Check along one random direction through all elements."""
-        v = draw_direction(self.base, rng)
+    def direction(
+        self, name: str, analytic: Array, rng: np.random.Generator, most: int | None = None
+    ) -> ElementCheck:
+        """Check along one random direction through all elements, or ``most`` of them."""
+        v = draw_direction(self.base, rng, most)
         exact = float(np.vdot(analytic, v).real)
         return self._check(ElementCheck(name, None), lambda t: self.base + t * v, exact, 1.0)
 

@@ -220,6 +220,21 @@ class Report:
         return [n for n in self.nodes if n.verdict == "fail"]
 
     @property
+    def faults(self) -> list[NodeCheck]:
+        """The innermost nodes at fault, by their addresses: in a loop those of its first bad turn.
+
+        >>> import gradwright as gw
+        >>> off = gw.define_op("doc/off", lambda x: 3.0 * x, vjp=lambda g, y, x: 2.0 * g)
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", init=[1.0, 2.0])
+        >>> ys = gw.map_fn(lambda x: off(x, name="slope"), w, name="each")
+        >>> report = gw.gradient_check(g, ys.sum(name="loss"))
+        >>> [n.name for n in report.blame], [str(n.address) for n in report.faults]
+        (['each'], ['each:0:slope'])
+        """
+        return [fault for node in self.blame for fault in node.faults()]
+
+    @property
     def worst(self) -> ElementCheck | None:
         """The element with the worst verdict, and among those the largest error."""
         found = [p.worst for p in self.parameters.values() if p.worst is not None]
@@ -247,9 +262,10 @@ class Report:
 
     def _notes(self) -> list[str]:
         notes = []
-        for node in self.blame:
+        for node in self.faults:
             where = f" ({node.where})" if node.where else ""
-            notes.append(f"at fault: {node.op} {node.name!r}{where}: {node.reason}")
+            turns = f" {node.turns}" if node.turns else ""
+            notes.append(f"at fault: {node.op} {str(node.address)!r}{where}{turns}: {node.reason}")
         notes += [
             f.text
             for f in self.findings
@@ -336,6 +352,8 @@ def _element(check: ElementCheck) -> dict[str, Any]:
 def _node(check: NodeCheck) -> dict[str, Any]:
     return {
         "name": check.name,
+        "address": str(check.address),
+        "turns": None if check.turns is None else str(check.turns),
         "op": check.op,
         "where": check.where,
         "verdict": check.verdict,

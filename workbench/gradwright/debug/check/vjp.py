@@ -11,7 +11,7 @@ import numpy as np
 from ...gradient import fit, pull_back
 from ...graph import Graph, Tensor, ancestors
 from ...graph.expand import run_nodes, stand_in
-from ...op import ZERO, NotDifferentiable, Op
+from ...op import ZERO, NotDifferentiable, Op, redefinitions
 from ...spec import TensorSpec, is_floating
 from ...spec.containers import OptionalSpec, SequenceSpec
 
@@ -70,9 +70,13 @@ class Vjp:
         }
 
 
-@functools.lru_cache(maxsize=1024)
 def vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...]) -> Vjp:
     """Return the vjp of an op for specs as keys: shape, dtype, known values or None."""
+    return _vjp_of(op, in_keys, out_keys, redefinitions())
+
+
+@functools.lru_cache(maxsize=1024)
+def _vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...], _: object) -> Vjp:
 
     def spec(key: Any) -> TensorSpec:
         if key[0] == "seq":

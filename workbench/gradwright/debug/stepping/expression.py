@@ -8,13 +8,15 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from ...errors import GradwrightError, GraphError
+from ...spec import TensorSpec
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin,
@@ -38,6 +40,7 @@ _UNARY: dict[type[ast.AST], Callable[[Any], Any]] = {
     ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_, ast.Invert: np.invert,
 }  # fmt: skip
 
+_LARGE = 1 << 20  # elements: what an expression makes of them has memory
 _FAILURES = (
     ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError
 )  # fmt: skip
@@ -58,6 +61,13 @@ class Expression:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise GraphError(f"cannot read the expression {text[:80]!r}: {error}") from None
         self.tensors = sorted(self._names(self._tree))
+        """Names of the tensors that it reads."""
+        self.reads_value = any(isinstance(n, ast.Name) and n.id == "value" for n in self._nodes)
+        """Whether it speaks of the node that has just run, as conditions do."""
+
+    @property
+    def _nodes(self) -> Iterator[ast.AST]:
+        return ast.walk(self._tree)
 
     def _names(self, tree: ast.AST) -> set[str]:
         found = set()
@@ -68,6 +78,20 @@ class Expression:
                 case ast.Name(id=name) if name not in NAMES:
                     raise _unfit(node)
         return found
+
+    def tried(self, tensors: Mapping[str, TensorSpec], value: TensorSpec | None = None) -> None:
+        """Raise GraphError where it cannot be computed on values of these specs.
+
+        >>> from gradwright import TensorSpec
+        >>> Expression('t["w"][2]').tried({"w": TensorSpec((2,))})
+        Traceback (most recent call last):
+        gradwright.errors.GraphError: 't["w"][2]' cannot be computed: index 2 is out of bounds for \
+axis 0 with size 2
+        """
+        stand_ins = {name: _stand_in(spec) for name, spec in tensors.items()}
+        stood = None if value is None else _stand_in(value)
+        if all(a is not None for a in stand_ins.values()) and (value is None) == (stood is None):
+            self.evaluate(stand_ins, stood)
 
     def evaluate(self, tensors: Mapping[str, Any], value: Any = None) -> Any:
         """Return the expression's value; ``tensors`` are looked up by name when used.
@@ -139,6 +163,14 @@ class Expression:
 
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
+
+
+def _stand_in(spec: TensorSpec) -> Any:
+    """Return a small value of a spec, without memory of its own; None where it has none."""
+    sizes = [d for d in spec.shape if isinstance(d, int)]
+    if len(sizes) < len(spec.shape) or spec.by_reference or math.prod(sizes) > _LARGE:
+        return None
+    return np.broadcast_to(np.zeros((), spec.dtype), sizes)
 
 
 def _unfit(node: ast.AST) -> GraphError:

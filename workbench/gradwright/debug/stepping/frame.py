@@ -14,21 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import FeedError, GraphError
+from ...errors import ContractError, FeedError, GradwrightError, GraphError
 from ...graph import Node, Source, Tensor
-from ...graph.expand import bind_dims
-from ...op import Op, run_forward
-from ...spec import Dim
+from ...graph.build import check_shapes, misshapen
+from ...graph.expand import bind_dims, run_node
+from ...op import Op
+from ...spec import Dim, TensorSpec, spec_of
+from ..address import Address, Level, Part
+from ..inside import Inside
 
 Array = np.ndarray[Any, Any]
 
 
 class Frame:
-    """The steps of one graph level: nodes in order, given sources, values so far."""
+    """The steps of one graph level: nodes in order, given sources, values so far.
+
+    ``at`` says what encloses the level, outermost first; nothing encloses the graph's own.
+    """
 
     def __init__(
         self,
-        label: str,
+        at: tuple[Level, ...],
         order: Sequence[Node],
         given: Mapping[Tensor, Array],
         outputs: Sequence[Tensor],
@@ -37,7 +43,13 @@ class Frame:
         max_bytes: int,
         sizes: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.label, self.training, self.max_bytes = label, training, max_bytes
+        self.at, self.training, self.max_bytes = at, training, max_bytes
+        self.prefix = str(Address("x", at))[:-1]
+        """What stands before the name of a node in its address."""
+        self.inside: Inside | None = None
+        """The node around it as it runs, which says what comes after this level."""
+        self.edited: dict[Part, Frame] = {}
+        """The turns of this loop in which values were edited."""
         self.outputs = list(outputs)
         self.steps = [
             n
@@ -45,13 +57,14 @@ class Frame:
             if not isinstance(n.op, Source) and any(t not in given for t in n.outputs)
         ]
         self.index = {node: i for i, node in enumerate(self.steps)}
+        self._named: dict[str, Node] | None = None
         self.position = 0
         self.executed = 0
         """How many ops have run, re-executions included."""
         self.overrides: dict[Tensor, Array] = {}
         self._env: dict[Tensor, Array] = self._sources(order, given)
         self._sizes = {**sizes, **bind_dims({t: a.shape for t, a in self._env.items()})}
-        self._fixed = frozenset(self._sizes)  # sizes that no edit changes
+        self._stated = dict(self._sizes)  # sizes that no edit changes
         self._start = dict(self._env)
         self._reach = 0  # steps before this one have their live values in _env
         self._every = max(1, math.ceil(math.sqrt(len(self.steps))))
@@ -63,13 +76,13 @@ class Frame:
     def copy(self) -> Frame:
         """Return a frame at the start of the same steps, with what was edited here."""
         made = Frame(
-            self.label,
+            self.at,
             self.steps,
             self._start,
             self.outputs,
             training=self.training,
             max_bytes=self.max_bytes,
-            sizes={s: self._sizes[s] for s in self._fixed},
+            sizes=self._stated,
         )
         made.overrides = dict(self.overrides)
         return made
@@ -92,6 +105,30 @@ class Frame:
     # -- where we are ----------------------------------------------------------------------------
 
     @property
+    def label(self) -> str:
+        """What encloses the level, such as ``decoder/scan:3``; "" for the graph's own."""
+        return self.prefix.rstrip(":")
+
+    @property
+    def turns(self) -> list[Part]:
+        """The turns of the loop around it that were begun, this one last."""
+        return [] if self.inside is None else self.inside.parts
+
+    def path(self, node: Node) -> str:
+        """Return the address of a node as text."""
+        return self.prefix + node.name
+
+    def address(self, node: Node) -> Address:
+        """Return the address of a node."""
+        return Address(node.name, self.at)
+
+    def named(self, name: str) -> Node | None:
+        """Return the node of this level that is called so."""
+        if self._named is None:
+            self._named = {n.name: n for n in self.steps}
+        return self._named.get(name)
+
+    @property
     def current(self) -> Node | None:
         """The node that runs next, None at the end."""
         return self.steps[self.position] if self.position < len(self.steps) else None
@@ -112,6 +149,11 @@ class Frame:
             block = self.index[t.node] // self._every + 1
             self._recompute(min(block * self._every, self.position))
         return self._env[t]
+
+    def spec(self, t: Tensor) -> TensorSpec:
+        """Return the spec of a tensor with the sizes that are known here."""
+        spec = t.spec.substitute(self._sizes)
+        return spec if spec.is_concrete or not self.is_known(t) else spec_of(self.value(t))
 
     def inputs(self, node: Node) -> list[Array | None]:
         """Return the input values of a node whose inputs are known."""
@@ -157,9 +199,28 @@ class Frame:
         if any(t not in self._env for t in node.inputs if t is not None):
             self._recompute(self.index[node])
         xs = [None if t is None else self._env[t] for t in node.inputs]
-        with np.errstate(all="ignore"):
-            self._store(node, run_forward(self.op(node), xs, training=self.training))
+        try:
+            with np.errstate(all="ignore"):
+                ys = run_node(node, self.op(node), xs, training=self.training)
+            self._check(node, ys)
+        except GradwrightError as error:
+            for level in reversed(self.at):
+                error.part = "" if level.part is None else str(level.part)
+                error.inside(level.node)
+            raise
+        self._store(node, ys)
         self.executed += 1
+
+    def _check(self, node: Node, ys: Sequence[Array]) -> None:
+        """Refuse what contradicts the node's own specs at the sizes that no edit changes."""
+        for t, y in zip(node.outputs, ys, strict=True):
+            spec = t.spec if t.spec.is_concrete else t.spec.substitute(self._stated)
+            try:
+                check_shapes([y], [spec])
+                if y.dtype != spec.dtype:
+                    raise misshapen(y, spec)
+            except ContractError as error:
+                raise error.met_at(node.op.name, node.name, node.where or "no line") from None
 
     def _store(self, node: Node, ys: Sequence[Array]) -> None:
         for t, y in zip(node.outputs, ys, strict=True):
@@ -222,7 +283,7 @@ class Frame:
 
     def _moves(self, t: Tensor) -> bool:
         """Tell whether the shape of a tensor depends on values."""
-        return any(isinstance(d, Dim) and not d.symbols <= self._fixed for d in t.shape)
+        return any(isinstance(d, Dim) and not d.symbols <= self._stated.keys() for d in t.shape)
 
     def rerun(self, edited: Iterable[Tensor], affected: Sequence[Node]) -> int:
         """Run again exactly the nodes that depend on edits and had run; returns how many ops ran.

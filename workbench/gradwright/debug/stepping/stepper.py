@@ -1,40 +1,24 @@
-"""Stepper: runs a graph node by node, forwards and backwards, into composites and gradients."""
+"""Stepper: runs a graph node by node, forwards and backwards, into all that has an inside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from ...errors import GraphError
-from ...graph import Graph, Node, Tensor, Values, coerce
-from ...spec import spec_of
-from .breakpoints import Breakpoint
-from .levels import frame_of, member
-from .nonfinite import Origin, find_origin
+from ...errors import ContractError, GraphError
+from ...graph import Graph, Node, Tensor, Values
+from ...ops.control.loop_op import LoopOp
+from ..address import Address
+from ..inside import Inside
+from .breakpoints import held
+from .frame import Frame
+from .levels import address_of, check_turns, frame_of, leads, member, no_part
+from .moving import Moving, Stop
+from .nonfinite import Origin, Ran, find_origin
 from .turns import changes
-from .watching import Watching
 
 
-@dataclass(frozen=True)
-class Stop:
-    """Why a run stopped, and where.
-
-    ``reason`` is ``end``, ``breakpoint``, ``target``, ``error``, or ``stopped`` if it was asked to.
-    """
-
-    reason: str
-    node: Node | None = None
-    breakpoint: Breakpoint | None = None
-    error: Exception | None = None
-
-    def __repr__(self) -> str:
-        place = f" at {self.node.name!r}" if self.node is not None else ""
-        detail = f" by {self.breakpoint}" if self.breakpoint else ""
-        return f"<Stop: {self.reason}{place}{detail}{f': {self.error}' if self.error else ''}>"
-
-
-class Stepper(Watching):
+class Stepper(Moving):
     """Executes what ``fetches`` need, one node at a time, and keeps every value at hand.
 
     It works on a snapshot: neither stepping nor editing changes the graph's values. Nodes of the
@@ -80,11 +64,6 @@ class Stepper(Watching):
             max_bytes=max_bytes,
         )
         super().__init__(graph, wanted, frame)
-        self.last_stop: Stop | None = None
-        """How the last move ended, if it was a run or an op failed."""
-        self.revision = 0
-        """Grows whenever values change that were seen before: with edits and reruns."""
-        self._pending: dict[Tensor, list[Node]] = {}
 
     def __repr__(self) -> str:
         place = "at the end" if self.current is None else f"before {self.path!r}"
@@ -93,37 +72,12 @@ class Stepper(Watching):
     # -- moving ----------------------------------------------------------------------------------
 
     @changes
-    def step(self, n: int = 1) -> Node | None:
-        """Run ``n`` nodes of this level; at the end of a composite return to the level above."""
-        for _ in range(n):
-            self._begin()
-            if self.current is None:
-                if self.depth == 0:
-                    break
-                self.out()
-            else:
-                self._forward()
-                if self.current is None and self.depth:
-                    self.out()
-        return self.current
-
-    @changes
-    def back(self, n: int = 1) -> Node | None:
-        """Go back ``n`` nodes; from the start of a composite to before it."""
-        for _ in range(n):
-            self._begin()
-            if self.frame.position > 0:
-                self.frame.backward()
-            elif self.depth:
-                self._leave()
-        return self.current
-
-    @changes
     def run(self, *, stop: Callable[[], bool] | None = None) -> Stop:
         """Run to the next breakpoint, an error, or the end.
 
-        A composite is entered if a breakpoint fits a node inside that does not fit the composite
-        itself. ``stop()`` is asked before every op whether to stop there.
+        A node is entered if a breakpoint fits one inside that does not fit the node itself.
+        ``stop()`` is asked before every op whether to stop there. An op that fails ends the run;
+        one whose result is not what it declared raises ContractError.
         """
         return self._run(None, stop)
 
@@ -131,61 +85,61 @@ class Stepper(Watching):
     def run_to(
         self, target: str | Tensor | Node, *, stop: Callable[[], bool] | None = None
     ) -> Stop:
-        """Run until ``target`` is the next node to run; goes back if it has run already."""
-        node = target if isinstance(target, Node) else self._find(target)[1].node
-        if node not in self.frame.index:
-            raise GraphError(
-                f"{node.name!r} does not run here",
-                hint="fetch something that depends on it, or out() of this composite first",
-            )
-        while self.frame.position > self.frame.index[node]:
-            self.back()
-        return self._run(node, stop)
+        """Run until ``target`` is the next node to run; goes back if it has run already.
 
-    @changes
-    def reset(self) -> None:
-        """Go back to before the first node; edits stay."""
+        It may be inside of others, as an address such as ``path`` is one: ``scan:3:mul`` is in turn
+        3 of a loop, ``scan::mul`` in the turn where we are, else in the first. A mere name is the
+        graph's own node, where there is one, else one of this level.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> x = g.placeholder("x", (4,))
+        >>> total, _ = gw.scan(lambda c, v: (c * v, None), 1.0, x, name="walk")
+        >>> s = gw.Stepper(g, fetches=[total], feeds={"x": [1.0, 2.0, 3.0, 4.0]})
+        >>> s.run_to("walk:2:mul")
+        <Stop: target at 'walk:2:mul'>
+        >>> float(s.value("walk:1:mul")), s.back(2) and s.path
+        (2.0, 'walk:0:mul')
+
+        Raises GraphError where it does not run: it is nowhere, or in a turn or branch not taken.
+        """
+        address = self._target(target)
         self._begin()
-        while self.depth:
+        while depth := self.depth:
+            at, to = self.frame.at, address.levels[:depth]
+            if leads(to, at):
+                break
+            same = len(to) == depth and leads(to[:-1], at[:-1]) and to[-1].node == at[-1].node
+            if same:  # another turn of this loop: one that has run, or one to come
+                if to[-1].part in self.frame.turns:
+                    self._turn_back(to[-1].part)
+                break
             self._leave()
-        self.frame.position = 0
+        node = self.frame.named((*(n for n, _ in address.levels), address.node)[self.depth])
+        if node is not None and leads(address.levels[: self.depth], self.frame.at):
+            self.frame.position = min(self.frame.position, self.frame.index[node])
+        return self._run(address, stop)
 
-    @changes
-    def into(self) -> Node | None:
-        """Step into the current node: a composite's expansion, or the branch that a cond takes."""
-        self._begin()
-        node = self.current
-        if node is None:
-            raise GraphError("everything has run", hint="back() first")
-        if not self._enter(node):
-            raise GraphError(
-                f"{node.op.name} {node.name!r} is primitive: there is nothing inside", hint="step()"
-            )
-        return self.current
-
-    @changes
-    def out(self) -> Node | None:
-        """Finish this composite and return to the level above, after it."""
-        if not self.depth:
-            raise GraphError("already at the graph itself")
-        self._begin()
-        inner = self.frame
-        while inner.current is not None:
-            self._forward()
-        ys = [inner.value(t) for t in inner.outputs]
-        self._leave()
-        node = self.frame.steps[self.frame.position]
-        if inner.overrides:  # what was edited inside is an edit of the results here
-            for t, y in zip(node.outputs, ys, strict=True):
-                self._pending[t] = self.frame.override(t, y)
-        self.frame.finish_with(ys)
-        return self.current
-
-    def _leave(self) -> None:
-        """Go to the level above; edits inside that were not run yet go with this one."""
-        self._pending = {}
-        inner = self._frames.pop()
-        self.frame.executed += inner.executed
+    def _target(self, target: str | Tensor | Node) -> Address:
+        """Return the address that is meant; raises GraphError for what does not run here."""
+        if isinstance(target, str) and (address := address_of(target)[0]).levels:
+            frame = self._level(address.levels)
+            held = None if frame is None else frame.named(address.node)
+            node = address.find(self.graph).node if held is None else held
+            check_turns(target, self._frames[0])
+            if self._frames[0].named(address.levels[0].node) and node.kind == "array":
+                return address
+        elif isinstance(target, str) and self._frames[0].named(target) is not None:
+            return Address(target)
+        else:
+            node = target if isinstance(target, Node) else self._find(target)[1].node
+            for frame in reversed(self._frames):
+                if node in frame.index:
+                    return frame.address(node)
+        raise GraphError(
+            f"{getattr(target, 'name', target)!r} does not run here",
+            hint="fetch something that depends on it",
+        )
 
     @changes
     def into_gradient(
@@ -196,10 +150,15 @@ class Stepper(Watching):
     ) -> Stop:
         """Run to the first gradient node, or to the first one that belongs to the node ``of``.
 
-        What is no op, such as a parameter, gets its gradient from the ops that it goes into.
+        What is no op, such as a parameter, gets its gradient from the ops that it goes into. ``of``
+        may be an address: the gradient of ``scan:3:mul`` is in turn 3 of the gradient of ``scan``.
         """
         while self.depth:
             self._leave()
+        address = address_of(of)[0] if isinstance(of, str) else None
+        if address is not None and address.levels:
+            address.find(self.graph)
+            of = address.levels[0].node
         origin = None if of is None else of if isinstance(of, Node) else self._find(of)[1].node
         derived = [node for node in self.frame.steps if node.derived]
         if not derived:
@@ -213,9 +172,13 @@ class Stepper(Watching):
         around = [origin] if origin.kind == "array" else users
         for node in derived:
             if node.origin in around:
-                return self.run_to(node, stop=stop)
+                at: Address | None = Address(node.name)
+                if address is not None and address.levels:
+                    at = gradient_inside(node, Address(node.name), address)
+                if at is not None:
+                    return self.run_to(str(at), stop=stop)
         raise GraphError(
-            f"no gradient goes through {origin.name!r} here",
+            f"no gradient goes through {str(address or origin.name)!r} here",
             need="a node on the way from a parameter to the loss",
         )
 
@@ -223,8 +186,9 @@ class Stepper(Watching):
     def find_nonfinite(self, *, stop: Callable[[], bool] | None = None) -> Origin | None:
         """Run to the end and return the first origin of a NaN or Inf, forward or backward.
 
-        An Inf that a feed or a constant holds, as a mask does, is an origin only if it reaches a
-        fetch. Returns None, too, if ``stop()`` ended the run; ``last_stop`` then says so.
+        It is looked for inside of loops, branches, calls and composites, too, turn by turn. An Inf
+        that a feed or a constant holds, as a mask does, is an origin only if it reaches a fetch.
+        Returns None, too, if ``stop()`` ended the run; ``last_stop`` then says so.
         """
         while self.depth:
             self._leave()
@@ -235,98 +199,75 @@ class Stepper(Watching):
             self.breakpoints = held
         if ended.error is not None:
             raise ended.error
-        return None if ended.reason == "stopped" else find_origin(self.frame, self.fetches)
+        if ended.reason == "stopped":
+            return None
+        frame = self.frame
+        return find_origin(Ran(frame.steps, frame.value, frame.op, self.fetches, frame.training))
 
-    def _begin(self) -> None:
-        self.last_stop = None
-        self._settle_edits()
-
-    def _forward(self) -> None:
-        node = self.frame.steps[self.frame.position]
-        try:
-            self.frame.forward()
-        except Exception as error:
-            self.last_stop = Stop("error", node, error=error)
-            raise
-
-    def _run(self, target: Node | None, stop: Callable[[], bool] | None = None) -> Stop:
+    def _run(self, target: Address | None, stop: Callable[[], bool] | None = None) -> Stop:
         try:
             self._begin()
             found = self._run_until(target, stop)
-        except Exception:
-            if self.last_stop is None:  # not an op's error
+        except Exception as error:
+            if self.last_stop is None or isinstance(error, ContractError):  # not an op's own
                 raise
             found = self.last_stop
         self.last_stop = found
         return found
 
-    def _run_until(self, target: Node | None, stop: Callable[[], bool] | None) -> Stop:
+    def _run_until(self, target: Address | None, stop: Callable[[], bool] | None) -> Stop:
         standing = True  # the breakpoint where we stand has stopped us before
         while (node := self.current) is not None or self.depth:
             if node is None:
-                self.out()
+                inner, depth = self.frame, self.depth
+                self._leave_or_turn()
+                if self.depth == depth:  # in the next turn
+                    continue
                 node = self.frame.steps[self.position - 1]
+                self._refuse_passing(target, inner)
             else:
-                if node is target:
-                    return Stop("target", node)
+                path = self.frame.path(node)
+                if target is not None and target.covers(self.frame.address(node)):
+                    return Stop("target", node, path=path)
                 if stop is not None and stop():
-                    return Stop("stopped", node)
+                    return Stop("stopped", node, path=path)
                 b = next((b for b in self._here(node) if not b.is_conditional), None)
                 if b is not None and not standing:
                     b.hits += 1
-                    return Stop("breakpoint", node, b)
+                    return Stop("breakpoint", node, b, path=path)
                 standing = False
-                if self._is_to_enter(node):
-                    self._enter(node)
+                if (inside := self._to_enter(node, target)) is not None:
+                    self._enter(node, inside)
                     continue
                 self._forward()
             for b in self._here(node):
                 if b.is_conditional and self._fits(b, node):
                     b.hits += 1
-                    return Stop("breakpoint", node, b)
+                    return Stop("breakpoint", node, b, path=self.frame.path(node))
         return Stop("end")
 
-    # -- editing ---------------------------------------------------------------------------------
+    def _to_enter(self, node: Node, target: Address | None) -> Inside | None:
+        """Return what the next node stands for, if what is looked for may be inside."""
+        depth = self.depth
+        if target is None or len(target.levels) <= depth or target.levels[depth].node != node.name:
+            return self._stops_inside(node)
+        if not leads(target.levels[:depth], self.frame.at):
+            return self._stops_inside(node)
+        inside, part = self._inside(node), target.levels[depth].part
+        turns = isinstance(inside.op, LoopOp)
+        if inside.sub is None or (part not in (None, inside.part) and not turns):
+            raise no_part(self.frame.path(node), inside, part)
+        return inside
 
-    @changes
-    def edit(self, name: str | Tensor, value: Any) -> list[str]:
-        """Replace a value; returns the names of the nodes that depend on it.
-
-        Placeholders, variables and activations can be edited; the graph's own values stay. The
-        new value takes effect with ``rerun()``, or with the next move. Editing what belongs to a
-        level above goes back to there.
-        """
-        frame, t = self._find(name)
-        held = frame.value(t)
-        array = coerce(value, spec_of(held), f"{t.kind} {t.name!r}").copy()
-        while self.frame is not frame:
-            self._leave()
-        self._pending[t] = frame.override(t, array)
-        self.revision += 1
-        return [n.name for n in self._pending[t]]
-
-    @property
-    def pending(self) -> list[Node]:
-        """The nodes that had run, depend on an edit, and wait for ``rerun()`` or the next move."""
-        affected = {n for nodes in self._pending.values() for n in nodes}
-        return [n for n in self.frame.steps[: self.position] if n in affected]
-
-    @changes
-    def rerun(self) -> int:
-        """Run again exactly the nodes that depend on the edits and had run; returns how many."""
-        pending, self._pending = self._pending, {}
-        affected = {n for nodes in pending.values() for n in nodes}
-        order = sorted(affected, key=self.frame.index.__getitem__)
-        self.revision += 1
-        try:
-            return self.frame.rerun(pending, order)
-        except Exception as error:
-            self.last_stop = Stop("error", self.current, error=error)
-            raise
-
-    def _settle_edits(self) -> None:
-        if self._pending:
-            self.rerun()
+    def _refuse_passing(self, target: Address | None, inner: Frame) -> None:
+        """Raise GraphError where a loop has ended that a target should have been in."""
+        depth = len(inner.at) - 1
+        if target is None or inner.inside is None or len(target.levels) <= depth:
+            return
+        if leads(target.levels[:depth], inner.at[:depth]):
+            name, part = target.levels[depth]
+            if name == inner.at[depth].node and part not in inner.turns:
+                raise no_part(self.frame.prefix + name, inner.inside, part)
 
     # -- other runs ------------------------------------------------------------------------------
 
@@ -342,6 +283,25 @@ class Stepper(Watching):
         (1.0, 0)
         """
         made = object.__new__(Stepper)
-        Watching.__init__(made, self.graph, self.fetches, self._frames[0].copy())
-        made.last_stop, made.revision, made._pending = None, self.revision, {}
+        Moving.__init__(made, self.graph, self.fetches, self._frames[0].copy())
+        made.revision = self.revision
         return made
+
+
+def gradient_inside(node: Node, at: Address, of: Address) -> Address | None:
+    """Return where the gradient of ``of`` begins in a gradient node that belongs to its outermost.
+
+    In a loop's gradient the turns have the numbers of the loop's own.
+    """
+    depth = len(at.levels)
+    wanted = (*(level.node for level in of.levels), of.node)[depth + 1]
+    for text, sub in held(node):
+        part = text.strip(":") or of.levels[depth].part
+        for inner in sub.nodes:
+            if inner.origin is None or inner.origin.name != wanted:
+                continue
+            here = at.into(inner.name, part)
+            found = here if depth + 1 == len(of.levels) else gradient_inside(inner, here, of)
+            if found is not None:
+                return found
+    return None

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...errors import GraphError
 from ...graph import Graph, Node, Tensor, read_only
-from ...op import OPS
+from ...ops.control.loop_op import LoopOp
+from ..inside import Inside, has_inside
 from .breakpoints import Breakpoint, fits_within, make_breakpoint
 from .expression import Expression
 from .frame import Frame
@@ -42,12 +43,16 @@ class Watching(Levels):
         """Stop where all given places fit and, if conditions are given, one of them holds.
 
         ``name`` is a pattern such as ``"hidden/*"``; ``above`` bounds |max|; ``when`` is an
-        expression such as ``"abs(value).mean() > 3"`` (see :class:`Expression`).
+        expression such as ``"abs(value).mean() > 3"`` (see :class:`Expression`). An address such as
+        ``"scan:3:mul"`` is in turn 3 of a loop, ``"scan::mul"`` in all turns.
+
+        Raises GraphError for a breakpoint that nothing can fit that runs here.
         """
+        parsed = Expression(when) if isinstance(when, str) else when
         made = make_breakpoint(
             self._numbers + 1,
-            {n.op.name for n in self.frame.steps} | set(OPS),
-            [n.name for n in self._frames[0].steps],
+            self._frames[0],
+            {name: self.spec(name) for name in parsed.tensors} if parsed is not None else {},
             name=name,
             op=op,
             scope=scope,
@@ -55,7 +60,7 @@ class Watching(Levels):
             nan=nan,
             inf=inf,
             above=above,
-            when=when,
+            when=parsed,
         )
         self._numbers += 1
         self.breakpoints.append(made)
@@ -68,30 +73,39 @@ class Watching(Levels):
         self.breakpoints = [b for b in self.breakpoints if number not in (None, b.number)]
 
     def _here(self, node: Node) -> list[Breakpoint]:
-        path = self._path(node)
+        path = self.frame.path(node)
         return [b for b in self.breakpoints if b.fits_place(node, path)]
 
-    def _is_to_enter(self, node: Node) -> bool:
-        path = self._path(node)
+    def _stops_inside(self, node: Node) -> Inside | None:
+        """Return what the next node stands for, if a breakpoint fits in there."""
+        path = self.frame.path(node)
         inward = [b for b in self.breakpoints if b.points_into(node, path)]
-        try:
-            found = self._inside(node) if inward else None
-        except GraphError:  # a loop of too many steps to walk through
-            return False
-        return found is not None and fits_within(inward, found[0], path)
+        if not inward or not has_inside(node.op):
+            return None
+        inside = self._inside(node)
+        part = "" if isinstance(inside.op, LoopOp) or inside.part is None else inside.part
+        if inside.sub is None:
+            return None
+        fits = any(b.asks_for_turns for b in inward)
+        return inside if fits or fits_within(inward, inside.sub, f"{path}:{part}:") else None
 
     def _fits(self, b: Breakpoint, node: Node) -> bool:
-        tensors = _Lookup(self)
+        known = b.when is None or all(map(self.is_known, b.when.tensors))
+        tensors = _Lookup(self) if known else None
         return any(b.fits_value(read_only(self.frame.value(t)), tensors) for t in node.public)
 
     # -- watches ---------------------------------------------------------------------------------
 
     @changes
     def watch(self, expression: str) -> Expression:
-        """Add an expression to ``watches()``."""
+        """Add an expression to ``watches()``.
+
+        Raises GraphError for one that can have no value here, whatever runs.
+        """
         parsed = Expression(expression)
-        for name in parsed.tensors:
-            self._find(name)
+        if parsed.reads_value:
+            raise GraphError(f"{expression!r}: a watch has no value of a node", hint='t["name"]')
+        parsed.tried({name: self.spec(name) for name in parsed.tensors})
         self._watches[expression] = parsed
         return parsed
 
@@ -112,10 +126,8 @@ class Watching(Levels):
     def evaluate(self, expression: str | Expression) -> Any:
         """Return an expression's value here, or None while a tensor in it is not computed yet."""
         parsed = Expression(expression) if isinstance(expression, str) else expression
-        for name in parsed.tensors:
-            frame, t = self._find(name)
-            if not frame.is_known(t):
-                return None
+        if not all(map(self.is_known, parsed.tensors)):
+            return None
         return parsed.evaluate(_Lookup(self))
 
     def adopt(self, other: Watching) -> None:

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DTypeError, GradientError, GradwrightError, GraphError, ShapeError
+from ...errors import (
+    DTypeError,
+    GradientError,
+    GradwrightError,
+    GraphError,
+    ShapeError,
+    in_part,
+)
 from ...graph import Graph, SubGraph, Tensor
 from ...graph.build import owner_of
 from ...graph.expand import infer_nodes, refit, stand_in
@@ -73,7 +80,8 @@ class Cond(Op):
         return self.then_branch if bool(pred) else self.else_branch
 
     def forward(self, pred: Any, *xs: Any) -> Any:
-        return apart(self.chosen(pred).run(xs, training=bool(self.training)), xs)
+        with in_part(taken(pred)):
+            return apart(self.chosen(pred).run(xs, training=bool(self.training)), xs)
 
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
@@ -139,6 +147,11 @@ class Cond(Op):
         yield ErrorSample(
             (TensorSpec((2,), "bool"), TensorSpec((2,))), attrs, "decides between two"
         )
+
+
+def taken(pred: Any) -> str:
+    """Return what addresses call the branch that runs."""
+    return "then" if bool(pred) else "else"
 
 
 def _join(a: TensorSpec, b: TensorSpec) -> TensorSpec:

@@ -12,9 +12,9 @@ from ...graph import Graph, SubGraph, Tensor
 from ...op import ZERO, Cotangent, ErrorSample, OnnxRule, Sample, attr, infer_specs
 from ...spec import Dim, TensorSpec, kind, known_spec
 from .body import Body
-from .loop_op import LoopOp
+from .loop_op import LoopOp, Turns
 from .scan_op import pull_steps
-from .steps import Listing, Stack, Step, apart, check_carry
+from .steps import Listing, Stack, check_carry
 from .traced import Traced
 
 
@@ -28,7 +28,7 @@ class While(LoopOp):
     """
 
     first_carry = 2
-    _lead = 1
+    lead = 1
     onnx = OnnxRule("Loop", since=13)
     max_steps: int | None = attr(None, doc="Largest number of steps; None for no limit.")
 
@@ -48,12 +48,7 @@ class While(LoopOp):
             raise DTypeError(f"the condition of a loop is {after} after a step", need="bool[]")
         return self.outputs(now, found[1 + self.n_carry :], Dim.fresh("steps"), listed_tape=True)
 
-    def forward(self, *xs: Any) -> Any:
-        training = bool(self.training)
-        return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
-
-    def run(self, xs: Sequence[Any], step: Step) -> tuple[Any, ...]:
-        """Run until the condition fails; ``step`` computes one step."""
+    def turns(self, xs: Sequence[Any], into: Sequence[Any] | None = None) -> Turns:
         n = self.n_carry
         given, _, captured = self.split(xs)
         start = now = list(given)
@@ -72,7 +67,8 @@ class While(LoopOp):
         while go and (limit is None or at < limit):
             for log, j in zip(tape, taped, strict=True):
                 log.put(at, now[j])
-            found = step([np.array(at), *now, *captured])
+            found = yield [np.array(at), *now, *captured]
+            assert found is not None
             go, now = bool(found[0]), list(found[1 : 1 + n])
             check_carry(names, start, now, at)
             for result, y in zip(results, found[1 + n :], strict=True):

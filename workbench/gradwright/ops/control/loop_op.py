@@ -6,18 +6,21 @@ The carries at the start of each step are a residual, the tape, which the gradie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
-from ...errors import DTypeError, GraphError, ShapeError
+from ...errors import DTypeError, GradwrightError, GraphError, ShapeError
 from ...graph import SubGraph, Tensor
 from ...graph.expand import infer_nodes, refit
 from ...op import Cotangent, Op, attr
 from ...spec import AnyDim, Dim, TensorSpec, shapes_differ
 from ...spec.containers import ContainerSpec, SequenceSpec
 from ...spec.containers import join as join_containers
+from .steps import Step, apart
 
 NUMBER = TensorSpec((), "int64")
+Turns = Generator[list[Any], Sequence[Any] | None, tuple[Any, ...]]
+"""Yields (number, *carries, *items, *captured), is sent the results of that turn, returns all."""
 
 
 class LoopOp(Op, abstract=True):
@@ -34,7 +37,7 @@ class LoopOp(Op, abstract=True):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        collected = len(self.body.outputs) - self._lead - self.n_carry
+        collected = len(self.body.outputs) - self.lead - self.n_carry
         taken = len(self.body.inputs) - 1 - self.n_carry - self.n_xs
         if min(collected, taken, self.n_carry, self.n_xs) < 0 or (
             self.listed and len(self.listed) != collected
@@ -47,7 +50,7 @@ class LoopOp(Op, abstract=True):
 
     first_carry = 0
     """Where the carries begin among the inputs."""
-    _lead = 0
+    lead = 0
     """How many results of a step come before the carries."""
     n_xs: Any = 0
     """How many inputs are taken item by item."""
@@ -58,7 +61,7 @@ class LoopOp(Op, abstract=True):
     @property
     def n_results(self) -> int:
         """How many results of a step are collected."""
-        return len(self.body.outputs) - self._lead - self.n_carry
+        return len(self.body.outputs) - self.lead - self.n_carry
 
     @property
     def carry_names(self) -> list[str]:
@@ -83,6 +86,33 @@ class LoopOp(Op, abstract=True):
         body = refit(self.body, [NUMBER, *kept, *map(item_of, scanned), *captured])
         return self if body is self.body else self.replace(body=body)
 
+    # -- running ---------------------------------------------------------------------------------
+
+    def turns(self, xs: Sequence[Any], into: Sequence[Any] | None = None) -> Turns:
+        """Yield what each turn is given, take what comes of it, and return the outputs."""
+        raise NotImplementedError
+
+    def run(
+        self, xs: Sequence[Any], step: Step, into: Sequence[Any] | None = None
+    ) -> tuple[Any, ...]:
+        """Run all turns; ``step`` computes one. Stacks are made ``into`` outputs, where given."""
+        turns, found = self.turns(xs, into), None
+        while True:
+            try:
+                given = turns.send(found)
+            except StopIteration as end:
+                outputs: tuple[Any, ...] = end.value
+                return outputs
+            try:
+                found = step(given)
+            except GradwrightError as error:
+                error.part = str(given[0])
+                raise
+
+    def forward(self, *xs: Any) -> Any:
+        training = bool(self.training)
+        return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
+
     # -- specs -----------------------------------------------------------------------------------
 
     def step_specs(
@@ -102,7 +132,7 @@ class LoopOp(Op, abstract=True):
                 raise DTypeError(f"a step takes {stated.spec} as {stated.name!r}, got {x}")
         for _ in range(8):  # a sequence may turn out to hold items of several sizes
             found = infer_nodes(self.body, [NUMBER, *now, *items, *captured])
-            after = found[self._lead : self._lead + self.n_carry]
+            after = found[self.lead : self.lead + self.n_carry]
             settled = [
                 join_containers(a, b) if isinstance(a, ContainerSpec) else a
                 for a, b in zip(now, after, strict=True)

@@ -31,8 +31,8 @@ from ..core.joining import Concat
 from ..core.like import ZerosLike
 from ..core.movement import ExpandDims
 from ..core.pullback import reached_from
-from .loop_op import LoopOp, bare, item_of
-from .steps import Listing, Stack, Step, apart, check_carry, items_of
+from .loop_op import LoopOp, Turns, bare, item_of
+from .steps import Listing, Stack, check_carry, items_of
 
 
 class Scan(LoopOp):
@@ -74,14 +74,7 @@ class Scan(LoopOp):
         now, found = self.step_specs(carries, items, captured)
         return self.outputs(now, found[self.n_carry :], length, listed)
 
-    def forward(self, *xs: Any) -> Any:
-        training = bool(self.training)
-        return apart(self.run(xs, lambda args: self.body.run(args, training=training)), xs)
-
-    def run(
-        self, xs: Sequence[Any], step: Step, into: Sequence[Any] | None = None
-    ) -> tuple[Any, ...]:
-        """Run all steps; ``step`` computes one of them. Stacks are made ``into`` given outputs."""
+    def turns(self, xs: Sequence[Any], into: Sequence[Any] | None = None) -> Turns:
         given, scanned, captured = self.split(xs)
         start = now = list(given)
         sources = [items_of(x) for x in scanned]
@@ -108,7 +101,8 @@ class Scan(LoopOp):
         for i in order:
             for log, j in zip(tape, taped, strict=False):
                 log.put(i, now[j])
-            found = step([np.array(i), *now, *(s[i] for s in sources), *captured])
+            found = yield [np.array(i), *now, *(s[i] for s in sources), *captured]
+            assert found is not None
             now = list(found[:n])
             check_carry(names, start, now, i)
             for log, y in zip(results, found[n:], strict=True):
@@ -206,9 +200,9 @@ class _Pull:
         self.g_final, self.g_result, self.g_tape = gs[:n], gs[n : n + q], gs[n + q :]
         self.tape = ys[n + q :]
         body = op.body
-        results = body.outputs[op._lead :]
+        results = body.outputs[op.lead :]
         reached = [reached_from(body.nodes, t) for t in body.inputs[1:]]
-        self._leads_to = [{k for k, y in enumerate(results) if y in found} for found in reached]
+        self.leads_to = [{k for k, y in enumerate(results) if y in found} for found in reached]
         self.present = [i for i, g in enumerate(self.g_result) if g is not ZERO]
         targets = {n + i for i in self.present}
         self.live = {
@@ -219,7 +213,7 @@ class _Pull:
             more = {
                 j
                 for j in range(n)
-                if j not in self.live and self._leads_to[j] & (targets | self.live)
+                if j not in self.live and self.leads_to[j] & (targets | self.live)
             }
             self.live |= more
             growing = bool(more)
@@ -227,7 +221,7 @@ class _Pull:
 
     def matters(self, i: int) -> bool:
         """Tell whether anything flows to input ``i``."""
-        return i in self.live if i < self.op.n_carry else bool(self._leads_to[i] & self.targets)
+        return i in self.live if i < self.op.n_carry else bool(self.leads_to[i] & self.targets)
 
     def build(self, wrt: Sequence[int]) -> list[Any]:
         """Return the cotangents of the inputs ``wrt``."""
@@ -245,7 +239,7 @@ class _Pull:
         def like(prefix: str, i: int, t: Tensor) -> Tensor:
             return stand_in(graph, f"{prefix}{i}", bare(t.spec))
 
-        results = inline(body, graph, xs)[op._lead :]
+        results = inline(body, graph, xs)[op.lead :]
         g_carry = [like("g_carry", j, own[j]) for j in live]
         g_sum = [like("g_sum", i, own[i]) for i in of_captured]
         g_result = [like("g_result", i, results[n + i]) for i in self.present]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ...graph import Node, Tensor
@@ -12,11 +13,20 @@ from .identity import StopGradient
 
 
 def active_from(
-    order: Sequence[Node], wrt: Sequence[Tensor], stop: frozenset[Tensor]
+    order: Sequence[Node],
+    wrt: Sequence[Tensor],
+    stop: frozenset[Tensor],
+    captured: Mapping[Tensor, Tensor] = MappingProxyType({}),
 ) -> set[Tensor]:
-    """Return the tensors that lie on a floating path from ``wrt``."""
+    """Return the tensors that lie on a floating path from ``wrt``.
+
+    ``captured`` are outer tensors by the placeholders that stand for them.
+    """
     active = set(wrt)
     for node in order:
+        outer = captured.get(node.outputs[0])
+        if outer in active and outer not in stop:
+            active.update(node.outputs)
         if isinstance(node.op, StopGradient):
             continue
         if any(t is not None and t in active and t not in stop for t in node.inputs):

@@ -1,7 +1,7 @@
 """Callbacks: hooks into training, and those that come with gradwright."""
 
 from .bar import Progress
-from .base import Callback, Change
+from .base import Callback, Change, Recorder
 from .limits import Divergence, MaxSteps, ScoreReached, TimeLimit
 from .plain import on_epoch, on_step
 from .profiler import Profiler, compare_profiles
@@ -17,6 +17,7 @@ __all__ = [
     "MaxSteps",
     "Profiler",
     "Progress",
+    "Recorder",
     "Score",
     "ScoreReached",
     "Stopping",

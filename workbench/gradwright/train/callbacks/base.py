@@ -85,3 +85,18 @@ class Callback:
 
     def on_fit_end(self, trainer: Any) -> None:
         """Called when ``fit`` ends, however it ends; ``trainer.progress.outcome`` tells how."""
+
+
+class Recorder(Callback):
+    """Base of callbacks that record a training, for what else happens in it.
+
+    ``gw.Run`` is one; what finds something worth keeping asks all that are among the trainer's.
+    """
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether events are taken now."""
+        return False
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Record something that happens in a fit; ``facts`` are what strict JSON holds."""

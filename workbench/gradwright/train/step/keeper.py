@@ -12,6 +12,7 @@ import numpy as np
 from ...data.batches import Feeds
 from ...errors import IdError, TrainingError
 from ...graph import Tensor
+from ...op import redefinitions
 from ...session import Prepared
 from ...spec import TensorSpec, at_least_float32
 from ...spec.rounding import rounded
@@ -110,7 +111,7 @@ class StepKeeper:
     def _seen(self) -> Any:
         """Return what the graph of a step depends on; costs about 1 us for ten parameters."""
         graph, config = self._graph, self._setup.config
-        seen = [self._setup.session, graph.revision, config.beside_optimizers]
+        seen = [self._setup.session, graph.revision, redefinitions(), config.beside_optimizers]
         seen += [t.node.trainable for t in self.watched]
         if graph.updates:
             seen += map(id, graph.updates.values())

@@ -55,8 +55,9 @@ def refusal(
     return TrainingError(
         f"{what}: {culprit} is not finite; nothing was changed",
         facts=facts,
-        hint="a smaller learning rate, clip_norm=1.0, or "
-        "gw.Stepper(g, [loss], trainer.last_feeds) to see where it begins",
+        hint="a smaller learning rate, clip_norm=1.0, or to see where it begins "
+        "gw.Stepper(g, [loss, *gw.gradients(loss, trainer.parameters)], trainer.last_feeds, "
+        "training=True).find_nonfinite()",
     )
 
 

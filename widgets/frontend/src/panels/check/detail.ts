@@ -5,8 +5,8 @@ import { button, element, select, textButton } from "../../core/dom";
 import { compact, counted, grouped, minus, shapeText } from "../../core/format";
 import { curveView, halfWidth, zooms } from "./curves";
 import { heatmap, indexOf, placeOf } from "./heatmap";
-import { placeKey, VERDICTS, type CheckStore, type Place } from "./store";
-import { errorText, verdictMark, WORDS } from "./words";
+import { placeKey, type CheckStore, type Place } from "./store";
+import { errorText, verdictMark, waysText, wayText, WORDS } from "./words";
 
 const NOTHING = "";
 
@@ -74,7 +74,7 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
       info.textContent =
         !row?.checked ? "No element of it has been checked one by one."
         : !shown ? "Fetching the map …"
-        : `${grouped(row.checked)} of ${grouped(row.size)} elements checked. Click one to see the loss along it.`;
+        : `${grouped(row.checked)} of ${grouped(row.size)} elements checked${waysText(row) && `: ${waysText(row)}`}. Click one to see the loss along it.`;
       return;
     }
     const k = hovered;
@@ -83,7 +83,7 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
     const error = Number.isNaN(shown.errors[k]) ? null : shown.errors[k];
     info.replaceChildren(
       element("strong", {}, `[${index}]`),
-      ` gradient ${value(shown.analytic)}, measured ${value(shown.numeric)}, error ${errorText(error)}, ${WORDS[VERDICTS[shown.verdicts[k]]]}`,
+      ` gradient ${value(shown.analytic)}, measured ${value(shown.numeric)}, error ${errorText(error)}, ${WORDS[shown.verdicts[k]]}${wayText(shown.ways[k]) && `, ${wayText(shown.ways[k])}`}`,
     );
   }
 

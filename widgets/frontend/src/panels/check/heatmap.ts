@@ -92,11 +92,12 @@ export function heatmap(host: HTMLElement, onHover: (k: number) => void, onPick:
     const order = [...map.at.keys()].sort((a, b) => rank(a) - rank(b)); // what matters covers what does not
     for (const k of order) {
       const [x, y] = center(k);
-      const verdict = VERDICTS[map.verdicts[k]];
+      const verdict = map.verdicts[k];
       const lost = Number.isNaN(map.errors[k]);
       context.fillStyle =
         verdict === "kink" ? colors.category("constant")
         : verdict === "unclear" ? colors.category("random")
+        : verdict === "surrogate" ? colors.category("norm")
         : lost ? colors.ink
         : heatColor(heat(map.errors[k]), colors);
       context.fillRect(x - cellW / 2, y - cellH / 2, cellW, cellH);
@@ -113,7 +114,7 @@ export function heatmap(host: HTMLElement, onHover: (k: number) => void, onPick:
     }
   }
 
-  const rank = (k: number): number => map!.verdicts[k] * 2 + (Number.isNaN(map!.errors[k]) ? 2 : Math.min(1, map!.errors[k]));
+  const rank = (k: number): number => VERDICTS.indexOf(map!.verdicts[k]) * 2 + (Number.isNaN(map!.errors[k]) ? 2 : Math.min(1, map!.errors[k]));
 
   const nearest = (x: number, y: number): number => {
     if (!map) return -1;

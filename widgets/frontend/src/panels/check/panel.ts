@@ -9,7 +9,9 @@ import css from "./check.css";
 import { focusOf, mountDetail } from "./detail";
 import { badness, rowTable } from "./rows";
 import { checkStore, type CheckStore, type Finding, type NodeRow, type ParameterRow } from "./store";
-import { errorText, secondsText, SIGNS, verdictMark } from "./words";
+import { mountWatch } from "./watch";
+import { watchStore, type WatchStore } from "./watch_store";
+import { errorText, secondsText, SIGNS, verdictMark, waysText } from "./words";
 
 addStyle(css);
 
@@ -19,9 +21,14 @@ const MOST_FINDINGS = 6;
 
 const worse = (error: number | null): number => error ?? Infinity;
 
-export const checkPanel: Panel<CheckStore> = { prepare: checkStore, mount: mountCheckPanel };
+interface Stores {
+  check: CheckStore;
+  watch: WatchStore;
+}
 
-function mountCheckPanel(host: HTMLElement, model: Model, store: CheckStore): () => void {
+export const checkPanel: Panel<Stores> = { prepare: (model) => ({ check: checkStore(model), watch: watchStore(model) }), mount: mountCheckPanel };
+
+function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch }: Stores): () => void {
   const cleanup = new Cleanup();
   const state = (): string => String(model.get("check_state") ?? "");
   const running = (): boolean => state() === "running";
@@ -59,16 +66,16 @@ function mountCheckPanel(host: HTMLElement, model: Model, store: CheckStore): ()
   const parameters = rowTable<ParameterRow>("Parameters", [
     { title: "Parameter", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, `${row.name} ${row.where}`, () => open(row)) },
     { title: "Shape", style: "gw-cell-extra", order: ({ size }) => size, cell: ({ shape }) => shapeText(shape as number[]) },
-    { title: "Checked", style: "gw-cell-number", order: ({ checked }) => checked, cell: checkedText },
+    { title: "Checked", style: "gw-cell-number", order: ({ checked }) => checked, cell: (row) => element("span", { title: waysText(row) }, checkedText(row)) },
     { title: "Worst error", style: "gw-cell-number", order: ({ error }) => worse(error), cell: (row) => (row.checked > row.kinks || row.error !== 0 ? errorText(row.error) : "") },
     { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, row.kinks > 1 ? `${row.kinks} kinks` : "") },
   ], 4);
   const nodes = rowTable<NodeRow>("Ops", [
-    { title: "Node", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, [row.name, row.where, row.reason].filter(Boolean).join("\n"), () => toSelect(row.name)) },
+    { title: "Node", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, [row.name, row.where, row.reason].filter(Boolean).join("\n"), () => toSelect(row.faults[0]?.address ?? row.name)) },
     { title: "Op", style: "gw-cell-extra", order: ({ op }) => op, cell: ({ op }) => op },
     { title: "Time", style: "gw-cell-number gw-cell-extra", order: ({ seconds }) => seconds, cell: ({ seconds }) => secondsText(seconds) },
     { title: "Worst error", style: "gw-cell-number", order: ({ error }) => worse(error), cell: ({ error }) => errorText(error) },
-    { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, "") },
+    { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, row.faults[0]?.turns ? `wrong ${row.faults[0].turns}` : "") },
   ], 4);
 
   const hint = element("pre", { class: "gw-example gw-code" });
@@ -78,7 +85,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, store: CheckStore): ()
     element("p", {}, "Check compares every gradient with finite differences, in the background, on the values of this moment. Training may go on meanwhile."),
     hint,
   );
-  const overview = element("div", { class: "gw-check-overview" }, options, bar, now, failure, findings, lists, parameters.root, nodes.root, empty);
+  const overview = element("div", { class: "gw-check-overview" }, options, bar, now, failure, findings, lists, parameters.root, nodes.root, empty, mountWatch(model, watch, cleanup));
   const detail = mountDetail(model, store, cleanup);
   const root = element(
     "section",

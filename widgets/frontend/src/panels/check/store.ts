@@ -5,10 +5,13 @@ import { bytes, float64 } from "../../core/buffers";
 import type { Told } from "../../core/contract";
 import { followed, Store } from "../../core/store";
 
-export type Verdict = "ok" | "fail" | "kink" | "unclear" | "unchecked" | "stopped";
+export type Verdict = "ok" | "fail" | "kink" | "unclear" | "unchecked" | "stopped" | "surrogate";
 
-/** Verdicts from best to worst, as the kernel numbers them. */
-export const VERDICTS: readonly Verdict[] = ["unchecked", "ok", "kink", "unclear", "fail"];
+/** Verdicts from best to worst. */
+export const VERDICTS: readonly Verdict[] = ["unchecked", "ok", "surrogate", "kink", "unclear", "fail"];
+
+/** How elements were checked, as the kernel numbers it. */
+export const WAYS = ["unchecked", "certified", "differenced", "probed"] as const;
 
 export interface Finding {
   verdict: Verdict;
@@ -29,6 +32,10 @@ export interface ParameterRow {
   checked: number;
   direction: boolean;
   kinks: number;
+  /** How many elements were settled by the chain, by differences together with others, and one by one. */
+  certified: number;
+  differenced: number;
+  probed: number;
   error: number | null;
   verdict: Verdict;
   where: string;
@@ -43,6 +50,8 @@ export interface NodeRow {
   where: string;
   error: number | null;
   seconds: number;
+  /** What is at fault in it: itself, or nodes inside, in how many turns. */
+  faults: { address: string; op: string; turns: string }[];
 }
 
 export interface Facts {
@@ -73,7 +82,9 @@ export interface ElementMap {
   shape: number[];
   complex: boolean;
   at: Int32Array;
-  verdicts: Uint8Array;
+  verdicts: Verdict[];
+  /** Numbers of `WAYS`. */
+  ways: Uint8Array;
   errors: Float64Array;
   analytic: Float64Array;
   numeric: Float64Array;
@@ -111,7 +122,7 @@ export class CheckStore extends Store<{ kind: Told; run: number }> {
   protected read(content: { kind: Told; run: number }, buffers: DataView[]): boolean {
     if (content.kind === "check.rows") return this.takeRows(content as CheckMessage);
     if (content.run !== this.facts?.run) return content.run < (this.facts?.run ?? 0);
-    if (content.kind === "check.map") this.takeMap(content as unknown as ElementMap, buffers);
+    if (content.kind === "check.map") this.takeMap(content as unknown as ElementMap & { known: Verdict[] }, buffers);
     else if (content.kind === "check.curve") this.takeCurve(content as unknown as Curve, buffers);
     return true;
   }
@@ -131,11 +142,12 @@ export class CheckStore extends Store<{ kind: Told; run: number }> {
     return true;
   }
 
-  private takeMap(facts: ElementMap, [at, verdicts, ...rest]: DataView[]): void {
+  private takeMap(facts: ElementMap & { known: Verdict[] }, [at, verdicts, ways, ...rest]: DataView[]): void {
     const [errors, analytic, numeric] = rest.map(float64);
     this.maps.set(facts.name, {
       ...facts, errors, analytic, numeric,
-      at: new Int32Array(bytes(at)), verdicts: new Uint8Array(bytes(verdicts)),
+      at: new Int32Array(bytes(at)), ways: new Uint8Array(bytes(ways)),
+      verdicts: Array.from(new Uint8Array(bytes(verdicts)), (k) => facts.known[k]),
     });
   }
 

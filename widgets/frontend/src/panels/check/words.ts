@@ -1,8 +1,8 @@
 // Verdicts as words, signs and colours; never by colour alone.
 
 import { element } from "../../core/dom";
-import { compact, minus } from "../../core/format";
-import type { Verdict } from "./store";
+import { compact, grouped, minus } from "../../core/format";
+import { WAYS, type Verdict } from "./store";
 
 export const WORDS: Record<Verdict, string> = {
   ok: "agrees",
@@ -11,9 +11,21 @@ export const WORDS: Record<Verdict, string> = {
   unclear: "unclear",
   unchecked: "not checked",
   stopped: "stopped",
+  surrogate: "surrogate",
 };
 
-export const SIGNS: Record<Verdict, string> = { ok: "✓", fail: "✕", kink: "∧", unclear: "≈", unchecked: "·", stopped: "■" };
+export const SIGNS: Record<Verdict, string> = { ok: "✓", fail: "✕", kink: "∧", unclear: "≈", unchecked: "·", stopped: "■", surrogate: "~" };
+
+const WAY_WORDS = { unchecked: "", certified: "certified by the chain", differenced: "by differences, many at once", probed: "by differences, alone" } as const;
+
+/** How an element was checked. */
+export const wayText = (way: number): string => WAY_WORDS[WAYS[way]] ?? "";
+
+/** How the elements of a parameter were checked: `768 certified by the chain, 24 by differences`. */
+export function waysText({ certified, differenced, probed }: { certified: number; differenced: number; probed: number }): string {
+  const parts = [certified && `${grouped(certified)} certified by the chain`, differenced && `${grouped(differenced)} by differences, many at once`, probed && `${grouped(probed)} by differences, one by one`];
+  return parts.filter(Boolean).join(", ");
+}
 
 export function verdictMark(verdict: Verdict): HTMLElement {
   return element(

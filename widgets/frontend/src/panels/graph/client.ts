@@ -3,8 +3,8 @@
 
 import source from "worker:./worker.ts";
 import type { LayoutEngine } from "./engine";
-import type { GraphModel } from "./model";
 import type { Scene } from "./scene";
+import type { GraphSpec } from "./wire";
 
 /** Up to here a layout takes less time than starting a worker. */
 const IN_PLACE = 400;
@@ -24,23 +24,29 @@ export class LayoutClient {
   private worker: Worker | undefined;
   private engine: LayoutEngine | undefined;
   private ticket = 0;
-  private readonly waiting = new Map<number, { open: number[]; resolve: (scene: Promise<Scene> | Scene) => void }>();
+  /** The graph that the engine has. */
+  private known: GraphSpec | undefined;
+  private readonly waiting = new Map<number, { spec: GraphSpec; open: number[]; resolve: (scene: Promise<Scene> | Scene) => void }>();
 
-  constructor(private readonly model: GraphModel) {
-    if (model.n > IN_PLACE) this.start();
+  constructor(spec: GraphSpec) {
+    if (spec.names.length > IN_PLACE) this.start();
   }
 
-  layout(open: number[]): Promise<Scene> {
-    if (!this.worker) return this.inPlace(open);
+  layout(spec: GraphSpec, open: number[]): Promise<Scene> {
+    if (!this.worker) return this.inPlace(spec, open);
     return new Promise((resolve) => {
       const ticket = ++this.ticket;
-      this.waiting.set(ticket, { open, resolve });
+      this.waiting.set(ticket, { spec, open, resolve });
+      if (spec !== this.known) this.worker!.postMessage({ spec });
+      this.known = spec;
       this.worker!.postMessage({ open, ticket });
     });
   }
 
-  private async inPlace(open: number[]): Promise<Scene> {
-    this.engine ??= (await load()).engineOf(this.model.spec);
+  private async inPlace(spec: GraphSpec, open: number[]): Promise<Scene> {
+    const { engineOf } = await load();
+    if (!this.engine || spec !== this.known) this.engine = engineOf(spec);
+    this.known = spec;
     return this.engine.layout(open);
   }
 
@@ -54,7 +60,6 @@ export class LayoutClient {
         this.waiting.delete(data.ticket);
       };
       worker.onerror = () => this.giveUp();
-      worker.postMessage({ spec: this.model.spec });
       this.worker = worker;
     } catch {
       URL.revokeObjectURL(url);
@@ -63,7 +68,7 @@ export class LayoutClient {
 
   private giveUp(): void {
     this.dispose();
-    for (const { open, resolve } of this.waiting.values()) resolve(this.inPlace(open));
+    for (const { spec, open, resolve } of this.waiting.values()) resolve(this.inPlace(spec, open));
     this.waiting.clear();
   }
 

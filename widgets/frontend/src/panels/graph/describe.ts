@@ -1,10 +1,12 @@
 // What is written on each item and how large it is. Sizes come from a table of letter widths rather than from the
 // browser's fonts, so that the worker needs no canvas and the same graph is laid out the same on every machine.
 
-import { leaf, type GraphModel } from "./model";
+import type { GraphModel } from "./model";
+import { leaf } from "./names";
+import { resultsOf } from "./trace";
 import { counted } from "../../core/format";
 
-export type Shape = "op" | "variable" | "placeholder" | "constant" | "scope" | "gradient" | "gradients";
+export type Shape = "op" | "result" | "variable" | "placeholder" | "constant" | "scope" | "gradient" | "gradients";
 
 export interface Face {
   shape: Shape;
@@ -12,10 +14,14 @@ export interface Face {
   /** Second line, or the right-hand part of a pill. */
   note: string;
   category: string;
+  /** Whether it encloses others that can be shown: as a scope does, as some nodes do. */
+  opens?: boolean;
 }
 
 export const TITLE_SIZE = 12;
 export const NOTE_SIZE = 10.5;
+/** Room for the mark of a node that opens. */
+export const OPENER = 16;
 const MAX_TEXT = 168;
 
 /** `f32[B, 64]` as `B×64`; a scalar is left as its dtype. */
@@ -27,25 +33,29 @@ export function shortShape(spec: string): string {
 
 export function describe(model: GraphModel, item: number): Face {
   if (model.isTwin(item)) return describeGradient(model, item);
-  if (model.isScope(item)) {
+  const node = model.nodeAt(item);
+  if (node < 0) {
     const { label, size } = model.scopes[item - model.n];
-    return { shape: "scope", title: label, note: counted(size, "node"), category: "scope" };
+    return { shape: "scope", title: label, note: counted(size, "node"), category: "scope", opens: true };
   }
-  const title = leaf(model.spec.names[item]);
-  const kind = model.kindOf(item);
-  const category = model.category(item);
-  if (kind !== "array") return { shape: kind, title, note: shortShape(model.outputSpecs(item)[0] ?? ""), category };
-  const op = model.op(item);
+  const title = leaf(model.spec.names[node]);
+  const kind = model.kindOf(node);
+  const category = model.category(node);
+  const [shape = "", ...more] = model.outputSpecs(node).map(shortShape);
+  if (model.isOpened(item)) return { shape: "result", title: more.length ? "results" : "result", note: more.length ? "" : shape, category };
+  if (kind !== "array") return { shape: kind, title, note: shape, category };
+  const op = model.op(node);
+  const opens = model.opens(item);
   const plain = title === op || (title.startsWith(op) && /^_\d+$/.test(title.slice(op.length)));
-  return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category };
+  return { shape: "op", title: plain ? op : title, note: plain ? "" : op, category, opens };
 }
 
 /** `∂ matmul`, how many ops it takes, and the shape of what arrives: the gradient of the result. */
 function describeGradient(model: GraphModel, item: number): Face {
   const { label, size, of } = model.scopes[item - model.n];
-  const shapes = new Set(model.resultsOf(of).map((tensor) => shortShape(model.spec.specs[model.specOf[tensor]])));
+  const shapes = new Set(resultsOf(model, of).map((tensor) => shortShape(model.spec.specs[model.specOf[tensor]])));
   const shape = shapes.size === 1 ? ` · ${[...shapes][0]}` : "";
-  return { shape: model.isScope(of) ? "gradients" : "gradient", title: `∂ ${model.isScope(of) ? label : describe(model, of).title}`, note: counted(size, "op") + shape, category: "gradient" };
+  return { shape: model.nodeAt(of) < 0 ? "gradients" : "gradient", title: `∂ ${model.nodeAt(of) < 0 ? label : describe(model, of).title}`, note: counted(size, "op") + shape, category: "gradient" };
 }
 
 /** Approximate width of text in a system sans-serif at this size; wide ones, such as DejaVu, are allowed for. */
@@ -66,7 +76,7 @@ export function itemSize(face: Face): { width: number; height: number } {
   const note = face.note ? Math.min(MAX_TEXT, textWidth(face.note, NOTE_SIZE)) : 0;
   switch (face.shape) {
     case "op":
-      return { width: Math.max(76, Math.ceil(Math.max(title, note)) + 30), height: face.note ? 42 : 30 };
+      return { width: Math.max(76, Math.ceil(Math.max(title, note)) + 30) + (face.opens ? OPENER : 0), height: face.note ? 42 : 30 };
     case "gradient":
       return { width: Math.max(96, Math.ceil(Math.max(title, note)) + 48), height: 38 };
     case "gradients":

@@ -1,6 +1,7 @@
 // What one layout gives to the panel: the painter of its scene, where items are, how its lines run, and what lies at a
 // point of the plane.
 
+import { OPENER } from "./describe";
 import { HEADER } from "./parts";
 import { drawnFor } from "./marks";
 import type { GraphModel } from "./model";
@@ -42,21 +43,22 @@ export class Drawing {
 
   /** The item that stands for this one: itself, or the closed scope that holds it. */
   standIn(item: number): number {
-    const scope = item - this.graph.n;
-    return drawnFor(this.graph, this.isDrawn, scope < 0 || this.isDrawn(item) ? item : this.graph.scopes[scope].first);
+    return drawnFor(this.graph, this.isDrawn, item);
   }
 
   /** Boxes come before lines, lines before the inside of open scopes, and title bars before lines. */
-  at(x: number, y: number, near: number): Spot {
+  at(x: number, y: number, distance: number): Spot {
     const { scene } = this;
     const k = hit(scene, x, y);
     const frame = k >= 0 && k < scene.frameCount;
-    const [left, top, , height] = k < 0 ? [0, 0, 0, 0] : scene.rects.subarray(4 * k, 4 * k + 4);
-    const line = k < 0 || (frame && y > top + HEADER) ? this.wires.at(x, y, near) : NONE;
+    const [left, top, width, height] = k < 0 ? [0, 0, 0, 0] : scene.rects.subarray(4 * k, 4 * k + 4);
+    const line = k < 0 || (frame && y > top + HEADER) ? this.wires.at(x, y, distance) : NONE;
     if (k < 0 || line !== NONE) return { item: NONE, toggle: false, line };
     const middle = frame ? top + HEADER / 2 : top + height / 2;
     const item = scene.items[k];
-    const toggle = item >= this.graph.n && x < left + TOGGLE + 16 && Math.abs(y - middle) <= TOGGLE / 2 + 4;
+    const atRight = !frame && this.painter.face(item).shape === "op";
+    const near = atRight ? x > left + width - OPENER - 8 : x < left + TOGGLE + 16;
+    const toggle = this.graph.opens(item) && near && Math.abs(y - middle) <= TOGGLE / 2 + 4;
     return { item, toggle, line };
   }
 

@@ -10,7 +10,8 @@ import { placeHorizontally } from "./coordinates";
 import { describe, itemSize, type Face } from "./describe";
 import { laneGuide, laneRows } from "./lane";
 import { buildLevel, signature } from "./level";
-import { UPDATE, type GraphModel } from "./model";
+import { UPDATE } from "./layers";
+import type { GraphModel } from "./model";
 import { orderAlong, orderRows } from "./order";
 import { HEADER, type Block, type Drawn, type Part, type Port } from "./parts";
 import { Placement } from "./placement";
@@ -78,8 +79,7 @@ export class LayoutEngine {
       const update = scope > 0 && model.isUpdate(model.n + scope);
       const members = model.members(scope);
       const items = update ? members : members.filter((item) => !model.isUpdate(item));
-      const { nodes, of } = model.scopes[scope];
-      const layer = update ? UPDATE : of >= 0 ? model.layer[nodes[0]] : 0;
+      const layer = update ? UPDATE : model.scopes[scope].layer;
       const level = buildLevel(model, { scope, layer, items, ports: true }, (tensors) => this.arrival(scope, tensors));
       return this.share(signature(level), level, () => {
         const skeleton = buildSkeleton(level);
@@ -97,7 +97,7 @@ export class LayoutEngine {
       const main = this.main(scope);
       const items = main.skeleton.level.items.map((item) => model.twinOf(item)).filter((item) => item >= 0);
       // Ports of a host would lead into the lane around it, which holds gradients of lower order.
-      const layer = at === scope && scope > 0 ? model.layer[model.scopes[scope].nodes[0]] + 1 : 1;
+      const layer = at === scope ? model.scopes[scope].layer + 1 : 1;
       const level = buildLevel(model, { scope: at, layer, items, ports: at !== scope });
       const rows = laneRows(model, main, items);
       return this.share(`${signature(level)} ${main.skeleton.rankCount} ${rows.places.join()}`, level, () => {
@@ -167,7 +167,7 @@ export class LayoutEngine {
     const wanted = [inner[0], ...(aside ? [inner[2], inner[1]] : [inner[1], inner[2]])].flatMap((list) => list ?? []);
     if (before && known.every((block, k) => block === wanted[k])) return;
 
-    const up = model.scopes[scope].of >= 0;
+    const up = model.scopes[scope].layer > 0;
     const main = this.part(drawn[0]!, inner[0]!, up);
     const lane = drawn[1] && this.part(drawn[1], inner[1]!, !up);
     const updates = drawn[2] && this.part(drawn[2], inner[2]!, false);

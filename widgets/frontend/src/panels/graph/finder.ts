@@ -1,6 +1,7 @@
 // Finds nodes and scopes by what a reader types: part of a name, an op with `op:`, or a regular expression.
 
-import { leaf, type GraphModel } from "./model";
+import type { GraphModel } from "./model";
+import { leaf } from "./names";
 
 export interface Found {
   /** Best first, then in the order of creation. */
@@ -9,7 +10,7 @@ export interface Found {
   problem: string;
 }
 
-const opOf = (model: GraphModel, item: number): string => (model.isScope(item) ? "" : model.op(item));
+const opOf = (model: GraphModel, item: number): string => (model.nodeAt(item) < 0 ? "" : model.op(model.nodeAt(item)));
 
 export function find(model: GraphModel, query: string): Found {
   const text = query.trim();
@@ -27,25 +28,26 @@ export function find(model: GraphModel, query: string): Found {
   }
 }
 
-/** Scopes and nodes in the order of creation. */
+/** Scopes and nodes, opened or not, in the order of creation. */
 function allItems(model: GraphModel): number[] {
   const items: number[] = [];
   const begins = new Map<number, number[]>();
   for (let s = 1; s < model.scopes.length; s++) {
-    const first = model.scopes[s].first;
+    const { first, frame } = model.scopes[s];
+    if (frame >= 0) continue; // found as its node
     begins.set(first, [...(begins.get(first) ?? []), model.n + s]);
   }
-  for (let node = 0; node < model.n; node++) items.push(...(begins.get(node) ?? []), node);
+  for (let node = 0; node < model.n; node++) items.push(...(begins.get(node) ?? []), model.frameOf(node));
   return items;
 }
 
 function nameOf(model: GraphModel, item: number): string {
-  return model.isScope(item) ? model.scopes[item - model.n].path : model.spec.names[item];
+  return model.itemName(item).replace(/\/$/, "");
 }
 
 function byOp(model: GraphModel, op: string): number[] {
-  const nodes = allItems(model).filter((item) => !model.isScope(item));
-  const lower = nodes.map((node) => model.op(node).toLowerCase());
+  const nodes = allItems(model).filter((item) => model.nodeAt(item) >= 0);
+  const lower = nodes.map((item) => opOf(model, item).toLowerCase());
   const exact = nodes.filter((_, k) => lower[k] === op || leaf(lower[k]) === op);
   return exact.length ? exact : nodes.filter((_, k) => op !== "" && lower[k].includes(op));
 }

@@ -1,5 +1,5 @@
 // What stands out in the drawing, in this order: what was searched for, the clicked line, a path between two items,
-// what leads into or out of the selection.
+// the path of a gradient that is explained, what leads into or out of the selection.
 
 import type { Drawing } from "./drawing";
 import type { GraphModel } from "./model";
@@ -12,11 +12,13 @@ export interface Wanted {
   selected: number;
   /** The other end of a path, or -1. */
   other: number;
+  /** The way that a gradient comes back, if one is explained. */
+  path?: Focus;
   paths: Paths;
 }
 
 /** `focus` dims all else; `lit` are lines that only catch the eye. */
-export function focusOf(graph: GraphModel, drawing: Drawing, { found, line, selected, other, paths }: Wanted): { focus?: Focus; lit: Set<number> } {
+export function focusOf(graph: GraphModel, drawing: Drawing, { found, line, selected, other, path, paths }: Wanted): { focus?: Focus; lit: Set<number> } {
   const none = new Set<number>();
   if (found) {
     const items = new Uint8Array(graph.n + graph.scopes.length);
@@ -27,7 +29,10 @@ export function focusOf(graph: GraphModel, drawing: Drawing, { found, line, sele
     return { focus: { items, pieces: none }, lit: none };
   }
   if (line >= 0) return { lit: drawing.wires.route(line).pieces };
-  if (selected < 0) return { lit: none };
+  if (selected < 0 || other < 0) {
+    if (path) return { focus: path, lit: selected < 0 ? none : linesOf(drawing.scene, selected) };
+    if (selected < 0) return { lit: none };
+  }
   if (other >= 0) {
     const focus = drawing.wires.focus(withScopes(graph, between(graph, selected, other)));
     for (const item of [selected, other]) focus.items[item] = 1;

@@ -12,7 +12,7 @@ import type { GraphModel } from "./model";
 export interface Net {
   source: number;
   targets: number[];
-  /** Argument position at each target that is a node; 0 at scopes and ports. */
+  /** Argument position at each target that is a node, opened or not; 0 at scopes and ports. */
   positions: number[];
   tensors: number[];
 }
@@ -93,11 +93,11 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
         const target = local.get(edgeTarget[edge]) ?? EXIT;
         if (target === EXIT && isShared(model, node)) continue;
         if (target === source || targets.has(target) || (target === EXIT && !part.ports)) continue;
-        targets.set(target, target !== EXIT && items[target] < model.n ? edgePosition[edge] : 0);
+        targets.set(target, target !== EXIT && model.nodeAt(items[target]) >= 0 ? edgePosition[edge] : 0);
       }
       if (!targets.size) continue;
       // A node with several results keeps them apart on the way out; scopes bundle theirs.
-      const own = targets.has(EXIT) && items[source] < model.n ? tensor : "";
+      const own = targets.has(EXIT) && model.nodeAt(items[source]) >= 0 ? tensor : "";
       add(`${source}>${[...targets.keys()].sort((a, b) => a - b).join()}:${own}`, source, targets, tensor);
     }
   }
@@ -112,7 +112,7 @@ export function buildLevel(model: GraphModel, part: Part, arrival: (tensors: num
       const target = local.get(node)!;
       let targets = incoming.get(tensor);
       if (!targets) incoming.set(tensor, (targets = new Map()));
-      if (!targets.has(target)) targets.set(target, items[target] < model.n ? edgePosition[edge] : 0);
+      if (!targets.has(target)) targets.set(target, model.nodeAt(items[target]) >= 0 ? edgePosition[edge] : 0);
     }
   }
   const ancestors = new Set<number>();

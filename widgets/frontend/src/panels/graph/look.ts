@@ -3,6 +3,7 @@
 import type { Marks } from "./marks";
 import type { Shade } from "./palette";
 import type { Focus } from "./trace";
+import type { Path } from "./path";
 import type { Theme } from "../../core/theme";
 
 export interface Look {
@@ -13,11 +14,15 @@ export interface Look {
   lit: Set<number>;
   /** Variables that training leaves alone. */
   frozen: Set<number>;
+  /** Whether nodes cannot be opened, for want of a kernel that sends what they enclose. */
+  still?: boolean;
   /** All else is dimmed. */
   focus?: Focus;
   /** Colours of an overlay instead of those of the categories; what has no value stays plain. */
   shades?: Map<number, Shade>;
   marks?: Marks;
+  /** The way that a gradient comes back from the loss. */
+  path?: Path;
 }
 
 /** What is visible, in the plane's coordinates, and pixels per unit. */

@@ -1,7 +1,8 @@
 // What other panels point at: the node that runs next, breakpoints, and the nodes that a check has found at fault.
 
 import type { GraphModel } from "./model";
-import { inheritors, withScopes, type Focus } from "./trace";
+import { anywhere } from "./names";
+import { inheritors, membersOf, withScopes, type Focus } from "./trace";
 import type { Wires } from "./wires";
 
 export interface Marks {
@@ -21,28 +22,29 @@ export interface Marked {
   blamed: readonly string[];
 }
 
-/** The node of a name, or the one that holds it: `norm` for `norm/mean` inside of the composite `norm`. */
-export function nodeAround(model: GraphModel, name: string): number {
-  for (let path = name; path; path = path.slice(0, Math.max(0, path.lastIndexOf("/")))) {
-    const node = model.node(path);
-    if (node >= 0) return node;
+/** The item of an address, or of what is around it as far as nodes are opened: `norm` for `norm::mean`. */
+export function itemAround(model: GraphModel, address: string): number {
+  for (let path = anywhere(address); path; path = path.slice(0, Math.max(0, path.lastIndexOf(":", Math.max(0, path.lastIndexOf(":") - 1))))) {
+    const item = model.itemOf(path);
+    if (item >= 0) return item;
   }
   return -1;
 }
 
-/** The item that stands for a node in a drawing: itself, or the closed scope around it; -1 if neither is drawn. */
-export function drawnFor(model: GraphModel, isDrawn: (item: number) => boolean, node: number): number {
-  if (node < 0 || isDrawn(node)) return node;
-  for (let s = model.scopeOf[node]; s > 0; s = model.scopes[s].parent) if (isDrawn(model.n + s)) return model.n + s;
+/** What stands for an item in a drawing: itself, or the closed scope around it; -1 if neither is drawn. */
+export function drawnFor(model: GraphModel, isDrawn: (item: number) => boolean, item: number): number {
+  if (item < 0 || isDrawn(item)) return item;
+  const around = item < model.n ? model.scopeOf[item] : model.scopes[item - model.n].parent;
+  for (let s = around; s > 0; s = model.scopes[s].parent) if (isDrawn(model.n + s)) return model.n + s;
   return -1;
 }
 
 export function marksOf(model: GraphModel, wires: Wires, isDrawn: (item: number) => boolean, { current, stops, blamed }: Marked): Marks {
-  const drawn = (name: string): number => drawnFor(model, isDrawn, nodeAround(model, name));
+  const drawn = (name: string): number => drawnFor(model, isDrawn, itemAround(model, name));
   const found = (names: readonly string[]): Set<number> => new Set(names.map(drawn).filter((item) => item >= 0));
   const faults = found(blamed);
   for (const item of [...faults]) if (model.twinOf(item) >= 0) faults.add(model.twinOf(item));
-  const guilty = blamed.map((name) => nodeAround(model, name)).filter((node) => node >= 0);
+  const guilty = blamed.map((name) => itemAround(model, name)).filter((item) => item >= 0).flatMap((item) => membersOf(model, item));
   const flags = guilty.length ? inheritors(model, guilty) : undefined;
   let tainted: Focus | undefined;
   if (flags) {

@@ -1,40 +1,9 @@
 // The graph as the kernel sends it, decoded into columns and indexed by scope.
 
+import { layersOf, UPDATE } from "./layers";
+import { anywhere, leaf, pathOf } from "./names";
+import { columnsOf, KINDS, type GraphSpec, type Kind } from "./wire";
 import { bytes, int32 } from "../../core/buffers";
-
-/** What travels: one column per fact. Numbers are little-endian buffers, text is interned. */
-export interface GraphSpec {
-  version: 1;
-  name: string;
-  /** Full node names, `hidden/matmul`, in creation order. */
-  names: string[];
-  /** Distinct calls, such as `softmax(axis=-1)`, and the op name and category of each. */
-  calls: string[];
-  ops: string[];
-  categories: string[];
-  /** Distinct tensor specs, such as `f32[B, 64]`. */
-  specs: string[];
-  /** i32[nodes]: index into `calls`. */
-  call: DataView;
-  /** u8[nodes]: index into `KINDS`. */
-  kind: DataView;
-  /** i32[nodes + 1]: the outputs of node i are the tensors `firstTensor[i] .. firstTensor[i + 1] - 1`. */
-  first_tensor: DataView;
-  /** i32[tensors]: index into `specs`. */
-  spec: DataView;
-  /** i32[edges, 3]: tensor, consuming node, argument position; sorted by consumer and position. */
-  edges: DataView;
-  /** i32[nodes]: the node whose gradient a node belongs to, or -1. */
-  origin: DataView;
-  /** u8[nodes]: 1 in the derived layer: gradients, updates, the state of an optimizer. */
-  derived: DataView;
-}
-
-export const KINDS = ["array", "placeholder", "variable", "constant"] as const;
-export type Kind = (typeof KINDS)[number];
-
-/** The layer of what is derived without being the gradient of one node, such as an optimizer's update. */
-export const UPDATE = -1;
 
 export interface Scope {
   /** `block/attention`; the root scope is the empty path. */
@@ -49,14 +18,13 @@ export interface Scope {
   twins: number[];
   /** The item whose gradient this scope holds, or -1. */
   of: number;
+  /** The node whose inside this scope holds, or -1: then it is the frame of an opened node. */
+  frame: number;
+  /** The layer of what stands in it. */
+  layer: number;
   /** Nodes in this scope and below, and the first of them. */
   size: number;
   first: number;
-}
-
-/** A scope's own name, or a node's: the part after the last slash. */
-export function leaf(name: string): string {
-  return name.slice(name.lastIndexOf("/") + 1) || name;
 }
 
 /**
@@ -68,6 +36,9 @@ export function leaf(name: string): string {
  * what is in the scope, and opens and closes with it. Twins stand beside the outermost scopes, so that the whole
  * backward graph runs beside the whole forward graph. Gradient nodes have twins, too, when they are differentiated
  * again: these stand beside them, inside the twin that both belong to.
+ *
+ * An opened node is a scope, too, its frame, which has the name of the node and holds what the node encloses; at the end
+ * of that stands the node itself, as what makes the results.
  */
 export class GraphModel {
   readonly n: number;
@@ -89,6 +60,12 @@ export class GraphModel {
   readonly origin: Int32Array;
   /** 0 of forward nodes, k of a gradient of k-th order, `UPDATE` of what is derived otherwise. */
   readonly layer: Int8Array;
+  /** The node that a node is inside of, or -1. */
+  readonly holder: Int32Array;
+  /** The number of a node in the graph as it was sent, -1 of what is inside of others. */
+  readonly sent: Int32Array;
+  /** The frame of each opened node. */
+  private readonly frames = new Map<number, number>();
   private readonly twins = new Map<number, number>();
   private readonly byName = new Map<string, number>();
   private readonly byPath = new Map<string, number>();
@@ -96,11 +73,12 @@ export class GraphModel {
   constructor(readonly spec: GraphSpec) {
     if (spec.version !== 1) throw new Error(`graph format ${String(spec.version)} is newer than this view (1)`);
     const n = (this.n = spec.names.length);
-    this.call = int32(spec.call);
-    this.kind = new Uint8Array(bytes(spec.kind));
-    this.firstTensor = int32(spec.first_tensor);
-    this.specOf = int32(spec.spec);
-    const edges = int32(spec.edges);
+    const columns = columnsOf(spec);
+    const { edges } = columns;
+    this.call = columns.call;
+    this.kind = columns.kind;
+    this.firstTensor = columns.firstTensor;
+    this.specOf = columns.specOf;
     const m = edges.length / 3;
     this.edgeTensor = new Int32Array(m);
     this.edgeTarget = new Int32Array(m);
@@ -121,19 +99,50 @@ export class GraphModel {
 
     this.origin = int32(spec.origin);
     this.layer = layersOf(this.origin, new Uint8Array(bytes(spec.derived)));
-    this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], twins: [], of: -1, size: n, first: 0 }];
+    this.holder = spec.holder ? int32(spec.holder) : new Int32Array(n).fill(-1);
+    this.sent = spec.sent ? int32(spec.sent) : Int32Array.from(spec.names, (_, i) => i);
+    this.scopes = [{ path: "", label: spec.name, parent: -1, depth: 0, scopes: [], nodes: [], twins: [], of: -1, frame: -1, layer: 0, size: n, first: 0 }];
     this.byPath.set("", 0);
     this.scopeOf = new Int32Array(n).fill(-1);
     spec.names.forEach((name, i) => this.byName.set(name, i));
-    for (let i = 0; i < n; i++) if (this.layer[i] <= 0) this.put(i, this.ensureScope(pathOf(spec.names[i])));
+    const opened = new Set(this.holder);
+    for (let i = 0; i < n; i++) if (this.layer[i] <= 0) this.put(i, this.home(i, opened));
     for (let order = 1, more = true; more; order++) {
       more = false;
       for (let i = 0; i < n; i++) {
         if (this.layer[i] !== order) continue;
-        this.put(i, this.ensureTwin(this.origin[i], pathOf(spec.names[i])));
+        this.put(i, this.home(i, opened));
         more = true;
       }
     }
+  }
+
+  /** The scope that a node stands in; what is inside of others comes before them, so their frames are made here. */
+  private home(node: number, opened: Set<number>): number {
+    const chain = [node]; // outwards, as far as there are no frames yet
+    for (let h = this.holder[node]; h >= 0 && !this.frames.has(h); h = this.holder[h]) chain.push(h);
+    let scope = 0;
+    for (let at = chain.pop(); at !== undefined; at = chain.pop()) {
+      scope = this.frames.get(at) ?? this.around(at);
+      if (!opened.has(at) || this.frames.has(at)) continue;
+      scope = this.child(`${this.spec.names[at]}::`, leaf(this.spec.names[at]), scope, at);
+      this.frames.set(at, scope);
+    }
+    return scope;
+  }
+
+  /** The scope around a node or its frame: in what it is inside of, beside its origin, or as its name says. */
+  private around(node: number): number {
+    const name = this.spec.names[node];
+    const slash = name.lastIndexOf("/");
+    const holder = this.holder[node];
+    if (holder < 0) return this.layer[node] > 0 ? this.ensureTwin(this.origin[node], pathOf(name)) : this.ensureScope(pathOf(name));
+    const inner = name.lastIndexOf(":") + 1;
+    const part = name.slice(this.spec.names[holder].length + 1, inner - 1); // "then" and "else" in branches
+    const frame = this.frames.get(holder)!;
+    const scope = part ? this.child(name.slice(0, inner), part, frame) : frame;
+    // Inputs are called after what they stand for, wherever that is.
+    return slash < inner || this.kindOf(node) === "placeholder" ? scope : this.ensureScope(name.slice(0, slash), scope, inner);
   }
 
   private put(node: number, scope: number): void {
@@ -144,8 +153,8 @@ export class GraphModel {
     }
   }
 
-  private addScope(path: string, label: string, parent: number, depth: number, of: number): number {
-    const scope = this.scopes.push({ path, label, parent, depth, scopes: [], nodes: [], twins: [], of, size: 0, first: -1 }) - 1;
+  private addScope(path: string, label: string, parent: number, depth: number, of: number, layer: number, frame = -1): number {
+    const scope = this.scopes.push({ path, label, parent, depth, scopes: [], nodes: [], twins: [], of, frame, layer, size: 0, first: -1 }) - 1;
     if (!this.byPath.has(path)) this.byPath.set(path, scope);
     return scope;
   }
@@ -164,7 +173,8 @@ export class GraphModel {
       if (known === undefined) {
         const { depth } = this.scopes[this.isScope(item) ? item - this.n : twin];
         const label = this.isScope(item) ? this.scopes[item - this.n].label : leaf(name);
-        const added = this.addScope(own, label, twin, this.isScope(item) ? depth : depth + 1, item);
+        const layer = this.isScope(item) ? 1 : this.layer[item] + 1;
+        const added = this.addScope(own, label, twin, this.isScope(item) ? depth : depth + 1, item, layer);
         this.scopes[twin].twins.push(added);
         this.twins.set(item, added);
         twin = added;
@@ -176,22 +186,26 @@ export class GraphModel {
     return twin;
   }
 
-  private ensureScope(path: string): number {
+  /** The scope of a path, and those around it, inside the scope `at`, whose path is the first `from` letters. */
+  private ensureScope(path: string, at = 0, from = 0): number {
     const known = this.byPath.get(path);
     if (known !== undefined) return known;
-    let at = 0;
-    for (let end = path.indexOf("/", 1); ; end = path.indexOf("/", end + 1)) {
+    let scope = at;
+    for (let start = from, end = path.indexOf("/", from || 1); ; start = end + 1, end = path.indexOf("/", start)) {
       const prefix = end < 0 ? path : path.slice(0, end);
-      let next = this.byPath.get(prefix);
-      if (next === undefined) {
-        const parent = this.scopes[at];
-        const label = prefix.slice(parent.path ? parent.path.length + 1 : 0) || "/";
-        next = this.addScope(prefix, label, at, parent.depth + 1, -1);
-        parent.scopes.push(next);
-      }
-      at = next;
-      if (end < 0) return at;
+      scope = this.child(prefix, prefix.slice(start) || "/", scope);
+      if (end < 0) return scope;
     }
+  }
+
+  /** The scope of a path in the scope `at`; of an opened node it is the frame. */
+  private child(path: string, label: string, at: number, frame = -1): number {
+    const known = this.byPath.get(path);
+    if (known !== undefined) return known;
+    const { depth, layer } = this.scopes[at];
+    const scope = this.addScope(path, label, at, depth + 1, -1, frame < 0 ? layer : this.layer[frame], frame);
+    this.scopes[at].scopes.push(scope);
+    return scope;
   }
 
   /** The node of this full name, or -1. */
@@ -208,17 +222,45 @@ export class GraphModel {
     return item >= this.n;
   }
 
-  /** Full name of an item; scopes carry a closing slash, so that no node can have the same one. */
+  /** Full name of an item; scopes carry a closing slash, so that no node can have the same one, and frames the name of their node. */
   itemName(item: number): string {
-    return item < this.n ? this.spec.names[item] : `${this.scopes[item - this.n].path}/`;
+    const node = this.nodeAt(item);
+    return node >= 0 ? this.spec.names[node] : `${this.scopes[item - this.n].path}/`;
   }
 
-  /** The item of a name made by `itemName`, or -1. */
+  /** The item of a name made by `itemName`, or of an address in some turn of a loop; -1 if there is none. */
   itemOf(name: string): number {
-    const node = this.node(name);
-    if (node >= 0 || !name.endsWith("/")) return node;
-    const scope = this.scope(name.slice(0, -1));
+    const text = anywhere(name);
+    const node = this.node(text);
+    if (node >= 0) return this.frameOf(node);
+    const scope = text.endsWith("/") ? this.scope(text.slice(0, -1)) : 0;
     return scope > 0 ? this.n + scope : -1;
+  }
+
+  /** The frame of an opened node as an item, any other node as it is. */
+  frameOf(node: number): number {
+    const frame = this.frames.get(node);
+    return frame === undefined ? node : this.n + frame;
+  }
+
+  /** The node that an item is, or is the frame of; -1 for scopes. */
+  nodeAt(item: number): number {
+    return item < this.n ? item : this.scopes[item - this.n].frame;
+  }
+
+  /** Whether a node makes the results of its own frame. */
+  isOpened(node: number): boolean {
+    return this.frames.has(node);
+  }
+
+  /** Whether an item has an inside to show: scopes, and nodes that enclose others. */
+  opens(item: number): boolean {
+    return item >= this.n || (!this.frames.has(item) && this.spec.opens[this.call[item]]);
+  }
+
+  /** What an item is called where it is open, as `expanded` lists it. */
+  pathOf(item: number): string {
+    return item < this.n ? `${this.spec.names[item]}::` : this.scopes[this.stateOf(item - this.n)].path;
   }
 
   op(node: number): string {
@@ -250,36 +292,15 @@ export class GraphModel {
     return item >= this.n && this.scopes[item - this.n].of >= 0;
   }
 
+  /** Takes over another state of the same graph, in which other nodes are opened. */
+  become(other: GraphModel): void {
+    Object.assign(this, other);
+  }
+
   /** The item that an item is the twin of, or its twin, or -1: what stands beside it. */
   pairOf(item: number): number {
     const of = this.isScope(item) ? this.scopes[item - this.n].of : -1;
     return of >= 0 ? of : this.twinOf(item);
-  }
-
-  /** The tensors that a node makes, or that leave a scope for other nodes of its layer. */
-  resultsOf(item: number): number[] {
-    const { n, scopes, scopeOf, layer, firstTensor, firstConsumer, consumers, edgeTarget } = this;
-    if (item < n) return Array.from({ length: firstTensor[item + 1] - firstTensor[item] }, (_, k) => firstTensor[item] + k);
-    const inside = new Map<number, boolean>([[item - n, true], [0, false]]);
-    const within = (scope: number): boolean => {
-      const chain: number[] = [];
-      let s = scope;
-      for (; !inside.has(s); s = scopes[s].parent) chain.push(s);
-      for (const link of chain) inside.set(link, inside.get(s)!);
-      return inside.get(s)!;
-    };
-    const results: number[] = [];
-    const pending = [item - n];
-    for (let scope = pending.pop(); scope !== undefined; scope = pending.pop()) {
-      pending.push(...scopes[scope].scopes);
-      for (const node of scopes[scope].nodes) {
-        for (let t = firstTensor[node]; t < firstTensor[node + 1]; t++) {
-          const readers = consumers.subarray(firstConsumer[t], firstConsumer[t + 1]);
-          if (readers.some((e) => layer[edgeTarget[e]] === layer[node] && !within(scopeOf[edgeTarget[e]]))) results.push(t);
-        }
-      }
-    }
-    return results;
   }
 
   /** Whether all nodes of an item are in the derived layer and the gradient of no node. */
@@ -351,29 +372,6 @@ export class GraphModel {
     }
     return open;
   }
-}
-
-function pathOf(name: string): string {
-  return name.slice(0, Math.max(0, name.lastIndexOf("/")));
-}
-
-/** What is the gradient of an update counts as an update: it has no place in the forward drawing to stand beside. */
-function layersOf(origin: Int32Array, derived: Uint8Array): Int8Array {
-  const layer = new Int8Array(origin.length);
-  const done = Uint8Array.from(derived, (flag) => 1 - flag);
-  for (let i = 0; i < origin.length; i++) {
-    const chain: number[] = [];
-    let at = i;
-    for (; at >= 0 && !done[at]; at = origin[at]) {
-      done[at] = 1;
-      layer[at] = UPDATE;
-      chain.push(at);
-    }
-    for (let node = chain.pop(), below = at < 0 ? UPDATE : layer[at]; node !== undefined; node = chain.pop()) {
-      layer[node] = below = below === UPDATE ? UPDATE : below + 1;
-    }
-  }
-  return layer;
 }
 
 /** Start of each group in a column sorted or counted by `keys`. */

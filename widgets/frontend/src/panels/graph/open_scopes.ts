@@ -1,6 +1,7 @@
-// Which scopes are open, over the trait `expanded`; None stands for as many as stay readable.
+// Which scopes and nodes are open, over the trait `expanded`; None stands for as many scopes as stay readable.
 
 import type { GraphModel } from "./model";
+import { enclosing } from "./names";
 import { commit, type Model } from "../../core/afm";
 
 export class OpenScopes {
@@ -8,16 +9,19 @@ export class OpenScopes {
 
   constructor(private readonly graph: GraphModel, private readonly model: Model) {}
 
-  /** Takes over the trait and returns the scopes to lay out. */
-  read(): number[] {
+  /** The scopes to lay out; nodes are among them once the kernel has sent what they enclose. */
+  wanted(graph: GraphModel): number[] {
     const wanted = this.model.get("expanded") as string[] | null;
-    const scopes = wanted ? wanted.map((path) => this.graph.scope(path)).filter((s) => s > 0) : this.graph.openAtFirst();
-    this.open = this.graph.opened(scopes);
-    return scopes;
+    return wanted ? wanted.map((path) => graph.scope(path)).filter((s) => s > 0) : graph.openAtFirst();
   }
 
-  has(scope: number): boolean {
-    return this.open.has(scope);
+  /** Takes over what has been laid out. */
+  take(scopes: number[]): void {
+    this.open = this.graph.opened(scopes);
+  }
+
+  has(item: number): boolean {
+    return this.open.has(item - this.graph.n);
   }
 
   /** Open scopes, as the outline lists them. */
@@ -25,25 +29,43 @@ export class OpenScopes {
     return this.open;
   }
 
-  set(scope: number, open: boolean): void {
-    const next = new Set([...this.open].map((s) => this.graph.stateOf(s)));
-    if (open) next.add(this.graph.stateOf(scope));
-    else next.delete(this.graph.stateOf(scope));
-    this.commit(next);
+  /** Opens or closes a scope or a node. */
+  set(item: number, open: boolean): void {
+    const next = new Set(this.paths());
+    if (open) next.add(this.graph.pathOf(item));
+    else next.delete(this.graph.pathOf(item));
+    this.write(next);
   }
 
   /** Opens what is closed around an item; false if nothing was. */
   around(item: number): boolean {
     const { scopes, scopeOf, n } = this.graph;
-    const closed: number[] = [];
+    const closed: string[] = [];
     let scope = item < n ? scopeOf[item] : scopes[item - n].parent;
-    for (; scope > 0; scope = scopes[scope].parent) if (!this.open.has(scope)) closed.push(scope);
-    if (closed.length) this.commit([...this.open, ...closed]);
+    for (; scope > 0; scope = scopes[scope].parent) if (!this.open.has(scope)) closed.push(this.graph.pathOf(n + scope));
+    if (closed.length) this.write([...this.paths(), ...closed]);
     return closed.length > 0;
   }
 
+  /** Opens all nodes and scopes that enclose an address, once. */
+  to(address: string): void {
+    const paths = this.paths();
+    const missing = enclosing(address).filter((path) => !paths.includes(path));
+    if (missing.length) this.write([...paths, ...missing]);
+  }
+
   commit(scopes: Iterable<number>): void {
-    const paths = new Set([...scopes].map((s) => this.graph.scopes[this.graph.stateOf(s)].path));
-    commit(this.model, "expanded", [...paths].sort());
+    this.write([...scopes].map((s) => this.graph.pathOf(this.graph.n + s)));
+  }
+
+  private paths(): string[] {
+    const { graph } = this;
+    const wanted = this.model.get("expanded") as string[] | null;
+    const known = (path: string): string => (graph.scope(path) > 0 ? graph.pathOf(graph.n + graph.scope(path)) : path);
+    return wanted ? wanted.map(known) : this.wanted(graph).map((s) => graph.pathOf(graph.n + s));
+  }
+
+  private write(paths: Iterable<string>): void {
+    commit(this.model, "expanded", [...new Set(paths)].sort());
   }
 }

@@ -19,7 +19,7 @@ interface Row {
 export interface OutlineEvents {
   select(item: number): void;
   point(item: number): void;
-  setOpen(scope: number, open: boolean): void;
+  setOpen(item: number, open: boolean): void;
 }
 
 let instances = 0;
@@ -32,6 +32,8 @@ export class Outline {
   private rows: Row[] = [];
   private open = new Set<number>();
   private cursor = 0;
+  /** The name of the item at the cursor, which stays there whatever is opened. */
+  private at = "";
   private selected = -1;
   private marks: Marks | undefined;
 
@@ -47,11 +49,10 @@ export class Outline {
   }
 
   update(open: Set<number>, selected: number): void {
-    const at = this.rows[this.cursor]?.item;
     this.open = open;
     this.selected = selected;
     this.rows = this.flatten();
-    this.cursor = Math.max(0, this.rows.findIndex((row) => row.item === at));
+    this.cursor = Math.max(0, this.rows.findIndex((row) => this.model.itemName(row.item) === this.at));
     this.list.style.height = `${this.rows.length * ROW}px`;
     this.frame.request();
   }
@@ -98,11 +99,11 @@ export class Outline {
         id: `${this.prefix}${k}`, class: "gw-row", role: "treeitem", "data-row": k,
         "aria-level": level, "aria-posinset": position, "aria-setsize": siblings,
         "aria-selected": item === this.selected ? "true" : "false",
-        "aria-expanded": scope >= 0 ? (this.open.has(scope) ? "true" : "false") : undefined,
+        "aria-expanded": this.model.opens(item) ? (this.open.has(scope) ? "true" : "false") : undefined,
         "aria-current": this.marks?.current === item ? "step" : undefined,
         title: this.model.itemName(item),
       },
-      element("span", { class: scope >= 0 ? "gw-caret" : "gw-dot" }),
+      element("span", { class: this.model.opens(item) ? "gw-caret" : "gw-dot" }),
       element("span", { class: "gw-row-title" }, face.title),
       ...(state ? [element("span", { class: "gw-row-state" }, state)] : []),
       element("span", { class: "gw-row-note" }, face.note),
@@ -127,7 +128,9 @@ export class Outline {
     const { scrollTop, clientHeight } = this.root;
     if (top < scrollTop) this.root.scrollTop = top;
     else if (top + ROW > scrollTop + clientHeight) this.root.scrollTop = top + ROW - clientHeight;
-    if (this.rows[this.cursor]) this.events.point(this.rows[this.cursor].item);
+    const row = this.rows[this.cursor];
+    this.at = row ? this.model.itemName(row.item) : "";
+    if (row) this.events.point(row.item);
     this.frame.request();
   }
 
@@ -139,7 +142,7 @@ export class Outline {
     const { item } = this.rows[k];
     this.moveTo(k);
     const scope = item - this.model.n;
-    if (scope >= 0 && (double || target.classList.contains("gw-caret"))) this.events.setOpen(scope, !this.open.has(scope));
+    if (this.model.opens(item) && (double || target.classList.contains("gw-caret"))) this.events.setOpen(item, !this.open.has(scope));
     else if (!double) this.events.select(item);
   }
 
@@ -147,7 +150,8 @@ export class Outline {
     const row = this.rows[this.cursor];
     if (!row || event.altKey || event.ctrlKey || event.metaKey) return;
     const scope = row.item - this.model.n;
-    const isOpen = scope >= 0 && this.open.has(scope);
+    const opens = this.model.opens(row.item);
+    const isOpen = opens && this.open.has(scope);
     switch (event.key) {
       case "ArrowDown": this.moveTo(this.cursor + 1); break;
       case "ArrowUp": this.moveTo(this.cursor - 1); break;
@@ -155,14 +159,14 @@ export class Outline {
       case "End": this.moveTo(this.rows.length - 1); break;
       case "ArrowRight":
         if (isOpen) this.moveTo(this.cursor + 1);
-        else if (scope >= 0) this.events.setOpen(scope, true);
+        else if (opens) this.events.setOpen(row.item, true);
         break;
       case "ArrowLeft":
-        if (isOpen) this.events.setOpen(scope, false);
+        if (isOpen) this.events.setOpen(row.item, false);
         else if (row.parent >= 0) this.moveTo(row.parent);
         break;
       case "Enter":
-        if (scope >= 0) this.events.setOpen(scope, !isOpen);
+        if (opens && scope >= 0) this.events.setOpen(row.item, !isOpen);
         else this.events.select(row.item);
         break;
       case " ": this.events.select(row.item); break;

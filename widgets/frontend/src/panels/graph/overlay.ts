@@ -18,6 +18,8 @@ export interface OverlaySpec {
   scale: Scale;
   /** f64[nodes] */
   values: DataView;
+  /** What is inside of nodes, by address. */
+  inside?: Record<string, number>;
 }
 
 export class Overlay {
@@ -53,8 +55,9 @@ export class Overlay {
       return new Overlay("parameters", "", "log", gather(model, shown, held, add));
     }
     if (by !== "overlay" || !given?.values) return undefined;
-    const own = float64(given.values);
-    if (own.length !== model.n) return undefined; // it belongs to the graph before the last change
+    const sent = float64(given.values);
+    if (sent.length !== model.sent.reduce((sum, k) => sum + Number(k >= 0), 0)) return undefined; // it belongs to the graph before the last change
+    const own = Float64Array.from(model.sent, (k, node) => (k >= 0 ? sent[k] : (given.inside?.[model.spec.names[node]] ?? NaN)));
     const larger = given.scale === "diverging" ? (a: number, b: number) => (Math.abs(b) > Math.abs(a) ? b : a) : Math.max;
     return new Overlay(given.title, given.unit, given.scale, gather(model, own, own, (a, b) => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : larger(a, b))));
   }
@@ -99,12 +102,16 @@ function add(a: number, b: number): number {
   return Number.isNaN(a) ? b : Number.isNaN(b) ? a : a + b;
 }
 
-/** A value per item: those of the nodes, and for each scope what `join` makes of those it holds. */
+/** A value per item: those of the nodes and their frames, and for each scope what `join` makes of those it holds. */
 function gather(model: GraphModel, nodes: Float64Array, held: Float64Array, join: (a: number, b: number) => number): Float64Array {
   const values = new Float64Array(model.n + model.scopes.length).fill(NaN);
   values.set(nodes);
   for (let node = 0; node < model.n; node++) {
-    for (let s = model.scopeOf[node]; s > 0; s = model.scopes[s].parent) values[model.n + s] = join(values[model.n + s], held[node]);
+    for (let s = model.scopeOf[node]; s > 0; s = model.scopes[s].parent) {
+      const { frame } = model.scopes[s];
+      if (frame >= 0 && frame !== node) break; // an opened node has the value that it has when it is closed
+      values[model.n + s] = join(values[model.n + s], frame < 0 ? held[node] : nodes[node]);
+    }
   }
   return values;
 }

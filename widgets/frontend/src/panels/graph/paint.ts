@@ -1,14 +1,15 @@
 // Draws a scene with a pen: frames from the outside in, lines, frame titles, boxes, and the shapes written on lines.
 
 import { BACKWARD, backwardLines, gradientBox, gradientColor, gradientFrame, gradientWords } from "./backward";
-import { describe, NOTE_SIZE, shortShape, TITLE_SIZE, type Face } from "./describe";
+import { describe, NOTE_SIZE, OPENER, shortShape, TITLE_SIZE, type Face } from "./describe";
 import type { Look, Window } from "./look";
 import type { Marks } from "./marks";
 import type { GraphModel } from "./model";
 import { HEADER } from "./parts";
+import { DEAD } from "./path";
 import { fitText, type Pen } from "./pen";
 import { PIECE, PieceFlag, type Scene } from "./scene";
-import { arrow, diamond, hatch, pointer, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
+import { arrow, diamond, hatch, opener, pointer, question, ring, snowflake, STRIPE, stripe, tint, TOGGLE, toggle, trace, warning } from "./shapes";
 import type { Theme } from "../../core/theme";
 
 /** Below these scales a detail would be smaller than the eye can use. */
@@ -18,6 +19,8 @@ const LABEL_FROM = 0.7;
 const SHAPE_FROM = 0.2;
 const CURVE_FROM = 0.12;
 const DIM = 0.28;
+/** Of the lines of a path that is lit, from the least gradient to the largest. */
+const WIDTHS = [1.5, 2.5, 4, 5.5, 7];
 
 export class Painter {
   private readonly faces = new Map<number, Face>();
@@ -44,7 +47,7 @@ export class Painter {
     const { scene } = this;
     const visible = (k: number): boolean => overlaps(scene.rects, 4 * k, view);
     for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frame(pen, k, look);
-    backwardLines(pen, scene, (p) => pieceVisible(scene.pieces, PIECE * p, view), view, look);
+    backwardLines(pen, scene, (p) => pieceVisible(scene, p, view), view, look);
     this.lines(pen, view, look);
     for (let k = 0; k < scene.frameCount; k++) if (visible(k)) this.frameTitle(pen, k, view, look);
     for (let k = scene.frameCount; k < scene.items.length; k++) {
@@ -55,6 +58,7 @@ export class Painter {
     pen.opacity(1);
     if (view.scale >= LABEL_FROM) this.labels(pen, view, look);
     if (look.marks) for (let k = 0; k < scene.items.length; k++) if (visible(k)) this.mark(pen, k, look.marks, look.theme);
+    if (look.path) for (let k = 0; k < scene.items.length; k++) if (visible(k) && look.path.culprits.has(scene.items[k])) this.culprit(pen, k, look.theme);
   }
 
   /** Boxes and frames as patches of colour, for a map on which nothing else could be seen. */
@@ -139,6 +143,7 @@ export class Painter {
     if (look.marks?.tainted?.items[item]) hatch(pen, x, y, w, h, tint(theme.category("loss"), 0.45));
     if (view.scale < TEXT_FROM) return;
     const ink = shade?.ink ?? theme.ink;
+    if (face.shape === "op" && face.opens && !(look.still && item < this.model.n)) opener(pen, x + w - OPENER - 4, y + h / 2 - 6, hovered ? ink : (shade?.ink ?? theme.quiet));
     this.words(pen, item, [x, y, w, h], view.scale >= NOTE_FROM, frozen, hovered, { ink, quiet: shade?.ink ?? theme.quiet, color: shade?.ink ?? color }, theme);
   }
 
@@ -155,10 +160,11 @@ export class Painter {
       pen.text(fitText(pen, face.title, TITLE_SIZE, 600, w - TOGGLE - 26).text, left, middle - (notes ? 8 : 0), { size: TITLE_SIZE, weight: 600, color: ink });
       if (notes) pen.text(face.note, left, middle + 8, { size: NOTE_SIZE, color: quiet });
     } else if (face.shape === "op") {
-      const center = x + STRIPE / 2 + w / 2;
+      const room = w - (face.opens ? OPENER : 0);
+      const center = x + STRIPE / 2 + room / 2;
       const two = notes && face.note !== "";
-      pen.text(fitText(pen, face.title, TITLE_SIZE, 500, w - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: ink, align: "center" });
-      if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, w - 18).text, center, middle + 8, { size: NOTE_SIZE, color: quiet, align: "center" });
+      pen.text(fitText(pen, face.title, TITLE_SIZE, 500, room - 18).text, center, middle - (two ? 8 : 0), { size: TITLE_SIZE, weight: 500, color: ink, align: "center" });
+      if (two) pen.text(fitText(pen, face.note, NOTE_SIZE, 400, room - 18).text, center, middle + 8, { size: NOTE_SIZE, color: quiet, align: "center" });
     } else {
       const inset = frozen ? 22 : 12;
       if (frozen) snowflake(pen, x + 13, middle, color);
@@ -191,6 +197,13 @@ export class Painter {
     if (blamed.has(item)) warning(pen, x + w, y, fault, theme.surface);
   }
 
+  /** What is to blame for the gradient that a path is lit for. */
+  private culprit(pen: Pen, k: number, theme: Theme): void {
+    const [x, y, w, h] = this.scene.rects.subarray(4 * k, 4 * k + 4);
+    ring(pen, x, y, w, h, k < this.scene.frameCount ? 8 : radiusOf(this.face(this.scene.items[k]), h), theme.accent, 3, 5.5);
+    question(pen, x + w, y, theme.accent, theme.surface);
+  }
+
   private lines(pen: Pen, view: Window, look: Look): void {
     const { scene } = this;
     const { theme, lit, focus } = look;
@@ -201,14 +214,18 @@ export class Painter {
       { color: theme.wire, width: 1.2, dash: [5, 4] },
       { color: theme.category("loss"), width: 1.8, dash: [6, 3] },
       { color: theme.accent, width: 2 },
+      { color: theme.accent, width: 1.2, dash: [2, 4] },
+      ...WIDTHS.map((width) => ({ color: theme.accent, width })),
     ];
     const groups = styles.map((): [number[], number[]] => [[], []]); // clear and dimmed
     for (let p = 0; p < scene.pieceFlags.length; p++) {
-      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene.pieces, PIECE * p, view)) continue;
+      if (scene.pieceFlags[p] & BACKWARD || !pieceVisible(scene, p, view)) continue;
       const special = scene.pieceFlags[p] & (PieceFlag.Feedback | PieceFlag.Express);
       const plain = tainted?.has(p) ? 3 : special ? 2 : scene.pieceWeight[p] > 1 ? 1 : 0;
       const clear = !focus || focus.pieces.has(p);
-      groups[lit.has(p) || (focus && clear) ? 4 : plain][clear || lit.has(p) ? 0 : 1].push(p);
+      const part = clear ? look.path?.widths.get(p) : undefined;
+      const style = part === DEAD ? 5 : part !== undefined ? 6 + Math.round(part * (WIDTHS.length - 1)) : lit.has(p) || (focus && clear) ? 4 : plain;
+      groups[style][clear || lit.has(p) ? 0 : 1].push(p);
     }
     const thin = Math.max(1, 0.5 / view.scale); // never thinner than half a pixel
     groups.forEach((halves, g) => {
@@ -217,7 +234,7 @@ export class Painter {
         if (!pieces.length) return;
         pen.opacity(dimmed ? DIM : 1);
         pen.begin();
-        for (const p of pieces) trace(pen, scene.pieces, PIECE * p, view.scale >= CURVE_FROM);
+        for (const p of pieces) trace(pen, scene, p, view.scale >= CURVE_FROM);
         pen.stroke(color, width * thin, dash);
         if (view.scale < TEXT_FROM) return;
         pen.begin();
@@ -232,7 +249,7 @@ export class Painter {
     const { scene, model } = this;
     for (const p of this.labelled) {
       const [x0, y0, y1, x1, y2] = scene.pieces.subarray(PIECE * p, PIECE * p + 5);
-      if (!pieceVisible(scene.pieces, PIECE * p, view)) continue;
+      if (!pieceVisible(scene, p, view)) continue;
       const count = scene.pieceWeight[p];
       const text = count > 1 ? `${count} tensors` : shortShape(model.spec.specs[model.specOf[scene.pieceTensor[p]]]);
       const side = x1 < x0 - 1 ? 1 : x1 > x0 + 1 ? -1 : 1; // on the side from which the line turns away
@@ -247,7 +264,8 @@ export class Painter {
 }
 
 function radiusOf(face: Face, height: number): number {
-  return face.shape === "variable" ? height / 2 : face.shape === "placeholder" || face.shape === "constant" ? 4 : 6;
+  if (face.shape === "variable") return height / 2;
+  return face.shape === "placeholder" || face.shape === "constant" || face.shape === "result" ? 4 : 6;
 }
 
 function overlaps(rects: Float32Array, r: number, view: Window): boolean {
@@ -258,9 +276,10 @@ function overlaps(rects: Float32Array, r: number, view: Window): boolean {
   );
 }
 
-function pieceVisible(pieces: Float32Array, p: number, view: Window): boolean {
+function pieceVisible({ pieces, pieceSide }: Scene, piece: number, view: Window): boolean {
+  const p = PIECE * piece;
   const x0 = pieces[p];
-  const x1 = pieces[p + 3];
+  const x1 = Number.isNaN(pieceSide[piece]) ? pieces[p + 3] : pieceSide[piece];
   const top = Math.min(pieces[p + 1], pieces[p + 5]) - 40;
   const bottom = Math.max(pieces[p + 1], pieces[p + 5]) + 40;
   return Math.min(x0, x1) - 40 < view.x + view.width && Math.max(x0, x1) + 40 > view.x && top < view.y + view.height && bottom > view.y;

@@ -1,23 +1,25 @@
 // The graph drawing with its toolbar, outline and status line, over traits of a widget model: `graph_spec`, `selected`,
 // `expanded`, `frozen`, what other panels point at, and how the drawing is shown.
 
-import { Cleanup, commit, type Model, type Named } from "../../core/afm";
+import { ask, Cleanup, commit, isSaved, type Model, type Named } from "../../core/afm";
 import type { Traits } from "../../core/contract";
 import { element, everyFrame, example, Surface } from "../../core/dom";
 import type { Panel } from "../../core/panel";
 import { themeOf, type Theme } from "../../core/theme";
 import { addStyle } from "../../core/style";
 import css from "./graph.css";
-import { LayoutClient } from "./client";
 import { Drawing, type Spot } from "./drawing";
 import { focusOf } from "./focus";
-import { marksOf, nodeAround } from "./marks";
+import { Layouts } from "./layouts";
+import { itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
-import { GraphModel, type GraphSpec } from "./model";
-import { OpenScopes } from "./open_scopes";
+import type { GraphModel } from "./model";
+import { anywhere } from "./names";
+import type { OpenScopes } from "./open_scopes";
 import { Outline } from "./outline";
 import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
 import type { Look } from "./look";
+import { pathOf } from "./path";
 import { CanvasPen } from "./pen";
 import { save } from "./save";
 import { SearchBox } from "./search_box";
@@ -27,6 +29,7 @@ import { mountToolbar } from "./toolbar";
 import type { Paths } from "./trace";
 import { Viewport } from "./viewport";
 import { Walk, type Way } from "./walk";
+import { WhyCard, whyOf } from "./why";
 
 addStyle(css);
 
@@ -35,7 +38,8 @@ const NEAR = 6; // px from a line within which it is meant
 
 /** What the next layout brings on the screen: to its middle, or just into sight. */
 interface Heading {
-  item: number;
+  /** Of an item: a node that is opened meanwhile numbers the items anew. */
+  name: string;
   middle: boolean;
 }
 
@@ -60,17 +64,18 @@ function mountGraphPanel(host: HTMLElement, model: Model): () => void {
 class GraphPanel {
   private readonly cleanup = new Cleanup();
   private readonly graph: GraphModel;
-  private readonly client: LayoutClient;
+  private readonly layouts: Layouts;
   private readonly outline: Outline;
   private readonly search: SearchBox;
   private readonly surface: Surface;
   private readonly minimap: Minimap;
   private readonly stage: Stage;
-  private readonly walker: Walk;
+  private walker: Walk;
   private readonly scopes: OpenScopes;
   private readonly frame = everyFrame(() => this.draw());
   private readonly root = element("section", { class: "gw-graph", "aria-label": "Graph" });
   private readonly status: StatusLine;
+  private readonly card: WhyCard;
   private readonly theme = themeOf(this.root, this.cleanup, () => this.onColors());
   private shaded: Theme | undefined; // what the colours of the overlay are for
   private drawing: Drawing | undefined;
@@ -81,18 +86,20 @@ class GraphPanel {
   /** A piece of the line that was clicked. */
   private line = NONE;
   private heading: Heading | undefined;
-  private layouts = 0;
 
   constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
-    const graph = (this.graph = new GraphModel(model.get("graph_spec") as GraphSpec));
-    this.client = new LayoutClient(graph);
+    this.look.still = isSaved(model);
+    this.layouts = new Layouts(model);
+    const graph = (this.graph = this.layouts.graph);
     this.walker = new Walk(graph);
-    this.scopes = new OpenScopes(graph, model);
-    this.status = new StatusLine(graph, (item) => this.visit(item));
+    this.scopes = this.layouts.scopes;
+    const explain = model.get("why") === undefined || isSaved(model) ? undefined : (node: number) => ask(model, "why.ask", { name: graph.spec.names[node] });
+    this.status = new StatusLine(graph, (item) => this.visit(item), explain);
+    this.card = new WhyCard(model, (name) => commit(model, "selected", name));
     this.outline = new Outline(graph, {
       select: (item) => this.select(item),
       point: (item) => this.point(item, true),
-      setOpen: (scope, open) => this.setOpen(scope, open),
+      setOpen: (item, open) => this.setOpen(item, open),
     });
     this.search = new SearchBox(graph, {
       found: (items) => this.onFound(items),
@@ -107,6 +114,7 @@ class GraphPanel {
       click: (x, y, shift) => this.click(x, y, shift),
       double: (x, y) => this.double(x, y),
       fit: () => this.fit(),
+      toggle: () => this.toggle(this.look.selected),
       escape: () => this.select(NONE),
       walk: (way) => this.walk(way),
     });
@@ -130,7 +138,7 @@ class GraphPanel {
         if (this.drawing && theme) void save(format, graph, this.drawing.painter, { ...this.look, theme });
       },
     });
-    this.root.append(bar, body, this.status.root);
+    this.root.append(bar, body, this.card.root, this.status.root);
     host.append(this.root);
     this.surface = new Surface(this.stage.root, () => this.onResize());
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
@@ -138,7 +146,8 @@ class GraphPanel {
     if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
     this.bind();
     this.onColors();
-    void this.onExpanded();
+    this.card.update();
+    void this.layOut();
   }
 
   private bind(): void {
@@ -146,10 +155,11 @@ class GraphPanel {
     this.stage.bind(this.cleanup, this.surface);
     this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
     on(["selected", "paths", "path_to"], () => this.onSelected());
-    on(["expanded"], () => void this.onExpanded());
+    on(["expanded", "insides"], () => void this.layOut());
     on(["color_by", "overlay"], () => this.onColors());
     on(["frozen", "stops", "blamed"], () => this.onMarks());
     on(["minimap"], this.frame.request);
+    on(["why"], () => this.onWhy());
     on(["current", "follow"], () => this.onCurrent());
     // Where a node stands on the screen, by name: for tests, and for whatever wants to point at one.
     const locate = (name: string) => this.stage.onPage(this.drawing?.rect(this.graph.itemOf(name)));
@@ -157,30 +167,34 @@ class GraphPanel {
   }
 
   dispose(): void {
-    this.layouts++; // one that is under way comes too late
     this.cleanup.run();
     this.frame.cancel();
     this.minimap.dispose();
     this.surface.dispose();
-    this.client.dispose();
+    this.layouts.dispose();
     this.root.remove();
   }
 
   // State from the kernel.
 
-  private async onExpanded(): Promise<void> {
-    const scopes = this.scopes.read();
-    const ticket = ++this.layouts;
+  private async layOut(): Promise<void> {
     this.root.dataset.busy = "true";
-    const scene = await this.client.layout(scopes);
-    if (ticket !== this.layouts) return; // a later request has overtaken this one
-    const anchor = this.look.hovered !== NONE ? this.look.hovered : this.look.selected;
-    const before = this.drawing?.rect(anchor);
-    this.drawing = new Drawing(this.graph, scene);
+    let [hovered, selected] = ["", ""];
+    let before: ReturnType<Drawing["rect"]>;
+    const made = await this.layouts.next(() => {
+      [hovered, selected] = [this.nameOf(this.look.hovered), this.nameOf(this.look.selected)];
+      before = this.drawing?.rect(hovered ? this.look.hovered : this.look.selected);
+    });
+    if (!made) return;
+    this.drawing = new Drawing(this.graph, made.scene);
+    this.look = { ...this.look, hovered: this.graph.itemOf(hovered), selected: this.graph.itemOf(selected) };
+    this.walker = new Walk(this.graph);
     this.line = NONE;
+    if (this.search.isOpen) this.search.look();
     this.onMarks();
     this.onSelected();
-    const after = this.drawing.rect(anchor);
+    this.onColors();
+    const after = this.drawing.rect(this.graph.itemOf(hovered || selected));
     if (this.view.untouched) this.settle();
     else if (before && after) {
       this.view.x += after[0] - before[0];
@@ -188,16 +202,18 @@ class GraphPanel {
     }
     this.arrive();
     delete this.root.dataset.busy;
-    this.root.dataset.ready = String(ticket);
-    this.root.dataset.boxes = String(scene.items.length);
+    this.root.dataset.ready = String(made.ticket);
+    this.root.dataset.boxes = String(made.scene.items.length);
   }
 
   private onSelected(): void {
-    const item = this.graph.itemOf(this.text("selected"));
+    const name = this.text("selected");
+    const item = this.graph.itemOf(name);
+    if (item === NONE && name.includes(":")) this.scopes.to(anywhere(name));
     const elsewhere = item !== this.look.selected && !this.selecting;
     this.look = { ...this.look, selected: item };
     if (item !== NONE) this.line = NONE;
-    if (elsewhere) this.show({ item, middle: false });
+    if (elsewhere) this.show({ name, middle: false });
     this.refocus();
     this.outline.update(this.scopes.all, item);
   }
@@ -207,8 +223,9 @@ class GraphPanel {
     if (drawing) {
       const other = this.graph.itemOf(this.text("path_to"));
       const paths = (this.model.get("paths") ?? "none") as Paths;
-      const { focus, lit } = focusOf(this.graph, drawing, { found, line, selected: look.selected, other, paths });
-      this.look = { ...look, focus, lit };
+      const path = pathOf(this.graph, drawing, whyOf(this.model), this.overlay);
+      const { focus, lit } = focusOf(this.graph, drawing, { found, line, selected: look.selected, other, path: path?.focus, paths });
+      this.look = { ...look, focus, lit, path: focus && focus === path?.focus ? path : undefined };
     }
     this.minimap.invalidate();
     this.writeStatus();
@@ -222,9 +239,7 @@ class GraphPanel {
     const dark = this.shaded?.dark ?? false;
     this.look = { ...this.look, shades: this.shaded && this.overlay?.shades(dark) };
     this.status.showScale(this.overlay, dark);
-    this.minimap.invalidate();
-    this.writeStatus();
-    this.frame.request();
+    this.refocus();
   }
 
   private onMarks(): void {
@@ -238,11 +253,19 @@ class GraphPanel {
     this.frame.request();
   }
 
+  private onWhy(): void {
+    this.card.update();
+    this.refocus();
+  }
+
   /** The node that runs next comes into sight, and out of its scopes where that is asked for. */
   private onCurrent(): void {
     this.onMarks();
-    const node = nodeAround(this.graph, this.text("current"));
-    if (node !== NONE) this.head({ item: node, middle: false }, Boolean(this.model.get("follow")));
+    const current = this.text("current");
+    const follow = Boolean(this.model.get("follow"));
+    if (follow && current.includes(":") && this.graph.itemOf(current) === NONE) this.scopes.to(anywhere(current));
+    const item = itemAround(this.graph, current);
+    if (item !== NONE) this.head({ name: this.nameOf(item), middle: false }, follow);
   }
 
   private onFound(items: number[] | undefined): void {
@@ -257,7 +280,7 @@ class GraphPanel {
     this.line = NONE;
     if (this.text("path_to")) commit(this.model, "path_to", "");
     this.selecting = true; // what was clicked is in sight
-    commit(this.model, "selected", item === NONE ? "" : this.graph.itemName(item));
+    commit(this.model, "selected", this.nameOf(item));
     this.selecting = false;
     this.refocus();
   }
@@ -265,12 +288,12 @@ class GraphPanel {
   /** Selects an item, opens the scopes around it and brings it to the middle. */
   private visit(item: number): void {
     this.select(item);
-    this.head({ item, middle: true }, true);
+    this.head({ name: this.nameOf(item), middle: true }, true);
   }
 
   private head(heading: Heading, open: boolean): void {
     this.heading = heading;
-    const opening = open && this.scopes.around(heading.item);
+    const opening = open && this.scopes.around(this.graph.itemOf(heading.name));
     if (!opening && !this.root.dataset.busy) this.arrive();
   }
 
@@ -279,7 +302,8 @@ class GraphPanel {
     this.heading = undefined;
   }
 
-  private show({ item, middle }: Heading): void {
+  private show({ name, middle }: Heading): void {
+    const item = this.graph.itemOf(name);
     const place = item === NONE ? undefined : this.drawing?.rect(this.drawing.standIn(item));
     if (!place) return;
     this.view.show(...place, this.surface.width, this.surface.height, middle);
@@ -299,9 +323,14 @@ class GraphPanel {
     this.frame.request();
   }
 
-  private setOpen(scope: number, open: boolean): void {
-    this.look = { ...this.look, hovered: this.graph.n + scope }; // what stays in its place
-    this.scopes.set(scope, open);
+  private setOpen(item: number, open: boolean): void {
+    if (this.look.still && item < this.graph.n) return;
+    this.look = { ...this.look, hovered: item }; // what stays in its place
+    this.scopes.set(item, open);
+  }
+
+  private toggle(item: number): void {
+    if (item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
   }
 
   private fit(): void {
@@ -315,7 +344,7 @@ class GraphPanel {
     if (!this.drawing) return;
     this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
     const current = this.look.marks?.current ?? NONE;
-    this.show({ item: current === NONE ? this.look.selected : current, middle: false });
+    this.show({ name: this.nameOf(current === NONE ? this.look.selected : current), middle: false });
   }
 
   private onShortcut(event: KeyboardEvent): void {
@@ -328,7 +357,7 @@ class GraphPanel {
 
   private click(x: number, y: number, shift: boolean): void {
     const { item, toggle, line } = this.at(x, y);
-    if (toggle) this.setOpen(item - this.graph.n, !this.scopes.has(item - this.graph.n));
+    if (toggle) this.toggle(item);
     else if (line !== NONE) {
       this.select(NONE);
       this.line = line;
@@ -339,8 +368,7 @@ class GraphPanel {
 
   private double(x: number, y: number): void {
     const { item, line } = this.at(x, y);
-    const scope = item - this.graph.n;
-    if (line === NONE && scope > 0) this.setOpen(scope, !this.scopes.has(scope));
+    if (line === NONE) this.toggle(item);
   }
 
   private hover(x: number, y: number): void {
@@ -349,7 +377,7 @@ class GraphPanel {
     if (!drawing) return;
     this.stage.root.style.cursor = item !== NONE || line !== NONE ? "pointer" : "";
     this.point(item);
-    const frame = item > this.graph.n && this.scopes.has(item - this.graph.n);
+    const frame = this.scopes.has(item);
     if (line !== NONE) this.stage.describe(-2 - line, () => this.status.lineText(line, drawing), x, y);
     else this.stage.describe(item === NONE || frame ? undefined : item, () => this.status.itemText(item, this.shown(drawing)), x, y);
   }
@@ -388,6 +416,10 @@ class GraphPanel {
 
   private shown(drawing: Drawing): Shown {
     return { drawing, look: this.look, overlay: this.overlay, line: this.line, other: this.graph.itemOf(this.text("path_to")) };
+  }
+
+  private nameOf(item: number): string {
+    return item === NONE ? "" : this.graph.itemName(item);
   }
 
   private text(trait: Named<string>): string {

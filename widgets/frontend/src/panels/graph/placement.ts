@@ -1,7 +1,8 @@
 // From blocks with places of their own to one scene on the plane: frames, boxes, lines, and what ties the layers together.
 
 import { HEADER, type Block, type Part } from "./parts";
-import { UPDATE, type GraphModel } from "./model";
+import { UPDATE } from "./layers";
+import type { GraphModel } from "./model";
 import { routes } from "./routes";
 import { PieceFlag, type Scene } from "./scene";
 
@@ -14,6 +15,7 @@ export class Placement {
   private readonly to: number[] = [];
   private readonly tensor: number[] = [];
   private readonly weight: number[] = [];
+  private readonly side: number[] = [];
   private joints = 0;
   private readonly jointBase = new Map<Part, number>();
 
@@ -63,6 +65,7 @@ export class Placement {
       pieceTo: Int32Array.from(this.to),
       pieceTensor: Int32Array.from(this.tensor),
       pieceWeight: Int32Array.from(this.weight),
+      pieceSide: Float32Array.from(this.side),
     };
   }
 
@@ -78,6 +81,7 @@ export class Placement {
     this.to.push(to);
     this.tensor.push(tensor);
     this.weight.push(weight);
+    this.side.push(NaN);
   }
 
   /** From every item to its gradient. */
@@ -141,6 +145,7 @@ export class Placement {
     const sign = up ? -1 : 1;
     const later = up ? Math.min : Math.max;
     const sooner = up ? Math.max : Math.min;
+    let backs = 0;
     const piece = (upper: number, lower: number, net: number, position: number, flag: number): void => {
       const y0 = y[upper] + (sign * h[upper]) / 2;
       const y3 = y[lower] - (sign * h[lower]) / 2;
@@ -158,6 +163,7 @@ export class Placement {
           this.joint(part, lower, (block) => block.inPort.get(tensor)),
           tensor, weight, ox + x[upper] + start, oy + first, oy + y1, ox + x[lower] + stop, oy + y2, oy + last,
         );
+        if (against && !up) this.side[this.side.length - 1] = ox + this.beside(part, (x[upper] + x[lower]) / 2, backs++);
       }
     };
     for (let s = 0; s < segments.count; s++) {
@@ -166,6 +172,12 @@ export class Placement {
     for (const [list, flag] of [[skeleton.express, PieceFlag.Express], [skeleton.feedback, PieceFlag.Feedback]] as const) {
       for (const [net, k] of list) piece(level.nets[net].source, level.nets[net].targets[k], net, level.nets[net].positions[k], flag);
     }
+  }
+
+  /** To the left or right of all that stands in a part, whichever is nearer; lines stand side by side there, as far as there is room. */
+  private beside({ width }: Part, x: number, before: number): number {
+    const gap = 7 + 4 * (before % 3);
+    return x < width / 2 ? -gap : width + gap;
   }
 
   /** The name of a line's end: an item, or a negative number for a bend or for the port of an open scope. */

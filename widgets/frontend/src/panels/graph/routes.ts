@@ -2,6 +2,7 @@
 
 import type { Block, Part } from "./parts";
 import type { GraphModel } from "./model";
+import { argumentsOf } from "./trace";
 
 const PORT_STEP = 14;
 const SEVERAL = -2;
@@ -20,7 +21,7 @@ export function routes(model: GraphModel, part: Part, upper: number, lower: numb
   const { tensors } = level.nets[net];
   const many = part.inner[upper] || part.inner[lower];
   const lowerItem = level.items[lower];
-  const into = lower < level.items.length && lowerItem < model.n ? argumentOffset(model, lowerItem, position, part.w[lower]) : 0;
+  const into = lower < level.items.length && model.nodeAt(lowerItem) >= 0 ? argumentOffset(model, lowerItem, position, part.w[lower]) : 0;
   if (!many) return [{ tensor: tensors[0], weight: tensors.length, start: 0, stop: into }];
   const found = new Map<string, Route>();
   for (const tensor of tensors) {
@@ -44,17 +45,18 @@ function portOffset(ports: Block["inPort"] | undefined, width: number, tensor: n
  * parameters beside it, so that the main line of a network runs straight down. Arguments from another layer are not
  * drawn as lines and take no room.
  */
-function argumentOffset(model: GraphModel, node: number, position: number, width: number): number {
+function argumentOffset(model: GraphModel, item: number, position: number, width: number): number {
   const seen = new Set<number>(); // the same tensor twice is one line
   let own = 0;
   let main = -1;
-  for (let e = model.firstInput[node]; e < model.firstInput[node + 1]; e++) {
-    const tensor = model.edgeTensor[e];
+  const layer = model.layer[model.nodeAt(item)];
+  for (const argument of argumentsOf(model, item)) {
+    const { tensor } = argument;
     const source = model.nodeOf[tensor];
-    if (seen.has(tensor) || model.layer[source] !== model.layer[node]) continue;
+    if (seen.has(tensor) || model.layer[source] !== layer) continue;
     const kind = model.kindOf(source);
     const computed = kind !== "variable" && kind !== "constant";
-    if (model.edgePosition[e] === position) own = seen.size;
+    if (argument.position === position) own = seen.size;
     if (computed) main = main === -1 ? seen.size : SEVERAL;
     seen.add(tensor);
   }

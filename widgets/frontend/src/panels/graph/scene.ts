@@ -41,6 +41,8 @@ export interface Scene {
   /** First tensor that runs through a piece and how many do. */
   pieceTensor: Int32Array;
   pieceWeight: Int32Array;
+  /** Where a piece that runs back passes what stands between its ends; NaN for all others. */
+  pieceSide: Float32Array;
 }
 
 /** Buffers to hand over with a message. */

@@ -65,7 +65,8 @@ export class SearchBox {
     this.events.leave();
   }
 
-  private look(): void {
+  /** Looks again: for what is typed, or in what has been opened. */
+  look(): void {
     const { items, problem } = find(this.model, this.input.value);
     const asked = this.input.value.trim() !== "";
     this.items = items;
@@ -87,7 +88,7 @@ export class SearchBox {
     const name = element("span", { class: "gw-hit-name" }, this.model.itemName(item));
     return element(
       "div", { id: `${this.prefix}${k}`, class: "gw-hit", role: "option", "data-hit": k, title: this.model.itemName(item) },
-      dot, name, element("span", { class: "gw-row-note" }, this.model.isScope(item) ? note : this.model.op(item)),
+      dot, name, element("span", { class: "gw-row-note" }, this.model.nodeAt(item) < 0 ? note : this.model.op(this.model.nodeAt(item))),
     );
   }
 

@@ -1,17 +1,25 @@
 // The small shapes that a drawing is made of, each at home on a screen and in an SVG file.
 
 import type { Pen } from "./pen";
-import { PIECE } from "./scene";
+import { PIECE, type Scene } from "./scene";
 import { rgb } from "../../core/colors";
 import type { Theme } from "../../core/theme";
 
 export const TOGGLE = 16;
 export const STRIPE = 4;
+const TURN = 20;
 
-/** A piece of line. */
-export function trace(pen: Pen, pieces: Float32Array, p: number, curved: boolean): void {
-  const [x0, y0, y1, x1, y2, y3] = pieces.subarray(p, p + PIECE);
+/** A piece of line; one that runs back turns round, passes what is between its ends at one side, and turns round again. */
+export function trace(pen: Pen, { pieces, pieceSide }: Scene, piece: number, curved: boolean): void {
+  const [x0, y0, y1, x1, y2, y3] = pieces.subarray(PIECE * piece, PIECE * (piece + 1));
+  const side = pieceSide[piece];
   pen.move(x0, y0);
+  if (!Number.isNaN(side)) {
+    pen.curve(x0, y0 + TURN, side, y0 + TURN, side, y0);
+    pen.line(side, y3);
+    pen.curve(side, y3 - TURN, x1, y3 - TURN, x1, y3);
+    return;
+  }
   if (y1 > y0) pen.line(x0, y1);
   if (!curved || (x0 === x1 && y2 >= y1)) pen.line(x1, y2);
   else {
@@ -57,6 +65,17 @@ export function toggle(pen: Pen, x: number, y: number, open: boolean, color: str
     pen.line(x + c, y + TOGGLE - 4);
   }
   pen.stroke(color, 1.5);
+}
+
+/** The mark of a node that encloses others: a small plus in a frame. */
+export function opener(pen: Pen, x: number, y: number, color: string): void {
+  pen.box(x, y, 12, 12, 3, { stroke: tint(color, 0.6) });
+  pen.begin();
+  pen.move(x + 3.5, y + 6);
+  pen.line(x + 8.5, y + 6);
+  pen.move(x + 6, y + 3.5);
+  pen.line(x + 6, y + 8.5);
+  pen.stroke(color, 1.2);
 }
 
 export function snowflake(pen: Pen, x: number, y: number, color: string): void {
@@ -108,6 +127,12 @@ export function diamond(pen: Pen, x: number, y: number, color: string, paper: st
   pen.line(x, y - 7);
   pen.fill(color);
   pen.stroke(paper, 1.5);
+}
+
+/** A disc with a question mark: the answer to why a gradient is what it is. */
+export function question(pen: Pen, x: number, y: number, color: string, paper: string): void {
+  pen.box(x - 9, y - 9, 18, 18, 9, { fill: color, stroke: paper, width: 1.5 });
+  pen.text("?", x, y + 0.5, { size: 12, weight: 700, color: paper, align: "center" });
 }
 
 /** A triangle with an exclamation mark: at fault. */

@@ -17,6 +17,8 @@ export interface StageEvents {
   click(x: number, y: number, shift: boolean): void;
   double(x: number, y: number): void;
   fit(): void;
+  /** Opens or closes what is selected. */
+  toggle(): void;
   escape(): void;
   walk(way: Way): void;
 }
@@ -28,7 +30,7 @@ const WAYS: Record<string, Way> = {
 export class Stage {
   readonly root = element("div", {
     class: "gw-stage", tabindex: 0, role: "img",
-    "aria-keyshortcuts": "ArrowUp ArrowDown ArrowLeft ArrowRight Plus Minus 0 / [ ] G Alt+ArrowUp Alt+ArrowDown Alt+ArrowLeft Alt+ArrowRight Escape",
+    "aria-keyshortcuts": "ArrowUp ArrowDown ArrowLeft ArrowRight Plus Minus 0 / [ ] G Alt+ArrowUp Alt+ArrowDown Alt+ArrowLeft Alt+ArrowRight Enter Escape",
   });
   readonly tip = element("div", { class: "gw-tip", hidden: true });
   private tipFor: number | undefined;
@@ -84,6 +86,7 @@ export class Stage {
         case "=": view.zoom(1.3, width / 2, height / 2); break;
         case "-": view.zoom(1 / 1.3, width / 2, height / 2); break;
         case "0": this.events.fit(); break;
+        case "Enter": this.events.toggle(); break;
         case "Escape": this.events.escape(); break;
         default: return;
       }

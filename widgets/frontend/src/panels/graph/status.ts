@@ -2,10 +2,11 @@
 
 import { describe } from "./describe";
 import type { Drawing } from "./drawing";
-import { leaf, type GraphModel } from "./model";
+import type { GraphModel } from "./model";
+import { leaf } from "./names";
 import type { Overlay } from "./overlay";
 import type { Look } from "./look";
-import { between, inputsOf, outputsOf } from "./trace";
+import { between, outputsOf, sourcesOf } from "./trace";
 import { element, textButton } from "../../core/dom";
 import { compact, counted, grouped } from "../../core/format";
 
@@ -31,7 +32,8 @@ export class StatusLine {
   private readonly scale = element("div", { class: "gw-status-scale" });
   readonly root = element("div", { class: "gw-status" }, this.text, this.scale);
 
-  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void) {}
+  /** `explain` answers why the gradient of a node is what it is, where somebody can. */
+  constructor(private readonly model: GraphModel, private readonly visit: (item: number) => void, private readonly explain?: (node: number) => void) {}
 
   show(shown: Shown): void {
     const { model, visit } = this;
@@ -40,8 +42,20 @@ export class StatusLine {
       const { pieceTensor, pieceWeight } = drawing.scene;
       const { from, to } = drawing.ends(line);
       this.text.replaceChildren(...aboutLine(model, pieceTensor[line], pieceWeight[line], from, to, visit));
-    } else if (look.selected >= 0) this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+    } else if (look.selected >= 0) {
+      this.text.replaceChildren(...aboutItem(model, look.selected, notesOn(model, look.selected, shown), visit));
+      this.offer(look.selected);
+    }
     else this.text.replaceChildren(...(overlay ? [] : legend(model, drawing.places.keys())));
+  }
+
+  /** A gradient is explained of what the graph itself has, and what has one. */
+  private offer(item: number): void {
+    const { model, explain } = this;
+    const node = model.nodeAt(item);
+    if (!explain || node < 0 || model.holder[node] >= 0 || model.layer[node] !== 0 || model.kindOf(node) === "constant") return;
+    if (!/^(f|bf|c)\d/.test(model.outputSpecs(node)[0] ?? "")) return;
+    this.text.append(textButton("gw-hop", "why this gradient?", () => explain(node), { title: "Say why the gradient of the loss is zero, small or large here" }));
   }
 
   showScale(overlay: Overlay | undefined, dark: boolean): void {
@@ -63,9 +77,10 @@ export class StatusLine {
 /** `matmul → f32[B, 6]`, or what a scope holds. */
 function details(model: GraphModel, item: number): string {
   if (model.isTwin(item)) return `gradient of ${nameOf(model, model.pairOf(item))} · ${describe(model, item).note}`;
-  if (model.isScope(item)) return `scope · ${describe(model, item).note}`;
-  const of = model.origin[item] < 0 ? "" : `in the gradient of ${nameOf(model, model.origin[item])} · `;
-  return `${of}${model.spec.calls[model.call[item]]} → ${model.outputSpecs(item).join(", ")}`;
+  const node = model.nodeAt(item);
+  if (node < 0) return `scope · ${describe(model, item).note}`;
+  const of = model.origin[node] < 0 ? "" : `in the gradient of ${nameOf(model, model.origin[node])} · `;
+  return `${of}${model.spec.calls[model.call[node]]} → ${model.outputSpecs(node).join(", ")}`;
 }
 
 function nameOf(model: GraphModel, item: number): string {
@@ -156,8 +171,9 @@ function links(model: GraphModel, label: string, sign: string, items: readonly n
 /** What is said about a selected item. */
 function aboutItem(model: GraphModel, item: number, notes: readonly string[], visit: (item: number) => void): HTMLElement[] {
   // What a gradient takes from a forward node is one link, to the gradient that stands beside it.
-  const outputs = model.isScope(item) ? [] : outputsOf(model, item).filter((node) => model.layer[item] !== 0 || model.layer[node] === 0);
-  const inputs = model.isScope(item) ? [] : inputsOf(model, item);
+  const own = model.nodeAt(item);
+  const outputs = own < 0 ? [] : outputsOf(model, own).filter((node) => model.layer[own] !== 0 || model.layer[node] === 0);
+  const inputs = own < 0 ? [] : sourcesOf(model, item);
   const beside = model.pairOf(item);
   const ends = [
     ...links(model, "Input", "from", inputs, visit),

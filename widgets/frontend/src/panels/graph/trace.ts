@@ -27,6 +27,27 @@ export function membersOf(model: GraphModel, item: number): number[] {
   return nodes;
 }
 
+/** What enters an item that is a node, opened or not: one tensor for each argument, in their order. */
+export function argumentsOf(model: GraphModel, item: number): { tensor: number; position: number }[] {
+  const { firstInput, edgeTensor, edgePosition, nodeOf, scopeOf, scopes, n } = model;
+  if (item < n) return Array.from({ length: firstInput[item + 1] - firstInput[item] }, (_, k) => ({ tensor: edgeTensor[firstInput[item] + k], position: edgePosition[firstInput[item] + k] }));
+  const isInside = (node: number): boolean => {
+    let s = scopeOf[node];
+    while (s > 0 && s !== item - n) s = scopes[s].parent;
+    return s > 0;
+  };
+  const found = new Map<number, number>();
+  for (const node of membersOf(model, item)) {
+    for (let e = firstInput[node]; e < firstInput[node + 1]; e++) if (!isInside(nodeOf[edgeTensor[e]])) found.set(edgePosition[e], edgeTensor[e]);
+  }
+  return [...found].sort((a, b) => a[0] - b[0]).map(([position, tensor]) => ({ tensor, position }));
+}
+
+/** The nodes that an item reads which is a node, opened or not, in the order of its arguments and once each. */
+export function sourcesOf(model: GraphModel, item: number): number[] {
+  return [...new Set(argumentsOf(model, item).map(({ tensor }) => model.nodeOf[tensor]))];
+}
+
 /** The nodes that a node reads, in the order of its arguments and once each. */
 export function inputsOf(model: GraphModel, node: number): number[] {
   const found = new Set<number>();
@@ -91,4 +112,31 @@ export function inheritors(model: GraphModel, blamed: readonly number[]): Uint8A
   const found = reach(model, blamed, true, carries);
   for (const node of blamed) found[node] = 0;
   return found;
+}
+
+/** The tensors that a node makes, or that leave a scope for other nodes of its layer. */
+export function resultsOf(model: GraphModel, item: number): number[] {
+  const { n, scopes, scopeOf, layer, firstTensor, firstConsumer, consumers, edgeTarget } = model;
+  const node = model.nodeAt(item);
+  if (node >= 0) return Array.from({ length: firstTensor[node + 1] - firstTensor[node] }, (_, k) => firstTensor[node] + k);
+  const inside = new Map<number, boolean>([[item - n, true], [0, false]]);
+  const within = (scope: number): boolean => {
+    const chain: number[] = [];
+    let s = scope;
+    for (; !inside.has(s); s = scopes[s].parent) chain.push(s);
+    for (const link of chain) inside.set(link, inside.get(s)!);
+    return inside.get(s)!;
+  };
+  const results: number[] = [];
+  const pending = [item - n];
+  for (let scope = pending.pop(); scope !== undefined; scope = pending.pop()) {
+    pending.push(...scopes[scope].scopes);
+    for (const node of scopes[scope].nodes) {
+      for (let t = firstTensor[node]; t < firstTensor[node + 1]; t++) {
+        const readers = consumers.subarray(firstConsumer[t], firstConsumer[t + 1]);
+        if (readers.some((e) => layer[edgeTarget[e]] === layer[node] && !within(scopeOf[edgeTarget[e]]))) results.push(t);
+      }
+    }
+  }
+  return results;
 }

@@ -1,7 +1,7 @@
 // Steps along edges from the selected item, as the keys of the drawing take them.
 
 import type { GraphModel } from "./model";
-import { inputsOf, outputsOf } from "./trace";
+import { outputsOf, sourcesOf } from "./trace";
 
 /** Against an edge, along one, to another end of the edge last taken, or across to the gradient and back. */
 export type Way = "in" | "out" | "before" | "after" | "pair";
@@ -19,9 +19,10 @@ export class Walk {
       const beside = graph.pairOf(item);
       return beside >= 0 || item >= graph.n ? beside : graph.origin[item];
     }
-    if (item >= graph.n) return -1;
+    const node = graph.nodeAt(item);
+    if (node < 0) return -1;
     if (way === "in" || way === "out") {
-      this.ends = way === "in" ? inputsOf(graph, item) : outputsOf(graph, item);
+      this.ends = way === "in" ? sourcesOf(graph, item) : outputsOf(graph, node);
       return this.ends[0] ?? -1;
     }
     const k = this.ends.indexOf(item);

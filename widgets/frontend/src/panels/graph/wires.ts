@@ -60,6 +60,12 @@ export class Wires {
     for (let p = 0; p < this.scene.pieceFlags.length; p++) {
       if (this.scene.pieceFlags[p] & (PieceFlag.Pair | PieceFlag.Link)) continue; // too light to be meant
       const [x0, y0, y1, x1, y2, y3] = pieces.subarray(PIECE * p, PIECE * p + PIECE);
+      const side = this.scene.pieceSide[p];
+      if (!Number.isNaN(side)) {
+        const far = Math.min(toSegment(x, y, x0, y0, side, y0), toSegment(x, y, side, y0, side, y3), toSegment(x, y, side, y3, x1, y3));
+        if (far < least) [best, least] = [p, far];
+        continue;
+      }
       if (x < Math.min(x0, x1) - least || x > Math.max(x0, x1) + least || y < Math.min(y0, y3) - least || y > Math.max(y0, y3) + least) continue;
       const far = Math.min(toSegment(x, y, x0, y0, x0, y1), toSegment(x, y, x1, y2, x1, y3), toCurve(x, y, x0, y1, x1, y2));
       if (far < least) [best, least] = [p, far];

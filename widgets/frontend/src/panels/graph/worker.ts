@@ -2,7 +2,8 @@
 // scenes; a page that forbids workers imports it and calls `engineOf`.
 
 import { LayoutEngine } from "./engine";
-import { GraphModel, type GraphSpec } from "./model";
+import { GraphModel } from "./model";
+import type { GraphSpec } from "./wire";
 import { transferables } from "./scene";
 
 export type Request = { spec: GraphSpec } | { open: number[]; ticket: number };

@@ -2,7 +2,7 @@
 // The kernel decides: a box shows what it reports, and waits visibly for its answer. Only the rows in sight are built,
 // so that 5,000 parameters scroll as easily as five.
 
-import { ask, Cleanup, commit, type Model, type Named } from "../../core/afm";
+import { ask, Cleanup, commit, isSaved, type Model, type Named } from "../../core/afm";
 import type { Traits } from "../../core/contract";
 import { action, element, everyFrame, example, textButton } from "../../core/dom";
 import { compact, grouped } from "../../core/format";
@@ -72,6 +72,7 @@ function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsS
   let wantedInSight = ""; // a parameter to scroll to
   const waiting = new Set<string>();
   const views = new Map<string, RowView>();
+  const explain = model.get("why") === undefined || isSaved(model) ? undefined : ({ key }: Row) => ask(model, "why.ask", { name: key });
   const menu = columnMenu(model, () => columns.map(({ name }) => name));
   toolbar.append(menu.root);
   const frame = everyFrame(draw);
@@ -172,7 +173,7 @@ function mountParameterPanel(host: HTMLElement, model: Model, store: StatisticsS
         view = undefined;
       }
       if (!view) {
-        view = new RowView(row, columns, { train: (r, on) => train(trainable(r), on), select, toggle });
+        view = new RowView(row, columns, { train: (r, on) => train(trainable(r), on), select, toggle, explain });
         views.set(row.key, view);
       }
       view.update(row, i, state);

@@ -11,6 +11,8 @@ export interface Actions {
   train(row: Row, trained: boolean): void;
   select(row: Row): void;
   toggle(row: Row): void;
+  /** Has the gradient of a parameter explained; undefined where nobody can. */
+  explain?(row: Row): void;
 }
 
 export interface State {
@@ -32,6 +34,7 @@ export class RowView {
   readonly link: HTMLButtonElement;
   private readonly box: HTMLInputElement;
   private readonly words = element("span", { class: "gw-words" });
+  private readonly why?: HTMLButtonElement;
   private readonly cells: Cell[];
 
   constructor(private row: Row, columns: readonly Column[], actions: Actions) {
@@ -52,6 +55,10 @@ export class RowView {
       name.append(opener);
     }
     name.append(this.link, this.words);
+    if (row.parameter && actions.explain) {
+      this.why = textButton("gw-text-link gw-row-why", "why?", () => actions.explain!(this.row), { tabindex: -1, title: "Why is its gradient zero, small or large?" });
+      name.append(this.why);
+    }
     this.node = element(
       "tr",
       { [row.parameter ? "data-name" : "data-scope"]: row.key },
@@ -75,6 +82,7 @@ export class RowView {
 
   setTabbable(on: boolean): void {
     this.link.tabIndex = this.box.tabIndex = on ? 0 : -1;
+    if (this.why) this.why.tabIndex = this.link.tabIndex;
   }
 
   update(row: Row, index: number, { store, frozen, waiting, selected }: State): void {
@@ -87,6 +95,7 @@ export class RowView {
     setText(link, row.label);
     link.title = row.key;
     link.setAttribute("aria-label", row.key);
+    this.why?.setAttribute("aria-label", `Why is the gradient of ${row.key} as it is?`);
     box.setAttribute("aria-label", group ? `Train all of ${row.key}` : `Train ${row.key}`);
     const own = row.members.filter(({ running }) => !running);
     const trained = own.filter(({ name }) => !frozen.has(name)).length;

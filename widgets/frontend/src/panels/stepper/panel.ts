@@ -21,7 +21,7 @@ addStyle(css);
 /** Verb, icon, tooltip, keys; a saved page does what was recorded. */
 const COMMANDS = [
   [["reset", ICONS.rewind, "Back to the start", "0"], ["back", ICONS.back, "One step back", "B", "ArrowLeft"], ["step", ICONS.next, "One step", "S", "ArrowRight"], ["run", ICONS.play, "Run to the next breakpoint or the end", "R"]],
-  [["into", ICONS.into, "Step into this composite", "I"], ["out", ICONS.out, "Finish this composite", "O"]],
+  [["into", ICONS.into, "Step into this node", "I"], ["out", ICONS.out, "Finish what is around, all turns of a loop", "O"]],
   [["run_to", ICONS.target, "Run to the selected node", "T"], ["into_gradient", ICONS.gradient, "Run to the gradient of the selected node, or to the first one", "G"], ["find", ICONS.alert, "Find the first NaN or Inf", "F"]],
   [["load", ICONS.reset, "Begin anew, on the parameters as they are now", "N"], ["last_batch", ICONS.copy, "Take what the trainer's last step was fed with", "L"]],
 ] as const;
@@ -54,10 +54,7 @@ function mountStepperPanel(host: HTMLElement, model: Model): () => void {
     if (player) player.look(name);
     else ask(model, "stepper.look", { name });
   };
-  const pathOf = (index: number): string => {
-    const { crumbs } = state();
-    return crumbs.length > 1 ? `${crumbs[crumbs.length - 1]}/${steps.names[index]}` : steps.names[index];
-  };
+  const pathOf = (index: number): string => state().prefix + steps.names[index];
   const breaksAt = (index: number): BreakpointFacts[] => {
     const text = `name ${exactly(pathOf(index))}`;
     return get<BreakpointFacts[]>("breakpoints", []).filter((b) => b.text === text);

@@ -60,6 +60,7 @@ export class Player {
       ...stepping(this.model),
       mode: "ready", level: 0, epoch: 0, position, count: nodes.length, pending: 0, stale: "", rows,
       crumbs: stepping(this.model).crumbs.slice(0, 1),
+      prefix: "",
       focus: this.focus(look ?? Math.min(position, nodes.length - 1)),
       say: stuck ? error : last ? note || "Everything has run." : note,
       tone: stuck ? "error" : "",

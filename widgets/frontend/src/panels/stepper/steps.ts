@@ -12,7 +12,7 @@ export interface TensorFacts {
   name: string;
   spec: string;
   side: "in" | "out";
-  /** The name with those of the composites around it. */
+  /** The address: what is around, and the name. */
   path?: string;
   /** Whether it comes from the level above and is edited there. */
   fixed?: boolean;
@@ -46,6 +46,8 @@ export interface Stepping {
   code?: string;
   level: number;
   crumbs: string[];
+  /** What stands before a name in the addresses of this level. */
+  prefix: string;
   position: number;
   count: number;
   epoch: number;
@@ -75,7 +77,7 @@ export interface LevelMessage {
 
 export function stepping(model: Model): Stepping {
   const state = model.get("stepping") as Partial<Stepping> | undefined;
-  return { mode: "idle", say: "", level: -1, crumbs: [], position: 0, count: 0, epoch: 0, rows: [], pending: 0, focus: null, source: "", stale: "", ...state };
+  return { mode: "idle", say: "", level: -1, crumbs: [], prefix: "", position: 0, count: 0, epoch: 0, rows: [], pending: 0, focus: null, source: "", stale: "", ...state };
 }
 
 /** The nodes of the level the stepper stands in. */

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -47,7 +46,7 @@ def borrowed(
     )  # fmt: skip
     ops = [node.op for node in ancestors([loss, *parameters], stop=fed)]
     kept = _programs.find(key)
-    if kept is not None and kept.graph() is graph and kept.lock.acquire(blocking=False):
+    if kept is not None and kept.graph is graph and kept.lock.acquire(blocking=False):
         try:
             same = len(ops) == len(kept.ops) and all(map(operator.is_, ops, kept.ops))
             if same and kept.load({t.name: a for t, a in fed.items()}, values):
@@ -58,7 +57,6 @@ def borrowed(
     run = Float64Run([loss, *parameters], fed, values=values, seed=seed, training=training)
     with np.errstate(all="ignore"):
         made = Program(run, loss, parameters, seed)
-    made.graph, made.ops = weakref.ref(graph), ops
     with made.lock:
         yield made
     if sum(made.buffers().values()) <= MOST_BYTES:

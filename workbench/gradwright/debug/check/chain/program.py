@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....gradient import gradients
-from ....graph import Constant, Graph, Node, Rng, Source, Tensor, Values, ancestors
-from ....op import Op
+from ....graph import Constant, Node, Rng, Source, Tensor, Values, ancestors
 from ....ops.core.identity import StopGradient
 from ...float64 import Call, Calls, Float64Run, run_calls, wide
 from ..directions import normal_like
@@ -71,10 +70,8 @@ class Program:
         self, run: Float64Run, loss: Tensor, parameters: Sequence[Tensor], seed: int
     ) -> None:
         self.run, self.training, self.seed = run, run.training, seed
-        self.graph: Callable[[], Graph | None] = lambda: None
-        """The user's graph, which a program does not keep alive."""
-        self.ops: list[Op] = []
-        """The ops of that graph when the program was made."""
+        self.graph = loss.graph
+        self.ops = [node.op for node in ancestors([loss, *parameters], stop=run.fed)]
         self.lock = threading.Lock()
         self.names = [p.name for p in parameters]
         self.copies = [run.copies[p] for p in parameters]

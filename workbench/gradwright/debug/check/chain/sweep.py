@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ...address import Address
 from ...float64 import run_calls
 from ..blame import InputCheck, NodeCheck, label
 from ..directions import draw_direction
@@ -85,7 +86,7 @@ class Sweep:
             part.right_beside = True
             verdict, reason = "kink", "; ".join(bent)
         node = part.node
-        return NodeCheck(node.name, node.op.name, node.where, verdict, reason, found)
+        return NodeCheck(Address(node.name), node.op.name, node.where, verdict, reason, found)
 
     def _refined(self, steps: Sequence[Step]) -> bool:
         """Measure again where that may help."""

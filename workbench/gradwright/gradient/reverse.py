@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .errors import GradientError, ShapeError
-from .graph import Graph, Node, Source, Tensor, ancestors
-from .graph.collecting import without_collecting
-from .op import ZERO, NotDifferentiable, redefinitions, seams
-from .ops.core.elementwise import Add, Real
-from .ops.core.identity import AddN
-from .ops.core.like import OnesLike, SumLike, ZerosLike
-from .ops.core.movement import Cast
-from .ops.core.pullback import Pullback, active_from
-from .ops.sequences.items import AddItems, FillItems
-from .spec import differ, kind
-from .spec.containers import ContainerSpec
+from ..errors import GradientError
+from ..graph import Graph, Node, Source, Tensor, ancestors
+from ..graph.collecting import without_collecting
+from ..op import ZERO, redefinitions, seams
+from ..ops.core.elementwise import Add
+from ..ops.core.identity import AddN
+from ..ops.core.like import OnesLike, ZerosLike
+from ..ops.core.pullback import active_from
+from ..ops.sequences.items import AddItems, FillItems
+from ..spec import differ
+from ..spec.containers import ContainerSpec
+from .cotangents import fit, pull_back
+from .enclosing import ancestors_across, check_reachable, innermost
 
 STAND_INS: list[
     Callable[[Sequence[Node], Collection[Tensor]], Mapping[Tensor, Callable[[], Tensor]]]
@@ -37,8 +38,13 @@ def gradients(
     """Return ∂(Σ ys·grad_outputs)/∂w for each w in ``wrt``, as tensors of the derived layer.
 
     Without ``grad_outputs`` the sum of all elements of ``ys`` is differentiated. ``wrt`` may be
-    variables, placeholders or activations; ``stop`` are tensors taken as constant. A tensor that
-    ``ys`` do not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
+    variables, placeholders or activations. ``stop`` is a frontier: a gradient reaches these tensors
+    and goes no further, so what lies behind them takes them as constant. A tensor that ``ys`` do
+    not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
+
+    Inside the function of a loop, a branch or a ``gw.function``, ``wrt`` may also be tensors from
+    outside, as in an inner step of MAML (Finn et al. 2017). What the function is given - carries,
+    items, arguments - is held there: differentiate with respect to the argument instead.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -52,10 +58,9 @@ def gradients(
     seeds = [grad_outputs] if not isinstance(grad_outputs, (list, tuple)) else list(grad_outputs)
     if grad_outputs is None:
         seeds = [None] * len(outputs)
-    _check(outputs, wrt, seeds, unreachable)
+    graph = _check(outputs, wrt, seeds, unreachable)
     if not wrt:
         return []
-    graph = outputs[0].graph
     stops = frozenset(stop)
     key = (
         tuple(outputs), tuple(wrt), tuple(s if isinstance(s, Tensor) else id(s) for s in seeds),
@@ -72,7 +77,8 @@ def gradients(
 
 def _check(
     ys: Sequence[Tensor], wrt: Sequence[Tensor], seeds: Sequence[Any], unreachable: str
-) -> None:
+) -> Graph:
+    """Return the graph that the gradient is built in: the innermost of those that take part."""
     if unreachable not in ("error", "zero"):
         raise GradientError(f"unreachable={unreachable!r} is not known", need="'error' or 'zero'")
     if not ys or isinstance(wrt, Tensor):
@@ -82,9 +88,12 @@ def _check(
     for t in (*ys, *wrt):
         if not isinstance(t, Tensor):
             raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
-        ys[0].graph.check_member(t)
+    graph = innermost([*ys, *(s for s in seeds if isinstance(s, Tensor))])
+    for t in (*ys, *wrt):
+        check_reachable(graph, t)
         if not t.spec.differentiable:
             raise GradientError(f"{t!r} is not floating, so it has no gradient")
+    return graph
 
 
 def _backpropagate(
@@ -95,11 +104,13 @@ def _backpropagate(
     stop: frozenset[Tensor],
     unreachable: str,
 ) -> list[Tensor]:
-    order = ancestors(ys, stop=stop)
-    active = active_from(order, wrt, stop)
+    order, captured = ancestors_across(ys, graph, stop)
+    walls = stop.difference(wrt)  # nobody asks for what arrives there
+    active = active_from(order, wrt, walls, captured)
     stand_ins: dict[Tensor, Callable[[], Tensor]] = {}
     for find in STAND_INS:
-        stand_ins |= find([n for n in order if not active.isdisjoint(n.outputs)], {*wrt, *stop})
+        own = [n for n in order if n.graph is graph and not active.isdisjoint(n.outputs)]
+        stand_ins |= find(own, {*wrt, *stop})
     prefix = "grad/" + ys[0].name.replace(":", "_")
     cotangents: dict[Tensor, list[Tensor]] = {}
     total: dict[Tensor, Tensor] = {}
@@ -109,17 +120,17 @@ def _backpropagate(
                 at(f"{prefix}/{y.node.name}", y.node)
                 cotangents.setdefault(y, []).append(_seed(y, seed))
         for node in reversed(order):
-            if all(t not in cotangents for t in node.outputs):
+            live = [t for t in node.outputs if t in cotangents and t not in stop]
+            if not live:
                 continue
             at(f"{prefix}/{node.name}", node)
-            found = [_total(cotangents.pop(t, None)) for t in node.outputs]
-            for t, g in zip(node.outputs, found, strict=True):
-                if g is not None:
-                    total[t] = g
-            wanted = [t is not None and t in active and t not in stop for t in node.inputs]
+            total.update((t, _total(cotangents.pop(t))) for t in live)
+            if (outer := captured.get(node.outputs[0])) is not None and live[0] in active:
+                cotangents.setdefault(outer, []).append(total[live[0]])
+            wanted = [t is not None and t in active and t not in walls for t in node.inputs]
             if isinstance(node.op, Source) or not any(wanted):
                 continue
-            gs = [ZERO if g is None else g for g in found]
+            gs = [total.get(t, ZERO) for t in node.outputs]
             if node.outputs[0] in stand_ins:
                 made = stand_ins[node.outputs[0]]()
                 for t, part in _through(made, gs[0], active):
@@ -131,7 +142,9 @@ def _backpropagate(
         out = []
         for t in wrt:
             at(f"{prefix}/{t.node.name}", t.node)
-            out.append(_result(t, total.get(t), active, ys, unreachable))
+            if t in cotangents:  # at the frontier
+                total[t] = _total(cotangents.pop(t))
+            out.append(_result(t, total.get(t), graph, active, ys, unreachable))
         return out
 
 
@@ -139,11 +152,11 @@ def _through(y: Tensor, g: Any, active: set[Tensor]) -> list[tuple[Tensor, Tenso
     """Return the cotangents of active tensors that reach them through what was made of them."""
     out, cotangents = [], {y: [g]}
     for node in reversed(ancestors([y], stop=active)):
-        found = [_total(cotangents.pop(t, None)) for t in node.outputs]
-        if isinstance(node.op, Source) or all(g is None for g in found):
+        found = {t: _total(cotangents.pop(t)) for t in node.outputs if t in cotangents}
+        if isinstance(node.op, Source) or not found:
             continue
         wanted = [t is not None and t.kind != "constant" for t in node.inputs]
-        gs = [ZERO if g is None else g for g in found]
+        gs = [found.get(t, ZERO) for t in node.outputs]
         for x, part, want in zip(node.inputs, pull_back(node, gs, wanted), wanted, strict=True):
             if want and x is not None and part is not ZERO:
                 if x in active:
@@ -166,9 +179,7 @@ def _seed(y: Tensor, seed: Any) -> Tensor:
     return g
 
 
-def _total(parts: list[Tensor] | None) -> Tensor | None:
-    if not parts:
-        return None
+def _total(parts: list[Tensor]) -> Tensor:
     if len(parts) == 1:
         return parts[0]
     if isinstance(parts[0].spec, ContainerSpec):
@@ -176,89 +187,29 @@ def _total(parts: list[Tensor] | None) -> Tensor | None:
     return Add()(*parts) if len(parts) == 2 else AddN()(*parts)  # type: ignore[no-any-return]
 
 
-def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any]:
-    """Return the cotangents of a node's inputs, from its own vjp or from its expansion."""
-    op = node.op.current()
-    if op.has_vjp():
-        out = op.pull(gs, node.outputs, node.inputs, wanted)
-        if not isinstance(out, Sequence):
-            raise GradientError(
-                f"vjp of {op.name} returned {out!r}", need="a tuple, one entry per input"
-            )
-        if len(out) != len(node.inputs):
-            raise GradientError(
-                f"vjp of {op.name} returned {len(out)} cotangents for {len(node.inputs)} inputs"
-            )
-        return [
-            g if not callable(g) else g() if want else ZERO
-            for g, want in zip(out, wanted, strict=True)
-        ]
-    if not op.is_composite():
-        return [NotDifferentiable(f"{op.name} states no vjp")] * len(node.inputs)
-    out_list: list[Any] = [ZERO] * len(node.inputs)
-    wrt = tuple(i for i, w in enumerate(wanted) if w)
-    present = tuple(g is not ZERO for g in gs)
-    inputs = [*node.inputs, *(g for g in gs if g is not ZERO)]
-    made = Pullback(op=op, n_inputs=len(node.inputs), wrt=wrt, present=present)(*inputs)
-    for i, g in zip(wrt, made if isinstance(made, tuple) else (made,), strict=True):
-        out_list[i] = g
-    return out_list
-
-
-def fit(node: Node, x: Tensor, g: Any) -> Tensor:
-    """Bring a cotangent to its primal's shape and dtype; the only place that unbroadcasts."""
-    if isinstance(g, NotDifferentiable):
-        raise GradientError(
-            f"no gradient flows through {node.op.name} {node.name!r} to {x.name!r}: {g.reason}",
-            facts=[f"made at {node.where}"] if node.where else [],
-            hint="gw.stop_gradient(...) where the path should end",
-        )
-    if not isinstance(g, Tensor):
-        raise _misfit(node, x, type(g).__name__, "a tensor, or ZERO")
-    out = g
-    if isinstance(x.spec, ContainerSpec):
-        return out
-    if out.shape != x.shape:
-        try:
-            out = SumLike()(out, x)
-        except ShapeError:
-            raise _misfit(node, x, str(g.spec), "its shape, or one broadcast from it") from None
-    if out.dtype != x.dtype:
-        if kind(out.dtype) == "c" and kind(x.dtype) != "c":
-            out = Real()(out)
-        if out.dtype != x.dtype:
-            out = Cast(dtype=x.dtype)(out)
-    return out
-
-
-def _misfit(node: Node, x: Tensor, got: str, need: str) -> GradientError:
-    return GradientError(
-        f"vjp of {node.op.name} {node.name!r} returned {got} for {x.name!r} : {x.spec}",
-        facts=[f"made at {node.where}"] if node.where else [],
-        need=need,
-    )
-
-
 def _result(
-    t: Tensor, g: Tensor | None, active: set[Tensor], ys: Sequence[Tensor], unreachable: str
+    t: Tensor,
+    g: Tensor | None,
+    graph: Graph,
+    active: set[Tensor],
+    ys: Sequence[Tensor],
+    unreachable: str,
 ) -> Tensor:
     if g is not None:
         return g
-    reached = any(y in active for y in ys) and _depends(ys, t)
+    reached = any(y in active for y in ys) and t.node in ancestors_across(ys, graph, ())[0]
     if reached or unreachable == "zero":
         if isinstance(t.spec, ContainerSpec):
             return FillItems()(t)  # type: ignore[no-any-return]
         return ZerosLike()(t)  # type: ignore[no-any-return]
+    outside = "the function's own argument where it is given this, "
     raise GradientError(
         f"{ys[0].name!r} does not depend on {t.name!r}",
         facts=[f"{t!r} made at {t.node.where or 'no line'}"],
         need="a floating path between them",
-        hint=f"g.freeze({t.name!r}), leave it out, or gw.gradients(..., unreachable='zero')",
+        hint=("" if t.graph is graph else outside)
+        + f"g.freeze({t.name!r}), leave it out, or gw.gradients(..., unreachable='zero')",
     )
-
-
-def _depends(ys: Sequence[Tensor], t: Tensor) -> bool:
-    return t.node in set(ancestors(ys))
 
 
 seams.gradients = gradients

@@ -1,0 +1,401 @@
+"""GradientWatch: a wrong rule is named in the midst of a training, none else is, and bits stay."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gradwright as gw
+from gradwright.debug.check.blame import InputCheck
+from gradwright.debug.check.numeric import Comparison
+from gradwright.debug.live import watch as live
+from gradwright.debug.live.points import Point
+from gradwright.errors import TrainingError
+from tests.support.watched import HEALTHY, bend, dense, mlp, weight
+
+
+def bent(factor=1.0, **options):
+    """Return a small training with a user's op in it, and batches that feed ``late``."""
+    op = bend(factor=factor)
+    model = mlp(lambda h: op(h, h.graph.placeholder("late", ())), rows=16, width=8)
+    model.options |= options
+    late = np.zeros((), "f4")
+    return model, [{**b, "late": late} for b in model.batches()], late
+
+
+def each_step(**options):
+    """Return a watch that goes by steps, not by time."""
+    return gw.GradientWatch(0.0, every=1, **options)
+
+
+def fit(trainer, batches, **options):
+    return trainer.fit(batches, progress=False, **options)
+
+
+# -- who is named, and who is not ------------------------------------------------------------------
+
+
+def test_an_op_that_is_defined_anew_is_looked_at_first():
+    model, batches, _ = bent()
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, batches)
+    assert watch.alarm is None
+    bend(factor=0.5)
+    fit(trainer, batches, steps=1)
+    alarm = watch.alarm
+    assert (alarm.step, alarm.address, alarm.op) == (9, "bend", "watching/bend")
+    assert "its vjp for x is 0.5 times what it should be" in alarm.text
+    assert alarm.where.startswith("test_gradient_watch.py")
+    assert [p.verdict for p in watch.points if p.step == 9] == ["fail"]
+
+
+def test_the_step_takes_the_gradient_of_an_op_that_is_defined_anew():
+    square = gw.define_op("watching/square", lambda x: x * x, vjp=lambda g, y, x: 2.0 * g * x)
+    g = gw.Graph()
+    loss = square(g.variable("w", (), init=3.0))
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(0.0))
+    assert trainer.step({}).metrics["grad_norm"] == 6.0
+    gw.define_op("watching/square", lambda x: x * x, vjp=lambda g, y, x: 10.0 * g * x)
+    assert trainer.step({}).metrics["grad_norm"] == 30.0
+
+
+def test_a_rule_that_is_wrong_for_some_values_is_named_within_a_turn():
+    model, batches, late = bent()
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, batches, epochs=3)
+    assert watch.alarm is None
+    late[...] = 0.5
+    turn = len(model.loss.graph.nodes) + 3  # a direction and two elements
+    fit(trainer, batches, epochs=9, steps=2 * turn)
+    assert watch.alarm.address == "bend"
+    assert watch.alarm.step <= 24 + 2 * turn
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_nobody_is_named_without_a_cause(name):
+    model = HEALTHY[name]()
+    watch = each_step(precision=True)
+    trainer = model.trainer(watch)
+    fit(trainer, model.batches(n=4), epochs=4)
+    assert watch.alarms == ()
+    assert not [p for p in watch.points if p.above]
+    assert len(watch.points) == trainer.steps_done
+
+
+def test_every_node_has_its_turn_before_one_comes_again():
+    model = HEALTHY["norms"]()
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, model.batches(), epochs=8)
+    nodes = [p.name for p in watch.points if p.kind == "node"]
+    turn = len(set(nodes))
+    assert turn == 10
+    for start in range(0, len(nodes) - turn, turn):
+        assert len(set(nodes[start : start + turn])) == turn
+    elements = {p.name for p in watch.points if p.kind == "element"}
+    assert len(elements) >= 3
+    assert watch.cost.rounds >= 3
+
+
+def test_an_error_that_a_second_look_does_not_find_is_no_alarm(monkeypatch):
+    once = []
+
+    def first_time(name, fake):
+        real = getattr(live, name)
+
+        def call(*args, **options):
+            if name in once:
+                return real(*args, **options)
+            once.append(name)
+            return fake(real(*args, **options))
+
+        monkeypatch.setattr(live, name, call)
+
+    wrong = Comparison("fail", 1.0, 2.0, 0.1)
+    first_time("glance", lambda found: iter([wrong]))
+    first_time("check_node", lambda found: replace(found, verdict="fail"))
+    run = live.LocalCheck.run
+    monkeypatch.setattr(
+        live.LocalCheck, "run", lambda c: run(c) if "run" in once else once.append("run") or FAILED
+    )
+    model = dense(gw.tanh)
+    watch = each_step()
+    fit(model.trainer(watch), model.batches(), steps=1)
+    assert once == ["glance", "run", "check_node"]
+    assert watch.alarms == ()
+    assert [p.verdict for p in watch.points] == ["unclear"]
+
+
+FAILED = "fail", "once", (InputCheck("x", Comparison("fail", 1.0, 2.0, 0.1)),)
+
+
+def test_a_gradient_that_is_joined_wrongly_is_named_by_its_parameter(monkeypatch):
+    from gradwright.debug.live import program
+
+    real = program.gradients
+
+    def doubled(loss, wrt):
+        return [2.0 * g if p.name == "v" else g for p, g in zip(wrt, real(loss, wrt), strict=True)]
+
+    monkeypatch.setattr(program, "gradients", doubled)
+    model = dense(gw.tanh)
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, model.batches(), epochs=20)
+    assert [a.address for a in watch.alarms] == ["v"]
+    assert "though every op's own vjp is right" in watch.alarm.text
+    verdicts = [p.verdict for p in watch.points if p.name == "v"]
+    assert verdicts[0] == "unclear"  # of one look, before the nodes had their turn
+    assert "fail" in verdicts
+    assert all(p.verdict == "ok" for p in watch.points if p.name in ("w", "b"))
+
+
+def test_what_inherits_an_error_is_not_named():
+    model, batches, _ = bent(factor=3.0)
+    watch = each_step()
+    fit(model.trainer(watch), batches, epochs=9)
+    assert [a.address for a in watch.alarms] == ["bend"]
+    assert {p.name for p in watch.points if p.kind == "element" and p.verdict != "ok"}
+
+
+def test_values_that_are_no_numbers_are_no_alarm():
+    g = gw.Graph()
+    w = g.variable("w", (3,), init=1.0)
+    loss = gw.sum(gw.log(w, name="log") * 2.0, name="loss")
+    watch = each_step()
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(9.0), nonfinite="skip", callbacks=[watch])
+    fit(trainer, [{}] * 20)
+    assert np.isnan(g.values["w"]).any() or trainer.skipped
+    assert watch.alarms == ()
+    assert {p.verdict for p in watch.points} <= {"ok", "unclear"}
+
+
+# -- what it leaves alone --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["cnn with batch norm and dropout", "float16, scaled", "accumulation", "lstm, a scan"]
+)
+def test_bits_of_a_training_stay(name):
+    found = []
+    for watch in (None, each_step(precision=True)):
+        model = HEALTHY[name]()
+        callbacks = [] if watch is None else [watch]
+        trainer = model.trainer(*callbacks, deterministic=True, seed=5)
+        history = fit(trainer, model.batches(), epochs=2)
+        values = {n: a.tobytes() for n, a in trainer.values.items()}
+        found.append((values, [history.steps[k].tobytes() for k in ("loss", "grad_norm")]))
+    assert found[0] == found[1]
+
+
+def test_it_goes_on_with_what_training_does_to_a_graph():
+    model = HEALTHY["norms"]()
+    g, batches = model.loss.graph, model.batches()
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, batches)
+    g.freeze("w", "w2")
+    fit(trainer, batches, epochs=4)
+    seen = {p.name for p in watch.points if p.kind == "element" and p.step > 9}
+    assert seen
+    assert not seen & {"w", "w2"}
+    g.unfreeze("w")
+    with g:
+        other = gw.square(g["v"], name="squared")
+    fit(trainer, [*batches[:3], {k: a[:5] for k, a in batches[3].items()}])  # another size
+    trainer.optimizer = gw.optim.SGD(0.01)
+    fit(trainer, batches)
+    assert other.graph is g
+    assert watch.alarms == ()
+    assert len(watch.points) == trainer.steps_done
+
+
+def test_a_batch_that_has_to_stay_whole_stays_whole():
+    g = gw.Graph()
+    x = g.placeholder("x", (None, 3))
+    w = weight_of(g)
+    pairs = gw.reshape(x @ w, (4, 2, 2))  # eight rows, no fewer
+    loss = gw.mean(gw.tanh(pairs[:, 0] * pairs[:, 1]), name="loss")
+    watch = each_step()
+    trainer = gw.Trainer(g, loss, callbacks=[watch])
+    fit(trainer, [{"x": np.random.default_rng(0).standard_normal((8, 3)).astype("f4")}] * 12)
+    assert {p.name for p in watch.points if p.kind == "node"} >= {"matmul", "tanh", "loss"}
+    assert watch.alarms == ()
+
+
+def weight_of(graph):
+    with graph:
+        return weight("w", 3, 2)
+
+
+def test_what_cannot_be_watched_is_said_once_and_trained_all_the_same():
+    op = gw.define_op("watching/eight", lambda x: eight(x), vjp=lambda g, y, x: g)
+    g = gw.Graph()
+    loss = gw.mean(op(g.placeholder("x", (None, 3)) @ weight_of(g)), name="loss")
+    watch = each_step()
+    trainer = gw.Trainer(g, loss, callbacks=[watch], kernels="off")
+    with pytest.warns(UserWarning, match="cannot be watched: .*only float32") as caught:
+        fit(trainer, [{"x": np.ones((8, 3), "f4")}] * 4)
+    assert len(caught) == 1
+    assert trainer.steps_done == 4
+
+
+def eight(x):
+    if x.dtype != np.float32 and x.size > 1:
+        raise ValueError("only float32")
+    return x + 0
+
+
+# -- stopping, telling, keeping --------------------------------------------------------------------
+
+
+def test_an_alarm_may_stop_a_fit_and_is_told_once():
+    model, batches, _ = bent(factor=0.25)
+    told, heard = [], []
+    watch = each_step(stop=True, on_alarm=told.append)
+    end = watch.listen(lambda w: heard.append((w.state, w.version)))
+    trainer = model.trainer(watch)
+    fit(trainer, batches, epochs=9)
+    assert trainer.progress.outcome == "stopped"
+    assert watch.reason.startswith(f"step {watch.alarm.step}: watching/bend 'bend'")
+    assert told == [watch.alarm]
+    assert watch.state == "idle"
+    assert heard[0][0] == "watching"
+    assert "alarm" in dict(heard)
+    assert [v for _, v in heard] == sorted({v for _, v in heard})
+    end()
+    count = len(heard)
+    fit(trainer, batches)
+    assert trainer.progress.outcome == "finished"
+    assert len(heard) == count
+    assert told == [watch.alarm]
+
+
+def test_an_alarm_may_pause_a_training():
+    model, batches, _ = bent(factor=0.25)
+    paused = []
+
+    class Resume(gw.Callback):
+        def on_pause(self, trainer):
+            paused.append(trainer.steps_done)
+            trainer.resume()
+
+    watch = each_step()
+    trainer = model.trainer(watch, Resume())
+    watch.on_alarm = lambda alarm: trainer.pause()
+    fit(trainer, batches, epochs=4)
+    assert len(paused) == 1
+    assert watch.alarm.step <= paused[0] < 8
+    assert trainer.steps_done == 32
+
+
+def test_a_mended_op_may_be_broken_again():
+    model, batches, _ = bent(factor=0.5)
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, batches, epochs=4)
+    bend()
+    fit(trainer, batches, epochs=4)
+    bend(factor=2.0)
+    fit(trainer, batches, epochs=4)
+    assert [a.address for a in watch.alarms] == ["bend", "bend"]
+    assert watch.alarms[0].step < 32
+    assert watch.alarms[1].step == 65
+
+
+def test_a_run_keeps_what_was_seen(tmp_path):
+    model, batches, _ = bent()
+    run, watch = gw.Run(tmp_path / "run", store=None), each_step()
+    trainer = model.trainer(run, watch)
+    fit(trainer, batches, epochs=2)
+    bend(factor=0.5)
+    fit(trainer, batches, epochs=2)
+    seen = run.read().gradient_watch
+    assert seen.points == watch.points
+    assert seen.alarms == list(watch.alarms)
+    assert "bend" in str(seen)
+    figure = seen.plot()
+    assert sum(len(t.x) for t in figure.data if t.mode == "markers") == len(seen.points)
+    assert gw.train.RunFolder(tmp_path / "run").status == "finished"
+
+
+def test_a_run_without_a_watch_has_seen_nothing(tmp_path):
+    model = dense(gw.tanh)
+    run = gw.Run(tmp_path / "run", store=None)
+    fit(model.trainer(run), model.batches())
+    assert run.read().gradient_watch is None
+
+
+def test_a_damaged_event_is_said(tmp_path):
+    model = dense(gw.tanh)
+    run = gw.Run(tmp_path / "run", store=None)
+    fit(model.trainer(run, each_step()), model.batches())
+    with (tmp_path / "run" / "events.jsonl").open("a") as file:
+        file.write('{"event": "gradients", "step": [1]}\n')
+    with pytest.raises(TrainingError, match="an event that is none"):
+        run.read().gradient_watch  # noqa: B018
+
+
+def test_it_goes_on_where_a_checkpoint_was_taken(tmp_path):
+    def training():
+        model, batches, _ = bent(factor=0.5, deterministic=True)
+        watch = each_step()
+        return model.trainer(watch, gw.Checkpoints(tmp_path, every_epochs=1)), watch, batches
+
+    trainer, watch, batches = training()
+    fit(trainer, batches)
+    points, alarms = watch.points, watch.alarms
+    fit(trainer, batches)
+    values = dict(trainer.values)
+    again, other, batches = training()
+    gw.resume(again, tmp_path, 8)
+    assert (other.points, other.alarms) == (points, alarms)
+    fit(again, batches)
+    assert all(np.array_equal(again.values[n], a) for n, a in values.items())
+    assert other.alarms == alarms  # what was told is not told again
+
+
+def test_what_it_says_is_json_and_text():
+    model, batches, _ = bent(factor=0.5)
+    watch = each_step()
+    assert "nothing seen yet" in repr(watch)
+    fit(model.trainer(watch), batches)
+    found = json.loads(json.dumps(watch.to_dict(), allow_nan=False))
+    assert found["alarms"][0]["address"] == "bend"
+    assert len(found["points"]["step"]) == len(watch.points)
+    assert "wrong since step" in repr(watch)
+    assert str(watch).splitlines()[2].startswith("bend")
+    assert "<table>" in watch._repr_html_()
+    assert watch.worst.name == "bend"
+    assert isinstance(watch.worst, Point)
+
+
+@pytest.mark.parametrize("options", [{"budget": -0.1}, {"budget": 2.0}, {"every": 0}, {"rtol": 0}])
+def test_settings_that_make_no_sense_are_refused(options):
+    with pytest.raises(TrainingError, match="make no sense"):
+        gw.GradientWatch(**options)
+
+
+def test_it_forgets_another_training():
+    model, batches, _ = bent(factor=0.5)
+    watch = each_step()
+    fit(model.trainer(watch), batches)
+    assert watch.alarm
+    other = dense(gw.tanh)
+    fit(other.trainer(watch), other.batches())
+    assert watch.alarm is None
+    assert {p.name for p in watch.points} <= {
+        "matmul",
+        "add",
+        "tanh",
+        "matmul_1",
+        "sub",
+        "pow",
+        "loss",
+        *"wbv",
+    }

@@ -1,0 +1,72 @@
+// The way that a gradient comes back from the loss, as it is lit in a drawing.
+
+import { drawnFor, itemAround } from "./marks";
+import type { GraphModel } from "./model";
+import type { Overlay } from "./overlay";
+import type { Scene } from "./scene";
+import { inputsOf, outputsOf, withScopes, type Focus } from "./trace";
+import type { Wires } from "./wires";
+
+/** What the kernel says; empty where nobody has asked, and only `busy` while it looks. */
+export interface Why {
+  busy?: string;
+  parameter: string;
+  loss: string;
+  verdict: string;
+  /** Sentences; the first says it all. */
+  text: string[];
+  causes: { kind: string; text: string; nodes: string[] }[];
+  /** From the loss to the parameter, by address. */
+  nodes: string[];
+  culprits: string[];
+}
+
+export const DEAD = -1;
+
+/** A path that is lit. */
+export interface Path {
+  focus: Focus;
+  /** The items at fault. */
+  culprits: Set<number>;
+  /** Width of each piece of line by the norm of the gradient that comes back through it, 0 to 1; `DEAD` where it is 0. */
+  widths: Map<number, number>;
+}
+
+/** What a drawing has of a graph. */
+interface Drawn {
+  scene: Scene;
+  wires: Wires;
+  isDrawn(item: number): boolean;
+}
+
+/** The items and lines that a gradient comes back through, as far as they are drawn. */
+export function pathOf(graph: GraphModel, { scene, wires, isDrawn }: Drawn, { nodes, culprits }: Partial<Why>, overlay: Overlay | undefined): Path | undefined {
+  if (!nodes?.length) return undefined;
+  const drawn = (name: string): number => drawnFor(graph, isDrawn, itemAround(graph, name));
+  const flags = new Uint8Array(graph.n + graph.scopes.length);
+  for (const name of nodes) {
+    const item = drawn(name);
+    if (item >= 0) flags[item] = 1;
+  }
+  joinInsides(graph, flags);
+  const focus = { items: flags, pieces: wires.among(flags) };
+  const inside = withScopes(graph, flags.subarray(0, graph.n));
+  inside.forEach((flag, item) => (flags[item] ||= flag)); // frames and scopes around the path
+  const widths = new Map<number, number>();
+  for (const piece of focus.pieces) {
+    const value = overlay ? overlay.values[graph.frameOf(graph.nodeOf[scene.pieceTensor[piece]])] : NaN;
+    const place = overlay ? overlay.place(value) : NaN;
+    widths.set(piece, value === 0 ? DEAD : Number.isNaN(place) ? 0 : place);
+  }
+  return { focus, widths, culprits: new Set((culprits ?? []).map(drawn).filter((item) => item >= 0)) };
+}
+
+/** A path leads into an opened node through one of its inputs, and out of it through what makes its results. */
+function joinInsides(graph: GraphModel, flags: Uint8Array): void {
+  for (let node = 0; node < graph.n; node++) if (graph.isOpened(node) && flags[graph.frameOf(node)]) flags[node] = 1;
+  for (let node = 0; node < graph.n; node++) {
+    if (graph.holder[node] < 0 || graph.kindOf(node) !== "placeholder") continue;
+    const comesFrom = inputsOf(graph, node).some((source) => flags[graph.frameOf(source)]);
+    if (comesFrom && outputsOf(graph, node).some((reader) => flags[graph.frameOf(reader)])) flags[node] = 1;
+  }
+}

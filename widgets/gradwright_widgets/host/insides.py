@@ -1,0 +1,92 @@
+"""What nodes enclose: the parts that open, and what is called so inside of them."""
+
+from __future__ import annotations
+
+from gradwright import Graph, Node
+from gradwright.debug.address import BRANCHES, Address
+from gradwright.errors import GraphError
+from gradwright.graph import SubGraph, expansion
+from gradwright.ops.control.branch import Cond
+from gradwright.ops.control.call import Call
+from gradwright.ops.control.loop_op import LoopOp
+
+
+def parts(node: Node) -> dict[str, SubGraph]:
+    """Return what a node encloses: ``then`` and ``else`` of a cond, ``""`` where there is one part.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.cond(g.placeholder("p", (), "bool"), lambda: 1.0, lambda: 2.0)
+    >>> list(parts(y.node))
+    ['then', 'else']
+    """
+    op = node.op
+    if isinstance(op, Cond):
+        return {part: getattr(op, field) for part, field in BRANCHES.items()}
+    if isinstance(op, (LoopOp, Call)):
+        return {"": op.body}
+    if not op.is_composite():
+        return {}
+    return {"": expansion(op, [None if t is None else t.spec for t in node.inputs])}
+
+
+def node_at(graph: Graph, text: str) -> Node:
+    """Return the node of an address, or of a name; raises GraphError if there is none.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.silu(g.placeholder("x", (3,)))
+    >>> node_at(g, "silu::mul").op
+    mul()
+    """
+    return Address.parse(text).find(graph).node
+
+
+def is_called(graph: Graph, text: str) -> bool:
+    """Tell whether a node has this name or address.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.silu(g.placeholder("x", (3,)))
+    >>> [is_called(g, text) for text in ("x", "silu::mul", "silu::div", "y")]
+    [True, True, False, False]
+    """
+    if ":" not in text:
+        return graph.get(text) is not None
+    try:
+        node_at(graph, text)
+    except GraphError:
+        return False
+    return True
+
+
+def holder_of(path: str) -> str:
+    """Return the address of the node that a path leads into, "" at the top of the graph.
+
+    >>> holder_of("scan::cell/norm::"), holder_of("choose:then:inner"), holder_of("hidden/inner")
+    ('scan::cell/norm', 'choose', '')
+    """
+    return path.rpartition(":")[0].rpartition(":")[0]
+
+
+def is_inside(graph: Graph, path: str) -> bool:
+    """Tell whether a path leads into a node: to its frame, to a branch, or to a scope in them.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.nn.silu(g.placeholder("x", (3,)))
+    >>> [is_inside(g, path) for path in ("silu::", "silu::deeper", "x::", "silu")]
+    [True, False, False, False]
+    """
+    if not (holder := holder_of(path)):
+        return False
+    part, _, scope = path[len(holder) + 1 :].partition(":")
+    try:
+        found = parts(node_at(graph, holder))
+    except GraphError:
+        return False
+    if not scope:
+        return part in found or (not part and bool(found))
+    return part in found and any(
+        f"{node.scope}/".startswith(f"{scope}/") for node in found[part].nodes
+    )

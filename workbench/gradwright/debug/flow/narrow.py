@@ -1,0 +1,104 @@
+"""What only happens in the dtypes that a graph trains in: underflow and overflow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from ml_dtypes import finfo
+
+from ...gradient import gradients
+from ...graph import Tensor
+from ...op import Op
+from ...session import Session
+from ...spec import dtype_name, is_floating
+from ..float64 import Array, Float64Run
+from .causes import PARTIAL, told
+from .explanation import Cause, Explanation
+from .level import Level, level_of, norm, stabilised
+from .numbers import about
+
+
+class AsItTrains(Float64Run):
+    """A run in the graph's own dtypes."""
+
+    def settled_array(self, array: Array) -> Array:
+        """Return the value as it is."""
+        return array
+
+    def settled_op(self, op: Op) -> Op:
+        """Return the op as it is."""
+        return op
+
+
+def is_narrow(run: Float64Run) -> bool:
+    """Tell whether the graph of a run has floats that are narrower than the run's."""
+    return any(is_floating(t.dtype) and t.dtype != copy.dtype for t, copy in run.copies.items())
+
+
+def as_it_trains(
+    found: Explanation, run: AsItTrains, parameter: Tensor, loss: Tensor
+) -> Explanation:
+    """Return an explanation with what the graph's own dtypes add to it."""
+    (slope,) = gradients(loss, [parameter], unreachable="zero")
+    feeds = {t: run.env[t] for t in run.copies.values() if t.kind == "placeholder"}
+    with Session(run.graph) as session:
+        size = norm(_wide(session.run(slope, feeds, training=run.training)))
+    if math.isfinite(size) and (size > 0 or found.norm == 0):
+        return found
+    loss = stabilised(run, parameter, loss)
+    level = level_of(run, parameter, loss)
+    level.pull({loss: np.ones((), loss.dtype)})
+    verdict = "zero" if size == 0 else "nonfinite"
+    made = *_overflow(run, level), *_underflow(found, level)
+    named = {n for c in made[:1] for n in c.nodes}
+    others = [c for c in found.causes if c.kind not in PARTIAL and named.isdisjoint(c.nodes)]
+    return replace(found, verdict=verdict, norm=size, zeros=1.0, causes=(*made[:1], *others))
+
+
+def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
+    nodes = {node.name: node for node, _ in level.nodes}
+    for step in found.steps:
+        node = nodes.get((step.address.levels or [step.address])[0].node)
+        if node is None:
+            continue
+        parts = [p for (n, _), p in level.parts.items() if n is node]
+        arrives = any(t in level.total and level.total[t].any() for t in node.outputs)
+        if not arrives or any(parts):
+            continue
+        dtype = node.outputs[0].dtype
+        name, left = dtype_name(dtype), about(step.norm_out)
+        text, kind = f"{left} in float64 is 0 in {name}", step.kind
+        if step.norm_out < float(finfo(dtype).smallest_normal):
+            text, kind = f"{text}; scale the loss, or compute there in a wider dtype", "underflow"
+        elif step.reason:
+            text = f"{text}; {step.reason}"
+        yield Cause(
+            kind or "underflow", f"it dies at {told(step)}: {text}", (str(step.address),), 0.0
+        )
+
+
+def _overflow(run: AsItTrains, level: Level) -> Iterator[Cause]:
+    for node in run.nodes:
+        ins = [run.env[t] for t in node.inputs if t is not None]
+        for t in node.outputs:
+            if not _finite(run.env[t]) and all(map(_finite, ins)):
+                text = f"forward, {node.op.title} {node.name!r} overflows {dtype_name(t.dtype)}"
+                yield Cause("overflow", text, (node.name,), math.inf)
+    for node, _ in reversed(level.nodes):
+        arrives = [norm(_wide(level.total[t])) for t in node.outputs if t in level.total]
+        parts = [p for (n, _), p in level.parts.items() if n is node]
+        if all(map(math.isfinite, arrives)) and not all(map(math.isfinite, parts)):
+            name = dtype_name(node.outputs[0].dtype)
+            text = f"backward, the gradient of {node.op.title} {node.name!r} overflows {name}"
+            yield Cause("overflow", text, (node.name,), math.inf)
+
+
+def _wide(a: Array) -> Array:
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+
+
+def _finite(a: Array) -> bool:
+    return not is_floating(a.dtype) or bool(np.isfinite(_wide(a)).all())
