@@ -233,8 +233,8 @@ class _Check:
             found.add(probe.direction(parameter.name, analytic[copy], rng))
             for index in self._chosen(copy):
                 yield parameter.name
-                for check in probe.element(parameter.name, index, analytic[copy]):
-                    found.add(check)
+                for element in probe.element(parameter.name, index, analytic[copy]):
+                    found.add(element)
 
     def _refuse_nonfinite(self) -> None:
         """Raise if the loss is not finite, and say where that begins."""

@@ -170,7 +170,8 @@ class Program:
         outs = [number[t] for t in node.outputs]
         part = Part(node, ins, outs, steps, None, {})
         public = outs[: len(node.public)]
-        if not all(any(_is_live(held[i]) for i in side if i) for side in (ins, public)):
+        live = all(any(_is_live(held[i]) for i in side if i) for side in (ins, public))
+        if isinstance(node.op, StopGradient) or not live:
             part.is_constant = True
             return part
         if any(s is None for step in steps for s, _ in step.slopes) or not all(
