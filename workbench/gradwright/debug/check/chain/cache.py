@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 MOST_BYTES = 1 << 27
 """Of all programs together; one that is larger is made anew for each check."""
-_programs = Bounded[Program](16, MOST_BYTES, Program.buffers)
+_programs = Bounded[Program](16, MOST_BYTES, lambda program: {id(program): program.nbytes})
 
 
 @contextlib.contextmanager
@@ -59,7 +59,7 @@ def borrowed(
         made = Program(run, loss, parameters, seed)
     with made.lock:
         yield made
-    if sum(made.buffers().values()) <= MOST_BYTES:
+    if made.nbytes <= MOST_BYTES:
         _programs.keep(key, made)
 
 

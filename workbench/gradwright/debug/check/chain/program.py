@@ -6,6 +6,7 @@ parameters, shapes, and a mode; other values are loaded into it.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Mapping, Sequence
@@ -99,6 +100,7 @@ class Program:
         self.parts = [self._part(node, self.steps[first:last]) for node, first, last in spans]
         self.rules = [c for p in self.parts if p.rule is not None for c in p.rule.calls]
         self._sources = self._named_sources()
+        self._is_new = True  # all calls have run, on the values they were made from
         run.env.clear()  # it would keep arrays that the registers no longer hold
 
     # -- making it ------------------------------------------------------------------------------
@@ -217,6 +219,7 @@ class Program:
     def load(self, fed: Mapping[str, Array], values: Values) -> bool:
         """Run forward on other feeds and values; False where they make it another program."""
         held = self.held
+        self._is_new = False
         self.run.env.clear()
         for name, is_fed, register in self._sources:
             array = fed[name] if is_fed else values[name]
@@ -232,7 +235,8 @@ class Program:
 
     def gradients(self) -> list[Array]:
         """Run the graph's own gradient and return it, by parameter."""
-        run_calls(self.backward, self.held)
+        if not self._is_new:
+            run_calls(self.backward, self.held)
         return [self.held[i] for i in self.gradient]
 
     def steps_behind(self, registers: Sequence[int]) -> list[Step]:
@@ -271,9 +275,10 @@ class Program:
         """Bring the values of the registers to the float64 run, for what works on that."""
         self.run.env.update((t, self.held[i]) for t, i in self.number.items())
 
-    def buffers(self) -> dict[int, int]:
-        """Return the bytes of all arrays, by their identity."""
-        return {id(a): a.nbytes for a in self.held if type(a) is np.ndarray}
+    @functools.cached_property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, each counted once."""
+        return sum({id(a): a.nbytes for a in self.held if type(a) is np.ndarray}.values())
 
 
 def _given(t: Tensor) -> bool:

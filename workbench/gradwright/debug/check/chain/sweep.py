@@ -235,7 +235,7 @@ class Sweep:
                 for part in parts:
                     if part is not None:
                         bar[j] = bar[j] + part if j in bar else part
-        return [bar[r] != 0 if r in bar else None for r in program.parameters]
+        return [bar[r] != 0 if r in bar and bar[r].any() else None for r in program.parameters]
 
     def bends(self, registers: Sequence[int], where: Sequence[Array]) -> bool:
         """Tell whether the loss has a kink here along a direction through elements of registers.
