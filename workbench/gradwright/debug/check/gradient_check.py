@@ -206,9 +206,8 @@ class _Check:
                 continue
             yield parameter.name
             sample = self._sample(copy)
-            along = settlement.direction(k, found, rng, sampled=sample is not None)
-            if along is not None:
-                found.add(along)
+            if sample is not None:  # of the other elements it is all there is
+                found.add(settlement.direction(k, found, rng))
             for count in settlement.settle(k, found, sample):
                 if self.is_watched:
                     yield from itertools.repeat(parameter.name, count)

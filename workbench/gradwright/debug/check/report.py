@@ -57,7 +57,7 @@ class ParameterCheck:
     ways: Array
     """Numbers of ``WAYS``, uint8."""
     direction: ElementCheck | None = None
-    """One random direction through all elements: of what a sample leaves out it is all there is."""
+    """One random direction through all elements, where they are sampled or differenced."""
     worst: ElementCheck | None = None
     troubles: list[ElementCheck] = field(default_factory=list)
     """Elements that are not ``ok``, at most ``MAX_TROUBLES`` of them."""
@@ -137,9 +137,8 @@ class ParameterCheck:
             return
         np.copyto(self.numeric, numeric, where=where)
         self.verdicts[where], self.ways[where] = VERDICTS.index(verdict), WAYS.index(way)
-        with np.errstate(all="ignore"):
-            apart = np.abs(self.analytic - numeric)
-            score = np.where(where, np.where(apart == 0, 0.0, apart / tolerance), -1.0)
+        apart = np.abs(self.analytic - numeric)
+        score = np.where(where, apart / np.maximum(tolerance, np.finfo(np.float64).tiny), -1.0)
         listed = [int(np.argmax(score))]
         if verdict != "ok":
             listed += np.flatnonzero(where)[: self.MAX_TROUBLES].tolist()

@@ -83,13 +83,10 @@ class Settlement:
         lost = self.program.parameters[k] in self.sweep.lost
         return self.tied and not lost and self.analytic[k].dtype.kind == "f"
 
-    def direction(
-        self, k: int, check: ParameterCheck, rng: np.random.Generator, *, sampled: bool
-    ) -> ElementCheck | None:
+    def direction(self, k: int, check: ParameterCheck, rng: np.random.Generator) -> ElementCheck:
         """Return the check of a parameter along one random direction.
 
-        Where chain and gradient agree it is the chain's. Where they do not, the loss is asked if
-        there are elements that nothing else looks at.
+        Where chain and gradient agree it is the chain's, elsewhere the loss is asked.
         """
         analytic, measured = self.analytic[k], self.measured[k]
         if self._sure(k) and agree(analytic, measured, self.rtol):
@@ -99,7 +96,7 @@ class Settlement:
             return ElementCheck(
                 check.name, None, comparison=Comparison("ok", exact, numeric, slack)
             )
-        return self._probe(k).direction(check.name, analytic, rng) if sampled else None
+        return self._probe(k).direction(check.name, analytic, rng)
 
     def settle(self, k: int, check: ParameterCheck, chosen: Array | None) -> Iterator[int]:
         """Fill in a parameter's elements; yields how many are done, bit by bit.
@@ -115,7 +112,6 @@ class Settlement:
         sure = self._sure(k)
         apart = np.abs(analytic - measured)
         larger = np.maximum(np.abs(analytic), np.abs(measured))
-        rough = self._rough(register)
         passed = apart <= self.rtol * larger if sure else np.zeros(analytic.shape, bool)
         kinky = self.kinky[k]
         if kinky is not None:
@@ -131,7 +127,7 @@ class Settlement:
         left = asked & ~passed
         if not left.any():
             return
-        if sure and rough == []:
+        if sure and self._rough(register) == []:
             clear = (
                 left
                 & (apart > _CLEAR * self.rtol * larger)
