@@ -270,6 +270,11 @@ class Report:
             for f in self.findings
             if f.verdict in ("kink", "unclear") or (f.verdict == "fail" and not self.blame)
         ]
+        certified = sum(p.certified for p in self.parameters.values())
+        others = sum(p.differenced + p.probed for p in self.parameters.values())
+        if certified:
+            rest = f", {others:,} by differences of the loss" if others else ""
+            notes.append(f"{certified:,} elements certified by measured slopes{rest}")
         return notes
 
     def to_dict(self) -> dict[str, Any]:

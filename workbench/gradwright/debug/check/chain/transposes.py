@@ -33,7 +33,8 @@ def _matmul(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
     if i == 0:
         return unbroadcast(np.matmul(g, b.swapaxes(-1, -2)), a.shape)
     if b.ndim == 2 and a.ndim > 2:
-        return np.matmul(a.reshape(-1, a.shape[-1]).T, g.reshape(-1, g.shape[-1]))
+        folded: Array = np.matmul(a.reshape(-1, a.shape[-1]).T, g.reshape(-1, g.shape[-1]))
+        return folded
     return unbroadcast(np.matmul(a.swapaxes(-1, -2), g), b.shape)
 
 
