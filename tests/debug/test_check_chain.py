@@ -137,7 +137,8 @@ HEALTHY = [pieces, norms, images, recurrent, chosen, complexes, empty, zeros]
 @pytest.mark.parametrize("make", HEALTHY)
 def test_right_gradients_pass_as_they_do_by_differences(make: Callable[[], Case]) -> None:
     fast, slow = both(make(), training=True)
-    assert fast.passed and {n.verdict for n in fast.nodes} <= {"ok", "kink"}
+    assert fast.outcome == slow.outcome != "failed"
+    assert {n.verdict for n in fast.nodes} <= {"ok", "kink"}
     assert [n.name for n in fast.nodes] == [n.name for n in slow.nodes]
 
 

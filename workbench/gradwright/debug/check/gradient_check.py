@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import threading
@@ -13,6 +14,7 @@ import numpy as np
 
 from ...errors import GradientError
 from ...graph import Graph, Node, Tensor, Values
+from ..address import Address
 from ..float64 import Float64Run
 from ..stepping.nonfinite import Ran, Range, find_origin
 from .blame import NodeCheck
@@ -20,8 +22,11 @@ from .chain.cache import borrowed
 from .chain.program import Program
 from .chain.settle import Settlement
 from .chain.sweep import Sweep
-from .nodes import check_node
-from .probe import Probe, analytic_gradients, check_floating, check_loss
+from .directions import typical_size
+from .local import InputCheck
+from .nodes import check_node, reaching
+from .numeric import Comparison
+from .probe import Probe, analytic_gradients, check_floating, check_loss, gradient_spread
 from .report import Occasion, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
@@ -41,6 +46,7 @@ def gradient_check(
     wrt: Sequence[Tensor | str] | None = None,
     max_per_param: int | None = None,
     rtol: float = 1e-5,
+    order: int = 1,
     training: bool = False,
     seed: int = 0,
     values: Values | None = None,
@@ -67,6 +73,9 @@ def gradient_check(
             random direction through all of them. With 0 only the nodes are checked, each by
             itself: a few ms for a small network, whatever the number of parameters.
         rtol: relative difference that passes even where the numeric value is more precise.
+        order: 2 also holds the derivative of every node's vjp against differences of the vjp. What
+            is wrong there, a ``stop_gradient`` in a vjp perhaps, spoils Hessians and penalties on
+            gradients alone.
         training: mode of dropout, batch norm and the like. Random ops draw the same numbers in all
             evaluations.
         seed: of random ops, of the choice of elements and of directions.
@@ -90,8 +99,8 @@ def gradient_check(
     choose. A kink (relu at 0, a tie of max) is told from a mistake by the slopes on its two sides.
     An analytic gradient of exactly zero passes only if the numeric one is zero, too.
 
-    Raises GradientError if ``loss`` is not a real scalar, is not finite, or does not depend on one
-    of ``wrt``; FeedError for feeds that do not fit.
+    Raises GradientError for another ``order`` or ``method``, and if ``loss`` is not a real scalar,
+    is not finite, or does not depend on one of ``wrt``; FeedError for feeds that do not fit.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -106,6 +115,8 @@ def gradient_check(
     """
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
     check_loss(target)
+    if order not in (1, 2):
+        raise GradientError(f"order={order!r} is not checked", need="1 or 2")
     held = graph.values.snapshot() if values is None else values
     parameters = _parameters(graph, wrt)
     if method not in get_args(Method):
@@ -113,17 +124,19 @@ def gradient_check(
     occasion = Occasion(graph, target.name, feeds or {}, held, training, seed, rtol)
     options: dict[str, Any] = {"values": held, "seed": seed, "training": training}
     with contextlib.ExitStack() as stack:
-        if method == "auto":
+        chain = None
+        if method == "auto" and order == 1:
             chain = stack.enter_context(borrowed(target, parameters, feeds or {}, **options))
-            run, value = chain.run, chain.held[chain.loss]
-        else:
+        if chain is None or chain.is_declared:  # what is declared is no slope that can be measured
             chain, run = None, Float64Run([target, *parameters], feeds or {}, **options)
             value = run.env[run.copies[target]]
+        else:
+            run, value = chain.run, chain.held[chain.loss]
         report = Report(target.name, float(value), occasion=occasion)
         if watch is not None:
             watch(report)
-        check = _Check(run, chain, target, parameters, report, max_per_param, progress, should_stop)
-        return check.run()
+        asked = max_per_param, order, progress, should_stop
+        return _Check(run, chain, target, parameters, report, *asked).run()
 
 
 def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -149,6 +162,7 @@ class _Check:
         parameters: Sequence[Tensor],
         report: Report,
         max_per_param: int | None,
+        order: int,
         progress: Progress,
         should_stop: ShouldStop,
     ) -> None:
@@ -157,9 +171,11 @@ class _Check:
         self.forward, self.chain, self.report = run, chain, report
         self.loss = run.copies[loss]
         self.parameters = {p: run.copies[p] for p in parameters}
-        self.max_per_param = max_per_param
+        self.max_per_param, self.order = max_per_param, order
         copies = list(self.parameters.values())
         self.active = {*copies, *(t for n in run.dependents(copies) for t in n.outputs)}
+        self.reached = reaching(run.nodes, [self.loss])
+        self.analytic: dict[Tensor, Array] = {}
         self.progress, self.should_stop = progress, should_stop
         self.is_watched = bool(progress) or should_stop is not None
 
@@ -185,12 +201,15 @@ class _Check:
         """Do one node or one element after the other, by measured slopes; as ``_differences``."""
         sweep = Sweep(chain, self.rtol)
         analytic = chain.gradients()
+        self.analytic = dict(zip(self.parameters.values(), analytic, strict=True))
         sweep.run_rules()
         sweep.measure()
         rng = np.random.default_rng(self.seed)
         fresh = False
         for part in chain.parts:
             yield part.node.name
+            if not self._asks(part.node):
+                continue
             check = sweep.check_part(part)
             if check is None and not part.is_constant:
                 if not fresh:
@@ -202,7 +221,7 @@ class _Check:
         settlement = None if self.max_per_param == 0 else Settlement(chain, sweep, analytic)
         for k, (parameter, copy) in enumerate(self.parameters.items()):
             found = self._begin(parameter, analytic[k])
-            if settlement is None:
+            if settlement is None or not analytic[k].size:
                 continue
             yield parameter.name
             sample = self._sample(copy)
@@ -211,29 +230,66 @@ class _Check:
             for count in settlement.settle(k, found, sample):
                 if self.is_watched:
                     yield from itertools.repeat(parameter.name, count)
+            self._forgive(found, copy)
 
     def _differences(self) -> Iterator[str]:
         """Do one node or one element after the other; yields the name of what comes next."""
         copies = list(self.parameters.values())
         arrays = analytic_gradients(self.forward, self.loss, copies)
-        analytic = dict(zip(copies, arrays, strict=True))
+        analytic = self.analytic = dict(zip(copies, arrays, strict=True))
         rng = np.random.default_rng(self.seed)
         for node in self.forward.nodes:
             yield node.name
+            if not self._asks(node):
+                continue
             check = self._checked(node, rng)
             if check.verdict != "none":
                 self.report.nodes.append(check)
         for parameter, copy in self.parameters.items():
             found = self._begin(parameter, analytic[copy])
-            if self.max_per_param == 0:
+            if self.max_per_param == 0 or not analytic[copy].size:
                 continue
             probe = Probe(self.forward, copy, self.loss, self.rtol)
+            found.surrogates = probe.function.calls.surrogates
             yield parameter.name
             found.add(probe.direction(parameter.name, analytic[copy], rng))
             for index in self._chosen(copy):
                 yield parameter.name
                 for element in probe.element(parameter.name, index, analytic[copy]):
                     found.add(element)
+            self._forgive(found, copy)
+        self._blame_opened()
+
+    def _forgive(self, found: ParameterCheck, copy: Tensor) -> None:
+        """Take back what rounding alone explains: a gradient may have lost its own digits."""
+        if found.verdict == "fail" and not self.report.blame:
+            if self.chain is not None:
+                self.chain.refresh()
+            size = np.maximum(np.abs(self.forward.env[copy]), typical_size(self.forward.env[copy]))
+            found.forgive(self._spread[copy], size)
+
+    @functools.cached_property
+    def _spread(self) -> dict[Tensor, Array]:
+        copies = list(self.analytic)
+        found = gradient_spread(self.forward, self.loss, copies, list(self.analytic.values()))
+        return dict(zip(copies, found, strict=True))
+
+    def _blame_opened(self) -> None:
+        """Blame what a vjp takes as constant, where a gradient is wrong and no node alone is."""
+        failed = any(p.verdict == "fail" for p in self.report.parameters.values())
+        if not failed or self.report.blame:
+            return
+        for node in self.forward.opened:
+            if self._asks(node):
+                cause = "none, since a vjp takes it as constant, and a gradient is differentiated"
+                lost = InputCheck("x", Comparison("fail", 0.0, math.nan, math.nan), cause)
+                at, name = Address(node.name), node.op.name
+                self.report.nodes.append(NodeCheck(at, name, node.where, "fail", cause, (lost,)))
+
+    def _asks(self, node: Node) -> bool:
+        """Tell whether a node lies on a way from a parameter to the loss."""
+        ends = self.active.isdisjoint(t for t in node.inputs if t is not None)
+        return not ends and not self.reached.isdisjoint(node.outputs)
 
     def _refuse_nonfinite(self) -> None:
         """Raise if the loss is not finite, and say where that begins."""
@@ -262,11 +318,12 @@ class _Check:
         env = self.forward.env
         xs = [None if t is None else env[t] for t in node.inputs]
         ys = [env[t] for t in node.outputs]
-        active = [i for i, t in enumerate(node.inputs) if t in self.active]
         for _ in range(draws):
             check = check_node(
                 node, node.op, xs, ys, rng,
-                training=self.forward.training, rtol=self.rtol, active=active,
+                training=self.forward.training, rtol=self.rtol, order=self.order,
+                active=[i for i, t in enumerate(node.inputs) if t in self.active],
+                reached=[i for i, t in enumerate(node.outputs) if t in self.reached],
             )  # fmt: skip
             if check.verdict != "ok":
                 break

@@ -120,7 +120,7 @@ class Affine(Slope):
     def __init__(self, call: Call, i: int, heads: Sequence[int], x: Array) -> None:
         super().__init__(call, i, heads)
         size = float(np.max(np.abs(x), initial=0.5, where=np.isfinite(x)))
-        self.step = 2.0 ** math.ceil(math.log2(size))
+        self.step = 2.0 ** min(math.ceil(math.log2(size)), 1000)  # beyond it x + step is no number
 
     def measure(self, held: list[Any]) -> None:
         x = held[self.call.ins[self.i]]

@@ -20,8 +20,9 @@ import numpy as np
 
 from ...address import Address
 from ...float64 import run_calls
-from ..blame import InputCheck, NodeCheck, label
+from ..blame import NodeCheck
 from ..directions import draw_direction
+from ..local import InputCheck, label
 from ..numeric import NARROW, WIDE, Comparison, kinked
 from .program import Part, Program, Step
 from .slopes import STEP, rms
