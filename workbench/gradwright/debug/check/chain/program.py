@@ -1,7 +1,8 @@
 """What a check of one loss needs, made once: flat calls forward, of the gradient, and of all rules.
 
 All of it works on one list of registers. A program holds for a graph as it is now, a loss,
-parameters, shapes, and a mode; other values are loaded into it.
+parameters, shapes, and a mode; other values are loaded into it. With the slopes it takes 13 to 19
+times the bytes of parameters and forward values; a row-wise call adds at most ``slopes.ROW_BYTES``.
 """
 
 from __future__ import annotations
