@@ -57,7 +57,7 @@ class ParameterCheck:
     ways: Array
     """Numbers of ``WAYS``, uint8."""
     direction: ElementCheck | None = None
-    """One random direction through all elements, checked even where elements are sampled."""
+    """One random direction through all elements: of what a sample leaves out it is all there is."""
     worst: ElementCheck | None = None
     troubles: list[ElementCheck] = field(default_factory=list)
     """Elements that are not ``ok``, at most ``MAX_TROUBLES`` of them."""

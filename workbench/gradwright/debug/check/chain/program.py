@@ -6,17 +6,17 @@ parameters, shapes, and a mode; other values are loaded into it.
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....gradient import gradients
-from ....graph import Constant, Graph, Node, Rng, Source, Tensor, Values, ancestors
-from ....op import Op
+from ....graph import Constant, Node, Rng, Source, Tensor, Values, ancestors
 from ....ops.core.identity import StopGradient
 from ...float64 import Call, Calls, Float64Run, run_calls, wide
 from ..directions import normal_like
@@ -42,6 +42,8 @@ class Step:
     slopes: list[tuple[Slope | None, int]]
     active: list[tuple[Slope | None, int]]
     """Those by registers that depend on a parameter."""
+    chosen: tuple[int, ...] = ()
+    """Outputs that count and are not floating: they have no slope, but may jump."""
 
 
 @dataclass(eq=False)
@@ -58,6 +60,8 @@ class Part:
     """A random cotangent for each output."""
     is_constant: bool = False
     """Whether there is nothing to check: no floating input, or no floating output."""
+    right_beside: bool = False
+    """Whether the rule was right beside a kink, where it is no choice between slopes."""
 
 
 class Program:
@@ -67,10 +71,8 @@ class Program:
         self, run: Float64Run, loss: Tensor, parameters: Sequence[Tensor], seed: int
     ) -> None:
         self.run, self.training, self.seed = run, run.training, seed
-        self.graph: Callable[[], Graph | None] = lambda: None
-        """The user's graph, which a program does not keep alive."""
-        self.ops: list[Op] = []
-        """The ops of that graph when the program was made."""
+        self.graph = loss.graph
+        self.ops = [node.op for node in ancestors([loss, *parameters], stop=run.fed)]
         self.lock = threading.Lock()
         self.names = [p.name for p in parameters]
         self.copies = [run.copies[p] for p in parameters]
@@ -94,9 +96,11 @@ class Program:
         self.decisive = [(i, self.held[i].copy()) for i in calls.decisive]
         self.shapes = [self.held[o].shape for c in self.forward for o in c.outs]
         self.steps = self._steps(spans)
+        self.choices = [step for step in self.steps if step.chosen]
         self.parts = [self._part(node, self.steps[first:last]) for node, first, last in spans]
         self.rules = [c for p in self.parts if p.rule is not None for c in p.rule.calls]
         self._sources = self._named_sources()
+        self._is_new = True  # all calls have run, on the values they were made from
         run.env.clear()  # it would keep arrays that the registers no longer hold
 
     # -- making it ------------------------------------------------------------------------------
@@ -155,7 +159,10 @@ class Program:
             lit = [(s, j) for s, j in found if j in active]
             if lit:
                 active.update(o for o in call.outs if _is_floating(held[o]))
-            steps.append(Step(call, reads, heads, found, lit))
+            chosen = (
+                [o for o in call.outs if o in read and not _is_floating(held[o])] if lit else []
+            )
+            steps.append(Step(call, reads, heads, found, lit, tuple(chosen)))
         self.active = active
         return steps
 
@@ -164,10 +171,9 @@ class Program:
         ins = [0 if t is None else number[t] for t in node.inputs]
         outs = [number[t] for t in node.outputs]
         part = Part(node, ins, outs, steps, None, {})
-        if not all(
-            any(type(held[i]) is not np.ndarray or _is_floating(held[i]) for i in side)
-            for side in (ins, outs)
-        ):
+        public = outs[: len(node.public)]
+        live = all(any(_is_live(held[i]) for i in side if i) for side in (ins, public))
+        if isinstance(node.op, StopGradient) or not live:
             part.is_constant = True
             return part
         if any(s is None for step in steps for s, _ in step.slopes) or not all(
@@ -213,6 +219,7 @@ class Program:
     def load(self, fed: Mapping[str, Array], values: Values) -> bool:
         """Run forward on other feeds and values; False where they make it another program."""
         held = self.held
+        self._is_new = False
         self.run.env.clear()
         for name, is_fed, register in self._sources:
             array = fed[name] if is_fed else values[name]
@@ -228,7 +235,8 @@ class Program:
 
     def gradients(self) -> list[Array]:
         """Run the graph's own gradient and return it, by parameter."""
-        run_calls(self.backward, self.held)
+        if not self._is_new:
+            run_calls(self.backward, self.held)
         return [self.held[i] for i in self.gradient]
 
     def steps_behind(self, registers: Sequence[int]) -> list[Step]:
@@ -267,9 +275,10 @@ class Program:
         """Bring the values of the registers to the float64 run, for what works on that."""
         self.run.env.update((t, self.held[i]) for t, i in self.number.items())
 
-    def buffers(self) -> dict[int, int]:
-        """Return the bytes of all arrays, by their identity."""
-        return {id(a): a.nbytes for a in self.held if type(a) is np.ndarray}
+    @functools.cached_property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, each counted once."""
+        return sum({id(a): a.nbytes for a in self.held if type(a) is np.ndarray}.values())
 
 
 def _given(t: Tensor) -> bool:
@@ -278,6 +287,11 @@ def _given(t: Tensor) -> bool:
 
 def _is_floating(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype.kind in "fc"
+
+
+def _is_live(x: Any) -> bool:
+    """Tell whether a value may have a gradient: floating and not empty, or not even an array."""
+    return type(x) is not np.ndarray or (x.dtype.kind in "fcO" and x.size > 0)
 
 
 def _is_real(x: Any) -> bool:
