@@ -87,7 +87,7 @@ class Settlement:
         """Return the check of a parameter along one random direction."""
         register = self.program.parameters[k]
         if self._sure(k):
-            v = rng.standard_normal(self.analytic[k].shape).ravel()
+            v = np.ravel(rng.standard_normal(self.analytic[k].shape))
             exact = float(self.analytic[k].ravel().dot(v))
             numeric = float(self.measured[k].ravel().dot(v))
             close = agree(self.analytic[k], self.measured[k], self.rtol)
