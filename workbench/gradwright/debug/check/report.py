@@ -309,7 +309,9 @@ class Report:
         for fault in self.faults:
             where = f" ({fault.where})" if fault.where else ""
             turns = f" {fault.turns}" if fault.turns else ""
-            notes.append(f"at fault: {fault.op} {str(fault.address)!r}{where}{turns}: {fault.reason}")
+            notes.append(
+                f"at fault: {fault.op} {str(fault.address)!r}{where}{turns}: {fault.reason}"
+            )
         notes += [
             f.text
             for f in self.findings
