@@ -137,8 +137,8 @@ def test_a_mutant_inside_is_named_with_its_turn(name: str) -> None:
     met: dict[str, list[Met]] = {}
     for found in met_inside(g, loss):
         met.setdefault(str(found.address.anywhere), []).append(found)
-    count, missed = 0, []
     right = analytic(gw.gradient_check(g, loss, {"xs": XS}, max_per_param=0))
+    count, missed = 0, []
     for address, node in bodies(g):
         op = node.op
         if op.name in ("scan", "while", "cond", "call"):
@@ -154,7 +154,7 @@ def test_a_mutant_inside_is_named_with_its_turn(name: str) -> None:
             forget()  # a body never changes otherwise
             report = gw.gradient_check(g, loss, {"xs": XS}, max_per_param=0)
             if all(map(np.allclose, analytic(report), right, [1e-9] * 99)):
-                assert report.passed  # nobody asks for what is wrong
+                assert report.passed, report  # nobody asks for what is wrong
                 continue
             count += 1
             if [n.address for n in report.faults] != [first] or report.passed:
