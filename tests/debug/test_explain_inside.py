@@ -153,3 +153,31 @@ def test_a_composite_is_opened_where_it_matters() -> None:
     n = gw.nn.layer_norm(healthy.h, name="ln")
     found = healthy.why(healthy.loss(n @ healthy.w2))
     assert not any(s.address.levels for s in found.steps)
+
+
+# -- addresses -------------------------------------------------------------------------------------
+
+
+def test_addresses_lead_to_the_nodes() -> None:
+    """Every step of a path through a call, a branch, loops and composites is found in the graph."""
+    g = gw.Graph()
+    x, w = g.placeholder("x", (4, 3, 6)), g.variable("w", (6, 6), gw.init.orthogonal(seed=0))
+
+    @gw.function("block")
+    def block(v: gw.Tensor) -> Any:
+        return gw.nn.layer_norm(v @ w * 1e-9, eps=1e-30)
+
+    def row(v: gw.Tensor) -> Any:
+        h, _ = gw.scan(lambda c, u: (gw.tanh(c @ w + u), ()), v[0], v, reverse=True, name="inner")
+        return gw.cond(h.sum() < 1e9, lambda: block(h[None]), lambda: h[None], name="choose")
+
+    loss = gw.sin(3.0 * gw.map_fn(row, x, name="outer")).sum(name="loss")
+    feeds = {"x": np.random.default_rng(0).standard_normal((4, 3, 6))}
+    found = gw.explain_gradient(g, loss, w, feeds)
+    held_against_the_gradient(found, g, loss, feeds)
+    depths = {len(s.address.levels) for s in found.steps}
+    assert {0, 1, 2, 3} <= depths
+    for step in found.steps:
+        assert step.address.find(g).node.op.title == step.op
+        assert Address.parse(str(step.address)) == step.address
+        assert "test_explain_inside.py" in step.where

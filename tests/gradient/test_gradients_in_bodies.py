@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -154,6 +155,27 @@ def test_maml_matches_differences() -> None:
 
     loss = gw.map_fn(task, (xs, ts)).mean(name="loss")
     assert gw.gradient_check(g, loss).passed
+
+
+def test_it_is_kept_in_an_archive(tmp_path: Path) -> None:
+    x, w = held()
+    y = in_scan(x, w).rename("y")
+    y.graph.save(tmp_path / "g.gw")
+    again = gw.load(tmp_path / "g.gw")
+    np.testing.assert_array_equal(
+        again.output({"x": X}, "y")["y"], y.graph.output({"x": X}, "y")["y"]
+    )
+
+
+def test_a_hessian_in_a_body() -> None:
+    """∂²(Σ exp(v·w))/∂w² = diag(v²·exp(v·w)), for each v of a map."""
+    x, w = held()
+
+    def hessian(v: gw.Tensor) -> Any:
+        return gw.jacobian(gw.gradients(gw.exp(v * w).sum(), [w]), [w])[0][0]
+
+    expected = [np.diag(v * v * np.exp(v * W)) for v in X]
+    np.testing.assert_allclose(value(gw.map_fn(hessian, x), {"x": X}), expected, rtol=1e-12)
 
 
 def test_stop_and_what_lies_between() -> None:

@@ -12,7 +12,7 @@ from ..address import Address
 from .local import InputCheck
 
 
-class Turns(NamedTuple):
+class WrongTurns(NamedTuple):
     """In how many turns of a loop a node is at fault, of those that were looked at."""
 
     wrong: int
@@ -43,7 +43,7 @@ class NodeCheck:
     inner: tuple[NodeCheck, ...] = ()
     seconds: float = field(default=0.0, compare=False)
     """How long the check took."""
-    turns: Turns | None = None
+    turns: WrongTurns | None = None
     """Of a node at fault in a loop, how many turns that is so in."""
 
     @property

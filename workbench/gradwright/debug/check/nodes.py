@@ -23,8 +23,8 @@ from ...ops.control.loop_op import LoopOp
 from ...ops.core.identity import StopGradient
 from ...ops.core.pullback import active_from
 from ..address import Address
-from ..inside import has_inside, opened
-from .blame import NodeCheck, Turns
+from ..inside import has_inside, opened, sources
+from .blame import NodeCheck, WrongTurns
 from .composed import composed
 from .local import LocalCheck
 from .second import second_order
@@ -58,6 +58,7 @@ def check_node(
 
     What holds nodes of the user's, a loop, a branch or a call, is opened in any case, for as many
     ``looks`` as there are.
+
     A vjp at a kink may be any of many, so there it must also be right close by. Only cotangents of
     the ``active`` inputs are looked at, with cotangents for the ``reached`` outputs: what nobody
     asks for may be missing, or infinite, such as that of the exponent of (-1.0) ** 2.0. With
@@ -175,7 +176,7 @@ def check_inside(
             at_fault = {c.address for c in checks if c.verdict == "fail"}
             wrong = {n: 1 for n in level.sub.nodes if at.into(n.name, level.part) in at_fault}
     if isinstance(op, LoopOp):
-        counts = {n.name: Turns(k, turns, whole) for n, k in wrong.items()}
+        counts = {n.name: WrongTurns(k, turns, whole) for n, k in wrong.items()}
         checks = [replace(c, turns=counts[c.name]) if c.verdict == "fail" else c for c in checks]
     return Looked(checks, whole)
 
@@ -184,19 +185,15 @@ def _on_path(
     op: Op, xs: Sequence[Array | None], sub: SubGraph, active: Collection[int] | None
 ) -> set[Tensor]:
     """Return the tensors inside that depend on the inputs of interest, in any turn."""
-    ins, first = sub.inputs, 0
-    if isinstance(op, LoopOp):
-        ins, first = ins[1:], op.first_carry
-    elif isinstance(op, Cond):
-        first = 1
-    given = [i for i, x in enumerate(xs) if i >= first and (x is not None or first)]
-    chosen = {t for i, t in zip(given, ins, strict=True) if active is None or i in active}
+    ins = sub.inputs[1:] if isinstance(op, LoopOp) else sub.inputs
+    pairs = zip(sources(op, xs), ins, strict=True)
+    chosen = {t for i, t in pairs if active is None or i in active}
     while True:
         found = active_from(sub.nodes, list(chosen), frozenset())
         carried = set[Tensor]()
         if isinstance(op, LoopOp):
-            pairs = zip(ins[: op.n_carry], sub.outputs[op.lead :], strict=False)
-            carried = {c for c, y in pairs if y in found and c not in found}
+            ends = zip(ins[: op.n_carry], sub.outputs[op.lead :], strict=False)
+            carried = {c for c, y in ends if y in found and c not in found}
         if not carried:
             return found
         chosen |= carried

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from ...graph import Node
+import numpy as np
+
+from ...graph import Node, Tensor
 from ...op import Op
 from ...ops.core.identity import StopGradient
+from ...spec import is_floating
+from ..address import Address
 from .explanation import Cause, Step
-from .level import Level
+from .level import Array, Level
 from .numbers import about
 
 _MOST = 3
 """Causes of one kind of trouble that are told."""
+TELLING = 0.3
+"""The part of the strongest cause, in orders of magnitude, that another one has to have."""
 PARTIAL = "flat", "masked", "unread", "zero factor"
 """Kinds that make elements zero."""
 
@@ -25,20 +31,27 @@ def cut_reason(op: Op, node: Node) -> str:
     return f"gives {node.outputs[0].spec}, through which no gradient flows"
 
 
-def cuts(level: Level, *, meant: bool = False) -> list[Cause]:
-    """Return the places that a path to the loss ends at; of comparisons and the like if asked."""
-    found = [
-        Cause(
-            "detached",
-            f"{'a path' if meant else 'it'} ends at {_named(op.title, node.name, node.where)}, "
-            f"which {cut_reason(op, node)}",
-            (node.name,),
-            0.0,
-        )
-        for node, op, _ in level.cuts
-        if isinstance(op, StopGradient) or not meant
-    ]
-    return list(dict.fromkeys(found))[:_MOST]
+def unreached(level: Level) -> list[Cause]:
+    """Return the places that all paths to the loss end at."""
+    return [
+        _cut(f"it ends at {_named(op.title, node.name, node.where)}", op, node, node.name)
+        for node, op in dict.fromkeys((node, op) for node, op, _ in level.cuts)
+    ][:_MOST]
+
+
+def cuts(level: Level, address: Callable[[Node], Address], where: str = "") -> list[Cause]:
+    """Return the places that some paths are cut at on purpose."""
+    found = []
+    for node, op in dict.fromkeys((node, op) for node, op, _ in level.cuts):
+        if isinstance(op, StopGradient):
+            at = str(address(node))
+            text = f"a path ends at {_named(op.title, at, node.where or where)}"
+            found.append(_cut(text, op, node, at))
+    return found[:_MOST]
+
+
+def _cut(text: str, op: Op, node: Node, at: str) -> Cause:
+    return Cause("detached", f"{text}, which {cut_reason(op, node)}", (at,), 0.0)
 
 
 def deaths(steps: Iterable[Step]) -> Iterator[Cause]:
@@ -68,7 +81,8 @@ def changes(steps: Sequence[Step], *, grows: bool) -> list[Cause]:
         return sign * sum(math.log(s.gain) for s in group)
 
     ranked = sorted(groups.values(), key=weight, reverse=True)
-    strong = [group for group in ranked if weight(group) > math.log(2)][:_MOST]
+    least = max(math.log(2), TELLING * max(map(weight, ranked), default=0.0))
+    strong = [group for group in ranked if weight(group) > least][:_MOST]
     return [_changed(group, steps, grows=grows) for group in strong]
 
 
@@ -94,6 +108,23 @@ def _changed(group: Sequence[Step], steps: Sequence[Step], *, grows: bool) -> Ca
         nodes,
         gain,
     )
+
+
+def broken(nodes: Iterable[Node], env: Mapping[Tensor, Array]) -> Iterator[Cause]:
+    """Yield the nodes that make what is not finite of finite numbers, forward."""
+    for node in nodes:
+        if all(_is_finite(env[t]) for t in node.inputs if t is not None):
+            for t in node.outputs:
+                if not _is_finite(env[t]):
+                    named = _named(node.op.title, node.name, node.where)
+                    text = f"forward, {named} makes NaN or infinity of finite numbers"
+                    yield Cause("nonfinite", text, (node.name,), math.inf)
+
+
+def _is_finite(a: Array) -> bool:
+    if not is_floating(a.dtype):
+        return True
+    return bool(np.isfinite(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)).all())
 
 
 def partial(steps: Iterable[Step]) -> list[Cause]:

@@ -12,11 +12,12 @@ import numpy as np
 from ...graph import Graph, Tensor, Values
 from ..check.probe import check_floating, check_loss
 from ..float64 import Float64Run
-from .causes import changes, cuts, deaths, partial, told
+from .causes import broken, changes, cuts, deaths, partial, told, unreached
 from .explanation import Cause, Explanation, Step
 from .level import level_of, norm, stabilised
 from .measured import Measured
 from .narrow import AsItTrains, as_it_trains, is_narrow
+from .numbers import about
 from .paths import Use, ends_of, find_path, size
 from .walk import Place, Walk
 
@@ -87,82 +88,88 @@ class _Explained:
 
     def __init__(self, run: Float64Run, loss: Tensor, parameter: Tensor) -> None:
         self.run, self.loss, self.parameter = run, loss, parameter
-        self.names = {copy: t.name for t, copy in run.copies.items()}
         self.start = run.copies[parameter]
         self.end = stabilised(run, self.start, run.copies[loss])
         self.level = level_of(run, self.start, self.end)
         self.walk = Walk()
+        self.place = Place(None, None, "", {copy: t.name for t, copy in run.copies.items()})
 
     def made(self) -> Explanation:
         """Return the explanation."""
-        if self.end not in self.level.active:
-            return self._result("unreachable", math.nan, 1.0, 0.0, self._unreachable(), [])
-        seeds = {self.end: np.ones(())}
-        self.level.pull(seeds)
-        gradient = self.level.total.get(self.start, np.zeros(()))
-        path = find_path(self.level, self.start, seeds)
-        place = Place(None, None, "", self.names)
-        steps = self.walk.steps(self.level, path, place)
-        length = norm(gradient)
+        level, seeds = self.level, {self.end: np.ones(())}
+        if self.end not in level.active:
+            return self._result("unreachable", self._unreachable())
+        level.pull(seeds)
+        norms = {self.place.address(t.node).node: size(level, t) for t in reversed(level.total)}
+        path = find_path(level, self.start, seeds)
+        steps = self.walk.steps(level, path, self.place)
+        gradient = level.total.get(self.start, np.zeros(()))
+        length, relative = norm(gradient), self._relative(norm(gradient), path)
         zeros = float((gradient == 0).mean()) if gradient.size else 1.0
-        relative = self._relative(length, path)
         dead = list(deaths(steps))
-        if not math.isfinite(length):
-            return self._result("nonfinite", length, zeros, relative, _broken(steps), steps)
-        if length == 0 or dead:
-            causes = [*dead, *self._other_ends(path, place), *self._behind(path, place)]
-            return self._result("zero", length, zeros, relative, causes, steps)
-        verdict = self._verdict(length, relative)
-        causes = [] if verdict == "ordinary" else changes(steps, grows=verdict == "large")
-        if zeros > 0.05:
-            causes += [c for c in partial(steps) if c.nodes not in [d.nodes for d in causes]]
-        causes += cuts(self.level, meant=True)
-        return self._result(verdict, length, zeros, relative, causes, steps)
+        if not np.isfinite(self.run.env[self.end]):
+            nodes = (node for node, _ in level.nodes)
+            verdict, causes = "nonfinite", [*broken(nodes, self.run.env)][:1]
+        elif not math.isfinite(length):
+            verdict, causes = "nonfinite", [*_backward(steps)][:1]
+        elif length == 0 or dead:
+            verdict, causes = "zero", [*dead, *self._other_ends(path), *self._behind(path)]
+            if not gradient.size:
+                name = self.parameter.name
+                causes.append(Cause("unused", f"{name!r} has no elements", (name,), 0.0))
+        else:
+            verdict = self._verdict(length, relative)
+            causes = [] if verdict == "ordinary" else changes(steps, grows=verdict == "large")
+            if verdict != "ordinary" and not causes:
+                causes = [self._own_size()]
+            known = [c.nodes for c in causes]
+            causes += [c for c in partial(steps) if zeros > 0.05 and c.nodes not in known]
+            causes += [*cuts(level, self.place.address), *self.walk.inner_cuts]
+        return self._result(
+            verdict, causes, norm=length, zeros=zeros, relative=relative,
+            steps=tuple(steps), norms=norms, turns=self.walk.turns,
+        )  # fmt: skip
 
-    def _result(
-        self,
-        verdict: str,
-        size: float,
-        zeros: float,
-        relative: float,
-        causes: Sequence[Cause],
-        steps: Sequence[Step],
-    ) -> Explanation:
+    def _result(self, verdict: str, causes: Sequence[Cause], **facts: Any) -> Explanation:
         node = self.parameter.node
         if node.kind == "variable" and not node.trainable:
             text = f"{node.name!r} is frozen: trainers do not change it, whatever its gradient"
             causes = [*causes, Cause("frozen", text, (node.name,))]
         return Explanation(
-            self.loss.name, self.parameter.name, verdict, size, zeros, relative,
-            tuple(causes), tuple(steps), self.walk.turns,
-        )  # fmt: skip
+            self.loss.name, self.parameter.name, verdict, causes=tuple(causes), **facts
+        )
+
+    def _own_size(self) -> Cause:
+        name, w = self.parameter.name, norm(self.run.env[self.start])
+        text = f"no op on the path changes it much; the norm of {name!r} itself is {about(w)}"
+        return Cause("factor", text, (name,))
 
     def _unreachable(self) -> list[Cause]:
-        found = cuts(self.level)
+        found = unreached(self.level)
         if found:
             return found
         name = self.parameter.name
         return [Cause("unused", f"nothing that the loss is made of reads {name!r}", (name,), 0.0)]
 
-    def _other_ends(self, path: Sequence[Use], place: Place) -> Iterator[Cause]:
+    def _other_ends(self, path: Sequence[Use]) -> Iterator[Cause]:
         """Yield where else it dies, on other paths."""
         others = {use: size for use, size in ends_of(self.level).items() if use not in path}
         for use in sorted(others, key=lambda use: -others[use])[:2]:
-            yield from deaths(self.walk.steps(self.level, [use], place))
+            yield from deaths(self.walk.steps(self.level, [use], self.place))
 
-    def _behind(self, path: Sequence[Use], place: Place) -> Iterator[Cause]:
+    def _behind(self, path: Sequence[Use]) -> Iterator[Cause]:
         """Yield where it would die next, if the first place let something through."""
         for _ in range(2):
             dying = next((use for use in reversed(path) if not self.level.parts[use]), None)
             t = None if dying is None else dying[0].inputs[dying[1]]
             if t is None or t is self.start:
                 return
-            seeds = {t: np.random.default_rng(0).standard_normal(self.run.env[t].shape)}
+            seeds = {t: np.asarray(np.random.default_rng(0).normal(size=self.run.env[t].shape))}
             self.level.pull(seeds)
             if size(self.level, self.start):
                 return
             path = find_path(self.level, self.start, seeds)
-            for cause in deaths(self.walk.steps(self.level, path, place)):
+            for cause in deaths(self.walk.steps(self.level, path, self.place)):
                 yield replace(cause, text=f"behind that, {cause.text}")
 
     def _relative(self, length: float, path: Sequence[Use]) -> float:
@@ -187,10 +194,10 @@ class _Explained:
         return "large" if max(relative, step) > LARGE else "ordinary"
 
 
-def _broken(steps: Sequence[Step]) -> list[Cause]:
+def _backward(steps: Sequence[Step]) -> Iterator[Cause]:
+    """Yield the steps that make what is not finite of a finite cotangent."""
     for step in steps:
         if math.isfinite(step.norm_in) and not math.isfinite(step.norm_out):
             reason = step.reason or "passes what is not finite"
             at = (str(step.address),)
-            return [Cause("nonfinite", f"it begins at {told(step)}: {reason}", at, math.inf)]
-    return [Cause("nonfinite", "the loss is not finite: stepper.find_nonfinite() tells where")]
+            yield Cause("nonfinite", f"it begins at {told(step)}: {reason}", at, math.inf)

@@ -65,16 +65,18 @@ class Explanation:
     loss: str
     parameter: str
     verdict: str
-    norm: float
-    """Norm of the gradient."""
-    zeros: float
+    norm: float = math.nan
+    """Norm of the gradient; NaN where none arrives."""
+    zeros: float = 1.0
     """The share of its elements that are 0."""
-    relative: float
+    relative: float = 0.0
     """‖g‖·‖w‖ / |L|: by how much of itself the loss moves where the parameter moves by as much."""
     causes: tuple[Cause, ...] = ()
     """What it comes from, what matters most first."""
     steps: tuple[Step, ...] = ()
     """The path along which most of it flows, or to where it dies: from the loss on."""
+    norms: Mapping[str, float] = field(default_factory=dict)
+    """Norms of the cotangents of all nodes between loss and parameter, by name; for a drawing."""
     turns: Mapping[str, Turns] = field(default_factory=dict)
     """Loops on the path: the norm of what is carried from turn to turn."""
 
@@ -130,10 +132,11 @@ class Explanation:
             )
         figure.update_layout(
             template="plotly_white",
-            title=_headline(self),
+            title=f"The gradient of {self.loss!r} on its way to {self.parameter!r}",
             xaxis={"title": "from the loss to the parameter", "tickangle": -40},
             yaxis={"title": "norm", "type": "log", "exponentformat": "power"},
             margin={"t": 60},
+            height=420,
         )
         return figure
 
@@ -165,6 +168,7 @@ class Explanation:
                 }
                 for s in self.steps
             ],
+            "norms": {name: _number(n) for name, n in self.norms.items()},
             "turns": {
                 name: {
                     "numbers": list(t.numbers),

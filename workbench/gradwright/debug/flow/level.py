@@ -121,20 +121,28 @@ class Level:
         self.env, self.training = env, training
         self.active = set(starts)
         self.nodes: list[tuple[Node, Op]] = []
+        self.flows: set[tuple[Node, int]] = set()
+        """Uses that a gradient flows back through."""
         self.cuts: list[tuple[Node, Op, int]] = []
         """Uses that no gradient flows back through, though their input is active."""
         for node, op in nodes:
             used = [i for i, t in enumerate(node.inputs) if t in self.active]
-            flows = [i for i in used if i not in op.shape_only]
+            flows = [i for i in used if i not in op.shape_only or self._is_told(node, op, i)]
             outs = [t for t in node.outputs if is_floating(env[t].dtype)]
             if isinstance(op, StopGradient) or not outs:
                 self.cuts += [(node, op, i) for i in flows]
             elif flows:
                 self.nodes.append((node, op))
+                self.flows.update((node, i) for i in flows)
                 self.active.update(outs)
         self.total: dict[Tensor, Array] = {}
         self.parts: dict[tuple[Node, int], float] = {}
         self.ops = dict(self.nodes)
+
+    def _is_told(self, node: Node, op: Op, i: int) -> bool:
+        """Tell whether an input of which only the shape is read has a cotangent all the same."""
+        xs = [None if t is None else self.env[t] for t in node.inputs]
+        return vjp_for(op, xs, [self.env[t] for t in node.outputs]).cotangents.get(i) is not None
 
     def pull(self, seeds: Mapping[Tensor, Array]) -> None:
         """Let cotangents flow back from ``seeds``."""
@@ -146,7 +154,7 @@ class Level:
             vjp = vjp_for(op, xs, ys)
             found = pulled(vjp, xs, ys, gs, self.training)
             for i, t in enumerate(node.inputs):
-                if t is None or t not in self.active or i in op.shape_only:
+                if t is None or (node, i) not in self.flows:
                     continue
                 part = found[i] if i in found else np.zeros_like(self.env[t])
                 self.parts[node, i] = norm(part)

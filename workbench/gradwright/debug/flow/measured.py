@@ -37,12 +37,12 @@ class Slopes:
     @property
     def live(self) -> Array:
         """Which elements get a cotangent."""
-        return self.g != 0  # type: ignore[no-any-return]
+        return np.not_equal(self.g, 0)
 
     @property
     def flat(self) -> Array:
         """Which elements get a cotangent and have slope 0."""
-        return self.live & (self.values == 0)
+        return np.logical_and(self.live, self.values == 0)
 
     @property
     def share(self) -> float:
@@ -100,7 +100,8 @@ class Measured:
         """Whether the cotangent does not depend on the value of the input: small ones or large."""
         edge = self.edge
         try:
-            moved = [edge.at(size * self.rng.standard_normal(edge.x.shape)) for size in (0.1, 10.0)]
+            draws = [self.rng.normal(0.0, size, edge.x.shape) for size in (0.1, 10.0)]
+            moved = [edge.at(np.asarray(draw)) for draw in draws]
         except REFUSALS:
             return False
         scale = 1e-9 * max(edge.norm_out, *(other.norm_out for other in moved))

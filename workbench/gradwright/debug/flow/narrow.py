@@ -15,7 +15,7 @@ from ...op import Op
 from ...session import Session
 from ...spec import dtype_name, is_floating
 from ..float64 import Array, Float64Run
-from .causes import PARTIAL, told
+from .causes import PARTIAL, broken, told
 from .explanation import Cause, Explanation
 from .level import Level, level_of, norm, stabilised
 from .numbers import about
@@ -71,7 +71,8 @@ def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
         dtype = node.outputs[0].dtype
         name, left = dtype_name(dtype), about(step.norm_out)
         text, kind = f"{left} in float64 is 0 in {name}", step.kind
-        if step.norm_out < float(finfo(dtype).smallest_normal):
+        least = float(finfo(dtype).smallest_normal)  # type: ignore[no-untyped-call]
+        if step.norm_out < least:
             text, kind = f"{text}; scale the loss, or compute there in a wider dtype", "underflow"
         elif step.reason:
             text = f"{text}; {step.reason}"
@@ -81,12 +82,9 @@ def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
 
 
 def _overflow(run: AsItTrains, level: Level) -> Iterator[Cause]:
-    for node in run.nodes:
-        ins = [run.env[t] for t in node.inputs if t is not None]
-        for t in node.outputs:
-            if not _finite(run.env[t]) and all(map(_finite, ins)):
-                text = f"forward, {node.op.title} {node.name!r} overflows {dtype_name(t.dtype)}"
-                yield Cause("overflow", text, (node.name,), math.inf)
+    for cause in broken(run.nodes, run.env):
+        dtype = dtype_name(run.graph[cause.nodes[0]].dtype)
+        yield replace(cause, kind="overflow", text=f"{cause.text}: it overflows {dtype}")
     for node, _ in reversed(level.nodes):
         arrives = [norm(_wide(level.total[t])) for t in node.outputs if t in level.total]
         parts = [p for (n, _), p in level.parts.items() if n is node]
@@ -98,7 +96,3 @@ def _overflow(run: AsItTrains, level: Level) -> Iterator[Cause]:
 
 def _wide(a: Array) -> Array:
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
-
-
-def _finite(a: Array) -> bool:
-    return not is_floating(a.dtype) or bool(np.isfinite(_wide(a)).all())

@@ -222,7 +222,7 @@ class _Whole(_Told):
 
     def _read(self, ones: Array) -> str:
         """Say how much of the input is read, where that is less than half."""
-        used = ones != 0
+        used = np.atleast_1d(ones) != 0
         if used.mean() >= 0.5:
             return ""
         rows = used.reshape(len(used), -1).any(1)

@@ -10,8 +10,8 @@ from ...graph import Node, Tensor
 from ...ops.control.loop_op import LoopOp
 from ...spec import is_floating
 from ..address import Address, Part
-from .causes import cut_reason
-from .explanation import Step, named
+from .causes import cut_reason, cuts
+from .explanation import Cause, Step, named
 from .level import Array, Edge, Level
 from .numbers import about, cancelled
 from .opening import Opening, Turns, encloses, opened
@@ -51,6 +51,8 @@ class Walk:
 
     def __init__(self) -> None:
         self.turns: dict[str, Turns] = {}
+        self.inner_cuts: list[Cause] = []
+        """Where other paths end inside of what the path goes through."""
 
     def steps(self, level: Level, path: Sequence[Use], place: Place) -> list[Step]:
         """Return the steps of a path, from the loss to the parameter."""
@@ -128,6 +130,7 @@ class Walk:
         inner = self._place(found, at, place.line(edge.node.where), names)
         path = find_path(found.level, found.start, found.seeds)
         steps = self.steps(found.level, path, inner)
+        self.inner_cuts += cuts(found.level, inner.address, inner.where)
         if found.turns is not None:
             self.turns[str(at)] = found.turns
         if not steps and edge.norm_out == 0:
@@ -149,6 +152,10 @@ def _told_turns(edge: Edge, turns: Turns) -> Reason:
     """Say how fast what is carried shrinks or grows; it is a cause for what is carried alone."""
     op = edge.op
     assert isinstance(op, LoopOp)
+    carries = op.body.inputs[1 : 1 + op.n_carry]
+    if 0.0 in turns.norms and any(t.spec.differentiable for t in carries):
+        last = turns.numbers[turns.norms.index(0.0)]
+        return Reason("", f"nothing is carried back beyond turn {last}")
     if 0.95 < turns.rate < 1.05:
         return Reason()
     way = "shrinks" if turns.rate < 1 else "grows"
