@@ -248,13 +248,19 @@ class _Check:
             if self.max_per_param == 0 or not analytic[copy].size:
                 continue
             probe = Probe(self.forward, copy, self.loss, self.rtol)
-            found.surrogates = probe.function.calls.surrogates
+            calls = probe.function.calls
+            found.surrogates = (
+                *calls.surrogates,
+                *(c.label for c in calls.calls if c.label in calls.veiled),
+            )
             yield parameter.name
             found.add(probe.direction(parameter.name, analytic[copy], rng))
             for index in self._chosen(copy):
                 yield parameter.name
-                for check in probe.element(parameter.name, index, analytic[copy]):
-                    found.add(check)
+                for element in probe.element(parameter.name, index, analytic[copy]):
+                    found.add(element)
+            if any(c.label in calls.veiled for c in calls.calls):
+                found.veil()
             self._forgive(found, copy)
         self._blame_opened()
 

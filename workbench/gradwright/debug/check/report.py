@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +16,7 @@ from .curve import LossCurve, loss_curve
 from .findings import Finding, findings
 from .numeric import Comparison
 from .outcomes import doubts, outcome
+from .plain import element, node, number
 from .probe import ElementCheck
 
 Array = np.ndarray[Any, Any]
@@ -135,7 +135,12 @@ class ParameterCheck:
         if self.worst is None or _badness(check) > _badness(self.worst):
             self.worst = check
 
-    def forgive(self, spread: Array, size: Array) -> None:
+    def veil(self) -> None:
+        """Take back failures where differences go through a loop that holds a surrogate."""
+        every = np.full(self.analytic.shape, np.inf)
+        self.forgive(every, np.ones(every.shape), "veiled")
+
+    def forgive(self, spread: Array, size: Array, excuse: str = "cancelled") -> None:
         """Take back failures that rounding explains, which moves the gradient by ``spread``.
 
         ``size`` is that of what the direction moves.
@@ -146,7 +151,8 @@ class ParameterCheck:
         along = float(np.linalg.norm(spread * size))
 
         def given(check: ElementCheck) -> ElementCheck:
-            return check.given(along if check.index is None else float(spread[check.index]))
+            far = along if check.index is None else float(spread[check.index])
+            return check.given(far, excuse)
 
         self.troubles = [given(e) for e in self.troubles]
         self.worst = None if self.worst is None else given(self.worst)
@@ -300,10 +306,12 @@ class Report:
 
     def _notes(self) -> list[str]:
         notes = []
-        for node in self.faults:
-            where = f" ({node.where})" if node.where else ""
-            turns = f" {node.turns}" if node.turns else ""
-            notes.append(f"at fault: {node.op} {str(node.address)!r}{where}{turns}: {node.reason}")
+        for fault in self.faults:
+            where = f" ({fault.where})" if fault.where else ""
+            turns = f" {fault.turns}" if fault.turns else ""
+            notes.append(
+                f"at fault: {fault.op} {str(fault.address)!r}{where}{turns}: {fault.reason}"
+            )
         notes += [
             f.text
             for f in self.findings
@@ -316,13 +324,13 @@ class Report:
         """Return the report as what JSON can hold; NaN and infinities become text."""
         return {
             "loss": self.loss,
-            "value": _number(self.value),
+            "value": number(self.value),
             "passed": self.passed,
             "outcome": self.outcome,
             "stopped": self.stopped,
             "findings": [f.text for f in self.findings],
-            "worst": None if self.worst is None else _element(self.worst),
-            "blame": [_node(n) for n in self.blame],
+            "worst": None if self.worst is None else element(self.worst),
+            "blame": [node(n) for n in self.blame],
             "nodes": {n.name: n.verdict for n in self.nodes},
             "parameters": [
                 {
@@ -336,9 +344,9 @@ class Report:
                     "certified": p.certified,
                     "differenced": p.differenced,
                     "probed": p.probed,
-                    "direction": None if p.direction is None else _element(p.direction),
-                    "worst": None if p.worst is None else _element(p.worst),
-                    "troubles": [_element(e) for e in p.troubles],
+                    "direction": None if p.direction is None else element(p.direction),
+                    "worst": None if p.worst is None else element(p.worst),
+                    "troubles": [element(e) for e in p.troubles],
                 }
                 for p in self.parameters.values()
             ],
@@ -369,45 +377,3 @@ def _with_part(held: Any, value: float, part: str) -> Any:
     if part == "imag":
         return complex(held.real, value)
     return complex(value, held.imag) if np.iscomplexobj(held) else value
-
-
-def _number(x: float) -> float | str:
-    return float(x) if math.isfinite(x) else str(x)
-
-
-def _element(check: ElementCheck) -> dict[str, Any]:
-    c = check.comparison
-    return {
-        "parameter": check.parameter,
-        "index": None if check.index is None else list(check.index),
-        "part": check.part,
-        "verdict": check.verdict,
-        "analytic": _number(c.analytic),
-        "numeric": _number(c.numeric),
-        "tolerance": _number(c.tolerance),
-        "kinks": list(check.kinks),
-        "sweep": None if c.slope is None else [_number(v) for v in c.slope.central],
-    }
-
-
-def _node(check: NodeCheck) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "address": str(check.address),
-        "turns": None if check.turns is None else str(check.turns),
-        "op": check.op,
-        "where": check.where,
-        "verdict": check.verdict,
-        "reason": check.reason,
-        "inputs": [
-            {
-                "name": i.name,
-                "cause": i.cause,
-                "verdict": i.comparison.verdict,
-                "analytic": _number(i.comparison.analytic),
-                "numeric": _number(i.comparison.numeric),
-            }
-            for i in check.inputs
-        ],
-        "inner": [_node(n) for n in check.inner],
-    }
