@@ -102,8 +102,8 @@ def _changed(group: Sequence[Step], steps: Sequence[Step], *, grows: bool) -> Ca
     reason = worst.reason or f"passes {about(worst.gain)} times what arrives"
     nodes = tuple(str(s.address) for s in group)
     inner = [s for s in steps if _is_inside(s, worst) and 0 < s.gain < math.inf]
-    if inner:  # of a loop
-        most = (max if grows else min)(inner, key=lambda s: s.gain)
+    most = (max if grows else min)(inner, key=lambda s: s.gain, default=worst)
+    if most is not worst and abs(math.log(most.gain)) > math.log(1.2):  # of a loop
         reason += f"; in a turn, most by {told(most)}"
         reason += f": {most.reason}" if most.reason else f", which passes {about(most.gain)}"
         nodes = (*nodes, str(most.address))
