@@ -85,6 +85,23 @@ class Square(gw.Op):
 gw.register("tour/square")(Square)
 
 
+OPENED = ["encoder", "encoder/block::", "loop::", "choose::"]
+
+
+def nested() -> gw.Graph:
+    """A call, a loop and a branch, one in the other's way; a weight gets no gradient."""
+    g = gw.Graph("nested")
+    block = gw.function("block")(lambda x, w: gw.nn.relu(gw.nn.layer_norm(x @ w) - 9.0))
+    x = g.placeholder("x", (None, 4))
+    with g.scope("encoder"):
+        h = block(x, g.variable("w", (4, 4), init=gw.init.identity()))
+    first = g.variable("first", (4,), init=0.1)
+    c, _ = gw.scan(lambda c, row: (gw.tanh(c + row), None), first, h, name="loop")
+    y = gw.cond(gw.sum(c) > 0.0, lambda: c * 2.0, lambda: gw.exp(c), name="choose")
+    gw.mean(gw.square(y), name="loss")
+    return g
+
+
 def broken() -> tuple[gw.Graph, dict[str, Any]]:
     """Return the tour's graph with a wrong op, and feeds."""
     g = gw.Graph("broken")
@@ -144,7 +161,13 @@ def drawings() -> Iterator[Scene]:
     heat = gww.GraphView(g)
     heat.set_overlay("weights", {"hidden/w": 8192, "head/w": 1280, "hidden/b": 128}, scale="log")
     yield Scene("graph_overlay", heat)
+    explained = gww.GraphView(
+        nested(), loss="loss", feeds={"x": np.ones((3, 4), "f4")}, expanded=OPENED, height=760
+    )
+    explained.explain_gradient("encoder/w", wait=True)
     yield Scene("graph_large", gww.GraphView(tower(), expanded=["block_0", "block_0/mlp"]))
+    yield Scene("graph_insides", gww.GraphView(nested(), expanded=OPENED, selected="loop::add"))
+    yield Scene("graph_why", explained)
     yield Scene("graph_empty", gww.GraphView(gw.Graph("empty")))
     yield Scene("graph_error", _complaining(gww.GraphView(g)))
 
@@ -235,6 +258,10 @@ def checks() -> Iterator[Scene]:
     wrong = gww.GradCheckPanel(suspect, loss="total", feeds=rows)
     wrong.check(wait=True)
     yield Scene("check_wrong", wrong)
+    watched = gww.GradCheckPanel(trainer.graph, trainer, watch_on=True)
+    watched.gradient_watch.every = 1
+    trainer.fit(train, epochs=2, batch_size=256, progress=False)
+    yield Scene("check_watched", watched)
 
 
 def plots() -> Iterator[Scene]:

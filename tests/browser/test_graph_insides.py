@@ -62,6 +62,7 @@ def test_nodes_open_by_mark_double_click_and_keys(page, lab, screens):
     def box(name):
         return stage.evaluate("(stage, name) => stage.locate(name)", name)
 
+    widget.evaluate("e => e.scrollIntoView({block: 'start'})")
     x, y = place(stage, "encoder/loop")
     assert not drawn("encoder/loop::carry")
     before = box("encoder/loop")

@@ -84,7 +84,7 @@ def test_stepping_in_a_notebook(page, lab, screens):
     panel.locator(".gw-step-list").focus()
     view.keyboard.press("i")
     panel.locator(".gw-step-here", has_text="ln").wait_for()
-    panel.get_by_role("button", name="Finish this composite").click()
+    panel.get_by_role("button", name="Finish what is around").click()
     stands_at(EVIL)
 
     # A breakpoint beside a node stops a run; names stay text.
@@ -142,6 +142,67 @@ def test_stepping_in_a_notebook(page, lab, screens):
     expect(panel.get_by_role("tab", name="Breakpoints 1")).to_be_visible()
     panel.get_by_role("button", name="Back to the start").click()
     stands_at("hidden/matmul")
+    page.assert_clean()
+
+
+TURNS = f"""
+{NOTE}
+import numpy as np
+import gradwright as gw
+from gradwright_widgets import StepperPanel
+
+@gw.function("cell")
+def cell(c, x):
+    glow = lambda: gw.nn.silu(c + x, name="glow")
+    return gw.cond(x.sum() > 0.0, glow, lambda: c - x, name="choose")
+
+g = gw.Graph("turns")
+xs, w = g.placeholder("xs", (4, 3)), g.variable("w", (3,), init=0.5)
+with g.scope("decoder"):
+    last, _ = gw.scan(lambda c, x: (cell(c, x) * w, None), w, xs, name="walk")
+loss = gw.square(last).sum(name="loss")
+panel = StepperPanel(g, loss=loss, feeds={{"xs": np.ones((4, 3))}}, height=560)
+panel.observe(lambda change: note("current", path=change["new"]), "current")
+panel.observe(lambda change: note("breakpoints", found=change["new"]), "breakpoints")
+panel
+"""
+
+
+def test_stepping_through_the_turns_of_a_loop(page, lab, screens):
+    lab.write_notebook("turns.ipynb", [TURNS, 'panel.stepper.run_to("decoder/walk:2:mul")'])
+    page.open_notebook("turns.ipynb")
+    page.run_cell(0)
+    page.run_cell(1)
+    view, panel = page.page, page.page.locator(".gw-stepper")
+    here = panel.locator(".gw-step-here")
+    current = panel.locator('.gw-step[data-stage="current"] .gw-step-name')
+    expect(here).to_have_text("walk:2")
+    expect(current).to_have_text("mul")
+    panel.locator(".gw-step-list").focus()
+    view.keyboard.press("s")  # on to the next turn
+    expect(here).to_have_text("walk:3")
+    expect(current).to_have_text("cell")
+    view.keyboard.press("i")
+    expect(here).to_have_text("cell")
+    panel.locator(".gw-step").filter(has_text="choose").first.locator(".gw-step-gutter").click()
+    at = "decoder/walk:3:cell::choose"
+    wait_for(lambda: any(at in str(e) for e in lab.events("breakpoints")), "a breakpoint inside")
+    for theme in ("Dark", "Light"):
+        page.set_theme(f"JupyterLab {theme}")
+        panel.screenshot(path=screens / f"stepper_turns_{theme.lower()}.png")
+    panel.locator(".gw-step-list").focus()
+    view.keyboard.press("r")
+    expect(here).to_have_text("cell")
+    expect(current).to_have_text("choose")
+    for place, name in (
+        ("cell", "greater"),
+        ("cell", "sum"),
+        ("walk:3", "cell"),
+        ("walk:2", "mul"),
+    ):
+        view.keyboard.press("b")  # past the start of the call, and of the turn
+        expect(here).to_have_text(place)
+        expect(current).to_have_text(name)
     page.assert_clean()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.check.blame import LocalCheck
+from gradwright.debug.check.local import LocalCheck
 from gradwright.graph import Node, Source
 from gradwright.op import OPS, Op, run_forward
 from gradwright.ops.core.pullback import Pullback

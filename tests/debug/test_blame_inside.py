@@ -14,8 +14,8 @@ import pytest
 
 import gradwright as gw
 from gradwright.debug.address import Address
-from gradwright.debug.check.blame import LocalCheck
 from gradwright.debug.check.chain.cache import forget
+from gradwright.debug.check.local import LocalCheck
 from gradwright.debug.check.nodes import check_node
 from gradwright.debug.float64 import Float64Run
 from gradwright.debug.inside import Met, opened

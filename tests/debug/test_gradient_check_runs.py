@@ -255,8 +255,10 @@ def test_a_kink_close_by_is_no_kink_here(distance: float) -> None:
 
 def test_noise_is_measured() -> None:
     values = iter(np.random.default_rng(0).standard_normal(1000))
-    found = measured_noise(lambda t: math.exp(t) + 1e-9 * next(values), 1.0)
-    assert 2e-10 < found < 5e-9
+    found, turns = measured_noise(lambda t: math.exp(t) + 1e-9 * next(values), 1.0)
+    assert 2e-10 < found < 5e-9 and turns == math.inf
+    found, turns = measured_noise(lambda t: math.sin(1e12 * t), 1.0)
+    assert found < 1e-3 and turns == 1e-11  # ten radians
 
 
 def test_too_much_noise_is_unclear_not_a_failure() -> None:

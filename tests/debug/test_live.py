@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.check.blame import LocalCheck
 from gradwright.debug.check.directions import draw_direction
+from gradwright.debug.check.local import LocalCheck
 from gradwright.debug.float64 import Float64Run
+from gradwright.debug.live.again import RunAgain
 from gradwright.debug.live.glance import TURNS, glance, shortened
 from gradwright.debug.live.points import Alarm, Point, Strip, columns, points_of
 from gradwright.debug.live.program import narrowed, ops_of
@@ -24,7 +25,7 @@ def test_a_run_of_other_values_is_that_of_a_new_copy(name):
     model = HEALTHY[name]()
     g, (first, second) = model.loss.graph, model.batches(n=2)
     options = {"values": g.values, "seed": 3}
-    run = Float64Run([model.loss], first, training=True, step=1, **options)
+    run = RunAgain([model.loss], first, training=True, step=1, **options)
     for v in g.trainable:
         with g.values.edit(v.name) as array:
             array += 0.125
@@ -41,7 +42,7 @@ def test_a_run_refuses_other_shapes_and_numbers_that_decide_them():
     x, shape = g.placeholder("x", (None, 4)), g.placeholder("shape", (2,), "int64")
     y = gw.sum(OPS["reshape"]()(x, shape), axis=0, name="y")
     given = {"x": np.ones((2, 4), "f4"), "shape": np.array([4, 2])}
-    run = Float64Run([y], given, values=g.values)
+    run = RunAgain([y], given, values=g.values)
     assert len(list(run.again(given, values=g.values))) == len(run.nodes)
     with pytest.raises(ShapeError, match="as before"):
         list(run.again({**given, "x": np.ones((3, 4), "f4")}, values=g.values))

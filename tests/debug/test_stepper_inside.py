@@ -90,6 +90,58 @@ def test_results_are_the_sessions_whatever_was_entered() -> None:
             np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
+def tangled() -> tuple[gw.Graph, list[gw.Tensor]]:
+    """A turn without nodes, branches without nodes, a map of sequences, a scan in a while loop."""
+    g = gw.Graph("tangled")
+    xs, w = g.placeholder("xs", (None, 2)), g.variable("w", (2,), init=0.5)
+    last, ys = gw.scan(lambda c, x: (x, c), w, xs, name="shift")
+    a = gw.cond(last.sum() > 0.0, lambda: last, lambda: last * 2.0, name="pick")
+    items = gw.sequence.map(lambda v: gw.nn.silu(v * w), gw.sequence.construct(a, a * 2.0))
+
+    def body(c):
+        inner, _ = gw.scan(lambda d, v: (gw.tanh(d + v), None), c[1], xs, name="inner")
+        return [c[0] + 1, inner]
+
+    start = [g.constant(np.int64(0)), gw.sequence.at(items, 1)]
+    _, z = gw.while_loop(lambda c: c[0] < 3, body, start, name="outer")
+    loss = gw.add((z * z).sum(), ys.sum(), name="loss")
+    return g, [loss, *gw.gradients(loss, [w])]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_wherever_one_wanders_the_results_are_the_sessions(seed: int) -> None:
+    g, fetches = tangled()
+    rng = np.random.default_rng(seed)
+    s = gw.Stepper(g, fetches, {"xs": XS}, max_bytes=0 if seed % 2 else 1 << 30)
+    met: list[str] = []
+    for move in rng.choice(["step", "into", "back", "out", "run_to", "value"], 80):
+        try:
+            if move in ("run_to", "value"):
+                path = met[int(rng.integers(len(met)))] if met else "loss"
+                if move == "run_to":
+                    assert s.run_to(path).reason == "target" and s.path == path
+                elif s.is_known(path):
+                    s.value(path)
+            else:
+                getattr(s, move)()
+        except GraphError as error:
+            assert any(w in str(error) for w in ("primitive", "already at", "has run")), error
+        met += [s.path] if s.path else []
+    s.run()
+    for a, b in zip(s.results(), gw.Session(g).run(fetches, {"xs": XS}), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_what_a_turn_was_given_has_names_too() -> None:
+    s = stepper()
+    s.run_to("decoder/walk:2:cell")
+    assert np.array_equal(s.value("carry"), s.value("decoder/walk:1:mul"))
+    assert np.array_equal(s.value("decoder/walk:2:x_0"), XS[2])
+    assert np.array_equal(s.value("decoder/walk:1:carry"), s.value("decoder/walk:0:mul"))
+    with pytest.raises(GraphError, match="does not run here"):
+        s.run_to("decoder/walk:2:carry")
+
+
 def test_a_while_loop_is_entered_turn_by_turn() -> None:
     seen: list[float] = []
 

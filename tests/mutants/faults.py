@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import gradwright as gw
-from gradwright.op import ZERO, Op
+from gradwright.op import OPAQUE, ZERO, Op
 from gradwright.ops.core.like import IotaLike
 from gradwright.ops.core.pullback import Pullback
 
@@ -54,8 +54,8 @@ def rights(op: Op, base: type[Op], gs: Sequence[Any], ys: Any, xs: Any) -> list[
     return found
 
 
-def planted(base: type[Op], fault: Fault, slot: int) -> type[Op]:
-    """Return a copy of an op with a fault in its vjp."""
+def planted(base: type[Op], fault: Fault, slot: int, opaque: bool = False) -> type[Op]:
+    """Return a copy of an op with a fault in its vjp; an opaque one declares no dependence."""
 
     def vjp(self: Op, gs: Sequence[Any], ys: Any, xs: Any) -> Any:
         right = rights(self, base, gs, ys, xs)
@@ -69,8 +69,10 @@ def planted(base: type[Op], fault: Fault, slot: int) -> type[Op]:
     def pull(self: Op, gs: Sequence[Any], ys: Any, xs: Any, wanted: Sequence[bool]) -> Any:
         return vjp(self, gs, ys, xs)
 
-    members = {"vjp": vjp, "pull": pull, "__doc__": base.__doc__}
+    members: dict[str, Any] = {"vjp": vjp, "pull": pull, "__doc__": base.__doc__}
     members |= {"name": base.name, "registered": False}  # or the right op would take its place
+    if opaque:
+        members["depends"] = lambda self, i: OPAQUE
     return type(base)(f"Wrong{base.__name__}", (base,), members)
 
 
@@ -104,6 +106,17 @@ def one_element(c: Call) -> Any:
     g = c.right[c.i]
     place = gw.cast(IotaLike()(g) == c.slot, g.dtype)
     return g * (1.0 + 0.5 * place)
+
+
+def one_element_slightly(c: Call) -> Any:
+    """One element off by a thousandth."""
+    g = c.right[c.i]
+    return g * (1.0 + 1e-3 * gw.cast(IotaLike()(g) == c.slot, g.dtype))
+
+
+def on_one_side(c: Call) -> Any:
+    """A factor of 1.5 where the input is negative."""
+    return c.right[c.i] * gw.where(c.xs[c.i] < 0.0, 1.5, 1.0)
 
 
 def first_row(c: Call) -> Any:
@@ -213,4 +226,5 @@ def above(threshold: float) -> Fault:
 FAULTS: tuple[Fault, ...] = (
     *(sign, half_more, percent, zeros, forgotten, one_element, first_row, swapped, transposed),
     *(flipped, without_mean, absolute, own_value, passed_on, slip, slip),
+    *(one_element_slightly, on_one_side),
 )

@@ -210,7 +210,20 @@ def chosen(net: Network) -> Network:
     return net.ends(gw.mean(gw.square(y)))
 
 
+def long(net: Network) -> Network:
+    """Forty turns of a leaky state, with dropout."""
+    net.training = True
+    w, u = net.weight("w", 2, 3), net.weight("u", 3, 3)
+
+    def step(h, x):
+        h = 0.8 * h + 0.5 * gw.nn.dropout(gw.tanh(x @ w + h @ u), 0.2)
+        return h, gw.mean(gw.square(h))
+
+    _, sizes = gw.scan(step, net.weight("h0", 2, 3), net.data("x", 40, 2, 2), name="steps")
+    return net.ends(gw.mean(gw.sqrt(sizes + 0.1)))
+
+
 LOOPED = (
     *(recurrent, lstm, gru, nested, mapped, branched, repeated, scan_in_while),
-    *(called, called_in_scan, integrated, chosen),
+    *(called, called_in_scan, integrated, chosen, long),
 )

@@ -39,12 +39,14 @@ class Mutant:
     number: int
     fault: Fault
     slot: int
+    opaque: bool = False
     turn: Address | None = None
     """Where in a loop it is wrong, if it is so in one turn only."""
 
     def __str__(self) -> str:
         fault = self.fault.__name__
-        return f"{self.make.__name__} seed {self.seed}, op {self.number}, {fault} {self.slot}"
+        kind = " opaque" if self.opaque else ""
+        return f"{self.make.__name__} seed {self.seed}, op {self.number}{kind}, {fault} {self.slot}"
 
 
 def can_be_wrong(op: Op, inputs: Any) -> bool:
@@ -85,7 +87,7 @@ def grown(mutant: Mutant) -> Network:
     def swap(number: int, op: Op) -> Op:
         if number != mutant.number:
             return op
-        return planted(type(op), mutant.fault, mutant.slot)(**op.attributes())
+        return planted(type(op), mutant.fault, mutant.slot, mutant.opaque)(**op.attributes())
 
     with exchanging(swap):
         return mutant.make(Network(mutant.seed))
@@ -141,7 +143,8 @@ def draw(
         seed = int(rng.integers(1000))
         net, ops = healthy(make, seed)
         right = gradients_of(net)
-        mutant = Mutant(make, seed, int(rng.integers(len(ops))), sign, int(rng.integers(4)))
+        number, slot, opaque = (int(rng.integers(n)) for n in (len(ops), 4, 3))
+        mutant = Mutant(make, seed, number, sign, slot, opaque == 0)
         for n in rng.permutation(len(faults))[:6]:
             mutant = replace(mutant, fault=faults[n])
             if _counts(mutant, right, inside):

@@ -171,4 +171,28 @@ def shared(net: Network) -> Network:
     return net.ends(gw.logsumexp(y, axis=-1).sum() - gw.sum(y * net.data("t", 4, 4)))
 
 
-STRAIGHT = (*(mlp, gated, normed, batch_normed, cnn, unet, attention, embedded, ppo, vae, shared),)
+def saturated(net: Network) -> Network:
+    """Gates far from the middle and inputs of very different sizes."""
+    sizes = net.graph.constant(np.array([1e3, 1.0, 1e-3, 1.0], np.float32))
+    h = gw.nn.sigmoid(3.0 * (net.data("x", 4, 4) * sizes) @ net.weight("w1", 4, 5))
+    h = gw.nn.softmax(4.0 * h @ net.weight("w2", 5, 4)) * sizes
+    y = gw.logsumexp(h @ net.weight("w3", 4, 3), axis=-1)
+    return net.ends(gw.mean(gw.nn.softplus(y - net.data("t", 4))))
+
+
+STRAIGHT = (
+    *(
+        mlp,
+        gated,
+        normed,
+        batch_normed,
+        cnn,
+        unet,
+        attention,
+        embedded,
+        ppo,
+        vae,
+        shared,
+        saturated,
+    ),
+)

@@ -230,6 +230,15 @@ def straight_through() -> Watched:
     return _regression(loss)
 
 
+def quantised() -> Watched:
+    """Weights as they will be in four bits: the gradient is that of a surrogate."""
+    g, x, t = _features()
+    with g:
+        w = gw.quant.fake_quantize(weight("w", 12, 16), g.constant(0.125), low=-8, high=7)
+        loss = gw.mean((gw.tanh(x @ w) @ weight("v", 16) - t) ** 2.0, name="loss")
+    return _regression(loss)
+
+
 def bags() -> Watched:
     """Embeddings that are gathered, added up and normalised by their length."""
     g = gw.Graph("bags")
@@ -289,7 +298,6 @@ HEALTHY: dict[str, Callable[[], Watched]] = {
     "mlp": lambda: mlp(rows=32, width=32),
     "relu on ties": lambda: dense(gw.nn.relu),
     "leaky relu, SGD": lambda: dense(gw.nn.leaky_relu, optimizer=gw.optim.SGD(0.05)),
-    "hard activations": lambda: dense(lambda h: gw.nn.hard_swish(gw.nn.hard_tanh(h))),
     "cnn with batch norm and dropout": lambda: cnn(rows=8, width=4),
     "lstm, a scan": lambda: lstm(rows=8, width=8),
     "gru, a scan": gru,
@@ -298,6 +306,7 @@ HEALTHY: dict[str, Callable[[], Watched]] = {
     "norms": norms,
     "kinks": kinks,
     "straight through": straight_through,
+    "quantised weights": quantised,
     "bags of embeddings": bags,
     "random numbers": noisy,
     "branches": branches,
@@ -320,3 +329,12 @@ LARGE: dict[str, Callable[..., Watched]] = {
     "autoencoder": lambda act: autoencoder(act, rows=512, width=512),
 }
 """Five trainings with a step of some milliseconds, by an activation that may be wrong."""
+
+SMALL: dict[str, Callable[..., Watched]] = {
+    "mlp": lambda act: mlp(act, rows=8, width=8),
+    "cnn": lambda act: cnn(act, rows=4, width=4),
+    "lstm": lambda act: lstm(act, rows=4, width=4),
+    "transformer": lambda act: transformer(act, rows=2, width=8),
+    "autoencoder": lambda act: autoencoder(act, rows=8, width=8),
+}
+"""The same, with a step of some microseconds."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.check.blame import InputCheck
+from gradwright.debug.check.local import InputCheck
 from gradwright.debug.check.numeric import Comparison
 from gradwright.debug.live import watch as live
 from gradwright.debug.live.points import Point
 from gradwright.errors import TrainingError
-from tests.support.watched import HEALTHY, bend, dense, mlp, weight
+from tests.support.watched import HEALTHY, SMALL, bend, dense, mlp, weight
 
 
 def bent(factor=1.0, **options):
@@ -36,6 +38,20 @@ def fit(trainer, batches, **options):
 
 
 # -- who is named, and who is not ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_is_named_at_the_next_step_in_any_model(name):
+    op = bend()
+    model = SMALL[name](lambda h: op(h, 0.0))
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, model.batches())
+    assert watch.alarm is None
+    bend(factor=1.001)
+    fit(trainer, model.batches(), steps=1)
+    assert (watch.alarm.step, watch.alarm.op) == (9, "watching/bend")
+    assert [p.verdict for p in watch.points if p.step == 9] == ["fail"]
 
 
 def test_an_op_that_is_defined_anew_is_looked_at_first():
@@ -119,10 +135,12 @@ def test_an_error_that_a_second_look_does_not_find_is_no_alarm(monkeypatch):
     wrong = Comparison("fail", 1.0, 2.0, 0.1)
     first_time("glance", lambda found: iter([wrong]))
     first_time("check_node", lambda found: replace(found, verdict="fail"))
-    run = live.LocalCheck.run
-    monkeypatch.setattr(
-        live.LocalCheck, "run", lambda c: run(c) if "run" in once else once.append("run") or FAILED
-    )
+    real = live.LocalCheck.run
+
+    def run(check, *args, **options):
+        return real(check, *args, **options) if "run" in once else once.append("run") or FAILED
+
+    monkeypatch.setattr(live.LocalCheck, "run", run)
     model = dense(gw.tanh)
     watch = each_step()
     fit(model.trainer(watch), model.batches(), steps=1)
@@ -276,6 +294,36 @@ def test_an_alarm_may_stop_a_fit_and_is_told_once():
     assert told == [watch.alarm]
 
 
+def test_it_may_join_and_leave_in_the_midst_of_a_fit():
+    model, batches, _ = bent(factor=0.5)
+    watch = each_step()
+
+    class Join(gw.Callback):
+        def on_step_end(self, trainer, record):
+            if record.step == 10:
+                trainer.add_callback(watch)
+            if record.step == 20:
+                assert watch.state == "alarm"
+                trainer.remove_callback(watch)
+
+    fit(model.trainer(Join()), batches, epochs=4)
+    assert 10 < watch.alarm.step < 20
+    assert watch.points[-1].step <= 20
+    assert watch.cost.share < 1e3  # time is counted from where it joined
+
+
+def test_short_fits_and_single_steps_make_one_turn():
+    model = HEALTHY["norms"]()
+    watch = each_step()
+    trainer = model.trainer(watch)
+    for batch in model.batches():
+        fit(trainer, [batch])
+        trainer.step(batch)
+    nodes = [p.name for p in watch.points if p.kind == "node"]
+    assert len(watch.points) == 16
+    assert len(set(nodes[:10])) == 10
+
+
 def test_an_alarm_may_pause_a_training():
     model, batches, _ = bent(factor=0.25)
     paused = []
@@ -399,3 +447,65 @@ def test_it_forgets_another_training():
         "loss",
         *"wbv",
     }
+
+
+def inside(place):
+    """Return a training with a user's op inside of something, and where it is."""
+    op = bend()
+    g = gw.Graph(place)
+    x, t = g.placeholder("x", (None, 6, 3)), g.placeholder("t", (None, 4))
+    with g:
+        w, u = weight("w", 3, 4), weight("u", 4, 4)
+        first = x[:, 0] @ w
+        if place == "scan":
+
+            def turn(h, now):
+                h = op(now @ w + h @ u, 0.0)
+                return h, None
+
+            h, _ = gw.scan(turn, gw.zeros_like(first), gw.transpose(x, (1, 0, 2)), name="scan")
+        elif place == "cond":
+            h = gw.cond(
+                gw.sum(x) < 1e9, lambda: op(first, 0.0) @ u, lambda: gw.tanh(first), name="cond"
+            )
+        else:
+            h = gw.function("call")(lambda v: op(v @ u, 0.0))(first)
+        loss = gw.mean((h - t) ** 2.0, name="loss")
+    rng = np.random.default_rng(0)
+    batch = {
+        "x": rng.standard_normal((8, 6, 3)).astype("f4"),
+        "t": rng.standard_normal((8, 4)).astype("f4"),
+    }
+    return loss, [batch] * 8
+
+
+@pytest.mark.parametrize(
+    ("place", "address"),
+    [("scan", "scan::bend"), ("cond", "cond:then:bend"), ("call", "call::bend")],
+)
+def test_an_op_inside_of_something_is_named_by_its_address(place, address):
+    loss, batches = inside(place)
+    watch = each_step()
+    trainer = gw.Trainer(loss.graph, loss, callbacks=[watch])
+    fit(trainer, batches, epochs=2)
+    assert watch.alarms == ()
+    bend(factor=0.5)
+    fit(trainer, batches, steps=1)
+    assert [a.address for a in watch.alarms] == [address]
+    assert watch.alarm.op == "watching/bend"
+    assert watch.alarm.nodes == (place,)
+
+
+def test_a_training_that_is_watched_goes_when_nobody_holds_it():
+    model = dense(gw.tanh)
+    watch = each_step()
+    trainer = model.trainer(watch)
+    fit(trainer, model.batches(), epochs=2)
+    held = weakref.ref(trainer)
+    gc.disable()
+    try:
+        del trainer
+        assert held() is None
+    finally:
+        gc.enable()
+    assert watch.points

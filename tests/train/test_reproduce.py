@@ -159,3 +159,20 @@ def test_names_are_only_text_in_a_script(tmp_path):
     trainer = gw.Trainer(g, gw.exp(w, name=name).sum(), callbacks=[reproduce])
     trainer.fit([{}], progress=False)
     assert "as in the training" in run(reproduce.script)
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_node_in_a_turn_of_a_loop_is_called_again(tmp_path, chosen):
+    g = gw.Graph()
+    xs = g.placeholder("xs", (4, 3))
+    w = g.variable("w", (3,), init=1.0)
+    last, _ = gw.scan(lambda c, x: (c + gw.log(x * w, name="bad"), None), w, xs, name="walk")
+    reproduce = gw.train.Reproduce(tmp_path, "walk:1:bad" if chosen else None)
+    trainer = gw.Trainer(g, last.sum(name="loss"), callbacks=[reproduce])
+    rows = np.full((4, 3), 2.0, np.float32)
+    rows[2, 1] = -1.0
+    with pytest.raises(TrainingError, match="not finite"):
+        trainer.fit([{"xs": rows}], progress=False)
+    assert reproduce.script.name == ("walk-1-bad.py" if chosen else "walk-2-bad.py")
+    printed = run(reproduce.script)
+    assert ("nan" in printed) is not chosen

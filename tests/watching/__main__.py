@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 import gradwright as gw  # noqa: E402
 from tests.support.watched import HEALTHY, LARGE, bend  # noqa: E402
 
-SWITCH, WITHIN, LONGEST = 500, 50, 4000
+SWITCH, WITHIN, LONGEST = 500, 50, 1500
 BUDGET = 0.02
 
 

@@ -44,7 +44,7 @@ def test_a_switch_adds_the_watch_and_takes_it_off(net):
     watch.every = 1
     net.fit(data(), epochs=1, progress=False)
     facts, (steps, errors, noises, verdicts, names) = sent(panel)
-    assert len(watch.points) == len(verdicts) >= 8
+    assert len(watch.points) == len(verdicts) > 3
     assert np.frombuffer(steps).tolist() == [p.step for p in watch.points]
     assert np.frombuffer(errors).tolist() == [p.error for p in watch.points]
     assert np.frombuffer(noises).tolist() == [p.noise for p in watch.points]

@@ -191,7 +191,7 @@ test("addresses as text", () => {
 
 test("the path of a gradient leads through opened nodes, as wide as it is large there", () => {
   const model = opened();
-  const names = model.spec.names.filter((name, i) => model.sent[i] >= 0);
+  const names = model.spec.names.filter((_, i) => model.sent[i] >= 0);
   const norms: Record<string, number> = { loss: 1, choose: 0.1, after: 0.01, "body/loop": 0.01, "body/w": 0 };
   const values = new DataView(Float64Array.from(names, (name) => norms[name] ?? NaN).buffer);
   const inside = { "body/loop::cell/add": 0.01, "body/loop::cell/norm": 0.001, "choose:then:mul": 0.1 };

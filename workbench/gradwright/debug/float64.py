@@ -8,13 +8,12 @@ first brought to the dtype of their placeholder, so a tie in the real run is a t
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import FeedError, ShapeError
+from ..errors import FeedError
 from ..graph import (
     Constant,
     Graph,
@@ -30,7 +29,7 @@ from ..graph import (
 from ..graph.expand import bind_dims, stand_in
 from ..op import Op, run_forward
 from ..ops.control.branch import Cond
-from ..ops.core.identity import StopGradient
+from ..ops.core.identity import Identity, StopGradient
 from ..session import as_feed
 from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec, spec_of
 
@@ -106,6 +105,8 @@ class Float64Run:
         self.copies: dict[Tensor, Tensor] = {}
         self.env: dict[Tensor, Array] = {}
         self.nodes: list[Node] = []
+        self.opened: set[Node] = set()
+        """``stop_gradient`` inside a vjp: constant for what is built on it, not for differences."""
         self.training = training
         self._sizes: dict[str, int] = {}
         self.fed = given(self._source, feeds)
@@ -120,49 +121,9 @@ class Float64Run:
     def _copying(self, values: Values, key: tuple[int, int]) -> Iterator[Node]:
         for node in self._order:
             if isinstance(node.op, Source):
-                self._hold(node.outputs[0], _stored(node, values, key))
+                self._hold(node.outputs[0], stored(node, values, key))
             else:
                 yield self._copy(node)
-
-    def again(
-        self,
-        feeds: Mapping[Any, Any],
-        *,
-        values: Values,
-        seed: int = 0,
-        step: int = 0,
-    ) -> Iterator[Node]:
-        """Compute all values anew from others of the same shapes; yields each node when it is done.
-
-        Raises ShapeError where a shape is another, or a number that shapes depend on.
-        """
-        self.fed = given(self._source, feeds)
-        fresh = dict(self.fed)
-        for node in self._order:
-            if isinstance(node.op, Source):
-                fresh[node.outputs[0]] = _stored(node, values, (seed, step))
-        for t, array in fresh.items():
-            self._set(self.copies[t], self.settled_array(array))
-        for copy in self.nodes:
-            with np.errstate(all="ignore"):
-                xs = [None if t is None else self.env[t] for t in copy.inputs]
-                ys = run_forward(copy.op, xs, training=self.training)
-            for t, y in zip(copy.outputs, ys, strict=True):
-                self._set(t, y)
-            yield copy
-
-    def _set(self, copy: Tensor, array: Array) -> None:
-        """Give a tensor that is there another value."""
-        spec = known_spec(array)
-        if array.shape != copy.shape or (copy in self._deciding and spec.key() != copy.spec.key()):
-            raise ShapeError(f"{copy.name!r} is {spec}", need=f"{copy.spec}, as before")
-        copy.spec, self.env[copy] = spec, array
-
-    @functools.cached_property
-    def _deciding(self) -> set[Tensor]:
-        """Tensors whose values decide shapes."""
-        every = [(n.inputs[i]) for n in self.nodes for i in n.op.needs_values if i < len(n.inputs)]
-        return {t for t in every if t is not None}
 
     def settled_array(self, array: Array) -> Array:
         """Return a given value as this run takes it."""
@@ -198,6 +159,8 @@ class Float64Run:
         copy = self.graph.latest
         copy.site = node.site
         self.nodes.append(copy)
+        if node.derived and isinstance(op, StopGradient):
+            self.opened.add(copy)
         for t, made, y in zip(node.outputs, copy.outputs, ys, strict=True):
             made.spec = known_spec(y)
             self.copies.setdefault(t, made)
@@ -209,9 +172,9 @@ class Float64Run:
         """Return the copied nodes whose values depend on these copied tensors, inputs first."""
         changed, found = set(tensors), []
         for node in self.nodes:
-            if isinstance(node.op, StopGradient):
+            if isinstance(node.op, StopGradient) and node not in self.opened:
                 continue  # a constant as far as gradients go, whatever its input does
-            shapes = node.op.shape_only
+            shapes = () if node.op.has_surrogate() else node.op.shape_only
             if any(t in changed for i, t in enumerate(node.inputs) if i not in shapes):
                 found.append(node)
                 changed.update(node.outputs)
@@ -222,8 +185,9 @@ class Calls:
     """Ops as a flat list of calls on registers; composites and conds are opened.
 
     ``stop_gradient`` and the choice of a cond keep the values they had when the list was made, as
-    they do for the gradient. Where registers are filled ``anew`` with other values, stopped ones
-    are computed again, too.
+    they do for the gradient. An op with a declared gradient moves as what it declares does, from
+    the value it had. Where registers are filled ``anew`` with other values, stopped ones are
+    computed again, too, and declarations are not looked at.
     """
 
     def __init__(self, training: bool, *, anew: bool = False) -> None:
@@ -231,6 +195,8 @@ class Calls:
         self.registers: list[Any] = [None]
         """Number 0 stands for an absent input."""
         self.calls: list[Call] = []
+        self.declared: set[str] = set()
+        """Labels of calls whose op declares a gradient."""
         self.decisive: list[int] = []
         """Registers whose content decided which calls there are: choices of conds, and sizes."""
 
@@ -242,6 +208,13 @@ class Calls:
     def open(self, op: Op, ins: Sequence[int], label: str) -> list[int]:
         """Append what an op does, and return the registers of its outputs."""
         arrays = [self.registers[i] for i in ins]
+        if op.has_surrogate():
+            self.declared.add(label)
+        if op.has_surrogate() and not self.anew:
+            forward, ys = declared(op, arrays, run_forward(op, arrays, training=self.training))
+            outs = [self.new(y) for y in ys]
+            self.calls.append(Call(forward, tuple(ins), tuple(outs), label))
+            return outs
         sub = inside(op, arrays)
         chosen = isinstance(op, Cond)
         self.decisive += [
@@ -264,6 +237,11 @@ class Calls:
                 numbers.update(zip(node.outputs, made, strict=True))
         return [numbers[t] for t in sub.outputs]
 
+    @property
+    def surrogates(self) -> tuple[str, ...]:
+        """Labels of the calls with a declared gradient."""
+        return tuple(c.label for c in self.calls if c.label in self.declared)
+
     def prune(self, targets: Sequence[int]) -> None:
         """Drop the calls that no target needs."""
         needed, kept = set(targets), []
@@ -277,6 +255,28 @@ class Calls:
         """Run all calls and return the registers."""
         run_calls(self.calls, self.registers)
         return self.registers
+
+
+def declared(
+    op: Op, at: Sequence[Array | None], ys: Sequence[Array]
+) -> tuple[Callable[..., tuple[Array, ...]], Sequence[Array]]:
+    """Return what moves as an op's surrogate does, and is ``ys`` where its inputs are ``at``."""
+    held = [None if x is None else np.array(x) for x in at]
+
+    def outputs(xs: Sequence[Array | None]) -> Sequence[Array]:
+        found = op.surrogate(xs, held)
+        return [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
+
+    base = outputs(held)
+
+    def forward(*xs: Array | None) -> tuple[Array, ...]:
+        moved = outputs(xs)
+        return tuple(
+            y + (m - b) if is_floating(y.dtype) else y
+            for y, m, b in zip(ys, moved, base, strict=True)
+        )
+
+    return forward, ys
 
 
 class Call(NamedTuple):
@@ -325,7 +325,8 @@ class Function:
         self._given = [number(t) for t in given]
         for node in run.dependents(given):
             if node in needed and not all(t in numbers for t in node.outputs):
-                outs = self.calls.open(node.op, [number(t) for t in node.inputs], node.name)
+                op = Identity() if node in run.opened else node.op
+                outs = self.calls.open(op, [number(t) for t in node.inputs], node.name)
                 for t, out in zip(node.outputs, outs, strict=True):
                     numbers.setdefault(t, out)
         self.targets = [number(t) for t in targets]
@@ -372,7 +373,7 @@ def given(graph: Graph, feeds: Mapping[Any, Any]) -> dict[Tensor, Array]:
     return found
 
 
-def _stored(node: Node, values: Values, key: tuple[int, int]) -> Array:
+def stored(node: Node, values: Values, key: tuple[int, int]) -> Array:
     """Return what a source gives: a stored value, or the random key."""
     if isinstance(node.op, Rng):
         return np.array(key, np.uint64)

@@ -29,6 +29,15 @@ def has_inside(op: Op) -> bool:
     return op.is_composite() or isinstance(op, Cond | LoopOp)
 
 
+def sources(op: Op, xs: Sequence[Array | None]) -> list[int]:
+    """Return which inputs of an op what is inside of it is given, in order.
+
+    A turn is given its number before them.
+    """
+    first = op.first_carry if isinstance(op, LoopOp) else 1 if isinstance(op, Cond) else 0
+    return [i for i, x in enumerate(xs) if i >= first and x is not None]
+
+
 class Inside:
     """What an op stands for on these arrays, as it is run: a sub-graph after the other.
 

@@ -136,7 +136,7 @@ def failed(
         f"{type(error).__name__}: {error}",
         facts=[*facts, f"raised at {line}"] if line else facts,
     )
-    return made.at(op.name, path, node.where or "no line")
+    return made.met_at(op.name, path, node.where or "no line")
 
 
 def miscounted(got: int, needed: int) -> ContractError:

@@ -237,7 +237,7 @@ class Values(Mapping[str, Array]):
             return self._arrays[name]
 
     def stored(self, node: Node) -> Array:
-        """Return the array of a variable, or of a constant: the graph's own in any snapshot."""
+        """Return the array of a variable, or of a constant: its graph's in any snapshot."""
         if node.kind == "constant":
             return node.graph.values.array(node.name)
         if node.name not in self:

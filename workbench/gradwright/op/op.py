@@ -229,6 +229,16 @@ class Op(Frozen):
         """
         raise NotImplementedError(f"{self.name} has no vjp")
 
+    def surrogate(self, xs: Sequence[Any], at: Sequence[Any]) -> Any:
+        """Return the outputs of the function that ``vjp`` is the derivative of, if not this one.
+
+        Arrays in, arrays out, as in ``forward``: where a gradient is deliberately not that of the
+        op, as rounding that counts as the identity, this says which it is, and checks hold the vjp
+        against it. ``at`` are the inputs of the run, for what counts as constant; so only changes
+        of the result matter.
+        """
+        raise NotImplementedError(f"{self.name} has the gradient of what it computes")
+
     def pull(
         self,
         gs: Sequence[Any],
@@ -301,6 +311,11 @@ class Op(Frozen):
     def has_vjp(cls) -> bool:
         """Tell whether the op states its own gradient."""
         return cls.vjp is not Op.vjp
+
+    @classmethod
+    def has_surrogate(cls) -> bool:
+        """Tell whether the op declares a gradient that is not the one of what it computes."""
+        return cls.surrogate is not Op.surrogate
 
     def depends(self, i: int) -> Dependence:
         """Return how the outputs depend on input ``i`` while the others are held."""

@@ -39,6 +39,7 @@ def define_op(
     fn: Callable[..., Any] | None = None,
     *,
     vjp: Callable[..., Any] | None = None,
+    surrogate: Callable[..., Any] | None = None,
     infer: Callable[..., Any] | None = None,
     like: int | tuple[int, ...] | None = None,
     samples: Iterable[Any] | Callable[[np.random.Generator], Iterable[Any]] | None = None,
@@ -57,6 +58,10 @@ def define_op(
     ``vjp(g, y, *xs, **attributes)`` returns one cotangent per input, or None, in terms of tensors:
     numpy's functions work on them, so that it is differentiable again. Without it the op has no
     gradient, and asking for one says so. With several outputs, ``g`` and ``y`` are tuples.
+
+    A gradient that is deliberately not the derivative, of a step or of rounding, is declared:
+    ``surrogate``, a function of arrays like ``fn``, is what ``vjp`` is the derivative of. Gradient
+    checks hold the vjp against it, and show the op, and the parameters behind it, as such.
 
     Defining a name again, as by running the cell again, replaces the op in graphs that exist. An
     archive stores the name and the attributes, not the function: define the op before using what
@@ -87,6 +92,16 @@ def define_op(
     [0.    0.762]
     [1.   0.42]
     >>> gw.testing.check_op(softcap)
+    >>> spike = gw.define_op(  # a step forwards, the slope of a sigmoid backwards
+    ...     "me/spike",
+    ...     lambda x: (x > 0) * 1.0,
+    ...     vjp=lambda g, y, x: g * gw.nn.sigmoid(4 * x) * gw.nn.sigmoid(-4 * x) * 4,
+    ...     surrogate=lambda x: 1 / (1 + np.exp(-4 * x)),
+    ... )
+    >>> w = g.variable("w", init=[0.3, -0.2])
+    >>> report = gw.gradient_check(g, spike(w).sum())
+    >>> report.passed, [node.verdict for node in report.nodes]
+    (True, ['surrogate', 'ok'])
     >>> @gw.define_op("me/hypotenuse")
     ... def hypotenuse(a, b):
     ...     return np.sqrt(a * a + b * b)
@@ -104,14 +119,17 @@ def define_op(
     """
     if fn is None:
         return lambda fn: define_op(
-            name, fn,
-            vjp=vjp, infer=infer, like=like, samples=samples, kinds=kinds, depends=depends,
+            name, fn, vjp=vjp, surrogate=surrogate, infer=infer, like=like, samples=samples,
+            kinds=kinds, depends=depends,
         )  # fmt: skip
     if not callable(fn):
         raise GraphError(f"{name} is defined by {fn!r}", need="a function of numpy arrays")
     inputs, attributes = _parameters(name, fn)
     _check_parameters(name, "vjp", vjp, ["g", "y", *inputs], attributes)
     _check_parameters(name, "infer", infer, inputs, attributes)
+    _check_parameters(name, "surrogate", surrogate, inputs, attributes)
+    if surrogate is not None and vjp is None:
+        raise GraphError(f"{name}: a surrogate without its gradient", need="vjp=")
     if depends is None:
         depends = "element" if infer is None and like is None else "opaque"
     members: dict[str, Any] = {
@@ -119,6 +137,7 @@ def define_op(
         "__module__": f"ops.{name.rpartition('/')[0]}",  # not of the core, which names its own
         "_fn": staticmethod(fn),
         "_vjp": staticmethod(vjp) if vjp is not None else None,
+        "_surrogate": staticmethod(surrogate) if surrogate is not None else None,
         "_infer": staticmethod(infer) if infer is not None else None,
         "_like": like,
         "_samples": staticmethod(samples) if callable(samples) else samples,
@@ -140,6 +159,7 @@ class FunctionOp(Op, abstract=True):
 
     _fn: Callable[..., Any]
     _vjp: Callable[..., Any] | None = None
+    _surrogate: Callable[..., Any] | None = None
     _infer: Callable[..., Any] | None = None
     _like: int | tuple[int, ...] | None = None
     _samples: Any = None
@@ -194,6 +214,17 @@ class FunctionOp(Op, abstract=True):
         found = self._vjp(*given, *xs, **self.attributes())
         out = found if isinstance(found, (tuple, list)) else (found,)
         return [ZERO if g is None else g for g in out]
+
+    def surrogate(self, xs: Sequence[Any], at: Sequence[Any]) -> Any:
+        """Call the function whose derivative the user's vjp is."""
+        assert self._surrogate is not None
+        found = self._surrogate(*xs, **self.attributes())
+        return tuple(map(np.asarray, found)) if isinstance(found, tuple) else np.asarray(found)
+
+    @classmethod
+    def has_surrogate(cls) -> bool:
+        """Tell whether the user has declared one."""
+        return cls._surrogate is not None
 
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..debug.check.blame import LocalCheck
 from ..debug.check.directions import normal_like
+from ..debug.check.local import LocalCheck
 from ..debug.float64 import known_specs
 from ..errors import DTypeError
 from ..graph import Graph, Node, Tensor

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..debug.check.blame import LocalCheck
 from ..debug.check.directions import normal_like
+from ..debug.check.local import LocalCheck
 from ..debug.check.numeric import compare
 from ..gradient import gradients
 from ..graph import ancestors

@@ -22,7 +22,15 @@ from ...host.panel import Panel
 from ...host.part import handles, member_of, shared, watches
 from ...host.typed import whole_numbers
 from ...host.wire import Message
-from .rows import CheckProgress, curve_message, map_message, planned_row, worst_elements
+from .chosen import chosen_name, chosen_tensors
+from .rows import (
+    CheckProgress,
+    curve_message,
+    map_message,
+    node_errors,
+    planned_row,
+    worst_elements,
+)
 from .watch import WatchPanel
 
 PER_SECOND = 10
@@ -119,7 +127,9 @@ class CheckPanel(Panel):
             GradwrightError: a check runs already.
         """
         loss, feeds = self.desk.loss_tensor(), self.desk.example_feeds()
-        chosen = self._check_chosen(wrt)
+        if wrt is None and self.check_which == "selected":
+            wrt = [chosen_name(self.desk.selected)]
+        chosen = chosen_tensors(self.desk.graph, wrt)
         mode = self.check_training if training is None else training
         limit = self.check_limit if max_per_param is ... else max_per_param
         found = CheckProgress(feeds=feeds_text(feeds), training=mode)
@@ -182,27 +192,6 @@ class CheckPanel(Panel):
         found.report = report
         self._begin_check(found)
         self._end_check("" if report is None else "stopped" if report.stopped else "done")
-
-    def _check_chosen(self, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
-        if wrt is None and self.check_which == "selected":
-            if not self.desk.selected:
-                raise GraphError(
-                    "nothing is selected to check",
-                    hint="click a parameter or a scope, or check all trainable parameters",
-                )
-            wrt = [self.desk.selected]
-        if wrt is None:
-            return self.desk.graph.trainable
-        found: list[Tensor] = []
-        for item in [wrt] if isinstance(wrt, (str, Tensor)) else wrt:
-            if isinstance(item, str) and item.endswith("/"):
-                inside = [t for t in self.desk.graph.trainable if t.name.startswith(item)]
-                if not inside:
-                    raise GraphError(f"no trainable parameter is in {item!r}")
-                found += inside
-            else:
-                found.append(self.desk.graph[item] if isinstance(item, str) else item)
-        return found
 
     def _begin_check(self, found: CheckProgress) -> None:
         with self._check_lock:
@@ -314,16 +303,8 @@ class CheckPanel(Panel):
     def _on_check_overlay(self) -> None:
         report, errors = self._check.report, None
         if self.check_overlay and report is not None:
-            errors = {
-                n.name: min(n.relative_error, 2.0)  # 2: of the wrong sign; NaN is no better
-                for n in report.nodes
-                if n.verdict in ("ok", "fail") and is_called(self.desk.graph, n.name)
-            }
-            errors |= {
-                str(n.address): min(n.relative_error, 2.0)
-                for n in report.faults
-                if is_called(self.desk.graph, str(n.address))
-            }
+            known = node_errors(report).items()
+            errors = {name: error for name, error in known if is_called(self.desk.graph, name)}
         self.desk.tell("overlay", title=_OVERLAY, values=errors, scale="log")
 
     def _check_missing(self) -> str:

@@ -124,6 +124,12 @@ def curve_message(run: int, curve: LossCurve) -> Message:
     return facts, [float64(a) for a in arrays]
 
 
+def node_errors(report: Report) -> dict[str, float]:
+    """Return the errors of nodes by address, at most 2: of the wrong sign; NaN is no better."""
+    told = [n for n in report.nodes if n.verdict in ("ok", "surrogate", "fail")]
+    return {str(n.address): min(n.relative_error, 2.0) for n in (*told, *report.faults)}
+
+
 def worst_elements(report: Report, most: int) -> list[tuple[str, tuple[int, ...], str]]:
     """Return name, index and part of the elements most worth a look, at most ``most``.
 

@@ -327,10 +327,7 @@ class StepperPanel(Host):
         self._panel.walk.join()
 
     def run_to(self, name: str = "") -> Stop:
-        """Run until ``name``, or the selected node, is next; goes back if it has run already.
-
-        ``name`` may be an address, such as ``scan:3:mul`` in turn 3 of a loop.
-        """
+        """Run until a name or address, or the selected node, is next; goes back if it has run."""
         self._panel.walk.check_free()
         return self._panel.stepper.run_to(_selected(name or self._panel.desk.selected))
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from ...graph import Tensor
 from ...op import Op
-from ...ops.control.branch import Cond
 from ...ops.control.loop_op import LoopOp
 from ...spec import BOXED, spec_of
 from ..address import Address
 from ..float64 import known_specs
-from ..inside import Met, Opened, opened
+from ..inside import Met, Opened, opened, sources
 from .vjp import vjp_of
 
 Array = np.ndarray[Any, Any]
@@ -44,11 +43,10 @@ def composed(
         return None
     ((level, met),) = ran
     found = _through(level, met, gs)
-    first = 1 if isinstance(op, Cond) else 0
-    given = [i for i, x in enumerate(xs) if i >= first and (x is not None or first)]
     if found is None:
         return None
-    return {i: found[t] for i, t in zip(given, level.sub.inputs, strict=True) if t in found}
+    pairs = zip(sources(op, xs), level.sub.inputs, strict=True)
+    return {i: found[t] for i, t in pairs if t in found}
 
 
 def _through_turns(

@@ -26,6 +26,18 @@ def draw_direction(x: Array, rng: np.random.Generator, most: int | None = None) 
     return np.where(finite, normal_like(x, rng) * np.maximum(size, typical_size(x)), 0)
 
 
+def by_element(x: Array, rng: np.random.Generator) -> Array | None:
+    """Draw a direction in which every element moves by its own size, those of 0 not at all.
+
+    None where that is what :func:`draw_direction` does: where sizes are not mixed.
+    """
+    size = np.abs(x)
+    known = np.isfinite(x) & (x != 0)
+    if not np.any(size[known] < 1e-2 * typical_size(x)):
+        return None
+    return np.where(known, normal_like(x, rng) * np.where(known, size, 0.0), 0)
+
+
 def typical_size(x: Array) -> float:
     """Return the median size of the elements that are neither 0 nor infinite; 1 without any."""
     size = np.abs(x[np.isfinite(x) & (x != 0)])

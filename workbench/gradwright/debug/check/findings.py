@@ -20,8 +20,8 @@ _MOST = 3  # names in a sentence
 class Finding:
     """One sentence about a check.
 
-    ``verdict`` is ``fail``, ``kink``, ``unclear``, ``stopped`` or ``ok``, and ``nodes`` are the
-    addresses of what the sentence is about.
+    ``verdict`` is ``fail``, ``kink``, ``unclear``, ``surrogate``, ``stopped`` or ``ok``, and
+    ``nodes`` are the addresses of what the sentence is about.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -40,9 +40,11 @@ class Finding:
 
 def findings(report: Report) -> list[Finding]:
     """Return what a report says, the worst first."""
-    found = [*_mistakes(report), *_kinks(report), *_unclear(report)]
+    found = [*_mistakes(report), *_kinks(report), *_unclear(report), *_surrogates(report)]
     if report.stopped:
         found.append(Finding("stopped", f"Stopped early, after {_extent(report)}"))
+    elif report.outcome == "unclear":
+        found.append(Finding("unclear", f"This proves nothing: {_some(report.doubts)}"))
     elif not any(f.verdict == "fail" for f in found):
         text = (
             f"All else agrees with finite differences; checked were {_extent(report)}"
@@ -110,28 +112,52 @@ def _kinks(report: Report) -> Iterator[Finding]:
 
 
 def _unclear(report: Report) -> Iterator[Finding]:
-    """Yield what cannot be told: noise, or an op that has a value on one side only."""
+    """Yield what cannot be told: noise, lost digits, or an op with a value on one side only."""
     noisy: list[str] = []
     edge: list[str] = []
+    lost: list[str] = []
     for p in report.parameters.values():
         unclear = p.verdicts == _UNCLEAR
-        lost = int((unclear & np.isnan(p.numeric)).sum())
-        edge += [p.name] * lost
-        noisy += [p.name] * (int(unclear.sum()) - lost)
+        open_ = int((unclear & np.isnan(p.numeric)).sum())
+        cancelled = sum(e.cancelled for e in p.troubles)
+        edge += [p.name] * open_
+        lost += [p.name] * cancelled
+        noisy += [p.name] * (int(unclear.sum()) - open_ - cancelled)
     ops: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for node in report.nodes:
         if node.verdict == "unclear":
             ops[_at_edge(node)][node.name] = node.op
+    total = sum(p.checked for p in report.parameters.values())
     for elements, known, why in (
         (noisy, ops[0], "too noisy to tell"),
         (edge, ops[1], "at the edge of a domain, with a value on one side only"),
+        (lost, {}, "lost to cancellation: rounding alone moves the gradient as far as it is off"),
     ):
         if elements or known:
             owners = list(dict.fromkeys(elements))
-            parts = [_count(len(elements), "element") + f" of {_names(owners)}"] if owners else []
+            many = f"{len(elements):,} of {_count(total, 'element')}" if total > 9 else ""
+            counted = many or _count(len(elements), "element")
+            parts = [f"{counted} of {_names(owners)}"] if owners else []
             parts += [_names(known, known)] if known else []
             verb = "is" if len(elements) + len(known) == 1 else "are"
             yield Finding("unclear", f"{' and '.join(parts)} {verb} {why}", (*owners, *known))
+
+
+def _surrogates(report: Report) -> Iterator[Finding]:
+    """Yield what has a declared gradient, and who gets a gradient through it."""
+    ops = {n.name: n.op for n in report.nodes if n.verdict == "surrogate"}
+    behind = [p.name for p in report.parameters.values() if p.surrogates]
+    if not ops and not behind:
+        return
+    names = list(ops) or list(
+        dict.fromkeys(n for p in report.parameters.values() for n in p.surrogates)
+    )
+    has, held = ("has", "is") if len(names) == 1 else ("have", "are")
+    text = f"{_names(names, ops)} {has} a declared gradient instead of the derivative"
+    text += f", and {held} held to it"
+    if behind:
+        text += f"; so {'is' if len(behind) == 1 else 'are'} {_names(behind)} behind"
+    yield Finding("surrogate", text, (*names, *behind))
 
 
 def _at_edge(node: NodeCheck) -> bool:
@@ -148,6 +174,11 @@ def _extent(report: Report) -> str:
         parameters = _count(len(report.parameters), "parameter")
         parts.insert(0, f"{_count(checked, 'element')} of {parameters}")
     return ", ".join(parts)
+
+
+def _some(texts: Sequence[str]) -> str:
+    more = len(texts) - _MOST
+    return "; ".join(texts[:_MOST]) + (f"; and {more:,} more" if more > 0 else "")
 
 
 def _named(node: NodeCheck) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import threading
@@ -13,20 +14,28 @@ import numpy as np
 
 from ...errors import GradientError
 from ...graph import Graph, Node, Tensor, Values
+from ..address import Address
 from ..float64 import Float64Run
 from ..stepping.nonfinite import Ran, Range, find_origin
+from .blame import NodeCheck
 from .chain.cache import borrowed
 from .chain.program import Program
 from .chain.settle import Settlement
 from .chain.sweep import Sweep
-from .nodes import check_node
-from .probe import Probe, analytic_gradients, check_floating, check_loss
+from .directions import typical_size
+from .local import InputCheck
+from .nodes import check_node, reaching
+from .numeric import Comparison
+from .probe import Probe, analytic_gradients, check_floating, check_loss, gradient_spread
 from .report import Occasion, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
 ShouldStop = Callable[[], bool] | threading.Event | None
 Progress = bool | Callable[[int, int, str], None]
 Method = Literal["auto", "differences"]
+_DRAWS = 8
+"""Directions along which a rule is looked at of which single elements disagreed: one direction
+misses an element that is off by a thousandth in every second case."""
 
 
 def gradient_check(
@@ -37,6 +46,7 @@ def gradient_check(
     wrt: Sequence[Tensor | str] | None = None,
     max_per_param: int | None = None,
     rtol: float = 1e-5,
+    order: int = 1,
     training: bool = False,
     seed: int = 0,
     values: Values | None = None,
@@ -63,6 +73,9 @@ def gradient_check(
             random direction through all of them. With 0 only the nodes are checked, each by
             itself: a few ms for a small network, whatever the number of parameters.
         rtol: relative difference that passes even where the numeric value is more precise.
+        order: 2 also holds the derivative of every node's vjp against differences of the vjp. What
+            is wrong there, a ``stop_gradient`` in a vjp perhaps, spoils Hessians and penalties on
+            gradients alone.
         training: mode of dropout, batch norm and the like. Random ops draw the same numbers in all
             evaluations.
         seed: of random ops, of the choice of elements and of directions.
@@ -86,8 +99,8 @@ def gradient_check(
     choose. A kink (relu at 0, a tie of max) is told from a mistake by the slopes on its two sides.
     An analytic gradient of exactly zero passes only if the numeric one is zero, too.
 
-    Raises GradientError if ``loss`` is not a real scalar, is not finite, or does not depend on one
-    of ``wrt``; FeedError for feeds that do not fit.
+    Raises GradientError for another ``order`` or ``method``, and if ``loss`` is not a real scalar,
+    is not finite, or does not depend on one of ``wrt``; FeedError for feeds that do not fit.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -102,6 +115,8 @@ def gradient_check(
     """
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
     check_loss(target)
+    if order not in (1, 2):
+        raise GradientError(f"order={order!r} is not checked", need="1 or 2")
     held = graph.values.snapshot() if values is None else values
     parameters = _parameters(graph, wrt)
     if method not in get_args(Method):
@@ -109,17 +124,19 @@ def gradient_check(
     occasion = Occasion(graph, target.name, feeds or {}, held, training, seed, rtol)
     options: dict[str, Any] = {"values": held, "seed": seed, "training": training}
     with contextlib.ExitStack() as stack:
-        if method == "auto":
+        chain = None
+        if method == "auto" and order == 1:
             chain = stack.enter_context(borrowed(target, parameters, feeds or {}, **options))
-            run, value = chain.run, chain.held[chain.loss]
-        else:
+        if chain is None or chain.is_declared:  # what is declared is no slope that can be measured
             chain, run = None, Float64Run([target, *parameters], feeds or {}, **options)
             value = run.env[run.copies[target]]
+        else:
+            run, value = chain.run, chain.held[chain.loss]
         report = Report(target.name, float(value), occasion=occasion)
         if watch is not None:
             watch(report)
-        check = _Check(run, chain, target, parameters, report, max_per_param, progress, should_stop)
-        return check.run()
+        asked = max_per_param, order, progress, should_stop
+        return _Check(run, chain, target, parameters, report, *asked).run()
 
 
 def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -145,6 +162,7 @@ class _Check:
         parameters: Sequence[Tensor],
         report: Report,
         max_per_param: int | None,
+        order: int,
         progress: Progress,
         should_stop: ShouldStop,
     ) -> None:
@@ -153,9 +171,11 @@ class _Check:
         self.forward, self.chain, self.report = run, chain, report
         self.loss = run.copies[loss]
         self.parameters = {p: run.copies[p] for p in parameters}
-        self.max_per_param = max_per_param
+        self.max_per_param, self.order = max_per_param, order
         copies = list(self.parameters.values())
         self.active = {*copies, *(t for n in run.dependents(copies) for t in n.outputs)}
+        self.reached = reaching(run.nodes, [self.loss])
+        self.analytic: dict[Tensor, Array] = {}
         self.progress, self.should_stop = progress, should_stop
         self.is_watched = bool(progress) or should_stop is not None
 
@@ -165,7 +185,7 @@ class _Check:
         total = len(self.forward.nodes)
         if self.max_per_param != 0:
             limit = math.inf if self.max_per_param is None else self.max_per_param
-            sizes = [math.prod(t.shape) for t in self.parameters.values()]
+            sizes = list(map(_size, self.parameters.values()))
             total += sum(1 + int(min(limit, size)) for size in sizes)
         steps = self._differences() if self.chain is None else self._certificates(self.chain)
         with _bar(self.progress, total) as show, np.errstate(all="ignore"):
@@ -181,51 +201,93 @@ class _Check:
         """Do one node or one element after the other, by measured slopes; as ``_differences``."""
         sweep = Sweep(chain, self.rtol)
         analytic = chain.gradients()
+        self.analytic = dict(zip(self.parameters.values(), analytic, strict=True))
         sweep.run_rules()
         sweep.measure()
         rng = np.random.default_rng(self.seed)
         fresh = False
         for part in chain.parts:
             yield part.node.name
+            if not self._asks(part.node):
+                continue
             check = sweep.check_part(part)
-            if check is not None:
-                self.report.nodes.append(check)
-            elif not part.is_constant:
+            if check is None and not part.is_constant:
                 if not fresh:
                     chain.refresh()
                     fresh = True
-                self._check_node(part.node, rng)
+                check = self._checked(part.node, rng, 1 if part.rule is None else _DRAWS)
+            if check is not None and check.verdict != "none":
+                self.report.nodes.append(check)
         settlement = None if self.max_per_param == 0 else Settlement(chain, sweep, analytic)
         for k, (parameter, copy) in enumerate(self.parameters.items()):
             found = self._begin(parameter, analytic[k])
-            if settlement is None:
+            if settlement is None or not analytic[k].size:
                 continue
             yield parameter.name
             found.add(settlement.direction(k, found, rng))
             for count in settlement.settle(k, found, self._sample(copy)):
                 if self.is_watched:
                     yield from itertools.repeat(parameter.name, count)
+            self._forgive(found, copy)
 
     def _differences(self) -> Iterator[str]:
         """Do one node or one element after the other; yields the name of what comes next."""
         copies = list(self.parameters.values())
         arrays = analytic_gradients(self.forward, self.loss, copies)
-        analytic = dict(zip(copies, arrays, strict=True))
+        analytic = self.analytic = dict(zip(copies, arrays, strict=True))
         rng = np.random.default_rng(self.seed)
         for node in self.forward.nodes:
             yield node.name
-            self._check_node(node, rng)
+            if not self._asks(node):
+                continue
+            check = self._checked(node, rng)
+            if check.verdict != "none":
+                self.report.nodes.append(check)
         for parameter, copy in self.parameters.items():
             found = self._begin(parameter, analytic[copy])
-            if self.max_per_param == 0:
+            if self.max_per_param == 0 or not analytic[copy].size:
                 continue
             probe = Probe(self.forward, copy, self.loss, self.rtol)
+            found.surrogates = probe.function.calls.surrogates
             yield parameter.name
             found.add(probe.direction(parameter.name, analytic[copy], rng))
             for index in self._chosen(copy):
                 yield parameter.name
                 for check in probe.element(parameter.name, index, analytic[copy]):
                     found.add(check)
+            self._forgive(found, copy)
+        self._blame_opened()
+
+    def _forgive(self, found: ParameterCheck, copy: Tensor) -> None:
+        """Take back what rounding alone explains: a gradient may have lost its own digits."""
+        if found.verdict == "fail" and not self.report.blame:
+            size = np.maximum(np.abs(self.forward.env[copy]), typical_size(self.forward.env[copy]))
+            found.forgive(self._spread[copy], size)
+
+    @functools.cached_property
+    def _spread(self) -> dict[Tensor, Array]:
+        if self.chain is not None:
+            self.chain.refresh()
+        copies = list(self.analytic)
+        found = gradient_spread(self.forward, self.loss, copies, list(self.analytic.values()))
+        return dict(zip(copies, found, strict=True))
+
+    def _blame_opened(self) -> None:
+        """Blame what a vjp takes as constant, where a gradient is wrong and no node alone is."""
+        failed = any(p.verdict == "fail" for p in self.report.parameters.values())
+        if not failed or self.report.blame:
+            return
+        for node in self.forward.opened:
+            if self._asks(node):
+                cause = "none, since a vjp takes it as constant, and a gradient is differentiated"
+                lost = InputCheck("x", Comparison("fail", 0.0, math.nan, math.nan), cause)
+                at, name = Address(node.name), node.op.name
+                self.report.nodes.append(NodeCheck(at, name, node.where, "fail", cause, (lost,)))
+
+    def _asks(self, node: Node) -> bool:
+        """Tell whether a node lies on a way from a parameter to the loss."""
+        ends = self.active.isdisjoint(t for t in node.inputs if t is not None)
+        return not ends and not self.reached.isdisjoint(node.outputs)
 
     def _refuse_nonfinite(self) -> None:
         """Raise if the loss is not finite, and say where that begins."""
@@ -249,17 +311,21 @@ class _Check:
             need="a finite loss",
         )
 
-    def _check_node(self, node: Node, rng: np.random.Generator) -> None:
+    def _checked(self, node: Node, rng: np.random.Generator, draws: int = 1) -> NodeCheck:
+        """Check a node by itself, along new directions until one shows that something is wrong."""
         env = self.forward.env
         xs = [None if t is None else env[t] for t in node.inputs]
         ys = [env[t] for t in node.outputs]
-        active = [i for i, t in enumerate(node.inputs) if t in self.active]
-        check = check_node(
-            node, node.op, xs, ys, rng,
-            training=self.forward.training, rtol=self.rtol, active=active,
-        )  # fmt: skip
-        if check.verdict != "none":
-            self.report.nodes.append(check)
+        for _ in range(draws):
+            check = check_node(
+                node, node.op, xs, ys, rng,
+                training=self.forward.training, rtol=self.rtol, order=self.order,
+                active=[i for i, t in enumerate(node.inputs) if t in self.active],
+                reached=[i for i, t in enumerate(node.outputs) if t in self.reached],
+            )  # fmt: skip
+            if check.verdict != "ok":
+                break
+        return check
 
     def _begin(self, parameter: Tensor, analytic: Array) -> ParameterCheck:
         found = self.report.parameters[parameter.name] = ParameterCheck(
@@ -281,11 +347,15 @@ class _Check:
 
     def _sample(self, copy: Tensor) -> Array | None:
         """Return the flat numbers of a random choice that depends on the seed alone; None: all."""
-        size, limit = math.prod(copy.shape), self.max_per_param
+        size, limit = _size(copy), self.max_per_param
         if limit is None or limit >= size:
             return None
         rng = np.random.default_rng((self.seed, copy.node.serial))
         return np.sort(rng.choice(size, limit, replace=False))
+
+
+def _size(t: Tensor) -> int:
+    return math.prod(d for d in t.shape if isinstance(d, int))  # copies have no other sizes
 
 
 def _asked(should_stop: ShouldStop) -> bool:

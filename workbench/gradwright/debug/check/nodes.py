@@ -9,7 +9,7 @@ through hundreds of turns say.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,11 +20,14 @@ from ...op import Op, run_forward
 from ...ops.control.branch import Cond
 from ...ops.control.call import Call
 from ...ops.control.loop_op import LoopOp
+from ...ops.core.identity import StopGradient
 from ...ops.core.pullback import active_from
 from ..address import Address
-from ..inside import has_inside, opened
-from .blame import LocalCheck, NodeCheck, Turns
+from ..inside import has_inside, opened, sources
+from .blame import NodeCheck, WrongTurns
 from .composed import composed
+from .local import LocalCheck
+from .second import second_order
 
 Array = np.ndarray[Any, Any]
 MOST = 2_000
@@ -47,29 +50,35 @@ def check_node(
     training: bool = False,
     rtol: float = 1e-5,
     active: Collection[int] | None = None,
+    reached: Collection[int] | None = None,
+    order: int = 1,
     looks: Looks | None = None,
 ) -> NodeCheck:
     """Check one node on its arrays; one at fault is opened to see who inside is.
 
     What holds nodes of the user's, a loop, a branch or a call, is opened in any case, for as many
     ``looks`` as there are.
-    A vjp at a kink may be any of many, so there it must also be right close by. Inputs that are not
-    ``active`` lie on no path of interest: there a cotangent need not be finite, such as that of the
-    exponent of (-1.0) ** 2.0.
+
+    A vjp at a kink may be any of many, so there it must also be right close by. Only cotangents of
+    the ``active`` inputs are looked at, with cotangents for the ``reached`` outputs: what nobody
+    asks for may be missing, or infinite, such as that of the exponent of (-1.0) ** 2.0. With
+    ``order=2`` a vjp that is right has to have the right derivative, too.
     """
     began = time.perf_counter()
     options: Any = {"training": training, "rtol": rtol}
     address = Address(node.name) if at is None else at
-    check = LocalCheck(op, xs, ys, rng, active=active, **options)
+    asked: Any = {"active": active, "reached": reached}
+    check = LocalCheck(op, xs, ys, rng, **asked, **options)
     opens = has_inside(op)
     verdict, reason, found = check.run(causes=not opens)  # who is inside has the cause
     inner: tuple[NodeCheck, ...] = ()
     settled = False
+    verdicts: set[str] = set()
     wrong = verdict in ("fail", "unclear")
     looks = looks or Looks(FEW)
     if opens and (wrong or (isinstance(op, LoopOp | Cond | Call) and looks.left > 0)):
         looks = Looks(MOST) if wrong else looks
-        inside = check_inside(op, xs, rng, address, looks, active=active, **options)
+        inside = check_inside(op, xs, rng, address, looks, order=order, **asked, **options)
         inner = tuple(c for c in inside.checks if c.verdict == "fail")
         verdicts = {c.verdict for c in inside.checks}
         if inner:
@@ -85,9 +94,16 @@ def check_node(
     if verdict == "kink" and not settled:
         moved = check.beside()
         ys = run_forward(op, moved, training=training)
-        sides = LocalCheck(op, moved, ys, rng, active=active, **options).run()
+        sides = LocalCheck(op, moved, ys, rng, **asked, **options).run()
         if sides[0] == "fail":
             verdict, reason, found = "fail", f"beside its kink, {sides[1]}", sides[2]
+    if order == 2 and verdict in ("ok", "kink"):
+        ends = {"active": list(check.directions), "reached": check.outputs}
+        lost = second_order(op, xs, check.beside(), rng, **ends, **options)
+        if lost:
+            verdict, reason, found = "fail", "; ".join(map(str, lost)), tuple(lost)
+    if verdict == "ok" and (check.is_surrogate or "surrogate" in verdicts):
+        verdict = "surrogate"
     seconds = time.perf_counter() - began
     return NodeCheck(address, op.name, node.where, verdict, reason, found, inner, seconds)
 
@@ -116,6 +132,8 @@ def check_inside(
     training: bool = False,
     rtol: float = 1e-5,
     active: Collection[int] | None = None,
+    reached: Collection[int] | None = None,
+    order: int = 1,
 ) -> Looked:
     """Check the nodes that run inside of a node; of a loop up to the first turn with a fault.
 
@@ -125,6 +143,7 @@ def check_inside(
     checks: list[NodeCheck] = []
     wrong: dict[Node, int] = {}
     on_path: set[Tensor] | None = None
+    read: set[Tensor] = set()
     turns, whole = 0, True
     for level in opened(op, xs, at, training=training):
         if looks.left <= 0:
@@ -132,28 +151,32 @@ def check_inside(
             break
         if on_path is None:
             on_path = _on_path(op, xs, level.sub, active)
+            read = _read(op, level.sub, reached)
         turns += 1
         found = bool(wrong)
         for met in level:
             if found and met.node not in wrong:
                 continue
             looks.left -= 1
-            live = [i for i, t in enumerate(met.node.inputs) if t in on_path]
+            asked = {
+                "active": [i for i, t in enumerate(met.node.inputs) if t in on_path],
+                "reached": [i for i, t in enumerate(met.node.outputs) if t in read],
+            }
             if found:
-                again = LocalCheck(met.op, met.inputs, met.outputs, rng, active=live, **options)
+                again = LocalCheck(met.op, met.inputs, met.outputs, rng, **asked, **options)
                 wrong[met.node] += again.run(causes=False)[0] == "fail"
             else:
                 checks.append(
                     check_node(
                         met.node, met.op, met.inputs, met.outputs, rng,
-                        at=met.address, active=live, looks=looks, **options,
+                        at=met.address, order=order, looks=looks, **asked, **options,
                     )
                 )  # fmt: skip
         if not found:
             at_fault = {c.address for c in checks if c.verdict == "fail"}
             wrong = {n: 1 for n in level.sub.nodes if at.into(n.name, level.part) in at_fault}
     if isinstance(op, LoopOp):
-        counts = {n.name: Turns(k, turns, whole) for n, k in wrong.items()}
+        counts = {n.name: WrongTurns(k, turns, whole) for n, k in wrong.items()}
         checks = [replace(c, turns=counts[c.name]) if c.verdict == "fail" else c for c in checks]
     return Looked(checks, whole)
 
@@ -162,22 +185,47 @@ def _on_path(
     op: Op, xs: Sequence[Array | None], sub: SubGraph, active: Collection[int] | None
 ) -> set[Tensor]:
     """Return the tensors inside that depend on the inputs of interest, in any turn."""
-    ins, first = sub.inputs, 0
-    if isinstance(op, LoopOp):
-        ins, first = ins[1:], op.first_carry
-    elif isinstance(op, Cond):
-        first = 1
-    given = [i for i, x in enumerate(xs) if i >= first and (x is not None or first)]
-    chosen = {t for i, t in zip(given, ins, strict=True) if active is None or i in active}
+    ins = sub.inputs[1:] if isinstance(op, LoopOp) else sub.inputs
+    pairs = zip(sources(op, xs), ins, strict=True)
+    chosen = {t for i, t in pairs if active is None or i in active}
     while True:
         found = active_from(sub.nodes, list(chosen), frozenset())
         carried = set[Tensor]()
         if isinstance(op, LoopOp):
-            pairs = zip(ins[: op.n_carry], sub.outputs[op.lead :], strict=False)
-            carried = {c for c, y in pairs if y in found and c not in found}
+            ends = zip(ins[: op.n_carry], sub.outputs[op.lead :], strict=False)
+            carried = {c for c, y in ends if y in found and c not in found}
         if not carried:
             return found
         chosen |= carried
+
+
+def _read(op: Op, sub: SubGraph, reached: Collection[int] | None) -> set[Tensor]:
+    """Return the tensors inside from which a path leads to outputs with a cotangent."""
+    lead = op.lead if isinstance(op, LoopOp) else 0
+    ends = {t for i, t in enumerate(sub.outputs[lead:]) if reached is None or i in reached}
+    while True:
+        found = reaching(sub.nodes, ends)
+        carried = set[Tensor]()
+        if isinstance(op, LoopOp):
+            pairs = zip(sub.inputs[1 : 1 + op.n_carry], sub.outputs[lead:], strict=False)
+            carried = {y for c, y in pairs if c in found and y not in ends}
+        if not carried:
+            return found
+        ends |= carried
+
+
+def reaching(nodes: Sequence[Node], targets: Iterable[Tensor]) -> set[Tensor]:
+    """Return the tensors with a floating path to ``targets``: those that get a cotangent."""
+    found = set(targets)
+    for node in reversed(nodes):
+        if not isinstance(node.op, StopGradient) and not found.isdisjoint(node.outputs):
+            skipped = () if node.op.has_surrogate() else node.op.shape_only
+            found.update(
+                t
+                for i, t in enumerate(node.inputs)
+                if t is not None and t.spec.differentiable and i not in skipped
+            )
+    return found
 
 
 def _agrees(check: LocalCheck) -> bool:

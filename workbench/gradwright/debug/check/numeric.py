@@ -5,6 +5,10 @@ rounding error that grows as 1/h. One h is tried first, which settles almost eve
 evaluations. What is left gets a sweep over h with Richardson extrapolation, the noise of f measured
 as in Moré and Wild 2011 ("Estimating computational noise", SIAM J. Sci. Comput. 33), and the slopes
 on both sides, which tell a kink from a mistake.
+
+A value counts only if all finer steps bear it out: where f turns faster than the steps are long,
+as sin does at 1e6, long steps agree with each other and with nothing else. The sweep then goes on
+to finer ones, and says so if none resolves f.
 """
 
 from __future__ import annotations
@@ -22,26 +26,33 @@ Function = Callable[[float], float]
 QUICK = 1e-4
 STEPS = 10.0 ** -np.arange(2.0, 8.25, 0.5)
 """Steps of a sweep, relative to the size of what is perturbed: 1e-2 down to 1e-8."""
+FINER = 10.0 ** -np.arange(8.5, 13.25, 0.5)
+"""Steps that follow where these do not resolve f: down to 450 roundings of what is perturbed."""
 WIDE, NARROW = 1e-4, 1e-6
-"""Relative steps between which a value must become straight, or else has a kink."""
+FINEST = (1e-8, 1e-10)
+"""Finer ones, at which what turns fast is straight, and what has a kink still is not."""
 _JUMP = 0.3 * WIDE / NARROW
 """Growth of one-sided slopes from a wide to a narrow step, above which a value jumps."""
 _TORN = 1e-2
 """Part of the largest value by which roundings of what comes in move one that jumps."""
 _DECADES2 = 4  # STEPS[i + 4] is STEPS[i] / 100
-_NOISE_STEP, _NOISE_POINTS = 1e-11, 9
+_NOISE_STEPS, _NOISE_POINTS = (1e-11, 1e-13, 1e-15), 9
 _EPS = float(np.finfo(np.float64).eps)
+_LEAST = float(np.finfo(np.float64).smallest_subnormal)  # the rounding of what is below 1e-308
 _NOISY = 1e4  # roundings of its value that a function may be off without being noisy
+_LOST = 1e-3  # part of its size by which a function may scatter and still have a slope
+_UNRESOLVED = 100  # roundings that a slope may be off without f being too fast for the steps
 
 
 @dataclass(frozen=True)
 class Slope:
     """Numeric derivative of a function of one variable at 0.
 
-    ``value ± error`` is the best estimate, found at ``STEPS[best]``; ``left`` and ``right`` are the
-    one-sided slopes and ``kink`` says that they differ. ``central`` holds the central differences
-    for all of ``STEPS``, which are relative to ``scale``; ``noise`` is the size of f's own errors,
-    and ``noisy`` says that it is far above the rounding of f's values.
+    ``value ± error`` is the best estimate, found at ``STEPS[best]``; the error is infinite where no
+    two steps agree that finer ones bear out. ``left`` and ``right`` are the one-sided slopes and
+    ``kink`` says that they differ. ``central`` holds the central differences for all of ``STEPS``,
+    and of ``FINER`` if these were needed, relative to ``scale``; ``noise`` is the size of f's own
+    errors, and ``noisy`` says that the error is far above what the rounding of f's values explains.
     """
 
     value: float
@@ -54,6 +65,16 @@ class Slope:
     central: tuple[float, ...]
     noise: float
     noisy: bool = False
+    lost: bool = False
+    """Whether f is little else than noise, or jumps: then no slope refutes another."""
+    stair: bool = False
+    """Whether f goes in steps shorter than all of these, as ⌊10⁹·t⌋ does: its slope may be 0."""
+
+    @property
+    def steps(self) -> Array:
+        """The steps of ``central``."""
+        steps: Array = np.concatenate([STEPS, FINER])[: len(self.central)] * self.scale
+        return steps
 
     def admits(self, slope: float, tolerance: float) -> bool:
         """Tell whether ``slope`` lies between the one-sided slopes."""
@@ -122,9 +143,9 @@ def quick(f: Function, analytic: float, *, scale: float = 1.0, rtol: float = 1e-
     h = QUICK * scale
     above, below = f(h), f(-h)
     central = (above - below) / (2 * h)
-    rounding = _EPS * max(abs(above), abs(below)) / h
+    rounding = max(_EPS * max(abs(above), abs(below)), _LEAST) / h
     size = max(abs(analytic), abs(central))
-    close = abs(analytic - central) <= rtol * size
+    close = abs(analytic - central) <= rtol * size < math.inf
     sure = close and (rounding <= rtol * size or above == below == f(0.0))
     return Comparison("ok" if sure else "unclear", analytic, central, rounding + rtol * size)
 
@@ -139,24 +160,35 @@ def judge(analytic: float, found: Slope, rtol: float) -> Comparison:
     apart = abs(analytic - found.value)
     size = max(abs(analytic), abs(found.value))
     tolerance = rtol * size + 3 * found.error
-    verdict = "unclear"
+    verdict, known = "unclear", math.isfinite(found.error)
     if found.kink:
-        width = rtol * max(abs(found.left), abs(found.right), abs(analytic)) + 3 * found.error
-        verdict = "kink" if found.admits(analytic, width) else "fail"
-    elif apart <= tolerance or _agrees(analytic, found, rtol):
-        hidden = found.noisy and apart > rtol * size and found.error > 0.1 * size
+        width = rtol * max(abs(found.left), abs(found.right), abs(analytic))
+        if found.admits(analytic, width + 3 * found.error if known else width):
+            verdict = "kink"
+        elif known and not found.lost:
+            verdict = "fail"
+    elif _agrees(analytic, found, rtol):
+        verdict = "ok"
+    elif known and apart <= tolerance:
+        hidden = found.noisy and apart > rtol * size and 3 * found.error > 0.01 * size
         verdict = "unclear" if hidden else "ok"
-    elif apart > 10 * found.error:
+    elif apart > 10 * found.error and not (found.lost or (found.stair and analytic == 0)):
         verdict = "fail"
     return Comparison(verdict, analytic, found.value, tolerance, found)
 
 
 def _agrees(analytic: float, found: Slope, rtol: float) -> bool:
-    """Tell whether a single step, clear of noise, confirms the value: a kink may be close by."""
-    for h, central in zip(STEPS * found.scale, found.central, strict=True):
+    """Tell whether two steps in a row, clear of noise, confirm the value: a kink may be close by.
+
+    One step alone may do so by a truncation error that is just right.
+    """
+    before = False
+    for h, central in zip(found.steps, found.central, strict=True):
         size = max(abs(analytic), abs(central))
-        if abs(analytic - central) <= rtol * size and found.noise / h <= rtol * size:
+        here = abs(analytic - central) <= rtol * size < math.inf and found.noise / h <= rtol * size
+        if here and before:
             return True
+        before = here
     return False
 
 
@@ -169,23 +201,59 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     >>> abs(found.value - 1) < 1e-11, found.error < 1e-9, found.kink
     (True, True, False)
     """
-    steps = STEPS * scale
     zero = f(0.0)
-    above = np.array([f(h) for h in steps])
-    below = np.array([f(-h) for h in steps])
-    noise = max(measured_noise(f, scale), _EPS * max(abs(zero), magnitude))
-    noises = np.maximum(noise, _EPS * np.fmax(abs(above), abs(below))) / steps
-    size = np.nanmax(np.abs([zero, *above, *below]), initial=0.0)
+    measured, turns = measured_noise(f, scale)
+    still = float(f(_NOISE_STEPS[0] * scale)) == zero == float(f(-_NOISE_STEPS[0] * scale))
+    noise = max(measured, _EPS * max(abs(zero), magnitude), _LEAST)
+    steps = STEPS * scale
+    above, below = _sides(f, steps)
+    options: Any = {"noise": noise, "scale": scale, "turns": turns, "still": still}
+    found = _slope(steps, zero, above, below, **options)
+    known = math.isfinite(found.error)
+    if not known or (found.noisy and found.error > 1e-4 * abs(found.value)):
+        finer = FINER * scale
+        sides = _sides(f, finer)
+        steps = np.concatenate([steps, finer])
+        above, below = np.concatenate([above, sides[0]]), np.concatenate([below, sides[1]])
+        found = _slope(steps, zero, above, below, **options)
+    return found
+
+
+def _sides(f: Function, steps: Array) -> tuple[Array, Array]:
+    return np.array([f(h) for h in steps]), np.array([f(-h) for h in steps])
+
+
+def _slope(
+    steps: Array,
+    zero: float,
+    above: Array,
+    below: Array,
+    *,
+    noise: float,
+    scale: float,
+    turns: float,
+    still: bool,
+) -> Slope:
+    size = max(np.nanmax(np.abs([zero, *above, *below]), initial=0.0), _LEAST / _EPS)
+    first = int(np.sum(steps >= turns * scale))  # of those that resolve f
     with np.errstate(all="ignore"):
-        central = (above - below) / (2 * steps)
-        gap = (above - 2 * zero + below) / steps
-        value, error, best = _extrapolate(central, noises)
-        at = _kink(gap, noises)
+        central = above / (2 * steps) - below / (2 * steps)
+        gap = (above - zero) / steps - (zero - below) / steps
+        arriving = 2 * _EPS * scale * np.abs(central)  # what is perturbed is rounded, too
+        local = np.maximum(_EPS * np.fmax(abs(above), abs(below)), arriving)
+        noises = np.maximum(noise, local) / steps
+        value, error, best = _extrapolate(central, noises, first)
+        at = _kink(gap, noises, first, best)
         side = best if at is None else at
         left, right = (zero - below[side]) / steps[side], (above[side] - zero) / steps[side]
+        unresolved = error > _UNRESOLVED * max(noise, _EPS * size) / steps[best]
+        bend = np.abs(above - 2 * zero + below)  # as h² where f is smooth, as h at a kink
+        stair = still and abs(value) * _NOISE_STEPS[0] * scale > _UNRESOLVED * _EPS * size
+        jumps = bend[-1] > max(0.1 * bend[-1 - _DECADES2], 20 * noise)
+    noisy = bool(noise > _NOISY * _EPS * size or unresolved)
     return Slope(
         value, error, best, scale, float(left), float(right), at is not None,
-        tuple(central.tolist()), noise, bool(noise > _NOISY * _EPS * size),
+        tuple(central.tolist()), noise, noisy, bool(jumps or noise > _LOST * size), bool(stair),
     )  # fmt: skip
 
 
@@ -205,65 +273,103 @@ def rounding(spread: float) -> float:
     return spread / _EPS if math.isfinite(spread) else 0.0
 
 
-def measured_noise(f: Function, scale: float) -> float:
-    """Return the size of the rounding errors of ``f`` near 0, from high differences.
+def measured_noise(f: Function, scale: float) -> tuple[float, float]:
+    """Return the size of the rounding errors of ``f`` near 0, and steps that do not resolve it.
 
-    Points 1e-11 apart: differences of order 3 to 6 hold no trace of a smooth function, and those of
-    errors of size s have the variance s²·(2k)!/(k!)².
+    From high differences of points 1e-11 apart: those of order 3 to 6 hold no trace of a smooth
+    function, and those of errors of size s have the variance s²·(2k)!/(k!)². What is much smaller
+    between closer points is no noise, but a function that turns within 1e-11: no step from there
+    on resolves it.
     """
-    differences = np.array([f(_NOISE_STEP * scale * j) for j in range(_NOISE_POINTS)])
+    found = turns = math.inf
+    lost = True  # whether the spacing before this one shows nothing but scatter
+    for step, wider in zip(_NOISE_STEPS, (math.inf, *_NOISE_STEPS), strict=False):
+        values = np.array([f(step * scale * j) for j in range(1, _NOISE_POINTS + 1)])
+        size = float(np.max(np.abs(values)))
+        if not math.isfinite(size):
+            continue  # outside a domain
+        values = values / size if size else values
+        here = _scatter(values) * size
+        if here < 0.1 * found:
+            found, turns = here, wider if lost else turns
+        if found <= _NOISY * _EPS * size:
+            break
+        lost = _scatter(values) > 0.05 * float(np.ptp(values))
+    return (found if math.isfinite(found) else 0.0), turns
+
+
+def _scatter(values: Array) -> float:
     found = 0.0
-    with np.errstate(all="ignore"):
-        for k in range(1, 7):
-            differences = np.diff(differences)
-            if k >= 3:
-                factor = math.factorial(k) ** 2 / math.factorial(2 * k)
-                found = max(found, math.sqrt(factor * float(np.mean(differences**2))))
-    return found if math.isfinite(found) else 0.0
+    differences = values
+    for k in range(1, 7):
+        differences = np.diff(differences)
+        if k >= 3:
+            factor = math.factorial(k) ** 2 / math.factorial(2 * k)
+            found = max(found, math.sqrt(factor * float(np.mean(differences**2))))
+    return found
 
 
-def _extrapolate(central: Array, noise: Array) -> tuple[float, float, int]:
-    """Return value, error and step of the best entry of two columns of Richardson's tableau."""
-    best = (math.nan, math.inf, len(central) - 1)
-    for i in range(1, len(central)):
+def _extrapolate(central: Array, noise: Array, first: int) -> tuple[float, float, int]:
+    """Return value, error and step of the best entry of two columns of Richardson's tableau.
+
+    The differences have to shrink on the way to it, and finer steps to bear it out, within their
+    noise. Without such an entry the error is infinite.
+    """
+    found: list[tuple[float, float, int]] = []
+    change = np.abs(np.diff(central, prepend=math.nan))
+    for i in range(first + 2, len(central)):
+        if not change[i] <= 0.5 * change[i - 1] + 4 * (noise[i] + noise[i - 1]):
+            continue
+        before = central[i - 1] + (central[i - 1] - central[i - 2]) / 9
         first = central[i] + (central[i] - central[i - 1]) / 9
-        error = max(abs(first - central[i]), abs(central[i] - central[i - 1]) / 9) + noise[i]
-        if error < best[1]:
-            best = (float(first), float(error), i)
-        if i >= 2:
-            before = central[i - 1] + (central[i - 1] - central[i - 2]) / 9
-            second = first + (first - before) / 99
-            error = max(abs(second - first), abs(first - before) / 9) + noise[i]
-            if error < best[1]:
-                best = (float(second), float(error), i)
-    return best
+        second = first + (first - before) / 99
+        error = max(abs(first - central[i]), change[i] / 9) + noise[i]
+        found.append((error, first, i))
+        error = max(abs(second - first), abs(first - before) / 9) + noise[i]
+        found.append((error, second, i))
+    for error, value, i in sorted(found):
+        off = np.abs(central[i + 1 :] - value)
+        most = error + 2 * abs(central[i] - value) + 10 * noise[i + 1 :]
+        if math.isfinite(error) and not np.any(off > most):
+            return float(value), float(error), i
+    return float(central[-1]), math.inf, len(central) - 1
 
 
-def _kink(gap: Array, noise: Array) -> int | None:
+def _kink(gap: Array, noise: Array, first: int, best: int) -> int | None:
     """Return a step at which left and right slope differ and go on differing, if there is one.
 
-    For a smooth function the gap is proportional to h: a hundredth after two decades.
+    For a smooth function the gap is proportional to h: a hundredth after two decades. Steps longer
+    than the best one do not see f as it is here.
     """
-    for i in range(len(gap) - 1, _DECADES2 - 1, -1):
+    for i in range(len(gap) - 1, max(first + _DECADES2, best) - 1, -1):
         wide, narrow = abs(gap[i - _DECADES2]), abs(gap[i])
         if 20 * noise[i] < 0.3 * wide < math.inf:
-            return i if narrow > 0.3 * wide else None
+            stays = narrow > 0.6 * abs(gap[i - 1])  # 0.3 of it for a smooth function
+            return i if stays and narrow > 0.3 * wide else None
     return None
 
 
 def kinked(
-    zero: Array, wide: tuple[Array, Array], narrow: tuple[Array, Array], jitter: Sequence[Array]
+    zero: Array,
+    wide: tuple[Array, Array],
+    narrow: tuple[Array, Array],
+    jitter: Sequence[Array],
+    finer: Sequence[tuple[Array, Array]] = (),
 ) -> tuple[Array, Array]:
     """Return which elements have different slopes on both sides, and which of them jump.
 
     The slope of a jump grows as the step shrinks, that of a kink does not; or rounding makes it.
+    What is straight at a finer step has no kink, but turns fast.
 
     ``wide`` and ``narrow`` hold the values at steps of ``+WIDE, -WIDE`` and ``+NARROW, -NARROW``,
-    and ``jitter`` values of runs that differ in nothing but rounding.
+    ``finer`` those at ``FINEST``, and ``jitter`` values of runs that differ in nothing but
+    rounding.
     """
     with np.errstate(all="ignore"):
-        far = np.abs(wide[0] - 2 * zero + wide[1]) / WIDE
-        near = np.abs(narrow[0] - 2 * zero + narrow[1]) / NARROW
+        gaps = [
+            np.abs((up - zero) / h - (zero - down) / h)
+            for h, (up, down) in zip((WIDE, NARROW, *FINEST), (wide, narrow, *finer), strict=False)
+        ]
         size = np.max(np.abs(zero[np.isfinite(zero)]), initial=0.0)
         noise = 50 * _EPS * size
         torn = np.zeros(zero.shape, bool)
@@ -271,6 +377,9 @@ def kinked(
             apart = np.abs(y - zero)
             torn |= apart > _TORN * max(size, NARROW)
             noise = max(noise, 10 * np.max(apart[np.isfinite(apart)], initial=0.0))
-        found: Array = (near > 0.3 * far) & (near > noise / NARROW)
-        torn |= found & (near > _JUMP * far)
+        found: Array = (gaps[1] > 0.3 * gaps[0]) & (gaps[1] > noise / NARROW)
+        torn |= found & (gaps[1] > _JUMP * gaps[0])
+        for h, far, near in zip(FINEST, gaps[1:], gaps[2:], strict=False):
+            hidden = far * 0.3 <= noise / h
+            found &= (near > 0.3 * far) | hidden
         return found, torn

@@ -6,18 +6,20 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import GradientError
 from ...gradient import gradients
-from ...graph import Tensor, ancestors
+from ...graph import Constant, Tensor, ancestors
 from ...graph.expand import run_nodes
+from ...op import run_forward
 from ...spec import is_floating, kind
 from ..float64 import Float64Run, Function
-from .directions import draw_direction, typical_size
+from .directions import by_element, draw_direction, typical_size
 from .numeric import (
+    FINEST,
     NARROW,
     WIDE,
     Comparison,
@@ -48,11 +50,21 @@ class ElementCheck:
     comparison: Comparison = UNCHECKED
     kinks: tuple[str, ...] = ()
     """Nodes with a kink exactly here, such as a relu at 0."""
+    cancelled: bool = False
+    """Whether the analytic gradient has lost its digits: rounding alone moves it this far."""
 
     @property
     def verdict(self) -> str:
         """``ok``, ``kink``, ``unclear`` or ``fail``."""
         return self.comparison.verdict
+
+    def given(self, spread: float) -> ElementCheck:
+        """Return the check where rounding alone moves the analytic gradient by ``spread``."""
+        c = self.comparison
+        if c.verdict != "fail" or not abs(c.analytic - c.numeric) <= 10 * spread:
+            return self
+        lost = replace(c, verdict="unclear", tolerance=10 * spread)
+        return replace(self, comparison=lost, cancelled=True)
 
     def __str__(self) -> str:
         place = "along a random direction" if self.index is None else f"{list(self.index)}"
@@ -81,9 +93,20 @@ class Probe:
         self, name: str, analytic: Array, rng: np.random.Generator, most: int | None = None
     ) -> ElementCheck:
         """Check along one random direction through all elements, or ``most`` of them."""
-        v = draw_direction(self.base, rng, most)
-        exact = float(np.vdot(analytic, v).real)
-        return self._check(ElementCheck(name, None), lambda t: self.base + t * v, exact, 1.0)
+        found, none = [], ElementCheck(name, None)
+        for v in (draw_direction(self.base, rng, most), by_element(self.base, rng)):
+            if v is not None and not (found and found[0].verdict == "ok"):
+                exact = float(np.vdot(analytic, v).real)
+                if not math.isfinite(exact) and np.isfinite(analytic).all():  # too large along v
+                    lost = Comparison("unclear", exact, math.inf, math.inf)
+                    found.append(replace(none, comparison=lost))
+                else:
+                    place = functools.partial(self._moved_along, v)
+                    found.append(self._check(none, place, exact, 1.0))
+        return _sharper(*found)
+
+    def _moved_along(self, v: Array, t: float) -> Array:
+        return np.asarray(self.base + t * v)
 
     def element(self, name: str, index: Index, analytic: Array) -> Iterator[ElementCheck]:
         """Check one element; of a complex one the real and the imaginary part."""
@@ -93,8 +116,10 @@ class Probe:
     def part(self, name: str, index: Index, part: str, analytic: Array) -> ElementCheck:
         """Check the real or the imaginary part of one element."""
         exact = float(getattr(analytic[index], part))
-        place = self.along(index, part)
+        place, own = self.along(index, part), float(abs(self.base[index]))
         found = self._check(ElementCheck(name, index, part), place, exact, self.scale(index))
+        if found.verdict != "ok" and 0 < own < 1e-2 * self.scale(index):
+            found = _sharper(found, self._check(found, place, exact, own))
         place(0.0)
         return found
 
@@ -147,44 +172,112 @@ class Probe:
     ) -> ElementCheck:
         f = self.loss(place)
         found = quick(f, exact, scale=scale, rtol=self.rtol)
-        kinks: tuple[str, ...] = ()
-        if found.verdict == "unclear":
-            kinks = tuple(self._kinks(lambda h: place(h * scale)))
-            if kinks:
-                found = replace(found, verdict="kink")
-            else:
-                found = judge(exact, self.slope(f, scale), self.rtol)
-        return replace(check, comparison=found, kinks=kinks)
+        if found.verdict != "unclear":
+            return replace(check, comparison=found, kinks=())
+        found = judge(exact, self.slope(f, scale), self.rtol)
+        if found.verdict == "ok":
+            return replace(check, comparison=found, kinks=())
+        kinks = self._kinks(lambda h: place(h * scale))
+        if kinks and found.verdict != "kink":
+            low, high = self._subgradients(kinks, found, scale)
+            inside = low - found.tolerance <= exact <= high + found.tolerance
+            found = replace(found, verdict="kink") if inside else found
+        names = tuple(dict.fromkeys(k.label for k in kinks))
+        return replace(check, comparison=found, kinks=names)
 
-    def _kinks(self, place: Callable[[float], Array]) -> list[str]:
-        """Return the nodes that have a kink here though what comes into them is smooth.
+    def _kinks(self, place: Callable[[float], Array]) -> list[Kink]:
+        """Return where nodes have a kink here though what comes into them is smooth.
 
-        Where several kinks meet, as in relu(x) - relu(-x) at 0, the loss may be smooth and the
-        gradient still be one of many, so a difference is no mistake. Nodes that jump, as vectors
-        of equal eigenvalues do, are no excuse: a loss that is smooth all the same has one gradient.
+        Nodes that jump, as vectors of equal eigenvalues do, are no excuse: a loss that is smooth
+        all the same has one gradient.
         """
-        zero, *moved = (
-            list(self.function.registers(place(h).copy()))
-            for h in (0.0, WIDE, -WIDE, NARROW, -NARROW)
-        )
+        zero = list(self.function.registers(place(0.0).copy()))
+        sides = [
+            tuple(list(self.function.registers(place(s * h).copy())) for s in (1, -1))
+            for h in (WIDE, NARROW, *FINEST)
+        ]
         jitter, _ = self._jitter
-        found: dict[str, None] = {}
+        found: list[Kink] = []
         rough: set[int] = set()
-        for _, ins, outs, label in self.function.calls.calls:
+        for number, (_, ins, outs, label) in enumerate(self.function.calls.calls):
             first, torn = not rough.intersection(ins), False
             bent = []
             for out in outs:
                 if zero[out].dtype.kind in "fc":
-                    at = [m[out] for m in moved]
+                    wide, narrow, *finer = ((up[out], down[out]) for up, down in sides)
                     same = [held[out] for held in jitter]
-                    kinks, jumps = kinked(zero[out], (at[0], at[1]), (at[2], at[3]), same)
+                    at, jumps = kinked(zero[out], wide, narrow, same, finer)
                     torn |= bool(jumps.any())
-                    if kinks.any():
-                        bent.append(out)
-            rough.update(bent)
-            if bent and first and not torn:
-                found[label] = None
-        return list(found)
+                    if at.any():
+                        up, down = narrow
+                        left, right = (zero[out] - down) / NARROW, (up - zero[out]) / NARROW
+                        bent.append(Kink(label, number, out, at, left, right))
+            rough.update(k.out for k in bent)
+            if first and not torn:
+                found += bent
+        return found
+
+    def _subgradients(
+        self, kinks: Sequence[Kink], found: Comparison, scale: float
+    ) -> tuple[float, float]:
+        """Return the least and the largest slope that a choice at each kink can give.
+
+        Where several kinks meet, as in relu(x) − relu(−x) at 0, the loss may be smooth and the
+        gradient still be one of many: each kinked element may take any slope between its two, and
+        the loss follows it by what it does when that element moves alone.
+        """
+        assert found.slope is not None
+        low = high = found.slope.right * scale
+        if sum(int(k.at.sum()) for k in kinks) > _MOST_KINKS:
+            return -math.inf, math.inf
+        for kink in kinks:
+            for index in map(tuple, np.argwhere(kink.at).tolist()):
+                left, right = float(kink.left[index].real), float(kink.right[index].real)
+                up, down = self._sensitivity(kink, index)
+                taken = (up if right > 0 else down) * right
+                ends = [c * slope - taken for c in (up, down) for slope in (left, right)]
+                low, high = low + min(ends), high + max(ends)
+        return low / scale, high / scale
+
+    def _sensitivity(self, kink: Kink, index: Index) -> tuple[float, float]:
+        """Return the loss's slopes by one element of what a node makes, upwards and downwards."""
+        base = list(self.function.registers(self.base))
+        size = max(typical_size(base[kink.out]), float(abs(base[kink.out][index])))
+        target, losses = self.function.targets[0], []
+        for step in (0.0, 1e-6 * size, -1e-6 * size):
+            held, moved = list(base), base[kink.out].copy()
+            moved[index] += step
+            held[kink.out] = moved
+            for forward, ins, outs, _ in self.function.calls.calls[kink.call + 1 :]:
+                ys = forward(*[held[i] for i in ins])
+                for out, y in zip(outs, ys if type(ys) is tuple else (ys,), strict=True):
+                    held[out] = np.asarray(y)
+            losses.append(float(held[target]))
+        here, above, below = losses
+        return (above - here) / (1e-6 * size), (here - below) / (1e-6 * size)
+
+
+def _sharper(found: ElementCheck, again: ElementCheck | None = None) -> ElementCheck:
+    """Return the one of two checks that tells more; the second one's steps suit each element."""
+    if again is None or again.verdict == "unclear":
+        return found
+    narrower = again.comparison.tolerance <= found.comparison.tolerance
+    return again if found.verdict == "unclear" or narrower else found
+
+
+class Kink(NamedTuple):
+    """Elements of a node's output whose slopes differ on the two sides of a point."""
+
+    label: str
+    call: int
+    out: int
+    at: Array
+    left: Array
+    right: Array
+
+
+_MOST_KINKS = 32
+"""Kinked elements whose share of the loss's slope is measured; more of them excuse anything."""
 
 
 def analytic_gradients(run: Float64Run, loss: Tensor, wrt: Sequence[Tensor]) -> list[Array]:
@@ -193,6 +286,33 @@ def analytic_gradients(run: Float64Run, loss: Tensor, wrt: Sequence[Tensor]) -> 
     order = ancestors(found, stop=set(run.env))
     arrays: list[Array] = run_nodes(order, run.env, found, training=run.training)
     return arrays
+
+
+def gradient_spread(
+    run: Float64Run, loss: Tensor, wrt: Sequence[Tensor], analytic: Sequence[Array]
+) -> list[Array]:
+    """Return how far apart the gradients of runs are that differ in rounding alone.
+
+    Where terms of a gradient cancel, as those of (eˣ − 1)/x at 1e-10, it has lost digits that no
+    vjp is to blame for.
+    """
+    found = gradients(loss, wrt)
+    order = [*run.nodes, *ancestors(found, stop=set(run.env))]
+    made = {t for node in run.nodes for t in node.outputs}
+    spread = [np.zeros(a.shape) for a in analytic]
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        env = {t: jittered(a, rng) for t, a in run.env.items() if t not in made}
+        for node in order:
+            if isinstance(node.op, Constant):
+                env[node.outputs[0]] = node.graph.values.array(node.name)
+                continue
+            xs = [None if t is None else env[t] for t in node.inputs]
+            ys = run_forward(node.op.for_mode(run.training), xs, training=run.training)
+            env.update((t, jittered(y, rng)) for t, y in zip(node.outputs, ys, strict=True))
+        for most, a, t in zip(spread, analytic, found, strict=True):
+            np.fmax(most, np.abs(env[t] - a), out=most)
+    return spread
 
 
 def check_loss(loss: Tensor) -> None:

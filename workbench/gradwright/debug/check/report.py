@@ -16,6 +16,7 @@ from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .findings import Finding, findings
 from .numeric import Comparison
+from .outcomes import doubts, outcome
 from .probe import ElementCheck
 
 Array = np.ndarray[Any, Any]
@@ -61,6 +62,9 @@ class ParameterCheck:
     worst: ElementCheck | None = None
     troubles: list[ElementCheck] = field(default_factory=list)
     """Elements that are not ``ok``, at most ``MAX_TROUBLES`` of them."""
+    surrogates: tuple[str, ...] = ()
+    """Nodes on the way to the loss with a declared gradient: differences follow what they declare,
+    not the loss."""
 
     MAX_TROUBLES = 100
 
@@ -131,6 +135,23 @@ class ParameterCheck:
         if self.worst is None or _badness(check) > _badness(self.worst):
             self.worst = check
 
+    def forgive(self, spread: Array, size: Array) -> None:
+        """Take back failures that rounding explains, which moves the gradient by ``spread``.
+
+        ``size`` is that of what the direction moves.
+        """
+        lost = self.verdicts == VERDICTS.index("fail")
+        lost &= np.abs(self.analytic - self.numeric) <= 10 * spread
+        self.verdicts[lost] = VERDICTS.index("unclear")
+        along = float(np.linalg.norm(spread * size))
+
+        def given(check: ElementCheck) -> ElementCheck:
+            return check.given(along if check.index is None else float(spread[check.index]))
+
+        self.troubles = [given(e) for e in self.troubles]
+        self.worst = None if self.worst is None else given(self.worst)
+        self.direction = None if self.direction is None else given(self.direction)
+
     def take(self, where: Array, numeric: Array, tolerance: Array, verdict: str, way: str) -> None:
         """Take in the results of the elements that a mask names; all arrays have its shape."""
         if not where.any():
@@ -159,8 +180,8 @@ class ParameterCheck:
 class Report:
     """The result of :func:`gradient_check`; ``print(report)`` or ``report.table()`` shows it.
 
-    ``passed`` says that everything asked for was checked and nothing failed; ``blame`` are the
-    nodes whose own vjp is wrong, ``nodes`` the checks of all nodes.
+    ``outcome`` is one of four words, ``passed`` says that it is the first; ``blame`` are the nodes
+    whose own vjp is wrong, ``nodes`` the checks of all nodes.
     """
 
     loss: str
@@ -210,9 +231,26 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether the check ran to its end and found nothing wrong."""
-        failed = any(p.verdict == "fail" for p in self.parameters.values())
-        return not (self.stopped or failed or self.blame)
+        """Whether the check ran to its end, told what it was asked, and found nothing wrong.
+
+        Single elements that cannot be told, among others that agree, are named and forgiven.
+        """
+        return self.outcome == "passed"
+
+    @property
+    def outcome(self) -> str:
+        """``passed``, ``failed``, ``stopped``, or ``unclear`` where differences told too little.
+
+        Unclear is a check of nothing; one in which all that was tried of some parameter drowned in
+        noise, or nothing moved the loss beyond its rounding; and one of nodes alone with a node
+        that cannot be told, since nothing else vouches for it.
+        """
+        return outcome(self)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why a check in which nothing failed has not passed, in words."""
+        return doubts(self)
 
     @property
     def blame(self) -> list[NodeCheck]:
@@ -269,7 +307,8 @@ class Report:
         notes += [
             f.text
             for f in self.findings
-            if f.verdict in ("kink", "unclear") or (f.verdict == "fail" and not self.blame)
+            if f.verdict in ("kink", "unclear", "surrogate")
+            or (f.verdict == "fail" and not self.blame)
         ]
         return notes
 
@@ -279,6 +318,7 @@ class Report:
             "loss": self.loss,
             "value": _number(self.value),
             "passed": self.passed,
+            "outcome": self.outcome,
             "stopped": self.stopped,
             "findings": [f.text for f in self.findings],
             "worst": None if self.worst is None else _element(self.worst),
@@ -291,6 +331,7 @@ class Report:
                     "shape": list(p.verdicts.shape),
                     "checked": p.checked,
                     "verdict": p.verdict,
+                    "surrogates": list(p.surrogates),
                     "counts": {v: p.count(v) for v in VERDICTS},
                     "certified": p.certified,
                     "differenced": p.differenced,
@@ -304,7 +345,7 @@ class Report:
         }
 
     def __repr__(self) -> str:
-        what = "stopped" if self.stopped else "passed" if self.passed else "FAILED"
+        what = self.outcome.replace("failed", "FAILED")
         checked = sum(p.checked for p in self.parameters.values())
         known = len(self.parameters)
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,18 @@ Array = np.ndarray[Any, Any]
 
 
 class Vjp:
-    """An op's vjp on inputs and outputs of fixed specs, ready to run."""
+    """An op's vjp on inputs and outputs of fixed specs, ready to run.
+
+    ``active`` are the inputs that are asked for, ``reached`` the outputs that have a cotangent.
+    """
 
     def __init__(
-        self, op: Op, specs: Sequence[TensorSpec | None], out_specs: Sequence[TensorSpec]
+        self,
+        op: Op,
+        specs: Sequence[TensorSpec | None],
+        out_specs: Sequence[TensorSpec],
+        active: Collection[int] | None = None,
+        reached: Collection[int] | None = None,
     ) -> None:
         graph = Graph(op.name, scratch=True)
         self.xs = [None if s is None else stand_in(graph, f"x{i}", s) for i, s in enumerate(specs)]
@@ -33,12 +41,17 @@ class Vjp:
             for t, spec in zip(self.ys, out_specs, strict=True):
                 t.spec = spec
             self.gs = [
-                stand_in(graph, f"g{i}", t.spec) if is_floating(t.dtype) else None
+                stand_in(graph, f"g{i}", t.spec)
+                if is_floating(t.dtype) and (reached is None or i in reached)
+                else None
                 for i, t in enumerate(node.public)
             ]
             gs = [ZERO if g is None else g for g in self.gs]
             gs += [ZERO] * (len(node.outputs) - len(node.public))
-            wanted = [t is not None and is_floating(t.dtype) for t in node.inputs]
+            wanted = [
+                t is not None and is_floating(t.dtype) and (active is None or i in active)
+                for i, t in enumerate(node.inputs)
+            ]
             live = any(wanted) and any(g is not None for g in self.gs)
             found = pull_back(node, gs, wanted) if live else [ZERO] * len(node.inputs)
             self.refused = {
@@ -70,13 +83,26 @@ class Vjp:
         }
 
 
-def vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...]) -> Vjp:
+def vjp_of(
+    op: Op,
+    in_keys: tuple[Any, ...],
+    out_keys: tuple[Any, ...],
+    active: tuple[int, ...] | None = None,
+    reached: tuple[int, ...] | None = None,
+) -> Vjp:
     """Return the vjp of an op for specs as keys: shape, dtype, known values or None."""
-    return _vjp_of(op, in_keys, out_keys, redefinitions())
+    return _vjp_of(op, in_keys, out_keys, active, reached, redefinitions())
 
 
 @functools.lru_cache(maxsize=1024)
-def _vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...], _: object) -> Vjp:
+def _vjp_of(
+    op: Op,
+    in_keys: tuple[Any, ...],
+    out_keys: tuple[Any, ...],
+    active: tuple[int, ...] | None,
+    reached: tuple[int, ...] | None,
+    _: object,
+) -> Vjp:
 
     def spec(key: Any) -> TensorSpec:
         if key[0] == "seq":
@@ -88,4 +114,5 @@ def _vjp_of(op: Op, in_keys: tuple[Any, ...], out_keys: tuple[Any, ...], _: obje
             shape, dtype, None if known is None else np.array(known, dtype).reshape(shape)
         )
 
-    return Vjp(op, [None if k is None else spec(k) for k in in_keys], list(map(spec, out_keys)))
+    ins = [None if k is None else spec(k) for k in in_keys]
+    return Vjp(op, ins, list(map(spec, out_keys)), active, reached)

@@ -16,8 +16,8 @@ import numpy as np
 from ...op import Op, run_forward
 from ...ops.control.scan_op import Scan
 from ...ops.core.identity import StopGradient
-from ..check.blame import LocalCheck
 from ..check.directions import inner
+from ..check.local import LocalCheck
 from ..check.numeric import Comparison, quick
 
 Array = np.ndarray[Any, Any]
@@ -75,7 +75,7 @@ def is_elementwise(check: LocalCheck, i: int) -> bool:
     if x is None or len(check.outputs) != 1 or check.outputs[0] != 0:
         return False
     plain = x.shape == y.shape and x.dtype == y.dtype == np.float64
-    return plain and check.op.depends(i).kind in ("affine", "element")
+    return plain and not check.is_surrogate and check.op.depends(i).kind in ("affine", "element")
 
 
 def elements(check: LocalCheck, i: int, cotangent: Array) -> tuple[Comparison, Array]:

@@ -35,7 +35,7 @@ class Point:
     error: float
     noise: float
     verdict: str
-    """``ok``, ``kink``, ``unclear``, ``fail``, as of a check; ``fail`` if confirmed only."""
+    """``ok``, ``kink``, ``surrogate``, ``unclear`` or ``fail``, of a check; that if confirmed."""
     index: tuple[int, ...] | None = None
     """Of the element; None for a random direction, and for nodes."""
 

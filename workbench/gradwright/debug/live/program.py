@@ -14,7 +14,9 @@ from ...graph import Node, Source, SubGraph, Tensor, Values, ancestors, expansio
 from ...op import OPS, Op, redefinitions, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import Dim, TensorSpec, is_floating
-from ..float64 import Float64Run, known_specs
+from ..check.nodes import reaching
+from ..float64 import known_specs
+from .again import RunAgain
 
 Array = np.ndarray[Any, Any]
 
@@ -70,9 +72,10 @@ class Program:
         self.loss, self.parameters = loss, tuple(parameters)
         self.stamp = stamp(loss)
         self.active, nodes = _active(loss, parameters)
+        self.reached = reaching(nodes, [loss])
         self.nodes = {n.name: n for n in nodes}
         """What the gradient passes through, by name."""
-        self.run: Float64Run | None = None
+        self.run: RunAgain | None = None
         self.is_whole = False
         """Whether every node has a value."""
         self._pullbacks: dict[Tensor, tuple[Tensor, list[Node]]] = {}
@@ -95,7 +98,7 @@ class Program:
         self.is_whole = False
         self._pullbacks.clear()
         targets = [self.loss, *self.parameters]
-        self.run = Float64Run(targets, feeds, training=True, at_once=False, **options)
+        self.run = RunAgain(targets, feeds, training=True, at_once=False, **options)
         for copy in self.run.coming:
             if copy.name in self.nodes:
                 specs = known_specs(copy.op, self.arrays(copy)[0])
@@ -108,10 +111,13 @@ class Program:
         env = self._env()
         return [None if t is None else env[t] for t in copy.inputs], [env[t] for t in copy.outputs]
 
-    def active_inputs(self, copy: Node) -> list[int]:
-        """Return which inputs lie on a path from a parameter to the loss."""
+    def asked(self, copy: Node) -> dict[str, list[int]]:
+        """Return which inputs come from a parameter, and which outputs lead on to the loss."""
         node = self.nodes[copy.name]
-        return [i for i, t in enumerate(node.inputs) if t in self.active]
+        return {
+            "active": [i for i, t in enumerate(node.inputs) if t in self.active],
+            "reached": [i for i, t in enumerate(node.outputs) if t in self.reached],
+        }
 
     def changed(self) -> list[tuple[Node, Op]]:
         """Return the nodes with an op that has been defined anew since, itself or inside of it.
@@ -126,6 +132,11 @@ class Program:
             for name, known in self._known.items()
             if any(OPS.get(cls.name, cls) is not cls for cls in known)
         ]
+
+    @property
+    def own(self) -> list[str]:
+        """Return the nodes with an op that is not one of the library's, itself or inside of it."""
+        return [name for name, known in self._known.items() if not all(map(_is_core, known))]
 
     def pulled(self, parameter: Tensor) -> Iterator[Array | None]:
         """Compute the gradient of a parameter; yields None after each node, and then the array."""
@@ -163,13 +174,17 @@ def stamp(loss: Tensor) -> tuple[int, int]:
     return loss.graph.revision, redefinitions()
 
 
+def _is_core(cls: type[Op]) -> bool:
+    return cls.__module__.partition(".")[0] == "gradwright"
+
+
 def _active(loss: Tensor, parameters: Sequence[Tensor]) -> tuple[set[Tensor], list[Node]]:
     """Return the tensors that lie between parameters and loss, and the nodes that make them."""
     active, found = set(parameters), []
     for node in ancestors([loss]):
         if isinstance(node.op, Source | StopGradient):
             continue
-        shapes = node.op.shape_only
+        shapes = () if node.op.has_surrogate() else node.op.shape_only
         if any(t in active for i, t in enumerate(node.inputs) if i not in shapes):
             active.update(t for t in node.outputs if is_floating(t.dtype))
             found.append(node)

@@ -12,7 +12,13 @@ from .points import Alarm, Point, Strip, columns, points_of
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_COLOURS = {"ok": "#2171b5", "kink": "#6baed6", "unclear": "#b0b0b0", "fail": "#cb181d"}
+_COLOURS = {
+    "ok": "#2171b5",
+    "kink": "#6baed6",
+    "surrogate": "#807dba",
+    "unclear": "#b0b0b0",
+    "fail": "#cb181d",
+}
 _LEAST = 1e-17
 """Where an error of 0 stands on a logarithmic axis."""
 

@@ -2,9 +2,10 @@
 
 A *round* takes one moment of the training: the values as they are, and some rows of its batch. It
 computes the loss in float64, node by node; on the way those nodes whose turn it is are looked at,
-each one's vjp beside differences of its own forward, as :func:`gradient_check` does. When all nodes
-have had their turn, a round looks at elements of one parameter, too: the graph's gradient beside
-differences of the loss. Whoever drives it rests between any two of these.
+each one's vjp beside differences of its own forward, as :func:`gradient_check` does, and in every
+round some that hold ops of the user's. When all nodes have had their turn, a round looks at
+elements of one parameter, too: the graph's gradient beside differences of the loss. Whoever drives
+it rests between any two of these.
 
 Nobody is accused on one look. A node that fails is looked at again, with another cotangent along
 another direction, and once more beside these values. An element that fails has to fail at another
@@ -14,7 +15,7 @@ moment, after all nodes have been found right. What the compiled plan makes of a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +24,8 @@ import numpy as np
 from ...graph import Node, Tensor
 from ...op import Op, run_forward
 from ..address import Address
-from ..check.blame import LocalCheck, NodeCheck
+from ..check.blame import NodeCheck
+from ..check.local import LocalCheck
 from ..check.nodes import check_node
 from ..check.numeric import Comparison
 from ..check.probe import ElementCheck, Probe
@@ -74,6 +76,7 @@ class Watch:
         """Whether what comes next cannot wait: a rule that has changed, or a second look."""
         self._rng = np.random.default_rng(seed)
         self._nodes, self._parameters = Deck(self._rng), Deck(self._rng)
+        self._own = Deck(self._rng)  # nodes with ops of the user's, which are the likeliest
         self._program: Program | None = None
         self._suspects: dict[tuple[str, Any], int] = {}
         """Elements that have failed, and how often all nodes had had their turn by then."""
@@ -94,6 +97,7 @@ class Watch:
 
     def work(self, look: Callable[[], Sight]) -> Iterator[Point | None]:
         """Go on for ever; ``look`` gives the moment at which a round begins."""
+        self.is_urgent = False
         if self._program is not None and (changed := self._program.changed()):
             yield from self._changed(changed, look().step)
         while True:
@@ -110,7 +114,7 @@ class Watch:
         for copy, op in changed:
             xs, _ = self._program.arrays(copy)
             ys = list(run_forward(op, xs, training=True))
-            yield from self._look(copy, op, xs, ys, step)
+            yield from self._look(copy, op, xs, ys, step, self._program.asked(copy))
             self.is_urgent = True
         self.is_urgent = False
         self._nodes.again([copy.name for copy, _ in changed])
@@ -121,6 +125,7 @@ class Watch:
         names, hand = list(program.nodes), set[str]()
         if program.is_whole:  # before, whoever defines an op anew would wait for it
             hand.update(self._nodes.deal(names, max(HAND, -(-len(names) // 4))))
+            hand.update(self._own.deal(program.own, HAND))
         feeds = now.feeds
         if self._rows is not None:
             feeds = narrowed(feeds, self._rows, int(self._rng.integers(1 << 30)))
@@ -130,8 +135,8 @@ class Watch:
                 yield None
                 if copy.name in hand:
                     xs, ys = program.arrays(copy)
-                    active = program.active_inputs(copy)
-                    yield from self._look(copy, copy.op, xs, ys, now.step, active)
+                    asked = program.asked(copy)
+                    yield from self._look(copy, copy.op, xs, ys, now.step, asked)
                     hand.discard(copy.name)
                     if not (hand or whole):
                         return
@@ -157,22 +162,23 @@ class Watch:
         xs: list[Array | None],
         ys: list[Array],
         step: int,
-        active: list[int] | None = None,
+        asked: Mapping[str, list[int]],
     ) -> Iterator[Point | None]:
         """Look at a node; at one that fails, twice more."""
         self._nodes.done(copy.name)
+        self._own.done(copy.name)
         op, xs, ys = shortened(op, xs, ys, self._rng)
         if not all(_is_number(a) for a in (*xs, *ys)):
             yield self._seen(Point(step, copy.name, "node", math.inf, math.inf, "unclear"))
             return
         self.counts.nodes += 1
-        options: Any = {"training": True, "rtol": self.rtol, "active": active}
+        options: Any = {"training": True, "rtol": self.rtol, **asked}
         check = LocalCheck(op, xs, ys, self._rng, most=SPARSE, **options)
         found: list[Comparison] = []
         for comparison in glance(check):
             yield None
             found += [] if comparison is None else [comparison]
-        verdict = "ok"
+        verdict = "surrogate" if check.is_surrogate else "ok"
         if any(c.verdict != "ok" for c in found):
             verdict, reason, inputs = check.run()
             found = [i.comparison for i in inputs]

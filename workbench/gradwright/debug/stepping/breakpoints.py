@@ -232,7 +232,7 @@ class _Search:
             return True
         if inside and told:
             return True
-        if self.made.name is self.made.scope is self.made.regex is None:  # where does not matter
+        if not (self.made.name or self.made.scope or self.made.regex):  # where does not matter
             inside = [(part, sub) for part, sub in inside if id(sub) not in self._opened]
             self._opened.update(id(sub) for _, sub in inside)
         return any(

@@ -128,6 +128,14 @@ class Frame:
             self._named = {n.name: n for n in self.steps}
         return self._named.get(name)
 
+    def tensor(self, name: str, index: int = 0) -> Tensor | None:
+        """Return an output of a node of this level, or one of what the level was given."""
+        node = self.named(name)
+        if node is None:
+            given = (t for t in self._start if t.node.name == name and t.node.kind == "placeholder")
+            return next(given, None)
+        return node.outputs[index] if index < len(node.outputs) else None
+
     @property
     def current(self) -> Node | None:
         """The node that runs next, None at the end."""

@@ -144,9 +144,9 @@ class Levels(Turns):
             frame = self._level(address.levels) or self._aside(address)
             return frame, _tensor(frame, address, index)
         for frame in reversed(self._frames[1:]):
-            node = frame.named(address.node)
-            if node is not None and index < len(node.outputs):
-                return frame, node.outputs[index]
+            t = frame.tensor(address.node, index)
+            if t is not None:
+                return frame, t
         return self._frames[0], self.graph[name]
 
     def _level(self, levels: Sequence[Level]) -> Frame | None:
@@ -255,14 +255,14 @@ def address_of(name: str) -> tuple[Address, int]:
 
 
 def _tensor(frame: Frame, address: Address, index: int) -> Tensor:
-    node = frame.named(address.node)
-    if node is None or index >= len(node.outputs):
+    t = frame.tensor(address.node, index)
+    if t is None:
         close = get_close_matches(address.node, [n.name for n in frame.steps], 3, 0.5)
         raise GraphError(
             f"no node inside {frame.label!r} is called {address.node!r}",
             hint=" or ".join(map(repr, close)),
         )
-    return node.outputs[index]
+    return t
 
 
 def member(graph: Graph, key: str | Tensor) -> Tensor:

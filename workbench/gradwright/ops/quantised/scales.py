@@ -352,6 +352,13 @@ class FakeQuantize(Op):
         rest = [ZERO] * (len(xs) - 2)
         return [dx, of_scale, *rest]
 
+    def surrogate(self, xs: Sequence[Any], at: Sequence[Any]) -> Any:
+        y, s, of = self.forward(*at), *(spread(t[1], at[0].shape, self.axis, 0) for t in (at, xs))
+        zero = 0 if len(at) < 3 or at[2] is None else spread(at[2], y.shape, self.axis, 0)
+        q = np.rint(at[0] / s) + zero
+        inside = (q >= self.low) & (q <= self.high)
+        return np.where(inside, xs[0] + (y - at[0]) / s * of, y / s * of)
+
     @classmethod
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.standard_normal((2, 3))

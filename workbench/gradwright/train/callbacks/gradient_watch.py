@@ -32,7 +32,10 @@ PAUSE = 0.002
 """Seconds after which the training goes on, whatever is left to spend; a slice is finished."""
 PART = 0.1
 """The same, as a part of the step before, for long steps."""
-PATIENCE = 1.0
+OFTEN, MOST_STEPS = 5e-4, 16
+"""Seconds after which it looks at the clock again, or so many steps: small ones may take less time
+than that does."""
+PATIENCE = 10.0
 """Seconds in which a look that ``every`` asks for has to be found."""
 NOTED = 64
 """Points that are noted in a run as one event."""
@@ -65,7 +68,7 @@ class GradientWatch(Stopping):
     of the step held. A node's vjp stands beside differences of its own forward, a parameter's
     gradient beside those of the loss, in float64, as in :func:`gradwright.gradient_check`. What
     fails is looked at again, with other numbers, before there is an alarm. An op that is defined
-    anew, as by running its cell again, is looked at first.
+    anew, as by running its cell again, is looked at first, and ops of yours more often than others.
 
     The numbers of the training stay the same, bit for bit. It works in slices of a node or an
     element, and stops after 2 ms, or a tenth of a step; ``cost`` has the longest slice. How soon
@@ -122,7 +125,8 @@ class GradientWatch(Stopping):
         self.version = 0
         """A number that grows with everything it has seen."""
         self._listeners: tuple[Callable[[GradientWatch], object], ...] = ()
-        self._since = 0.0
+        self._since, self._counted, self._waits = 0.0, 0, 0
+        """When the clock was looked at, at which step, and how many steps it is left alone."""
         self.forget()
 
     def forget(self) -> None:
@@ -212,19 +216,28 @@ class GradientWatch(Stopping):
         """Begin, or go on."""
         super().on_fit_start(trainer)
         self._since = time.perf_counter()
-        self._looked, self._work = trainer.steps_done, None
+        self._looked = self._counted = trainer.steps_done
+        self._waits = 0
         self.state = "alarm" if self.alarm else "watching"
         self._tell()
 
     def on_step_end(self, trainer: Training, record: Record) -> None:
         """Earn the share of what the step took, and spend it."""
+        self._waits -= 1
+        if self._waits > 0:
+            return
+        if self.state == "idle":  # it has joined in the midst of a fit, or there is none
+            self.on_fit_start(trainer)
+            self._looked = self._counted = record.step - 1
         now = time.perf_counter()
         took = now - self._since
         self._purse.earn(took)
+        each = took / max(1, record.step - self._counted)
         if self._is_due(trainer, record.step):
-            self._go_on(trainer, record.step, now + max(PAUSE, PART * took))
+            self._go_on(trainer, record.step, now + max(PAUSE, PART * each))
             now = time.perf_counter()
-        self._since = now
+        self._since, self._counted = now, record.step
+        self._waits = min(int(OFTEN / max(each, 1e-9)), self.every or MOST_STEPS, MOST_STEPS)
 
     def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Have the run keep what was seen so far."""
@@ -239,8 +252,7 @@ class GradientWatch(Stopping):
         self._since = time.perf_counter()
 
     def on_fit_end(self, trainer: Training) -> None:
-        """Let go of the values."""
-        self._work = None
+        """Rest; another fit goes on from here."""
         self._note(trainer)
         self.state = "idle"
         self._tell()
@@ -261,7 +273,7 @@ class GradientWatch(Stopping):
         before = time.perf_counter()
         seen = trainer.graph.revision, redefinitions()
         if self._work is None or self._seen != seen:
-            self._work, self._seen = self._watch.work(lambda: _sight(trainer)), seen
+            self._work, self._seen = self._watch.work(self._sight), seen
         version = self.version
         try:
             with np.errstate(all="ignore"):
@@ -288,6 +300,23 @@ class GradientWatch(Stopping):
         self._alert(trainer)
         if self.version != version:
             self._tell()
+
+    def _sight(self) -> Sight:
+        """Return the moment after the latest step."""
+        trainer = None if self._trainer is None else self._trainer()
+        assert trainer is not None  # who calls a hook is there
+        loss = trainer.loss
+        nodes = ancestors([loss])
+        members = {t for n in nodes for t in n.outputs}
+        return Sight(
+            step=trainer.steps_done,
+            loss=loss,
+            parameters=[p for p in trainer.parameters if p in members],
+            values=trainer.values.snapshot(n.name for n in nodes if isinstance(n.op, Variable)),
+            feeds={t: a for t, a in trainer.last_feeds.items() if t in members},
+            seed=trainer.session.seed,
+            key=trainer.batches_taken - 1,
+        )
 
     def _spend(self, seconds: float) -> None:
         self._largest = max(self._largest, seconds)
@@ -347,20 +376,3 @@ class GradientWatch(Stopping):
 
 def _recorders(trainer: Training) -> list[Recorder]:
     return [c for c in trainer.callbacks if isinstance(c, Recorder) and c.is_recording]
-
-
-def _sight(trainer: Training) -> Sight:
-    """Return the moment after the latest step."""
-    loss = trainer.loss
-    nodes = ancestors([loss])
-    stored = [n.name for n in nodes if isinstance(n.op, Variable)]
-    members = {t for n in nodes for t in n.outputs}
-    return Sight(
-        step=trainer.steps_done,
-        loss=loss,
-        parameters=[p for p in trainer.parameters if p in members],
-        values=trainer.values.snapshot(stored),
-        feeds={t: a for t, a in trainer.last_feeds.items() if t in members},
-        seed=trainer.session.seed,
-        key=trainer.batches_taken - 1,
-    )

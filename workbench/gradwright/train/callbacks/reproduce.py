@@ -65,7 +65,8 @@ class Reproduce(Callback):
 
     Args:
         folder: where both go; made when they are written.
-        node: name of a node, of a gradient maybe; None for the first that is not finite.
+        node: name of a node, of a gradient maybe, or an address such as ``scan:3:log`` of one
+            inside of others; None for the first that is not finite, wherever it is.
         step: number of the step, from 1, for a ``node``.
 
     Raises TrainingError in ``fit`` for a node that is not there or does not run in a step.
@@ -94,13 +95,9 @@ class Reproduce(Callback):
     def wants_changes(self, trainer: Training) -> bool:
         """Reproduce the node, if the step that comes next is the one."""
         if self.node is not None and trainer.steps_done + 1 == self.step:
-            graph = trainer.graph
-            if self.node not in graph:
-                graph.node(self.node)  # raises, with names that are like it
-            node = graph.node(self.node)
+            node = trainer.graph.node(self.node.partition(":")[0])  # or what it is inside of
             stepper = _stepper(trainer, list(node.outputs), trainer.batches_taken)
-            stepper.run()
-            self._write(stepper, node, self.step)
+            self._write(stepper, self.node, self.step)
         return False
 
     def on_step_end(self, trainer: Training, record: Record) -> None:
@@ -122,21 +119,24 @@ class Reproduce(Callback):
         stepper = _stepper(trainer, targets, key)
         origin = stepper.find_nonfinite()
         if origin is not None and origin.direction != "source":  # a feed is no op
-            self._write(stepper, origin.node, step)
+            self._write(stepper, str(origin.address), step)
 
-    def _write(self, stepper: Stepper, node: Node, step: int) -> None:
+    def _write(self, stepper: Stepper, at: str, step: int) -> None:
         from ...formats.archive import save
 
-        frame = stepper.frame
-        if node not in frame.index:
-            raise TrainingError(f"{node.name!r} is fed or stored, and not computed by an op")
+        if stepper.levels[0].named(at.partition(":")[0]) is None:
+            raise TrainingError(f"{at!r} is fed or stored, and not computed by an op")
+        stepper.run_to(at)
+        frame, node = stepper.frame, stepper.current
+        assert node is not None  # or it would not have been reached
         op, xs = frame.op(node), frame.inputs(node)
+        stepper.step()
         ys = [frame.value(t) for t in node.outputs[: op.n_public]]
         graph, fed = _alone(node, op, xs)
         outputs = [f"y{i}" for i in range(len(ys))]
         held = {f"x{i}": x for i, x in enumerate(xs) if x is not None}
         self.folder.mkdir(parents=True, exist_ok=True)
-        script = self.folder / (re.sub(r"[^\w.-]+", "-", node.name) + ".py")
+        script = self.folder / (re.sub(r"[^\w.-]+", "-", at) + ".py")
         save(
             graph,
             script.with_suffix(".gw"),
@@ -148,7 +148,7 @@ class Reproduce(Callback):
         text = SCRIPT.format(
             step=step,
             module="" if known else f"\nimport {module}  # registers the op",
-            node=repr(node.name),
+            node=repr(at),
             op=ascii(repr(op)),
             inputs="\n".join(lines),
             fetches=[t.name for t in graph.node(node.name).outputs[: op.n_public]],

@@ -7,6 +7,7 @@ import type { Panel } from "../../core/panel";
 import { addStyle } from "../../core/style";
 import css from "./check.css";
 import { focusOf, mountDetail } from "./detail";
+import { ways } from "./places";
 import { badness, rowTable } from "./rows";
 import { checkStore, type CheckStore, type Finding, type NodeRow, type ParameterRow } from "./store";
 import { mountWatch } from "./watch";
@@ -73,7 +74,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
   const nodes = rowTable<NodeRow>("Ops", [
     { title: "Node", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, [row.name, row.where, row.reason].filter(Boolean).join("\n"), () => toSelect(row.faults[0]?.address ?? row.name)) },
     { title: "Op", style: "gw-cell-extra", order: ({ op }) => op, cell: ({ op }) => op },
-    { title: "Time", style: "gw-cell-number gw-cell-extra", order: ({ seconds }) => seconds, cell: ({ seconds }) => secondsText(seconds) },
+    { title: "Time", style: "gw-cell-number gw-cell-extra", order: ({ seconds }) => seconds, cell: ({ seconds }) => (seconds ? secondsText(seconds) : "") },
     { title: "Worst error", style: "gw-cell-number", order: ({ error }) => worse(error), cell: ({ error }) => errorText(error) },
     { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, row.faults[0]?.turns ? `wrong ${row.faults[0].turns}` : "") },
   ], 4);
@@ -155,7 +156,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
     const made = list.slice(0, MOST_FINDINGS).map(({ verdict, text, nodes: names }) => {
       const line = element("div", { class: "gw-finding", "data-verdict": verdict }, element("span", { class: "gw-sign", "aria-hidden": "true" }, SIGNS[verdict]), element("span", {}, text));
       if (verdict === "fail" && names.length && !store.parameters.has(names[0])) {
-        line.append(textButton("gw-text-link", "show", () => commit(model, "selected", names[0])));
+        line.append(ways(model, names[0]));
       }
       return line;
     });

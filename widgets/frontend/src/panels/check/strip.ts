@@ -167,6 +167,12 @@ function paintStrip(context: CanvasRenderingContext2D, { looks, facts }: WatchSt
     const right = k + 1 < steps.length ? Math.max(LEFT, steps[k + 1].x) : width - RIGHT;
     context.fillRect(left, scales.y(noise), right - left, floor - scales.y(noise));
   });
+  context.globalAlpha = 1;
+  if (steps.length) {
+    context.fillStyle = theme.quiet;
+    context.textAlign = "left";
+    context.fillText("noise", LEFT + 4, Math.min(floor - 8, scales.y(steps[0].noise) + 8));
+  }
   context.globalAlpha = 0.6;
   context.strokeStyle = wrong;
   context.setLineDash([3, 3]);

@@ -1,8 +1,9 @@
 // The watch of the gradients while training goes on: its switches, its alarms in words, and the strip of its looks.
 
 import { commit, isSaved, type Cleanup, type Model } from "../../core/afm";
-import { checkbox, element, field, textButton } from "../../core/dom";
+import { checkbox, element, field } from "../../core/dom";
 import { compact, counted, grouped } from "../../core/format";
+import { ways } from "./places";
 import { mountStrip } from "./strip";
 import type { Look, WatchStore } from "./watch_store";
 import { errorText, SIGNS } from "./words";
@@ -56,7 +57,7 @@ export function mountWatch(model: Model, store: WatchStore, cleanup: Cleanup): H
       "div", { class: "gw-finding", "data-verdict": "fail", title: where },
       element("span", { class: "gw-sign", "aria-hidden": "true" }, SIGNS.fail),
       element("span", {}, `Step ${grouped(step)}: ${text}`),
-      ...(nodes.length ? [textButton("gw-text-link", "show", () => show(nodes[0]))] : []),
+      ...(nodes.length ? [ways(model, nodes[0])] : []),
     )));
     if (found.length > MOST_ALARMS) alarms.append(element("div", { class: "gw-finding" }, `… and ${found.length - MOST_ALARMS} more`));
     say(undefined);

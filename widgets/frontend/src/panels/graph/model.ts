@@ -119,6 +119,7 @@ export class GraphModel {
 
   /** The scope that a node stands in; what is inside of others comes before them, so their frames are made here. */
   private home(node: number, opened: Set<number>): number {
+    if (this.holder[node] < 0 && !opened.has(node)) return this.around(node);
     const chain = [node]; // outwards, as far as there are no frames yet
     for (let h = this.holder[node]; h >= 0 && !this.frames.has(h); h = this.holder[h]) chain.push(h);
     let scope = 0;
@@ -134,9 +135,9 @@ export class GraphModel {
   /** The scope around a node or its frame: in what it is inside of, beside its origin, or as its name says. */
   private around(node: number): number {
     const name = this.spec.names[node];
-    const slash = name.lastIndexOf("/");
     const holder = this.holder[node];
     if (holder < 0) return this.layer[node] > 0 ? this.ensureTwin(this.origin[node], pathOf(name)) : this.ensureScope(pathOf(name));
+    const slash = name.lastIndexOf("/");
     const inner = name.lastIndexOf(":") + 1;
     const part = name.slice(this.spec.names[holder].length + 1, inner - 1); // "then" and "else" in branches
     const frame = this.frames.get(holder)!;

@@ -14,7 +14,7 @@ import { Layouts } from "./layouts";
 import { itemAround, marksOf } from "./marks";
 import { Minimap } from "./minimap";
 import type { GraphModel } from "./model";
-import { anywhere } from "./names";
+import { anywhere, leaf } from "./names";
 import type { OpenScopes } from "./open_scopes";
 import { Outline } from "./outline";
 import { Overlay, type ColorBy, type OverlaySpec } from "./overlay";
@@ -23,6 +23,7 @@ import { pathOf } from "./path";
 import { CanvasPen } from "./pen";
 import { save } from "./save";
 import { SearchBox } from "./search_box";
+import { Sight } from "./sight";
 import { Stage } from "./stage";
 import { StatusLine, type Shown } from "./status";
 import { mountToolbar } from "./toolbar";
@@ -35,13 +36,6 @@ addStyle(css);
 
 const NONE = -1;
 const NEAR = 6; // px from a line within which it is meant
-
-/** What the next layout brings on the screen: to its middle, or just into sight. */
-interface Heading {
-  /** Of an item: a node that is opened meanwhile numbers the items anew. */
-  name: string;
-  middle: boolean;
-}
 
 export const graphPanel: Panel = { prepare: () => undefined, mount: mountGraphPanel };
 
@@ -68,6 +62,7 @@ class GraphPanel {
   private readonly outline: Outline;
   private readonly search: SearchBox;
   private readonly surface: Surface;
+  private readonly sight: Sight;
   private readonly minimap: Minimap;
   private readonly stage: Stage;
   private walker: Walk;
@@ -85,7 +80,6 @@ class GraphPanel {
   private selecting = false;
   /** A piece of the line that was clicked. */
   private line = NONE;
-  private heading: Heading | undefined;
 
   constructor(host: HTMLElement, private readonly model: Model, readonly view = new Viewport()) {
     this.look.still = isSaved(model);
@@ -113,7 +107,7 @@ class GraphPanel {
       leave: () => this.point(NONE),
       click: (x, y, shift) => this.click(x, y, shift),
       double: (x, y) => this.double(x, y),
-      fit: () => this.fit(),
+      fit: () => this.sight.fit(),
       toggle: () => this.toggle(this.look.selected),
       escape: () => this.select(NONE),
       walk: (way) => this.walk(way),
@@ -128,11 +122,12 @@ class GraphPanel {
         return shown;
       },
       open: (scopes) => this.scopes.commit(scopes),
+      selected: () => this.openSelected(),
       zoom: (factor) => {
         this.view.zoom(factor, this.surface.width / 2, this.surface.height / 2);
         this.frame.request();
       },
-      fit: () => this.fit(),
+      fit: () => this.sight.fit(),
       save: (format) => {
         const theme = this.theme();
         if (this.drawing && theme) void save(format, graph, this.drawing.painter, { ...this.look, theme });
@@ -141,6 +136,7 @@ class GraphPanel {
     this.root.append(bar, body, this.card.root, this.status.root);
     host.append(this.root);
     this.surface = new Surface(this.stage.root, () => this.onResize());
+    this.sight = new Sight(graph, this.view, this.surface, this.frame.request);
     this.minimap = new Minimap(this.view, () => [this.surface.width, this.surface.height], this.frame.request);
     this.stage.root.append(this.minimap.root, this.search.root);
     if (!graph.n) this.stage.root.append(element("div", { class: "gw-empty" }, "This graph has no nodes yet. Declare some, and they are drawn when the cell has run:", example('x = g.placeholder("x", (None, 64))')));
@@ -153,7 +149,7 @@ class GraphPanel {
   private bind(): void {
     const on = (traits: (keyof Traits)[], act: () => void): void => traits.forEach((trait) => this.cleanup.model(this.model, `change:${trait}`, act));
     this.stage.bind(this.cleanup, this.surface);
-    this.cleanup.dom(this.root, "keydown", (event) => this.onShortcut(event));
+    this.cleanup.dom(this.root, "keydown", (event) => this.search.onShortcut(event));
     on(["selected", "paths", "path_to"], () => this.onSelected());
     on(["expanded", "insides"], () => void this.layOut());
     on(["color_by", "overlay"], () => this.onColors());
@@ -194,13 +190,7 @@ class GraphPanel {
     this.onMarks();
     this.onSelected();
     this.onColors();
-    const after = this.drawing.rect(this.graph.itemOf(hovered || selected));
-    if (this.view.untouched) this.settle();
-    else if (before && after) {
-      this.view.x += after[0] - before[0];
-      this.view.y += after[1] - before[1];
-    }
-    this.arrive();
+    this.sight.enter(this.drawing, before, this.drawing.rect(this.graph.itemOf(hovered || selected)), this.atFirst());
     delete this.root.dataset.busy;
     this.root.dataset.ready = String(made.ticket);
     this.root.dataset.boxes = String(made.scene.items.length);
@@ -213,7 +203,7 @@ class GraphPanel {
     const elsewhere = item !== this.look.selected && !this.selecting;
     this.look = { ...this.look, selected: item };
     if (item !== NONE) this.line = NONE;
-    if (elsewhere) this.show({ name, middle: false });
+    if (elsewhere) this.sight.show(name);
     this.refocus();
     this.outline.update(this.scopes.all, item);
   }
@@ -265,7 +255,7 @@ class GraphPanel {
     const follow = Boolean(this.model.get("follow"));
     if (follow && current.includes(":") && this.graph.itemOf(current) === NONE) this.scopes.to(anywhere(current));
     const item = itemAround(this.graph, current);
-    if (item !== NONE) this.head({ name: this.nameOf(item), middle: false }, follow);
+    if (item !== NONE) this.head(item, false, follow);
   }
 
   private onFound(items: number[] | undefined): void {
@@ -288,26 +278,18 @@ class GraphPanel {
   /** Selects an item, opens the scopes around it and brings it to the middle. */
   private visit(item: number): void {
     this.select(item);
-    this.head({ name: this.nameOf(item), middle: true }, true);
+    this.head(item, true, true);
   }
 
-  private head(heading: Heading, open: boolean): void {
-    this.heading = heading;
-    const opening = open && this.scopes.around(this.graph.itemOf(heading.name));
-    if (!opening && !this.root.dataset.busy) this.arrive();
+  private head(item: number, middle: boolean, open: boolean): void {
+    const opening = open && this.scopes.around(item);
+    this.sight.head(this.nameOf(item), middle, opening || Boolean(this.root.dataset.busy));
   }
 
-  private arrive(): void {
-    if (this.heading) this.show(this.heading);
-    this.heading = undefined;
-  }
-
-  private show({ name, middle }: Heading): void {
-    const item = this.graph.itemOf(name);
-    const place = item === NONE ? undefined : this.drawing?.rect(this.drawing.standIn(item));
-    if (!place) return;
-    this.view.show(...place, this.surface.width, this.surface.height, middle);
-    this.frame.request();
+  /** What a drawing that nobody has moved begins with in sight. */
+  private atFirst(): string {
+    const current = this.look.marks?.current ?? NONE;
+    return this.nameOf(current === NONE ? this.look.selected : current);
   }
 
   private walk(way: Way): void {
@@ -318,8 +300,7 @@ class GraphPanel {
   private point(item: number, reveal = false): void {
     if (item === this.look.hovered) return;
     this.look = { ...this.look, hovered: item };
-    const place = this.drawing?.rect(item);
-    if (reveal && place) this.view.reveal(...place, this.surface.width, this.surface.height);
+    if (reveal) this.sight.reveal(item);
     this.frame.request();
   }
 
@@ -329,30 +310,14 @@ class GraphPanel {
     this.scopes.set(item, open);
   }
 
+  private openSelected(): { label: string; run(): void } | undefined {
+    const { selected, still } = this.look;
+    if (selected === NONE || !this.graph.opens(selected) || (still && selected < this.graph.n)) return undefined;
+    return { label: `${this.scopes.has(selected) ? "Close" : "Open"} ${leaf(this.nameOf(selected).replace(/\/$/, ""))}`, run: () => this.toggle(selected) };
+  }
+
   private toggle(item: number): void {
     if (item !== NONE && this.graph.opens(item)) this.setOpen(item, !this.scopes.has(item));
-  }
-
-  private fit(): void {
-    if (!this.drawing) return;
-    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, false);
-    this.frame.request();
-  }
-
-  /** Where a drawing begins that nobody has moved: at its top in a readable size, and what runs next or is selected in sight. */
-  private settle(): void {
-    if (!this.drawing) return;
-    this.view.fit(this.drawing.scene, this.surface.width, this.surface.height, true);
-    const current = this.look.marks?.current ?? NONE;
-    this.show({ name: this.nameOf(current === NONE ? this.look.selected : current), middle: false });
-  }
-
-  private onShortcut(event: KeyboardEvent): void {
-    const find = event.key === "/" ? !event.altKey && !event.ctrlKey && !event.metaKey : event.key.toLowerCase() === "f" && (event.ctrlKey || event.metaKey);
-    if (!find) return;
-    this.search.open();
-    event.preventDefault();
-    event.stopPropagation();
   }
 
   private click(x: number, y: number, shift: boolean): void {
@@ -389,7 +354,7 @@ class GraphPanel {
   // Drawing.
 
   private onResize(): void {
-    if (this.view.untouched) this.settle();
+    this.sight.settle(this.atFirst());
     this.minimap.invalidate();
     this.draw(); // a canvas is cleared by its resizing
   }

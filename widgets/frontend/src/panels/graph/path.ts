@@ -54,19 +54,41 @@ export function pathOf(graph: GraphModel, { scene, wires, isDrawn }: Drawn, { no
   inside.forEach((flag, item) => (flags[item] ||= flag)); // frames and scopes around the path
   const widths = new Map<number, number>();
   for (const piece of focus.pieces) {
-    const value = overlay ? overlay.values[graph.frameOf(graph.nodeOf[scene.pieceTensor[piece]])] : NaN;
+    const value = overlay ? valueAt(graph, overlay, graph.nodeOf[scene.pieceTensor[piece]]) : NaN;
     const place = overlay ? overlay.place(value) : NaN;
     widths.set(piece, value === 0 ? DEAD : Number.isNaN(place) ? 0 : place);
   }
   return { focus, widths, culprits: new Set((culprits ?? []).map(drawn).filter((item) => item >= 0)) };
 }
 
-/** A path leads into an opened node through one of its inputs, and out of it through what makes its results. */
+/** The value of a node; an input of an opened node has that of what comes in. */
+function valueAt(graph: GraphModel, { values }: Overlay, node: number): number {
+  const own = values[graph.frameOf(node)];
+  if (!Number.isNaN(own) || graph.holder[node] < 0) return own;
+  return inputsOf(graph, node).map((source) => values[graph.frameOf(source)]).find((value) => !Number.isNaN(value)) ?? NaN;
+}
+
+/**
+ * A path leads into an opened node through one of its inputs, and out of it through what makes its results. Where it
+ * does not say which way it takes inside, it takes all.
+ */
 function joinInsides(graph: GraphModel, flags: Uint8Array): void {
-  for (let node = 0; node < graph.n; node++) if (graph.isOpened(node) && flags[graph.frameOf(node)]) flags[node] = 1;
-  for (let node = 0; node < graph.n; node++) {
-    if (graph.holder[node] < 0 || graph.kindOf(node) !== "placeholder") continue;
-    const comesFrom = inputsOf(graph, node).some((source) => flags[graph.frameOf(source)]);
-    if (comesFrom && outputsOf(graph, node).some((reader) => flags[graph.frameOf(reader)])) flags[node] = 1;
+  const { n, holder } = graph;
+  const known = new Set<number>(); // opened nodes with a way inside
+  for (let node = 0; node < n; node++) {
+    if (!flags[graph.frameOf(node)] || holder[node] < 0) continue;
+    for (let h = holder[node]; h >= 0; h = holder[h]) {
+      known.add(h);
+      flags[graph.frameOf(h)] = 1;
+    }
+  }
+  for (let node = n - 1; node >= 0; node--) { // what is inside comes before its node
+    if (graph.isOpened(node) && flags[graph.frameOf(node)]) flags[node] = 1;
+    if (holder[node] >= 0 && flags[holder[node]] && !known.has(holder[node])) flags[node] = flags[graph.frameOf(node)] = 1;
+  }
+  const isInput = (node: number): boolean => holder[node] >= 0 && graph.kindOf(node) === "placeholder";
+  const isOn = (node: number): boolean => flags[graph.frameOf(node)] === 1 || (isInput(node) && flags[holder[node]] === 1);
+  for (let node = 0; node < n; node++) {
+    if (isInput(node) && flags[holder[node]] && inputsOf(graph, node).some(isOn) && outputsOf(graph, node).some(isOn)) flags[node] = 1;
   }
 }

@@ -59,6 +59,15 @@ export class SearchBox {
     this.look();
   }
 
+  /** Opens on a slash, and on what finds things elsewhere. */
+  onShortcut(event: KeyboardEvent): void {
+    const find = event.key === "/" ? !event.altKey && !event.ctrlKey && !event.metaKey : event.key.toLowerCase() === "f" && (event.ctrlKey || event.metaKey);
+    if (!find) return;
+    this.open();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
   close(): void {
     this.root.hidden = true;
     this.events.found(undefined);

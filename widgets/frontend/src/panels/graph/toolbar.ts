@@ -8,13 +8,15 @@ import { type Cleanup, commit, isSaved, type Model, type Named } from "../../cor
 import type { Traits } from "../../core/contract";
 import { button, element, ICONS } from "../../core/dom";
 import { counted, grouped } from "../../core/format";
-import { menuButton } from "../../core/menu";
+import { menuButton, type Section } from "../../core/menu";
 
 export interface Actions {
   find(): void;
   /** Shows or hides the outline, and says whether it is shown. */
   outline(): boolean;
   open(scopes: number[]): void;
+  /** What opening or closing the selection would be called, and does; undefined where nothing opens. */
+  selected(): { label: string; run(): void } | undefined;
   zoom(factor: number): void;
   fit(): void;
   save(format: Format): void;
@@ -49,7 +51,12 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
     if (given.values) entries.push(["overlay", given.title ?? "Overlay"]);
     return [{ title: "Colour by", choice: true, entries: entries.map((entry) => choice("color_by", entry)) }];
   });
+  const selected = (): Section[] => {
+    const entry = actions.selected();
+    return entry ? [{ title: "Selected", entries: [entry] }] : [];
+  };
   const more = menuButton(ICONS.more, "More", () => [
+    ...selected(),
     { title: "Show", entries: [toggle("minimap", "Map of the whole drawing", true), toggle("follow", "Open scopes around the current node", false)] },
     { title: "Save as", entries: FORMATS.map((format) => ({ label: format, run: () => actions.save(format) })) },
   ]);
@@ -63,7 +70,7 @@ export function mountToolbar(graph: GraphModel, model: Model, cleanup: Cleanup, 
     [button(ICONS.search, "Find nodes ( / )", actions.find), outline],
     scopes
       ? [
-          button(ICONS.open, "Open all scopes", () => actions.open(graph.scopes.map((_, s) => s).filter((s) => s > 0 && graph.scopes[s].of < 0))),
+          button(ICONS.open, "Open all scopes", () => actions.open(graph.scopes.map((_, s) => s).filter((s) => s > 0 && graph.scopes[s].of < 0 && graph.scopes[s].frame < 0))),
           button(ICONS.close, "Close all scopes", () => actions.open([])),
         ]
       : [],

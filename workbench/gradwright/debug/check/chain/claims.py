@@ -57,8 +57,8 @@ def _declared(
 ) -> Slope | None:
     x, op = held[call.ins[i]], call.op
     claim = op.depends(i)
-    if x.dtype.kind != "f":
-        return None
+    if any(held[j].dtype != np.float64 for j in (call.ins[i], *heads)):
+        return None  # complex slopes are not one number, and narrow ones are rounding
     if claim.kind == "linear":
         kind = Transposed if op.name in TRANSPOSES and len(heads) == 1 else Linear
         return kind(call, i, heads, np.asarray(rng.standard_normal(x.shape)))
@@ -88,6 +88,9 @@ def _certified(slope: Linear, held: list[Any], rng: np.random.Generator) -> bool
 def _agrees(slope: Slope, held: list[Any], rng: np.random.Generator) -> bool:
     """Hold measured slopes against differences along one direction, output by output."""
     slope.measure(held)
+    ones = np.ones(held[slope.head].shape)
+    if slope.pulled(held, ones, slope.values).shape != held[slope.call.ins[slope.i]].shape:
+        return False
     if _along(slope, held, rng):
         return True
     slope.refine(held)

@@ -42,6 +42,8 @@ class Step:
     slopes: list[tuple[Slope | None, int]]
     active: list[tuple[Slope | None, int]]
     """Those by registers that depend on a parameter."""
+    chosen: tuple[int, ...] = ()
+    """Outputs that count and are not floating: they have no slope, but may jump."""
 
 
 @dataclass(eq=False)
@@ -58,6 +60,8 @@ class Part:
     """A random cotangent for each output."""
     is_constant: bool = False
     """Whether there is nothing to check: no floating input, or no floating output."""
+    right_beside: bool = False
+    """Whether the rule was right beside a kink, where it is no choice between slopes."""
 
 
 class Program:
@@ -88,12 +92,16 @@ class Program:
         self._behind: dict[tuple[int, ...], list[Step]] = {}
         self.loss = self.number[self.loss_copy]
         self.parameters = [self.number[t] for t in self.copies]
+        self.is_declared = bool(calls.declared or run.opened)
+        """Whether gradients in it are declared, or stopped in a vjp: no chain of slopes tells of
+        these."""
         if not np.isfinite(self.held[self.loss]):
             return  # there is no gradient to check, and whoever asked will say so
         self.backward, self.gradient = self._open_gradient()
         self.decisive = [(i, self.held[i].copy()) for i in calls.decisive]
         self.shapes = [self.held[o].shape for c in self.forward for o in c.outs]
         self.steps = self._steps(spans)
+        self.choices = [step for step in self.steps if step.chosen]
         self.parts = [self._part(node, self.steps[first:last]) for node, first, last in spans]
         self.rules = [c for p in self.parts if p.rule is not None for c in p.rule.calls]
         self._sources = self._named_sources()
@@ -155,7 +163,10 @@ class Program:
             lit = [(s, j) for s, j in found if j in active]
             if lit:
                 active.update(o for o in call.outs if _is_floating(held[o]))
-            steps.append(Step(call, reads, heads, found, lit))
+            chosen = (
+                [o for o in call.outs if o in read and not _is_floating(held[o])] if lit else []
+            )
+            steps.append(Step(call, reads, heads, found, lit, tuple(chosen)))
         self.active = active
         return steps
 
@@ -164,10 +175,8 @@ class Program:
         ins = [0 if t is None else number[t] for t in node.inputs]
         outs = [number[t] for t in node.outputs]
         part = Part(node, ins, outs, steps, None, {})
-        if not all(
-            any(type(held[i]) is not np.ndarray or _is_floating(held[i]) for i in side)
-            for side in (ins, outs)
-        ):
+        public = outs[: len(node.public)]
+        if not all(any(_is_live(held[i]) for i in side if i) for side in (ins, public)):
             part.is_constant = True
             return part
         if any(s is None for step in steps for s, _ in step.slopes) or not all(
@@ -278,6 +287,11 @@ def _given(t: Tensor) -> bool:
 
 def _is_floating(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype.kind in "fc"
+
+
+def _is_live(x: Any) -> bool:
+    """Tell whether a value may have a gradient: floating and not empty, or not even an array."""
+    return type(x) is not np.ndarray or (x.dtype.kind in "fcO" and x.size > 0)
 
 
 def _is_real(x: Any) -> bool:

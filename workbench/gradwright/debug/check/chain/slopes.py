@@ -113,7 +113,7 @@ class Affine(Slope):
     def __init__(self, call: Call, i: int, heads: Sequence[int], x: Array) -> None:
         super().__init__(call, i, heads)
         size = float(np.max(np.abs(x), initial=0.5, where=np.isfinite(x)))
-        self.step = 2.0 ** math.ceil(math.log2(size))
+        self.step = 2.0 ** min(math.ceil(math.log2(size)), 1000)  # beyond it x + step is no number
 
     def measure(self, held: list[Any]) -> None:
         x = held[self.call.ins[self.i]]
@@ -195,7 +195,7 @@ class Rows(Slope):
         along = np.moveaxis(v, self.axis, 0)
         if held[self.head].ndim == v.ndim:
             along = np.expand_dims(along, self.axis + 1)
-        return (self.values * along).sum(0)
+        return np.sum(self.values * along, 0)
 
 
 class Windows(Slope):
@@ -235,7 +235,7 @@ class Windows(Slope):
 
     def push(self, held: Sequence[Any], v: Array) -> Array:
         places = self._places(held[self.head].shape[-len(self.size) :])
-        return sum(s * v[p] for p, s in zip(places, self.values, strict=True))  # type: ignore[return-value]
+        return np.sum([s * v[p] for p, s in zip(places, self.values, strict=True)], 0)
 
 
 class Linear(Slope):

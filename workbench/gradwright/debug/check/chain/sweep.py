@@ -20,11 +20,12 @@ import numpy as np
 
 from ...address import Address
 from ...float64 import run_calls
-from ..blame import InputCheck, NodeCheck, label
+from ..blame import NodeCheck
 from ..directions import draw_direction
-from ..numeric import Comparison
+from ..local import InputCheck, label
+from ..numeric import NARROW, WIDE, Comparison, kinked
 from .program import Part, Program, Step
-from .slopes import rms
+from .slopes import STEP, rms
 
 Array = np.ndarray[Any, Any]
 
@@ -81,8 +82,9 @@ class Sweep:
         verdict, reason = "ok", ""
         bent = [str(c) for c in found if c.comparison.verdict == "kink"]
         if bent:
-            if not self._right_beside(part):
+            if not (part.right_beside or self._right_beside(part)):
                 return None
+            part.right_beside = True
             verdict, reason = "kink", "; ".join(bent)
         node = part.node
         return NodeCheck(Address(node.name), node.op.name, node.where, verdict, reason, found)
@@ -166,8 +168,7 @@ class Sweep:
                     slope.measure(held)
         if part.rule is not None:
             run_calls(part.rule.calls, held)
-        found = self._compared(steps, part, held)
-        return found is not None and all(c.comparison.verdict == "ok" for c in found)
+        return self._compared(steps, part, held) is not None
 
     # -- the chain --------------------------------------------------------------------------------
 
@@ -176,6 +177,10 @@ class Sweep:
         held, program = self.held, self.program
         bar: dict[int, Array] = {program.loss: np.ones(())}
         lost = self.lost
+        for step in program.choices:
+            if self._jumps(step):
+                lost.update(j for _, j in step.active)
+                bar.update((j, np.zeros(held[j].shape)) for _, j in step.active if j not in bar)
         for step in reversed(program.steps):
             if not step.active or bar.keys().isdisjoint(step.heads):
                 continue
@@ -189,30 +194,103 @@ class Sweep:
                     bar[j] = bar[j] + found if j in bar else found
         return [bar[r] if r in bar else np.zeros(held[r].shape) for r in program.parameters]
 
-    def tied(self, registers: Sequence[int], slopes: Sequence[Array], where: Sequence[Any]) -> bool:
-        """Tell whether the loss itself moves as ``slopes`` say, along one random direction.
+    def touched(self) -> list[Array | None]:
+        """Return which elements of each parameter move something that sits on a kink.
 
-        The direction is through those elements of the registers that ``where`` masks, or all.
+        None: no element does. Random cotangents go back from all slopes that differ on their sides.
         """
-        held, program, rng = self.held, self.program, np.random.default_rng(self.program.seed)
-        moves = []
-        for r, mask in zip(registers, where, strict=True):
-            x = held[r]
-            v = rng.standard_normal(x.shape) * np.maximum(np.abs(x), rms(x))
-            moves.append(v if mask is None else v * mask)
+        held, program, rng = self.held, self.program, np.random.default_rng(0)
+        bar: dict[int, Array] = {}
+        for step in reversed(program.steps):
+            reached = {o: bar[o] for o in step.heads if o in bar and bar[o].any()}
+            for slope, j in step.active:
+                parts: list[Array | None] = []
+                if slope is not None and slope.kinks is not None:
+                    g = rng.standard_normal(held[slope.head].shape)
+                    parts.append(slope.pulled(held, g, slope.kinks.astype(float)))
+                if reached and slope is not None:
+                    parts.append(slope.pull(held, reached))
+                for part in parts:
+                    if part is not None:
+                        bar[j] = bar[j] + part if j in bar else part
+        return [bar[r] != 0 if r in bar else None for r in program.parameters]
+
+    def bends(self, registers: Sequence[int], where: Sequence[Array]) -> bool:
+        """Tell whether the loss has a kink here along a direction through elements of registers.
+
+        The gap between the slopes on two sides shrinks with the step where there is none.
+        """
+        held, rng = self.held, np.random.default_rng(self.program.seed)
+        moves = [
+            mask * rng.standard_normal(mask.shape) * np.maximum(np.abs(held[r]), rms(held[r]))
+            for r, mask in zip(registers, where, strict=True)
+        ]
+        zero = np.array(float(held[self.program.loss]))
+        wide, narrow = (
+            tuple(np.array(self._moved(registers, moves, t)) for t in (step, -step))
+            for step in (WIDE, NARROW)
+        )
+        size = np.array(self.program.magnitude())
+        found, _ = kinked(zero, wide, narrow, [zero + 4 * _EPS * size])  # type: ignore[arg-type]
+        return bool(found)
+
+    def _jumps(self, step: Step) -> bool:
+        """Tell whether a comparison or a choice turns out otherwise right beside its inputs."""
+        held, call = self.held, step.call
+        rng = np.random.default_rng(0)
+        moves = {
+            j: rng.choice((-1.0, 1.0), held[j].shape)
+            * (np.maximum(np.abs(held[j]), 1e-2 * rms(held[j])) * STEP)
+            for _, j in step.active
+        }
+        for sign in (1.0, -1.0):
+            xs = [
+                np.asarray(held[j] + sign * moves[j]) if j in moves else held[j] for j in call.ins
+            ]
+            ys = call.forward(*xs)
+            found = dict(zip(call.outs, ys if type(ys) is tuple else (ys,), strict=True))
+            if not all(np.array_equal(found[o], held[o]) for o in step.chosen):
+                return True
+        return False
+
+    def tied(self, registers: Sequence[int], slopes: Sequence[Array]) -> bool:
+        """Tell whether the loss itself moves as ``slopes`` say, along one random direction."""
+        held, rng = self.held, np.random.default_rng(self.program.seed)
+        moves = [
+            rng.standard_normal(held[r].shape) * np.maximum(np.abs(held[r]), rms(held[r]))
+            for r in registers
+        ]
         want = sum(float(np.vdot(s, v)) for s, v in zip(slopes, moves, strict=True))
-        noise = 8 * _EPS * program.magnitude()
+        noise = 8 * _EPS * self.program.magnitude()
         for step in _TIES:
-            above, below = (
-                program.loss_at(
-                    registers, [held[r] + t * v for r, v in zip(registers, moves, strict=True)]
-                )
-                for t in (step, -step)
-            )
-            found = (above - below) / (2 * step)
+            found = self._difference(registers, moves, step)
             if abs(found - want) <= self.rtol * max(abs(found), abs(want)) + noise / step:
                 return True
         return False
+
+    def sides_with(self, register: int, measured: Array, analytic: Array, where: Array) -> bool:
+        """Tell whether the loss moves as the chain says, and not as the graph's gradient.
+
+        The direction is the one along which the two differ most, through the elements ``where``.
+        """
+        off = np.where(where, analytic - measured, 0.0)
+        x = self.held[register]
+        move = np.sign(off) * np.maximum(np.abs(x), rms(x))
+        want, apart = float(np.vdot(measured, move)), float(np.vdot(off, move))
+        return any(
+            abs(self._difference([register], [move], step) - want) <= 0.05 * apart for step in _TIES
+        )
+
+    def _difference(self, registers: Sequence[int], moves: Sequence[Array], step: float) -> float:
+        """Return the central difference of the loss along a direction."""
+        above, below = (self._moved(registers, moves, t) for t in (step, -step))
+        return (above - below) / (2 * step)
+
+    def _moved(self, registers: Sequence[int], moves: Sequence[Array], t: float) -> float:
+        held = self.held
+        return self.program.loss_at(
+            registers, [held[r] + t * v for r, v in zip(registers, moves, strict=True)]
+        )
 
 
 def agree(claimed: Array, measured: Array, rtol: float) -> bool:

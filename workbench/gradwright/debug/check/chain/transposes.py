@@ -33,7 +33,7 @@ def _matmul(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
     if i == 0:
         return unbroadcast(g @ b.swapaxes(-1, -2), a.shape)
     if b.ndim == 2 and a.ndim > 2:
-        return a.reshape(-1, a.shape[-1]).T @ g.reshape(-1, g.shape[-1])  # type: ignore[no-any-return]
+        return np.matmul(a.reshape(-1, a.shape[-1]).T, g.reshape(-1, g.shape[-1]))
     return unbroadcast(a.swapaxes(-1, -2) @ g, b.shape)
 
 
@@ -44,7 +44,7 @@ def _sum(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
 
 
 def _mean(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
-    return _sum(op, i, xs, g) * (g.size / max(xs[0].size, 1))
+    return np.multiply(_sum(op, i, xs, g), g.size / max(xs[0].size, 1))
 
 
 def _reshape(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
@@ -52,7 +52,7 @@ def _reshape(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
 
 
 def _transpose(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
-    return g.T if op.axes is None else g.transpose(np.argsort(op.axes))
+    return g.T if op.axes is None else g.transpose(np.argsort([a % g.ndim for a in op.axes]))
 
 
 def _swapaxes(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:

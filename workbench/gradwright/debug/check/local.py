@@ -1,0 +1,311 @@
+"""One op's vjp beside its own forward, on the arrays of one run.
+
+For y = f(x) with a random cotangent g and a random direction v,
+
+    ⟨vjp(g), v⟩ = d/dt ⟨g, f(x + t·v)⟩ at t = 0,
+
+which costs one vjp and two evaluations of f when it holds. Complex numbers use Re ⟨conj(a), b⟩.
+Only what is asked for is checked: cotangents of inputs that lie on a path from a parameter, for
+outputs that lie on a path to the loss.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...op import Op, run_forward
+from ...ops.core.identity import StopGradient
+from ...spec import spec_of
+from ..float64 import Calls, declared, inside, known_specs
+from .causes import TRIALS, cause
+from .directions import by_element, draw_direction, inner, normal_like
+from .numeric import (
+    FINEST,
+    NARROW,
+    WIDE,
+    Comparison,
+    compare,
+    jittered,
+    kinked,
+    quick,
+    rounding,
+    slope,
+)
+from .vjp import vjp_of
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, repr=False)
+class InputCheck:
+    """One input's cotangent beside finite differences along a random direction."""
+
+    name: str
+    comparison: Comparison
+    cause: str = ""
+    """What a wrong cotangent is, if the numbers say so: ``0.5 times what it should be``."""
+
+    def __str__(self) -> str:
+        c = self.comparison
+        cause = f" ({self.cause})" if self.cause else ""
+        return f"{self.name}: vjp {c.analytic:.6g}, finite differences {c.numeric:.6g}{cause}"
+
+    def __repr__(self) -> str:
+        return f"<{self}: {self.comparison.verdict}>"
+
+
+def label(op: Op, i: int) -> str:
+    """Return the name of an op's input."""
+    parameters = op.inputs
+    if i < len(parameters) and parameters[i].kind is not parameters[i].VAR_POSITIONAL:
+        return parameters[i].name
+    return f"input {i}"
+
+
+class LocalCheck:
+    """The check of one op on arrays: draws cotangents and directions, compares, finds kinks.
+
+    ``active`` are the inputs whose cotangents are asked for, ``reached`` the outputs that have one;
+    None for all of them.
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        xs: Sequence[Array | None],
+        ys: Sequence[Array],
+        rng: np.random.Generator,
+        *,
+        training: bool = False,
+        rtol: float = 1e-5,
+        active: Collection[int] | None = None,
+        reached: Collection[int] | None = None,
+        most: int | None = None,
+    ) -> None:
+        self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
+        self.rtol, self.active, self.rng = rtol, active, rng
+        self.vjp = vjp_of(
+            op,
+            tuple(None if s is None else s.key() for s in known_specs(op, xs)),
+            tuple(spec_of(y).key() for y in ys),
+            None if active is None else tuple(active),
+            None if reached is None else tuple(reached),
+        )
+        self._calls, self.is_surrogate = _forward(op, xs, ys, training)
+        self.directions = {
+            i: draw_direction(x, rng, most)
+            for i in self.vjp.cotangents
+            if (x := self.xs[i]) is not None and x.size
+        }
+        self.gs = [
+            np.where(np.isfinite(y), normal_like(y, rng), 0) if g is not None else y
+            for g, y in zip(self.vjp.gs, self.ys, strict=False)
+        ]
+        self.outputs = [i for i, g in enumerate(self.vjp.gs) if g is not None and self.gs[i].size]
+
+    def run(self, *, causes: bool = True) -> tuple[str, str, tuple[InputCheck, ...]]:
+        """Return verdict, reason, and the comparison of each input, with ``causes`` if wanted.
+
+        Inputs move one at a time: together, one that matters little could hide behind the others.
+        """
+        if not self.directions or not self.outputs or isinstance(self.op, StopGradient):
+            return "none", "", ()
+        cotangents = self.pull(self.gs)
+        if not all(np.isfinite(c).all() for c in cotangents.values()):
+            smaller = [g * 2.0**-100 if i in self.outputs else g for i, g in enumerate(self.gs)]
+            again = self.pull(smaller)
+            if all(np.isfinite(c).all() for c in again.values()):  # too large for what was drawn
+                self.gs, cotangents = smaller, again
+        found = tuple(self._input(i, cotangents[i], causes) for i in self.directions)
+        for verdict in ("fail", "unclear", "kink"):
+            wrong = [str(c) for c in found if c.comparison.verdict == verdict]
+            if wrong:
+                return verdict, "; ".join(wrong), found
+        return "ok", "", found
+
+    def pull(self, gs: Sequence[Array]) -> dict[int, Array]:
+        """Return vjp(g) for each input."""
+        with np.errstate(all="ignore"):
+            return self.vjp(self.xs, self.ys, gs, self.training)
+
+    def exact(self, gs: Sequence[Array]) -> dict[int, float]:
+        """Return ⟨vjp(g), v⟩ for each input."""
+        found = self.pull(gs)
+        return {i: inner(v, found[i]) for i, v in self.directions.items()}
+
+    def forward(self, t: float, directions: Mapping[int, Array]) -> Sequence[Array]:
+        """Return the outputs at x + t·v; NaN where the op has no value there."""
+        xs = [
+            x + t * directions[i] if i in directions and x is not None else x
+            for i, x in enumerate(self.xs)
+        ]
+        return self._safe(xs)
+
+    def at(self, t: float, directions: Mapping[int, Array], gs: Sequence[Array]) -> float:
+        """Return ⟨g, f(x + t·v)⟩."""
+        ys = self.forward(t, directions)
+        return sum(inner(gs[i], ys[i]) for i in self.outputs)
+
+    @functools.cached_property
+    def jitter(self) -> list[Sequence[Array]]:
+        """Outputs for inputs that differ from the given ones by rounding: how noisy the op is."""
+        found = []
+        for rng in self.rng.spawn(3):
+            xs = [None if x is None else jittered(x, rng) for x in self.xs]
+            found.append(self._safe(xs))
+        return found
+
+    def _safe(self, xs: Sequence[Array | None]) -> Sequence[Array]:
+        """Return the outputs; NaN where the op has no value."""
+        try:
+            with np.errstate(all="ignore"):
+                found = self._calls(xs)
+            if all(a.shape == y.shape for a, y in zip(found, self.ys, strict=True)):
+                return found
+        except (ArithmeticError, ValueError, RuntimeWarning):
+            pass
+        return [np.full(y.shape, np.nan) for y in self.ys]
+
+    def beside(self) -> list[Array | None]:
+        """Return inputs moved by a thousandth, where the kinks of this point are not."""
+        return [
+            x + 1e-3 * self.directions[i] if i in self.directions and x is not None else x
+            for i, x in enumerate(self.xs)
+        ]
+
+    def _input(self, i: int, cotangent: Array, causes: bool) -> InputCheck:
+        """Check one input; where sizes are mixed, the steps of a second look suit each element."""
+        x = self.xs[i]
+        assert x is not None  # or there would be nothing to compare
+        found, gs = self._compare(i, self.directions[i], cotangent)
+        if found.verdict == "unclear" and (own := by_element(x, self.rng)) is not None:
+            again, others = self._compare(i, own, cotangent)
+            if again.verdict != "unclear":
+                found, gs = again, others
+        told = causes and found.verdict == "fail"
+        return InputCheck(label(self.op, i), found, self.cause(i, gs) if told else "")
+
+    def _compare(self, i: int, v: Array, cotangent: Array) -> tuple[Comparison, Sequence[Array]]:
+        """Check one input; on a disagreement, output elements with a kink apart from the others.
+
+        Returns the cotangents that were used, too.
+        """
+        alone, exact = {i: v}, inner(v, cotangent)
+        if not np.isfinite(exact) and np.isfinite(cotangent).all():  # too large along v, not wrong
+            return Comparison("unclear", exact, np.inf, np.inf), self.gs
+        found = quick(lambda t: self.at(t, alone, self.gs), exact, rtol=self.rtol)
+        if found.verdict == "ok":
+            return found, self.gs
+        rough, jump = self._kinked(alone)
+        if found.verdict == "fail":  # not finite, which is right where there is no slope on a side
+            return (replace(found, verdict="kink") if jump else found), self.gs
+        if not any(k.any() for k in rough):
+            return self._slope(alone, self.gs, exact), self.gs
+        smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
+        found = self._slope(alone, smooth, inner(v, self.pull(smooth)[i]))
+        if found.verdict == "fail":
+            return found, smooth
+        kinks = [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)]
+        return self._between(alone, kinks, inner(v, self.pull(kinks)[i])), kinks
+
+    def cause(self, i: int, gs: Sequence[Array]) -> str:
+        """Say what a wrong cotangent is, if it can be told; "" if not."""
+        x = self.xs[i]
+        assert x is not None
+        if self.vjp.cotangents[i] is None:
+            return "none, though the output moves with it"
+        rng = self.rng.spawn(1)[0]
+        along = [draw_direction(x, rng) for _ in range(TRIALS)]
+        with np.errstate(all="ignore"):
+            cotangents = self.pull(gs)
+            slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
+            others = {label(self.op, k): g for k, g in cotangents.items() if k != i}
+            return cause(cotangents[i], others, along, slopes)
+
+    def _slope(
+        self, directions: Mapping[int, Array], gs: Sequence[Array], exact: float
+    ) -> Comparison:
+        magnitude = sum(inner(np.abs(gs[k]), np.abs(self.ys[k])) for k in self.outputs)
+        for ys in self.jitter:
+            spread = abs(sum(inner(gs[k], ys[k] - self.ys[k]) for k in self.outputs))
+            magnitude = max(magnitude, rounding(spread))
+        return compare(
+            lambda t: self.at(t, directions, gs), exact, magnitude=magnitude, rtol=self.rtol
+        )
+
+    def _kinked(self, directions: Mapping[int, Array]) -> tuple[list[Array], bool]:
+        """Return per output which elements have different slopes on both sides; and if any jump."""
+        sides: list[tuple[Sequence[Array], Sequence[Array]]] = []
+        rough: list[Array] = []
+        jump = False
+        for steps in ((WIDE, NARROW), FINEST):  # the finer ones only where there is a kink
+            sides += [(self.forward(h, directions), self.forward(-h, directions)) for h in steps]
+            rough, jump = [], False
+            for i, y in enumerate(self.ys[: len(self.gs)]):
+                kinks, jumps = np.zeros(y.shape, bool), np.zeros(y.shape, bool)
+                if i in self.outputs:
+                    wide, narrow, *finer = ((up[i], down[i]) for up, down in sides)
+                    kinks, jumps = kinked(y, wide, narrow, [ys[i] for ys in self.jitter], finer)
+                rough.append(kinks)
+                jump |= bool(jumps.any())
+            if not any(k.any() for k in rough):
+                break
+        return rough, jump
+
+    def _between(self, alone: Mapping[int, Array], gs: Sequence[Array], exact: float) -> Comparison:
+        """Hold the slope of the kinked elements against the interval of their one-sided slopes.
+
+        It is wrong only outside two such intervals, of steps a hundred times apart, that agree.
+        """
+        intervals = [self._interval(h, alone, gs) for h in (NARROW, FINEST[0])]
+        size = max(abs(end) for ends in intervals for end in ends)
+        slack = 1e-4 * (size + abs(exact))
+        inside = any(low - slack <= exact <= high + slack for low, high in intervals)
+        (low, high), finer = intervals
+        settled = abs(low - finer[0]) + abs(high - finer[1]) <= 1e-2 * size
+        verdict = "kink" if inside else "fail" if settled else "unclear"
+        return Comparison(verdict, exact, (low + high) / 2, (high - low) / 2)
+
+    def _interval(
+        self, h: float, alone: Mapping[int, Array], gs: Sequence[Array]
+    ) -> tuple[float, float]:
+        above, below = self.forward(h, alone), self.forward(-h, alone)
+        low = high = 0.0
+        for k in self.outputs:
+            with np.errstate(all="ignore"):
+                right = np.conj(gs[k]) * (above[k] - self.ys[k]) / h
+                left = np.conj(gs[k]) * (self.ys[k] - below[k]) / h
+            used = gs[k] != 0
+            low += float(np.minimum(left.real, right.real)[used].sum())
+            high += float(np.maximum(left.real, right.real)[used].sum())
+        return low, high
+
+
+def _forward(
+    op: Op, xs: Sequence[Array | None], ys: Sequence[Array], training: bool
+) -> tuple[Callable[[Sequence[Array | None]], Sequence[Array]], bool]:
+    """Return what the vjp is held against, and whether a gradient in it is a declared one.
+
+    That is an op's forward, opened where it stands for a graph, or the surrogate it declares.
+    """
+    if op.has_surrogate():
+        moved, _ = declared(op, xs, ys)
+        return lambda arrays: moved(*arrays), True
+    if inside(op, xs) is None:
+        return lambda arrays: run_forward(op, arrays), False
+    calls = Calls(training)
+    ins = [0 if x is None else calls.new(x) for x in xs]
+    outs = calls.open(op, ins, op.name)
+
+    def run(arrays: Sequence[Array | None]) -> Sequence[Array]:
+        for i, x in zip(ins, arrays, strict=True):
+            calls.registers[i] = x
+        held = calls.run()
+        return [held[i] for i in outs]
+
+    return run, bool(calls.surrogates)
