@@ -122,15 +122,16 @@ def _changed(group: Sequence[Step], steps: Sequence[Step], *, grows: bool) -> Ca
 def broken(nodes: Iterable[Node], env: Mapping[Tensor, Array]) -> Iterator[Cause]:
     """Yield the nodes that make what is not finite of finite numbers, forward."""
     for node in nodes:
-        if all(_is_finite(env[t]) for t in node.inputs if t is not None):
+        if all(is_finite(env[t]) for t in node.inputs if t is not None):
             for t in node.outputs:
-                if not _is_finite(env[t]):
+                if not is_finite(env[t]):
                     named = _named(node.op.title, node.name, node.where)
                     text = f"forward, {named} makes NaN or infinity of finite numbers"
                     yield Cause("nonfinite", text, (node.name,), math.inf)
 
 
-def _is_finite(a: Array) -> bool:
+def is_finite(a: Array) -> bool:
+    """Tell whether an array holds neither NaN nor infinity."""
     if not is_floating(a.dtype):
         return True
     return bool(np.isfinite(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)).all())

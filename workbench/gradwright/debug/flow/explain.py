@@ -13,7 +13,7 @@ from ...graph import Graph, Node, Tensor, Values
 from ...spec.containers import ContainerSpec
 from ..check.probe import analytic_gradients, check_floating, check_loss
 from ..float64 import Float64Run
-from .causes import broken, changes, cuts, deaths, partial, told, unreached
+from .causes import broken, changes, cuts, deaths, is_finite, partial, told, unreached
 from .explanation import Cause, Explanation, Step
 from .level import level_of, norm, stabilised
 from .measured import Measured
@@ -112,8 +112,7 @@ class _Explained:
         zeros = float((gradient == 0).mean()) if gradient.size else 1.0
         dead = list(deaths(steps))
         if not np.isfinite(self.run.env[self.end]):
-            nodes = (node for node, _ in level.nodes)
-            verdict, causes = "nonfinite", [*broken(nodes, self.run.env)][:1]
+            verdict, causes = "nonfinite", self._forward()
         elif not math.isfinite(length):
             verdict, causes = "nonfinite", [*_backward(steps)][:1]
         elif length == 0 or dead:
@@ -142,6 +141,14 @@ class _Explained:
         return Explanation(
             self.loss.name, self.parameter.name, verdict, causes=tuple(causes), **facts
         )
+
+    def _forward(self) -> list[Cause]:
+        """Return where the loss ceases to be finite: at a node, or else at what comes in."""
+        for cause in broken(self.run.nodes, self.run.env):
+            return [cause]
+        sources = (t for t in self.place.names if t.kind != "array")
+        names = [self.place.names[t] for t in sources if not is_finite(self.run.env[t])]
+        return [Cause("nonfinite", f"{n!r} holds NaN or infinity", (n,), math.inf) for n in names]
 
     def _unfollowed(self, node: Node) -> Explanation:
         """Return what can be said of a gradient that passes a sequence: how long it is."""
