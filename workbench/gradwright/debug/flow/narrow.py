@@ -54,7 +54,7 @@ def as_it_trains(
     level = level_of(run, parameter, loss)
     level.pull({loss: np.ones((), loss.dtype)})
     verdict = "zero" if size == 0 else "nonfinite"
-    made = *_overflow(run, level), *_underflow(found, level)
+    made = *_overflow(run, level), *_underflow(found, level), _nowhere(found)
     named = {n for c in made[:1] for n in c.nodes}
     others = [c for c in found.causes if c.kind not in PARTIAL and named.isdisjoint(c.nodes)]
     return replace(found, verdict=verdict, norm=size, zeros=1.0, causes=(*made[:1], *others))
@@ -72,6 +72,11 @@ def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
             there = list(steps)
             inner = [s for s in there if s.address.levels] or there
             yield _lost(min(inner, key=lambda step: step.gain), node.outputs[0].dtype)
+
+
+def _nowhere(found: Explanation) -> Cause:
+    text = f"in float64 its norm is {about(found.norm)}: the graph's own dtypes are too narrow"
+    return Cause("underflow", text)
 
 
 def _outermost(step: Step) -> str:
