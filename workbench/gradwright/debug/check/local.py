@@ -21,7 +21,8 @@ import numpy as np
 from ...op import Op, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import spec_of
-from ..float64 import Calls, declared, inside, known_specs
+from ..float64 import Calls, inside, known_specs
+from ..surrogates import declared
 from .causes import TRIALS, cause
 from .directions import by_element, draw_direction, inner, normal_like
 from .numeric import (

@@ -85,7 +85,8 @@ def check_node(
             verdict = "fail"
             reason += f"{'; ' * bool(reason)}inside it {', '.join(repr(c.op) for c in inner)}"
         elif wrong and inside.all and _agrees(check):
-            verdict, settled = max(_WORST, key=lambda v: (v in verdicts, _WORST.index(v))), True
+            worst = max((_WORST.index(v) for v in verdicts if v in _WORST), default=0)
+            verdict, settled = _WORST[worst], True
             reason = "" if verdict == "ok" else reason
         elif verdict == "fail" and "kink" in verdicts:
             verdict = "kink"

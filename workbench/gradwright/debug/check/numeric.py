@@ -154,7 +154,8 @@ def quick(f: Function, analytic: float, *, scale: float = 1.0, rtol: float = 1e-
     h = QUICK * scale
     above, below = f(h), f(-h)
     central = (above - below) / (2 * h)
-    rounding = max(_EPS * max(abs(above), abs(below)), _LEAST) / h
+    top = max(abs(above), abs(below))
+    rounding = max(_EPS * top, _LEAST if top else 0.0) / h
     size = max(abs(analytic), abs(central))
     close = abs(analytic - central) <= rtol * size < math.inf
     sure = close and (rounding <= rtol * size or above == below == f(0.0))
