@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +13,7 @@ from ...graph import Graph, Values
 from ...words.tables import Table
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
+from .facts import element_facts, node_facts, number
 from .findings import Finding, findings
 from .numeric import Comparison
 from .outcomes import doubts, outcome
@@ -58,7 +58,7 @@ class ParameterCheck:
     ways: Array
     """Numbers of ``WAYS``, uint8."""
     direction: ElementCheck | None = None
-    """One random direction through all elements, checked even where elements are sampled."""
+    """One random direction through all elements, where they are sampled or differenced."""
     worst: ElementCheck | None = None
     troubles: list[ElementCheck] = field(default_factory=list)
     """Elements that are not ``ok``, at most ``MAX_TROUBLES`` of them."""
@@ -135,7 +135,12 @@ class ParameterCheck:
         if self.worst is None or _badness(check) > _badness(self.worst):
             self.worst = check
 
-    def forgive(self, spread: Array, size: Array) -> None:
+    def veil(self) -> None:
+        """Take back failures where differences go through a loop that holds a surrogate."""
+        every = np.full(self.analytic.shape, np.inf)
+        self.forgive(every, np.ones(every.shape), "veiled")
+
+    def forgive(self, spread: Array, size: Array, excuse: str = "cancelled") -> None:
         """Take back failures that rounding explains, which moves the gradient by ``spread``.
 
         ``size`` is that of what the direction moves.
@@ -146,7 +151,8 @@ class ParameterCheck:
         along = float(np.linalg.norm(spread * size))
 
         def given(check: ElementCheck) -> ElementCheck:
-            return check.given(along if check.index is None else float(spread[check.index]))
+            far = along if check.index is None else float(spread[check.index])
+            return check.given(far, excuse)
 
         self.troubles = [given(e) for e in self.troubles]
         self.worst = None if self.worst is None else given(self.worst)
@@ -158,9 +164,8 @@ class ParameterCheck:
             return
         np.copyto(self.numeric, numeric, where=where)
         self.verdicts[where], self.ways[where] = VERDICTS.index(verdict), WAYS.index(way)
-        with np.errstate(all="ignore"):
-            apart = np.abs(self.analytic - numeric)
-            score = np.where(where, np.where(apart == 0, 0.0, apart / tolerance), -1.0)
+        apart = np.abs(self.analytic - numeric)
+        score = np.where(where, apart / np.maximum(tolerance, np.finfo(np.float64).tiny), -1.0)
         listed = [int(np.argmax(score))]
         if verdict != "ok":
             listed += np.flatnonzero(where)[: self.MAX_TROUBLES].tolist()
@@ -300,29 +305,36 @@ class Report:
 
     def _notes(self) -> list[str]:
         notes = []
-        for node in self.faults:
-            where = f" ({node.where})" if node.where else ""
-            turns = f" {node.turns}" if node.turns else ""
-            notes.append(f"at fault: {node.op} {str(node.address)!r}{where}{turns}: {node.reason}")
+        for fault in self.faults:
+            where = f" ({fault.where})" if fault.where else ""
+            turns = f" {fault.turns}" if fault.turns else ""
+            notes.append(
+                f"at fault: {fault.op} {str(fault.address)!r}{where}{turns}: {fault.reason}"
+            )
         notes += [
             f.text
             for f in self.findings
             if f.verdict in ("kink", "unclear", "surrogate")
             or (f.verdict == "fail" and not self.blame)
         ]
+        certified = sum(p.certified for p in self.parameters.values())
+        others = sum(p.differenced + p.probed for p in self.parameters.values())
+        if certified:
+            rest = f", {others:,} by differences of the loss" if others else ""
+            notes.append(f"{certified:,} elements certified by measured slopes{rest}")
         return notes
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as what JSON can hold; NaN and infinities become text."""
         return {
             "loss": self.loss,
-            "value": _number(self.value),
+            "value": number(self.value),
             "passed": self.passed,
             "outcome": self.outcome,
             "stopped": self.stopped,
             "findings": [f.text for f in self.findings],
-            "worst": None if self.worst is None else _element(self.worst),
-            "blame": [_node(n) for n in self.blame],
+            "worst": None if self.worst is None else element_facts(self.worst),
+            "blame": [node_facts(n) for n in self.blame],
             "nodes": {n.name: n.verdict for n in self.nodes},
             "parameters": [
                 {
@@ -336,9 +348,9 @@ class Report:
                     "certified": p.certified,
                     "differenced": p.differenced,
                     "probed": p.probed,
-                    "direction": None if p.direction is None else _element(p.direction),
-                    "worst": None if p.worst is None else _element(p.worst),
-                    "troubles": [_element(e) for e in p.troubles],
+                    "direction": None if p.direction is None else element_facts(p.direction),
+                    "worst": None if p.worst is None else element_facts(p.worst),
+                    "troubles": [element_facts(e) for e in p.troubles],
                 }
                 for p in self.parameters.values()
             ],
@@ -369,45 +381,3 @@ def _with_part(held: Any, value: float, part: str) -> Any:
     if part == "imag":
         return complex(held.real, value)
     return complex(value, held.imag) if np.iscomplexobj(held) else value
-
-
-def _number(x: float) -> float | str:
-    return float(x) if math.isfinite(x) else str(x)
-
-
-def _element(check: ElementCheck) -> dict[str, Any]:
-    c = check.comparison
-    return {
-        "parameter": check.parameter,
-        "index": None if check.index is None else list(check.index),
-        "part": check.part,
-        "verdict": check.verdict,
-        "analytic": _number(c.analytic),
-        "numeric": _number(c.numeric),
-        "tolerance": _number(c.tolerance),
-        "kinks": list(check.kinks),
-        "sweep": None if c.slope is None else [_number(v) for v in c.slope.central],
-    }
-
-
-def _node(check: NodeCheck) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "address": str(check.address),
-        "turns": None if check.turns is None else str(check.turns),
-        "op": check.op,
-        "where": check.where,
-        "verdict": check.verdict,
-        "reason": check.reason,
-        "inputs": [
-            {
-                "name": i.name,
-                "cause": i.cause,
-                "verdict": i.comparison.verdict,
-                "analytic": _number(i.comparison.analytic),
-                "numeric": _number(i.comparison.numeric),
-            }
-            for i in check.inputs
-        ],
-        "inner": [_node(n) for n in check.inner],
-    }
