@@ -194,6 +194,7 @@ class _Check:
                 if _asked(self.should_stop):
                     self.report.stopped = True
                     return self.report
+            self._look_again()
             show(total, "")
         return self.report
 
@@ -224,8 +225,10 @@ class _Check:
             if settlement is None or not analytic[k].size:
                 continue
             yield parameter.name
-            found.add(settlement.direction(k, found, rng))
-            for count in settlement.settle(k, found, self._sample(copy)):
+            sample = self._sample(copy)
+            if sample is not None:  # of the other elements it is all there is
+                found.add(settlement.direction(k, found, rng))
+            for count in settlement.settle(k, found, sample):
                 if self.is_watched:
                     yield from itertools.repeat(parameter.name, count)
             self._forgive(found, copy)
@@ -267,13 +270,13 @@ class _Check:
     def _forgive(self, found: ParameterCheck, copy: Tensor) -> None:
         """Take back what rounding alone explains: a gradient may have lost its own digits."""
         if found.verdict == "fail" and not self.report.blame:
+            if self.chain is not None:
+                self.chain.refresh()
             size = np.maximum(np.abs(self.forward.env[copy]), typical_size(self.forward.env[copy]))
             found.forgive(self._spread[copy], size)
 
     @functools.cached_property
     def _spread(self) -> dict[Tensor, Array]:
-        if self.chain is not None:
-            self.chain.refresh()
         copies = list(self.analytic)
         found = gradient_spread(self.forward, self.loss, copies, list(self.analytic.values()))
         return dict(zip(copies, found, strict=True))
@@ -332,6 +335,18 @@ class _Check:
             if check.verdict != "ok":
                 break
         return check
+
+    def _look_again(self) -> None:
+        """Look along more directions at nodes that seem right, where a gradient is wrong."""
+        report, rng = self.report, np.random.default_rng((self.seed, _DRAWS))
+        if report.blame or all(p.verdict != "fail" for p in report.parameters.values()):
+            return
+        if self.chain is not None:
+            self.chain.refresh()
+        nodes = {n.name: n for n in self.forward.nodes}
+        for k, check in enumerate(report.nodes):
+            if check.verdict == "ok" and not _asked(self.should_stop):
+                report.nodes[k] = self._checked(nodes[check.name], rng, _DRAWS)
 
     def _begin(self, parameter: Tensor, analytic: Array) -> ParameterCheck:
         found = self.report.parameters[parameter.name] = ParameterCheck(

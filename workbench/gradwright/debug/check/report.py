@@ -13,10 +13,10 @@ from ...graph import Graph, Values
 from ...words.tables import Table
 from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
+from .facts import element_facts, node_facts, number
 from .findings import Finding, findings
 from .numeric import Comparison
 from .outcomes import doubts, outcome
-from .plain import element, node, number
 from .probe import ElementCheck
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +58,7 @@ class ParameterCheck:
     ways: Array
     """Numbers of ``WAYS``, uint8."""
     direction: ElementCheck | None = None
-    """One random direction through all elements, checked even where elements are sampled."""
+    """One random direction through all elements, where they are sampled or differenced."""
     worst: ElementCheck | None = None
     troubles: list[ElementCheck] = field(default_factory=list)
     """Elements that are not ``ok``, at most ``MAX_TROUBLES`` of them."""
@@ -164,9 +164,8 @@ class ParameterCheck:
             return
         np.copyto(self.numeric, numeric, where=where)
         self.verdicts[where], self.ways[where] = VERDICTS.index(verdict), WAYS.index(way)
-        with np.errstate(all="ignore"):
-            apart = np.abs(self.analytic - numeric)
-            score = np.where(where, np.where(apart == 0, 0.0, apart / tolerance), -1.0)
+        apart = np.abs(self.analytic - numeric)
+        score = np.where(where, apart / np.maximum(tolerance, np.finfo(np.float64).tiny), -1.0)
         listed = [int(np.argmax(score))]
         if verdict != "ok":
             listed += np.flatnonzero(where)[: self.MAX_TROUBLES].tolist()
@@ -318,6 +317,11 @@ class Report:
             if f.verdict in ("kink", "unclear", "surrogate")
             or (f.verdict == "fail" and not self.blame)
         ]
+        certified = sum(p.certified for p in self.parameters.values())
+        others = sum(p.differenced + p.probed for p in self.parameters.values())
+        if certified:
+            rest = f", {others:,} by differences of the loss" if others else ""
+            notes.append(f"{certified:,} elements certified by measured slopes{rest}")
         return notes
 
     def to_dict(self) -> dict[str, Any]:
@@ -329,8 +333,8 @@ class Report:
             "outcome": self.outcome,
             "stopped": self.stopped,
             "findings": [f.text for f in self.findings],
-            "worst": None if self.worst is None else element(self.worst),
-            "blame": [node(n) for n in self.blame],
+            "worst": None if self.worst is None else element_facts(self.worst),
+            "blame": [node_facts(n) for n in self.blame],
             "nodes": {n.name: n.verdict for n in self.nodes},
             "parameters": [
                 {
@@ -344,9 +348,9 @@ class Report:
                     "certified": p.certified,
                     "differenced": p.differenced,
                     "probed": p.probed,
-                    "direction": None if p.direction is None else element(p.direction),
-                    "worst": None if p.worst is None else element(p.worst),
-                    "troubles": [element(e) for e in p.troubles],
+                    "direction": None if p.direction is None else element_facts(p.direction),
+                    "worst": None if p.worst is None else element_facts(p.worst),
+                    "troubles": [element_facts(e) for e in p.troubles],
                 }
                 for p in self.parameters.values()
             ],

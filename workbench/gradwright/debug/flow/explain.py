@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Graph, Tensor, Values
-from ..check.probe import check_floating, check_loss
+from ...graph import Graph, Node, Tensor, Values
+from ...spec.containers import ContainerSpec
+from ..check.probe import analytic_gradients, check_floating, check_loss
 from ..float64 import Float64Run
-from .causes import broken, changes, cuts, deaths, partial, told, unreached
+from .causes import broken, changes, cuts, deaths, is_finite, partial, told, unreached
 from .explanation import Cause, Explanation, Step
 from .level import level_of, norm, stabilised
 from .measured import Measured
@@ -97,9 +98,16 @@ class _Explained:
     def made(self) -> Explanation:
         """Return the explanation."""
         level, seeds = self.level, {self.end: np.ones(())}
+        for node, _, _ in level.cuts:
+            given = node.outputs[0].spec
+            if isinstance(given, ContainerSpec) and given.differentiable:
+                return self._unfollowed(node, f"gives, {given}")
         if self.end not in level.active:
             return self._result("unreachable", self._unreachable())
         level.pull(seeds)
+        for node, _ in level.nodes:
+            if any(t in level.total for t in node.outputs[len(node.public) :]):
+                return self._unfollowed(node, "keeps for its gradient, which this loss is made of")
         norms = {self.place.address(t.node).node: size(level, t) for t in reversed(level.total)}
         path = find_path(level, self.start, seeds)
         steps = self.walk.steps(level, path, self.place)
@@ -108,8 +116,7 @@ class _Explained:
         zeros = float((gradient == 0).mean()) if gradient.size else 1.0
         dead = list(deaths(steps))
         if not np.isfinite(self.run.env[self.end]):
-            nodes = (node for node, _ in level.nodes)
-            verdict, causes = "nonfinite", [*broken(nodes, self.run.env)][:1]
+            verdict, causes = "nonfinite", self._forward()
         elif not math.isfinite(length):
             verdict, causes = "nonfinite", [*_backward(steps)][:1]
         elif length == 0 or dead:
@@ -137,6 +144,29 @@ class _Explained:
             causes = [*causes, Cause("frozen", text, (node.name,))]
         return Explanation(
             self.loss.name, self.parameter.name, verdict, causes=tuple(causes), **facts
+        )
+
+    def _forward(self) -> list[Cause]:
+        """Return where the loss ceases to be finite: at a node, or else at what comes in."""
+        for cause in broken(self.run.nodes, self.run.env):
+            return [cause]
+        sources = (t for t in self.place.names if t.kind != "array")
+        names = [self.place.names[t] for t in sources if not is_finite(self.run.env[t])]
+        return [Cause("nonfinite", f"{n!r} holds NaN or infinity", (n,), math.inf) for n in names]
+
+    def _unfollowed(self, node: Node, what: str) -> Explanation:
+        """Return what can be said of a gradient that is not followed everywhere: how long it is."""
+        (gradient,) = analytic_gradients(self.run, self.end, [self.start])
+        length, relative = norm(gradient), self._relative(norm(gradient), [])
+        verdict = self._verdict(length, relative) if length else "zero"
+        name = self.place.address(node).node
+        text = f"it is not followed through what {node.op.title} {name!r} {what}"
+        return self._result(
+            verdict if math.isfinite(length) else "nonfinite",
+            [Cause("unfollowed", text, (name,))],
+            norm=length,
+            zeros=float((gradient == 0).mean()) if gradient.size else 1.0,
+            relative=relative,
         )
 
     def _own_size(self) -> Cause:

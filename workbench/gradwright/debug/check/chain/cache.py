@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 MOST_BYTES = 1 << 27
 """Of all programs together; one that is larger is made anew for each check."""
-_programs = Bounded[Program](16, MOST_BYTES, Program.buffers)
+_programs = Bounded[Program](16, MOST_BYTES, lambda program: {id(program): program.nbytes})
 
 
 @contextlib.contextmanager
@@ -47,7 +46,7 @@ def borrowed(
     )  # fmt: skip
     ops = [node.op for node in ancestors([loss, *parameters], stop=fed)]
     kept = _programs.find(key)
-    if kept is not None and kept.graph() is graph and kept.lock.acquire(blocking=False):
+    if kept is not None and kept.graph is graph and kept.lock.acquire(blocking=False):
         try:
             same = len(ops) == len(kept.ops) and all(map(operator.is_, ops, kept.ops))
             if same and kept.load({t.name: a for t, a in fed.items()}, values):
@@ -58,10 +57,9 @@ def borrowed(
     run = Float64Run([loss, *parameters], fed, values=values, seed=seed, training=training)
     with np.errstate(all="ignore"):
         made = Program(run, loss, parameters, seed)
-    made.graph, made.ops = weakref.ref(graph), ops
     with made.lock:
         yield made
-    if sum(made.buffers().values()) <= MOST_BYTES:
+    if made.nbytes <= MOST_BYTES:
         _programs.keep(key, made)
 
 

@@ -1,22 +1,23 @@
 """What a check of one loss needs, made once: flat calls forward, of the gradient, and of all rules.
 
 All of it works on one list of registers. A program holds for a graph as it is now, a loss,
-parameters, shapes, and a mode; other values are loaded into it.
+parameters, shapes, and a mode; other values are loaded into it. With the slopes it takes 13 to 19
+times the bytes of parameters and forward values; a row-wise call adds at most ``slopes.ROW_BYTES``.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ....gradient import gradients
-from ....graph import Constant, Graph, Node, Rng, Source, Tensor, Values, ancestors
-from ....op import Op
+from ....graph import Constant, Node, Rng, Source, Tensor, Values, ancestors
 from ....ops.core.identity import StopGradient
 from ...float64 import Call, Calls, Float64Run, run_calls, wide
 from ..directions import normal_like
@@ -71,10 +72,8 @@ class Program:
         self, run: Float64Run, loss: Tensor, parameters: Sequence[Tensor], seed: int
     ) -> None:
         self.run, self.training, self.seed = run, run.training, seed
-        self.graph: Callable[[], Graph | None] = lambda: None
-        """The user's graph, which a program does not keep alive."""
-        self.ops: list[Op] = []
-        """The ops of that graph when the program was made."""
+        self.graph = loss.graph
+        self.ops = [node.op for node in ancestors([loss, *parameters], stop=run.fed)]
         self.lock = threading.Lock()
         self.names = [p.name for p in parameters]
         self.copies = [run.copies[p] for p in parameters]
@@ -105,6 +104,7 @@ class Program:
         self.parts = [self._part(node, self.steps[first:last]) for node, first, last in spans]
         self.rules = [c for p in self.parts if p.rule is not None for c in p.rule.calls]
         self._sources = self._named_sources()
+        self._is_new = True  # all calls have run, on the values they were made from
         run.env.clear()  # it would keep arrays that the registers no longer hold
 
     # -- making it ------------------------------------------------------------------------------
@@ -176,7 +176,8 @@ class Program:
         outs = [number[t] for t in node.outputs]
         part = Part(node, ins, outs, steps, None, {})
         public = outs[: len(node.public)]
-        if not all(any(_is_live(held[i]) for i in side if i) for side in (ins, public)):
+        live = all(any(_is_live(held[i]) for i in side if i) for side in (ins, public))
+        if isinstance(node.op, StopGradient) or not live:
             part.is_constant = True
             return part
         if any(s is None for step in steps for s, _ in step.slopes) or not all(
@@ -222,6 +223,7 @@ class Program:
     def load(self, fed: Mapping[str, Array], values: Values) -> bool:
         """Run forward on other feeds and values; False where they make it another program."""
         held = self.held
+        self._is_new = False
         self.run.env.clear()
         for name, is_fed, register in self._sources:
             array = fed[name] if is_fed else values[name]
@@ -237,7 +239,8 @@ class Program:
 
     def gradients(self) -> list[Array]:
         """Run the graph's own gradient and return it, by parameter."""
-        run_calls(self.backward, self.held)
+        if not self._is_new:
+            run_calls(self.backward, self.held)
         return [self.held[i] for i in self.gradient]
 
     def steps_behind(self, registers: Sequence[int]) -> list[Step]:
@@ -276,9 +279,10 @@ class Program:
         """Bring the values of the registers to the float64 run, for what works on that."""
         self.run.env.update((t, self.held[i]) for t, i in self.number.items())
 
-    def buffers(self) -> dict[int, int]:
-        """Return the bytes of all arrays, by their identity."""
-        return {id(a): a.nbytes for a in self.held if type(a) is np.ndarray}
+    @functools.cached_property
+    def nbytes(self) -> int:
+        """Bytes of all arrays, each counted once."""
+        return sum({id(a): a.nbytes for a in self.held if type(a) is np.ndarray}.values())
 
 
 def _given(t: Tensor) -> bool:

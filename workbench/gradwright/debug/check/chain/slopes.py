@@ -32,9 +32,16 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def rms(x: Array) -> float:
-    """Return the root mean square of the elements; 1 of zeros, and of none."""
+    """Return the root mean square of the elements; 1 of zeros, and of none.
+
+    Of elements whose squares have no place in a float64 it is the largest: a variance may be 1e-240
+    where an op scales what it sums.
+    """
     flat = x.ravel()
-    return math.sqrt(float(np.dot(flat, flat)) / max(flat.size, 1)) or 1.0
+    found = math.sqrt(float(flat.dot(flat)) / max(flat.size, 1))
+    if 0 < found < math.inf:
+        return found
+    return float(np.max(np.abs(flat), initial=0.0, where=np.isfinite(flat))) or 1.0
 
 
 class Slope:
@@ -195,7 +202,8 @@ class Rows(Slope):
         along = np.moveaxis(v, self.axis, 0)
         if held[self.head].ndim == v.ndim:
             along = np.expand_dims(along, self.axis + 1)
-        return np.sum(self.values * along, 0)
+        pushed: Array = np.sum(self.values * along, 0)
+        return pushed
 
 
 class Windows(Slope):
@@ -235,7 +243,9 @@ class Windows(Slope):
 
     def push(self, held: Sequence[Any], v: Array) -> Array:
         places = self._places(held[self.head].shape[-len(self.size) :])
-        return np.sum([s * v[p] for p, s in zip(places, self.values, strict=True)], 0)
+        parts = [s * v[p] for p, s in zip(places, self.values, strict=True)]
+        pushed: Array = np.sum(parts, 0)
+        return pushed
 
 
 class Linear(Slope):

@@ -31,10 +31,11 @@ def _matmul(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
     if a.ndim < 2 or b.ndim < 2:
         return None
     if i == 0:
-        return unbroadcast(g @ b.swapaxes(-1, -2), a.shape)
+        return unbroadcast(np.matmul(g, b.swapaxes(-1, -2)), a.shape)
     if b.ndim == 2 and a.ndim > 2:
-        return np.matmul(a.reshape(-1, a.shape[-1]).T, g.reshape(-1, g.shape[-1]))
-    return unbroadcast(a.swapaxes(-1, -2) @ g, b.shape)
+        folded: Array = np.matmul(a.reshape(-1, a.shape[-1]).T, g.reshape(-1, g.shape[-1]))
+        return folded
+    return unbroadcast(np.matmul(a.swapaxes(-1, -2), g), b.shape)
 
 
 def _sum(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
@@ -44,7 +45,8 @@ def _sum(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
 
 
 def _mean(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
-    return np.multiply(_sum(op, i, xs, g), g.size / max(xs[0].size, 1))
+    spread: Array = _sum(op, i, xs, g) * (g.size / max(xs[0].size, 1))
+    return spread
 
 
 def _reshape(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:

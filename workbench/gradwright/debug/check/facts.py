@@ -1,4 +1,4 @@
-"""What was found as what JSON can hold: no NaN, no infinity, no array."""
+"""What a gradient check found, as what JSON can hold."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .probe import ElementCheck
 
 
 def number(x: float) -> float | str:
-    """Return a number, or an infinity or NaN as text."""
+    """Return a number, or text for NaN and infinities, which JSON has not."""
     return float(x) if math.isfinite(x) else str(x)
 
 
-def element(check: ElementCheck) -> dict[str, Any]:
-    """Return the check of one element."""
+def element_facts(check: ElementCheck) -> dict[str, Any]:
+    """Return what was found of an element."""
     c = check.comparison
     return {
         "parameter": check.parameter,
@@ -30,8 +30,8 @@ def element(check: ElementCheck) -> dict[str, Any]:
     }
 
 
-def node(check: NodeCheck) -> dict[str, Any]:
-    """Return the check of one node, with those inside of it."""
+def node_facts(check: NodeCheck) -> dict[str, Any]:
+    """Return what was found of a node, and inside of it."""
     return {
         "name": check.name,
         "address": str(check.address),
@@ -50,5 +50,5 @@ def node(check: NodeCheck) -> dict[str, Any]:
             }
             for i in check.inputs
         ],
-        "inner": [node(n) for n in check.inner],
+        "inner": [node_facts(n) for n in check.inner],
     }
