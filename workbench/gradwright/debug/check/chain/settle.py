@@ -163,7 +163,7 @@ class Settlement:
         a, slopes = self.analytic[k].ravel()[at], found.slopes
         size = np.maximum(np.abs(a), np.abs(slopes))
         tolerance = self.rtol * size + found.rounding
-        close = np.abs(a - slopes) <= self.rtol * size
+        close = (np.abs(a - slopes) <= self.rtol * size) & np.isfinite(slopes)
         ok = close & ((found.rounding <= self.rtol * size) | found.still)
         wrong = np.zeros(at.shape, bool)
         rest = np.flatnonzero(~ok & np.isfinite(slopes) & np.isfinite(a))
