@@ -127,12 +127,17 @@ def wrong(met: Met, how: str) -> bool:
     return not np.allclose(*found, rtol=1e-4)
 
 
+def analytic(report: Any) -> list[np.ndarray[Any, Any]]:
+    return [p.analytic for p in report.parameters.values()]
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_mutant_inside_is_named_with_its_turn(name: str) -> None:
     g, loss = NETWORKS[name]()
     met: dict[str, list[Met]] = {}
     for found in met_inside(g, loss):
         met.setdefault(str(found.address.anywhere), []).append(found)
+    right = analytic(gw.gradient_check(g, loss, {"xs": XS}, max_per_param=0))
     count, missed = 0, []
     for address, node in bodies(g):
         op = node.op
@@ -145,15 +150,18 @@ def test_a_mutant_inside_is_named_with_its_turn(name: str) -> None:
             first = next((m.address for m in ran if wrong(m, how)), None)
             if first is None:
                 continue
-            count += 1
             node.op = broken(op, how)
             forget()  # a body never changes otherwise
             report = gw.gradient_check(g, loss, {"xs": XS}, max_per_param=0)
+            if all(map(np.allclose, analytic(report), right, [1e-9] * 99)):
+                assert report.passed, report  # nobody asks for what is wrong
+                continue
+            count += 1
             if [n.address for n in report.faults] != [first] or report.passed:
                 missed.append((str(first), how, report.faults))
         node.op = op
     forget()
-    assert count >= 45
+    assert count >= 40
     assert len(missed) <= 0.01 * count, missed
     assert gw.gradient_check(g, loss, {"xs": XS}, max_per_param=2).passed
 

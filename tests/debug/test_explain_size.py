@@ -141,6 +141,9 @@ def test_a_loss_that_is_not_finite() -> None:
     found = gw.explain_gradient(net.g, loss, "layer0/w", FEEDS)
     assert (found.verdict, found.culprits) == ("nonfinite", ("log",))
     assert "of finite numbers" in found.text
+    fed = net.why(gw.square(net.z).mean(name="other"), x=np.where(X > 2, np.inf, X))
+    assert fed.culprits == ("x",)
+    assert "'x' holds NaN or infinity" in fed.text
 
 
 def test_overflow_of_a_narrow_dtype() -> None:

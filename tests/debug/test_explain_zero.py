@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import FeedError, GradientError
-from tests.debug.explained import FEEDS, Net, T, X
+from tests.debug.explained import FEEDS, Net, T, X, held_against_the_gradient
 
 # -- ops without a slope ---------------------------------------------------------------------------
 
@@ -209,6 +209,18 @@ def test_underflow(dtype: str, tiny: float) -> None:
     wide = Net(dtype="float64")
     loss = (gw.square(wide.z).mean() * tiny * tiny).rename("loss")
     assert wide.why(loss).verdict == "small"
+
+
+def test_a_sequence_is_not_followed() -> None:
+    """Its length is told, and no reason is made up."""
+    g = gw.Graph()
+    x = g.variable("x", (3,), init=1.0)
+    items = gw.sequence.map(lambda v: v * v, gw.sequence.construct(x * 2.0, x * 3.0))
+    loss = gw.sequence.at(items, 0).sum(name="loss")
+    found = gw.explain_gradient(g, loss, x)
+    held_against_the_gradient(found, g, loss, {})
+    assert (found.verdict, found.causes[0].kind) == ("ordinary", "unfollowed")
+    assert "a sequence" in found.text
 
 
 def test_what_does_not_fit() -> None:

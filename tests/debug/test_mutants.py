@@ -8,7 +8,7 @@ import pytest
 
 from gradwright.debug.address import Address
 from tests.mutants.campaign import alarms, check, judged, mutants, verdict_of
-from tests.mutants.faults import FAULTS, SLIPS, half_more, planted
+from tests.mutants.faults import FAULTS, SLIPS, half_more, one_element_slightly, planted
 from tests.mutants.looped import LOOPED
 from tests.mutants.planting import (
     Mutant,
@@ -19,7 +19,7 @@ from tests.mutants.planting import (
     shows,
     where_is,
 )
-from tests.mutants.straight import STRAIGHT
+from tests.mutants.straight import STRAIGHT, ppo
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -28,6 +28,14 @@ def test_the_wrong_op_is_named_and_no_other(seed):
     for mutant in mutants(8, seed):
         outcome = judged(mutant, max_per_param=1)
         assert outcome.verdict == "named", outcome
+
+
+@pytest.mark.parametrize("method", ["auto", "differences"])
+def test_one_element_that_a_direction_misses_is_found_along_others(method):
+    """Nothing is known of the dependence, so no measured slope shows it either."""
+    mutant = Mutant(ppo, 325, 4, one_element_slightly, 0, opaque=True)
+    outcome = judged(mutant, method=method)
+    assert outcome.verdict == "named", outcome
 
 
 def test_no_healthy_network_is_blamed():

@@ -249,6 +249,9 @@ SHAPES_AND_VALUES: dict[str, Row] = {
     ),
     "identity": Row("clone", SOME),
     "stop_gradient": Row(lambda t, x: x.detach() + 0, SOME),
+    "surrogate": Row(
+        lambda t, x, b: x.detach() + (b - b.detach()), [(normal(*s), normal(*s)) for s in SHAPES]
+    ),
     "concat": Row(
         lambda t, *xs, axis=0: t.cat(xs, axis),
         [

@@ -509,3 +509,27 @@ def test_a_training_that_is_watched_goes_when_nobody_holds_it():
     finally:
         gc.enable()
     assert watch.points
+
+
+def test_a_gradient_that_has_lost_its_digits_is_no_alarm():
+    g = gw.Graph()
+    w = g.variable("w", (3,), init=[1e-10, 2e-10, -1e-10])
+    ratio = (gw.exp(w) - 1.0) / w  # the slope at 0 is 1/2, and 1/w² times a rounding
+    loss = gw.sum(ratio * g.variable("v", (3,), init=1.0), name="loss")
+    watch = each_step()
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(0.0), callbacks=[watch])
+    fit(trainer, [{}] * 60)
+    assert {p.name for p in watch.points if p.kind == "element"} == {"w", "v"}
+    assert watch.alarms == ()
+
+
+def test_complex_and_scalar_parameters_are_looked_at():
+    g = gw.Graph()
+    z = g.variable("z", init=np.array([1.0 + 2.0j, -0.5j], "c8"))
+    s = g.variable("s", (), init=0.5)
+    loss = gw.add(gw.sum(gw.abs(z * z)), s * s, name="loss")
+    watch = each_step()
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(1e-3), callbacks=[watch])
+    fit(trainer, [{}] * 40)
+    seen = {p.name: p.verdict for p in watch.points if p.kind == "element"}
+    assert seen == {"z": "ok", "s": "ok"}

@@ -133,6 +133,16 @@ def test_what_does_not_open_is_refused(graph, path):
     assert view.expanded == ["encoder"]
 
 
+def test_what_hangs_on_sizes_that_are_not_known_says_so():
+    g = gw.Graph()
+    q = g.placeholder("q", ("B", "T", "D"))
+    gw.nn.scaled_dot_product_attention(q, q, q, name="attend")
+    view = GraphView(g)
+    with pytest.raises(gw.errors.GraphError, match="'attend' is made of cannot be told yet"):
+        view.expanded = ["attend::"]
+    assert (view.expanded, view.insides) == (None, {})
+
+
 def test_what_is_inside_is_selected_by_its_address(graph):
     view = GraphView(graph)
     for name in ("loop::cell/silu", "loop:3:cell/silu", "choose:then:", "choose:then:mul"):

@@ -12,7 +12,7 @@ const view = (array: ArrayBufferView): DataView => {
 };
 const node = (name: string): NodeRow => ({ name, op: "add", verdict: "ok", reason: "", where: "", error: 0, seconds: 0, faults: [] });
 const row = (name: string, checked: number): ParameterRow => ({
-  name, shape: [4], size: 4, checked, direction: false, kinks: 0, certified: 0, differenced: 0, probed: checked, error: 0, verdict: "ok", where: "", troubles: [],
+  name, shape: [4], size: 4, checked, direction: false, kinks: 0, certified: 0, differenced: 0, probed: checked, surrogates: [], error: 0, verdict: "ok", where: "", troubles: [],
 });
 const rows = (run: number, first: number, nodes: NodeRow[], parameters: ParameterRow[] = []) => ({
   kind: "check.rows" as const, run, loss: "loss", value: "1", feeds: "", training: false, done: 0, total: 1, name: "", seconds: 0,

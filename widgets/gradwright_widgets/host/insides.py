@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradwright import Graph, Node
 from gradwright.debug.address import BRANCHES, Address
+from gradwright.debug.inside import has_inside
 from gradwright.errors import GraphError
 from gradwright.graph import SubGraph, expansion
 from gradwright.ops.control.branch import Cond
@@ -13,6 +14,8 @@ from gradwright.ops.control.loop_op import LoopOp
 
 def parts(node: Node) -> dict[str, SubGraph]:
     """Return what a node encloses: ``then`` and ``else`` of a cond, ``""`` where there is one part.
+
+    Raises GraphError where that hangs on sizes that are not known.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -27,7 +30,13 @@ def parts(node: Node) -> dict[str, SubGraph]:
         return {"": op.body}
     if not op.is_composite():
         return {}
-    return {"": expansion(op, [None if t is None else t.spec for t in node.inputs])}
+    try:
+        return {"": expansion(op, [None if t is None else t.spec for t in node.inputs])}
+    except Exception as error:  # what an op is made of may hang on sizes
+        raise GraphError(
+            f"what {op.name} {node.name!r} is made of cannot be told yet: {error}",
+            hint="give the placeholders sizes, or step into it, where sizes are known",
+        ) from error
 
 
 def node_at(graph: Graph, text: str) -> Node:
@@ -82,11 +91,14 @@ def is_inside(graph: Graph, path: str) -> bool:
         return False
     part, _, scope = path[len(holder) + 1 :].partition(":")
     try:
-        found = parts(node_at(graph, holder))
+        node = node_at(graph, holder)
+        if not part and not scope:
+            return has_inside(node.op)
+        found = parts(node)
     except GraphError:
         return False
     if not scope:
-        return part in found or (not part and bool(found))
+        return part in found
     return part in found and any(
         f"{node.scope}/".startswith(f"{scope}/") for node in found[part].nodes
     )

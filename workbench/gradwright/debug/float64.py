@@ -32,6 +32,7 @@ from ..ops.control.branch import Cond
 from ..ops.core.identity import Identity, StopGradient
 from ..session import as_feed
 from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec, spec_of
+from .surrogates import declared, holds_surrogate
 
 Array = np.ndarray[Any, Any]
 _FLOAT64, _COMPLEX128 = dtype("float64"), dtype("complex128")
@@ -197,6 +198,8 @@ class Calls:
         self.calls: list[Call] = []
         self.declared: set[str] = set()
         """Labels of calls whose op declares a gradient."""
+        self.veiled: set[str] = set()
+        """Labels of loops in whose bodies an op does: their differences say nothing."""
         self.decisive: list[int] = []
         """Registers whose content decided which calls there are: choices of conds, and sizes."""
 
@@ -222,6 +225,8 @@ class Calls:
         ]
         if sub is None or (op.is_composite() and type(op).forward is not Op.forward):
             outs = [self.new(y) for y in run_forward(op, arrays)]
+            if holds_surrogate(op):
+                self.veiled.add(label)
             if self.anew or not isinstance(op, StopGradient):
                 self.calls.append(Call(op.forward, tuple(ins), tuple(outs), label))
             return outs
@@ -255,28 +260,6 @@ class Calls:
         """Run all calls and return the registers."""
         run_calls(self.calls, self.registers)
         return self.registers
-
-
-def declared(
-    op: Op, at: Sequence[Array | None], ys: Sequence[Array]
-) -> tuple[Callable[..., tuple[Array, ...]], Sequence[Array]]:
-    """Return what moves as an op's surrogate does, and is ``ys`` where its inputs are ``at``."""
-    held = [None if x is None else np.array(x) for x in at]
-
-    def outputs(xs: Sequence[Array | None]) -> Sequence[Array]:
-        found = op.surrogate(xs, held)
-        return [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
-
-    base = outputs(held)
-
-    def forward(*xs: Array | None) -> tuple[Array, ...]:
-        moved = outputs(xs)
-        return tuple(
-            y + (m - b) if is_floating(y.dtype) else y
-            for y, m, b in zip(ys, moved, base, strict=True)
-        )
-
-    return forward, ys
 
 
 class Call(NamedTuple):

@@ -175,6 +175,7 @@ def _row(p: ParameterCheck) -> dict[str, Any]:
         "certified": p.certified,
         "differenced": p.differenced,
         "probed": p.probed,
+        "surrogates": list(p.surrogates),
         "error": _error(worst),
         "verdict": p.verdict,
         "where": p.where,
@@ -201,6 +202,6 @@ def planned_row(t: Tensor) -> dict[str, Any]:
     return {
         "name": t.name, "shape": [d if isinstance(d, int) else str(d) for d in t.shape],
         "size": size, "checked": 0, "direction": False, "kinks": 0, "error": 0.0,
-        "certified": 0, "differenced": 0, "probed": 0,
+        "certified": 0, "differenced": 0, "probed": 0, "surrogates": [],
         "verdict": "unchecked", "where": t.node.where, "troubles": [],
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from gradwright import Graph, Node, Tensor
@@ -66,14 +66,16 @@ def drawn_inside(inside: SubGraph) -> list[Node]:
     return [n for n in (*given, *inside.nodes) if not isinstance(n.op, Rng)]
 
 
-def opened(expanded: Sequence[str] | None) -> list[str]:
-    """Return the nodes that are opened, by address, those around others first.
+def opened(expanded: Sequence[str] | None, but: Container[str] = ()) -> list[str]:
+    """Return the nodes that are opened, by address, those around others first, ``but`` some.
 
     >>> opened(["hidden", "scan::cell/norm::", "scan::", "choose::", "choose:then:"])
     ['choose', 'scan', 'scan::cell/norm']
     """
-    found = [path.removesuffix("::") for path in expanded or () if path.endswith("::")]
-    return sorted(found, key=lambda address: (address.count(":"), address))
+    found = {path.removesuffix("::") for path in expanded or () if path.endswith("::")}
+    return sorted(
+        (at for at in found if at not in but), key=lambda address: (address.count(":"), address)
+    )
 
 
 class Wiring(NamedTuple):

@@ -92,6 +92,7 @@ class GraphPanel(Panel):
         super().__init__(desk)
         self._given: dict[str, float] = {}
         self._shown: Any = None
+        self._insides: dict[str, Any] = {}
         desk.on("overlay", self._on_overlay)
 
     def initial(self) -> dict[str, Any]:
@@ -132,17 +133,19 @@ class GraphPanel(Panel):
                     f"graph {self.desk.graph.name!r} has no scope {path!r}",
                     hint=f"there are {', '.join(sorted(known)) or 'none'}; nodes open as 'name::'",
                 )
+        graph, shown = self.desk.graph, self._insides
+        self._insides = {**shown, **{at: inside_spec(graph, at) for at in opened(paths, shown)}}
         return list(paths)
 
     @watches("expanded")
     def _on_expanded(self) -> None:
         """Send what nodes enclose that are opened for the first time; branches open with them."""
-        new = [address for address in opened(self.expanded) if address not in self.insides]
+        new = opened(self.expanded, self.insides)
         if not new:
             return
         graph = self.desk.graph
         with self.widget.hold_sync():
-            self.insides = {**self.insides, **{at: inside_spec(graph, at) for at in new}}
+            self.insides = self._insides
             branches = [f"{at}:{part}:" for at in new for part in parts(node_at(graph, at)) if part]
             self.expanded = sorted({*(self.expanded or ()), *branches})
 
@@ -252,7 +255,7 @@ class GraphPanel(Panel):
                 self.desk.selected = ""
             if self._is_gone(self.path_to):
                 self.path_to = ""
-            self.insides = {}
+            self.insides, self._insides = {}, {}
             if self.expanded is not None:
                 graph = self.desk.graph
                 self.expanded = [p for p in self.expanded if p in known or is_inside(graph, p)]

@@ -10,6 +10,7 @@ import traitlets
 from gradwright import Tensor, explain_gradient
 from gradwright.debug import Explanation
 from gradwright.debug.address import Address
+from gradwright.errors import GradwrightError
 
 from ...host.desk import GraphDesk
 from ...host.panel import Panel
@@ -68,9 +69,11 @@ class WhyPanel(Panel):
                 raise
 
         self._work.join(0.1)  # a double click asks twice
-        self._work.start(task)
+        if self._work.busy:
+            raise GradwrightError("another gradient is being explained", hint="ask again")
         self.clear_explanation()
         self.why = {"busy": chosen.name}
+        self._work.start(task)
         if not wait:
             return None
         self._work.join()

@@ -115,14 +115,15 @@ def _unclear(report: Report) -> Iterator[Finding]:
     """Yield what cannot be told: noise, lost digits, or an op with a value on one side only."""
     noisy: list[str] = []
     edge: list[str] = []
-    lost: list[str] = []
+    excused: dict[str, list[str]] = {"cancelled": [], "veiled": []}
     for p in report.parameters.values():
         unclear = p.verdicts == _UNCLEAR
         open_ = int((unclear & np.isnan(p.numeric)).sum())
-        cancelled = sum(e.cancelled for e in p.troubles)
+        for excuse, names in excused.items():
+            names += [p.name] * sum(e.excuse == excuse for e in p.troubles)
+        some = sum(bool(e.excuse) for e in p.troubles)
         edge += [p.name] * open_
-        lost += [p.name] * cancelled
-        noisy += [p.name] * (int(unclear.sum()) - open_ - cancelled)
+        noisy += [p.name] * max(int(unclear.sum()) - open_ - some, 0)
     ops: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for node in report.nodes:
         if node.verdict == "unclear":
@@ -131,7 +132,16 @@ def _unclear(report: Report) -> Iterator[Finding]:
     for elements, known, why in (
         (noisy, ops[0], "too noisy to tell"),
         (edge, ops[1], "at the edge of a domain, with a value on one side only"),
-        (lost, {}, "lost to cancellation: rounding alone moves the gradient as far as it is off"),
+        (
+            excused["cancelled"],
+            {},
+            "lost to cancellation: rounding alone moves the gradient as far as it is off",
+        ),
+        (
+            excused["veiled"],
+            {},
+            "behind a declared gradient in a loop: differences of the loss say nothing of it",
+        ),
     ):
         if elements or known:
             owners = list(dict.fromkeys(elements))

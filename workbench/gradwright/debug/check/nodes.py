@@ -85,7 +85,8 @@ def check_node(
             verdict = "fail"
             reason += f"{'; ' * bool(reason)}inside it {', '.join(repr(c.op) for c in inner)}"
         elif wrong and inside.all and _agrees(check):
-            verdict, settled = max(_WORST, key=lambda v: (v in verdicts, _WORST.index(v))), True
+            worst = max((_WORST.index(v) for v in verdicts if v in _WORST), default=0)
+            verdict, settled = _WORST[worst], True
             reason = "" if verdict == "ok" else reason
         elif verdict == "fail" and "kink" in verdicts:
             verdict = "kink"
@@ -158,7 +159,7 @@ def check_inside(
             if found and met.node not in wrong:
                 continue
             looks.left -= 1
-            asked = {
+            asked: Any = {
                 "active": [i for i, t in enumerate(met.node.inputs) if t in on_path],
                 "reached": [i for i, t in enumerate(met.node.outputs) if t in read],
             }

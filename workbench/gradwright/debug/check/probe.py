@@ -50,21 +50,21 @@ class ElementCheck:
     comparison: Comparison = UNCHECKED
     kinks: tuple[str, ...] = ()
     """Nodes with a kink exactly here, such as a relu at 0."""
-    cancelled: bool = False
-    """Whether the analytic gradient has lost its digits: rounding alone moves it this far."""
+    excuse: str = ""
+    """Why a difference is no mistake: ``cancelled``, where rounding alone moves the gradient this
+    far, or ``veiled``, where a loop holds a gradient that is declared."""
 
     @property
     def verdict(self) -> str:
         """``ok``, ``kink``, ``unclear`` or ``fail``."""
         return self.comparison.verdict
 
-    def given(self, spread: float) -> ElementCheck:
+    def given(self, spread: float, excuse: str = "cancelled") -> ElementCheck:
         """Return the check where rounding alone moves the analytic gradient by ``spread``."""
         c = self.comparison
         if c.verdict != "fail" or not abs(c.analytic - c.numeric) <= 10 * spread:
             return self
-        lost = replace(c, verdict="unclear", tolerance=10 * spread)
-        return replace(self, comparison=lost, cancelled=True)
+        return replace(self, comparison=replace(c, verdict="unclear"), excuse=excuse)
 
     def __str__(self) -> str:
         place = "along a random direction" if self.index is None else f"{list(self.index)}"
@@ -93,7 +93,8 @@ class Probe:
         self, name: str, analytic: Array, rng: np.random.Generator, most: int | None = None
     ) -> ElementCheck:
         """Check along one random direction through all elements, or ``most`` of them."""
-        found, none = [], ElementCheck(name, None)
+        found: list[ElementCheck] = []
+        none = ElementCheck(name, None)
         for v in (draw_direction(self.base, rng, most), by_element(self.base, rng)):
             if v is not None and not (found and found[0].verdict == "ok"):
                 exact = float(np.vdot(analytic, v).real)

@@ -135,7 +135,12 @@ class ParameterCheck:
         if self.worst is None or _badness(check) > _badness(self.worst):
             self.worst = check
 
-    def forgive(self, spread: Array, size: Array) -> None:
+    def veil(self) -> None:
+        """Take back failures where differences go through a loop that holds a surrogate."""
+        every = np.full(self.analytic.shape, np.inf)
+        self.forgive(every, np.ones(every.shape), "veiled")
+
+    def forgive(self, spread: Array, size: Array, excuse: str = "cancelled") -> None:
         """Take back failures that rounding explains, which moves the gradient by ``spread``.
 
         ``size`` is that of what the direction moves.
@@ -146,7 +151,8 @@ class ParameterCheck:
         along = float(np.linalg.norm(spread * size))
 
         def given(check: ElementCheck) -> ElementCheck:
-            return check.given(along if check.index is None else float(spread[check.index]))
+            far = along if check.index is None else float(spread[check.index])
+            return check.given(far, excuse)
 
         self.troubles = [given(e) for e in self.troubles]
         self.worst = None if self.worst is None else given(self.worst)
@@ -299,10 +305,12 @@ class Report:
 
     def _notes(self) -> list[str]:
         notes = []
-        for node in self.faults:
-            where = f" ({node.where})" if node.where else ""
-            turns = f" {node.turns}" if node.turns else ""
-            notes.append(f"at fault: {node.op} {str(node.address)!r}{where}{turns}: {node.reason}")
+        for fault in self.faults:
+            where = f" ({fault.where})" if fault.where else ""
+            turns = f" {fault.turns}" if fault.turns else ""
+            notes.append(
+                f"at fault: {fault.op} {str(fault.address)!r}{where}{turns}: {fault.reason}"
+            )
         notes += [
             f.text
             for f in self.findings

@@ -14,6 +14,7 @@ from ...graph.expand import run_nodes, stand_in
 from ...op import ZERO, NotDifferentiable, Op, redefinitions
 from ...spec import TensorSpec, is_floating
 from ...spec.containers import OptionalSpec, SequenceSpec
+from .numeric import jittered
 
 Array = np.ndarray[Any, Any]
 
@@ -70,17 +71,39 @@ class Vjp:
         self, xs: Sequence[Array | None], ys: Sequence[Array], gs: Sequence[Array], training: bool
     ) -> dict[int, Array]:
         """Return the cotangents of the inputs that have one, by number."""
-        env: dict[Tensor, Array] = {
-            t: a
-            for ts, arrays in ((self.xs, xs), (self.ys, ys), (self.gs, gs))
-            for t, a in zip(ts, arrays, strict=True)
-            if t is not None and a is not None
-        }
+        env = self._given(xs, ys, gs)
         found = iter(run_nodes(self._nodes, env, self._targets, training=training))
         return {
             i: np.zeros_like(xs[i]) if t is None else next(found)
             for i, t in self.cotangents.items()
         }
+
+    def _given(
+        self, xs: Sequence[Array | None], ys: Sequence[Array], gs: Sequence[Array]
+    ) -> dict[Tensor, Array]:
+        return {
+            t: a
+            for ts, arrays in ((self.xs, xs), (self.ys, ys), (self.gs, gs))
+            for t, a in zip(ts, arrays, strict=True)
+            if t is not None and a is not None
+        }
+
+    def rounded_otherwise(
+        self,
+        xs: Sequence[Array | None],
+        ys: Sequence[Array],
+        gs: Sequence[Array],
+        training: bool,
+        rng: np.random.Generator,
+    ) -> dict[int, Array]:
+        """Return the cotangents where every value on the way is off by a rounding error."""
+        env = {t: jittered(a, rng) for t, a in self._given(xs, ys, gs).items()}
+        for node in self._nodes:
+            if not all(t in env for t in node.outputs):
+                given = run_nodes([node], env, node.outputs, training=training)
+                for t, a in zip(node.outputs, given, strict=True):
+                    env.setdefault(t, jittered(a, rng))
+        return {i: env[t] for i, t in self.cotangents.items() if t is not None}
 
 
 def vjp_of(

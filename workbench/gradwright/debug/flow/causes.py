@@ -35,14 +35,24 @@ def unreached(level: Level) -> list[Cause]:
     """Return the places that all paths to the loss end at."""
     return [
         _cut(f"it ends at {_named(op.title, node.name, node.where)}", op, node, node.name)
-        for node, op in dict.fromkeys((node, op) for node, op, _ in level.cuts)
+        for node, op in cut_nodes(level)
     ][:_MOST]
+
+
+def cut_nodes(level: Level) -> list[tuple[Node, Op]]:
+    """Return the nodes that paths end at: first what detaches, last comparisons."""
+
+    def rank(cut: tuple[Node, Op]) -> int:
+        node, op = cut
+        return 0 if isinstance(op, StopGradient) else 1 + (node.outputs[0].dtype.kind == "b")
+
+    return sorted(dict.fromkeys((node, op) for node, op, _ in level.cuts), key=rank)
 
 
 def cuts(level: Level, address: Callable[[Node], Address], where: str = "") -> list[Cause]:
     """Return the places that some paths are cut at on purpose."""
     found = []
-    for node, op in dict.fromkeys((node, op) for node, op, _ in level.cuts):
+    for node, op in cut_nodes(level):
         if isinstance(op, StopGradient):
             at = str(address(node))
             text = f"a path ends at {_named(op.title, at, node.where or where)}"
@@ -91,13 +101,12 @@ def _changed(group: Sequence[Step], steps: Sequence[Step], *, grows: bool) -> Ca
     worst = (max if grows else min)(group, key=lambda s: s.gain)
     reason = worst.reason or f"passes {about(worst.gain)} times what arrives"
     nodes = tuple(str(s.address) for s in group)
-    if worst.kind == "turns":
-        inner = [s for s in steps if _is_inside(s, worst) and 0 < s.gain < math.inf]
-        if inner:
-            most = (max if grows else min)(inner, key=lambda s: s.gain)
-            reason += f"; in a turn, most by {told(most)}"
-            reason += f": {most.reason}" if most.reason else f", which passes {about(most.gain)}"
-            nodes = (*nodes, str(most.address))
+    inner = [s for s in steps if _is_inside(s, worst) and 0 < s.gain < math.inf]
+    most = (max if grows else min)(inner, key=lambda s: s.gain, default=worst)
+    if most is not worst and abs(math.log(most.gain)) > math.log(1.2):  # of a loop
+        reason += f"; in a turn, most by {told(most)}"
+        reason += f": {most.reason}" if most.reason else f", which passes {about(most.gain)}"
+        nodes = (*nodes, str(most.address))
     if len(group) == 1:
         return Cause(worst.kind or "factor", f"{told(worst)}: {reason}", nodes, gain)
     each = gain ** (1 / len(group))
@@ -113,15 +122,16 @@ def _changed(group: Sequence[Step], steps: Sequence[Step], *, grows: bool) -> Ca
 def broken(nodes: Iterable[Node], env: Mapping[Tensor, Array]) -> Iterator[Cause]:
     """Yield the nodes that make what is not finite of finite numbers, forward."""
     for node in nodes:
-        if all(_is_finite(env[t]) for t in node.inputs if t is not None):
+        if all(is_finite(env[t]) for t in node.inputs if t is not None):
             for t in node.outputs:
-                if not _is_finite(env[t]):
+                if not is_finite(env[t]):
                     named = _named(node.op.title, node.name, node.where)
                     text = f"forward, {named} makes NaN or infinity of finite numbers"
                     yield Cause("nonfinite", text, (node.name,), math.inf)
 
 
-def _is_finite(a: Array) -> bool:
+def is_finite(a: Array) -> bool:
+    """Tell whether an array holds neither NaN nor infinity."""
     if not is_floating(a.dtype):
         return True
     return bool(np.isfinite(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)).all())

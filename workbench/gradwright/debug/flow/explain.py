@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...graph import Graph, Tensor, Values
-from ..check.probe import check_floating, check_loss
+from ...graph import Graph, Node, Tensor, Values
+from ...spec.containers import ContainerSpec
+from ..check.probe import analytic_gradients, check_floating, check_loss
 from ..float64 import Float64Run
-from .causes import broken, changes, cuts, deaths, partial, told, unreached
+from .causes import broken, changes, cuts, deaths, is_finite, partial, told, unreached
 from .explanation import Cause, Explanation, Step
 from .level import level_of, norm, stabilised
 from .measured import Measured
@@ -97,6 +98,9 @@ class _Explained:
     def made(self) -> Explanation:
         """Return the explanation."""
         level, seeds = self.level, {self.end: np.ones(())}
+        unfollowed = [node for node, op, _ in level.cuts if _is_container(node)]
+        if unfollowed:
+            return self._unfollowed(unfollowed[0])
         if self.end not in level.active:
             return self._result("unreachable", self._unreachable())
         level.pull(seeds)
@@ -108,8 +112,7 @@ class _Explained:
         zeros = float((gradient == 0).mean()) if gradient.size else 1.0
         dead = list(deaths(steps))
         if not np.isfinite(self.run.env[self.end]):
-            nodes = (node for node, _ in level.nodes)
-            verdict, causes = "nonfinite", [*broken(nodes, self.run.env)][:1]
+            verdict, causes = "nonfinite", self._forward()
         elif not math.isfinite(length):
             verdict, causes = "nonfinite", [*_backward(steps)][:1]
         elif length == 0 or dead:
@@ -137,6 +140,29 @@ class _Explained:
             causes = [*causes, Cause("frozen", text, (node.name,))]
         return Explanation(
             self.loss.name, self.parameter.name, verdict, causes=tuple(causes), **facts
+        )
+
+    def _forward(self) -> list[Cause]:
+        """Return where the loss ceases to be finite: at a node, or else at what comes in."""
+        for cause in broken(self.run.nodes, self.run.env):
+            return [cause]
+        sources = (t for t in self.place.names if t.kind != "array")
+        names = [self.place.names[t] for t in sources if not is_finite(self.run.env[t])]
+        return [Cause("nonfinite", f"{n!r} holds NaN or infinity", (n,), math.inf) for n in names]
+
+    def _unfollowed(self, node: Node) -> Explanation:
+        """Return what can be said of a gradient that passes a sequence: how long it is."""
+        (gradient,) = analytic_gradients(self.run, self.end, [self.start])
+        length, relative = norm(gradient), self._relative(norm(gradient), [])
+        verdict = self._verdict(length, relative) if length else "zero"
+        kind = type(node.outputs[0].spec).__name__.removesuffix("Spec").lower()
+        text = f"it passes {node.op.title} {node.name!r}, a {kind}, in which it is not followed"
+        return self._result(
+            verdict if math.isfinite(length) else "nonfinite",
+            [Cause("unfollowed", text, (node.name,))],
+            norm=length,
+            zeros=float((gradient == 0).mean()) if gradient.size else 1.0,
+            relative=relative,
         )
 
     def _own_size(self) -> Cause:
@@ -192,6 +218,10 @@ class _Explained:
         if min(relative, step) < SMALL:
             return "small"
         return "large" if max(relative, step) > LARGE else "ordinary"
+
+
+def _is_container(node: Node) -> bool:
+    return any(isinstance(t.spec, ContainerSpec) and t.spec.differentiable for t in node.outputs)
 
 
 def _backward(steps: Sequence[Step]) -> Iterator[Cause]:

@@ -201,7 +201,9 @@ def _headline(found: Explanation) -> str:
     return {
         "unreachable": f"No gradient of {found.loss!r} reaches {found.parameter!r}",
         "zero": f"{subject} is 0" + (f", but for rounding ({found.norm:.1e})" * (found.norm > 0)),
-        "nonfinite": f"{subject} is not finite",
+        "nonfinite": f"The loss {found.loss!r} is not finite"
+        if math.isfinite(found.norm)
+        else f"{subject} is not finite",
         "small": f"{subject} is small: {size}{share}",
         "large": f"{subject} is large: {size}{share}",
         "ordinary": f"{subject} is ordinary: {size}{share}",

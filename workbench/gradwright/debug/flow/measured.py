@@ -37,12 +37,14 @@ class Slopes:
     @property
     def live(self) -> Array:
         """Which elements get a cotangent."""
-        return np.not_equal(self.g, 0)
+        live: Array = self.g != 0
+        return live
 
     @property
     def flat(self) -> Array:
         """Which elements get a cotangent and have slope 0."""
-        return np.logical_and(self.live, self.values == 0)
+        flat: Array = self.live & (self.values == 0)
+        return flat
 
     @property
     def share(self) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from ml_dtypes import finfo
@@ -16,7 +18,7 @@ from ...session import Session
 from ...spec import dtype_name, is_floating
 from ..float64 import Array, Float64Run
 from .causes import PARTIAL, broken, told
-from .explanation import Cause, Explanation
+from .explanation import Cause, Explanation, Step
 from .level import Level, level_of, norm, stabilised
 from .numbers import about
 
@@ -52,7 +54,7 @@ def as_it_trains(
     level = level_of(run, parameter, loss)
     level.pull({loss: np.ones((), loss.dtype)})
     verdict = "zero" if size == 0 else "nonfinite"
-    made = *_overflow(run, level), *_underflow(found, level)
+    made = *_overflow(run, level), *_underflow(found, level), _nowhere(found)
     named = {n for c in made[:1] for n in c.nodes}
     others = [c for c in found.causes if c.kind not in PARTIAL and named.isdisjoint(c.nodes)]
     return replace(found, verdict=verdict, norm=size, zeros=1.0, causes=(*made[:1], *others))
@@ -60,25 +62,37 @@ def as_it_trains(
 
 def _underflow(found: Explanation, level: Level) -> Iterator[Cause]:
     nodes = {node.name: node for node, _ in level.nodes}
-    for step in found.steps:
-        node = nodes.get((step.address.levels or [step.address])[0].node)
+    for name, steps in itertools.groupby(found.steps, _outermost):
+        node = nodes.get(name)
         if node is None:
             continue
         parts = [p for (n, _), p in level.parts.items() if n is node]
         arrives = any(t in level.total and level.total[t].any() for t in node.outputs)
-        if not arrives or any(parts):
-            continue
-        dtype = node.outputs[0].dtype
-        name, left = dtype_name(dtype), about(step.norm_out)
-        text, kind = f"{left} in float64 is 0 in {name}", step.kind
-        least = float(finfo(dtype).smallest_normal)  # type: ignore[no-untyped-call]
-        if step.norm_out < least:
-            text, kind = f"{text}; scale the loss, or compute there in a wider dtype", "underflow"
-        elif step.reason:
-            text = f"{text}; {step.reason}"
-        yield Cause(
-            kind or "underflow", f"it dies at {told(step)}: {text}", (str(step.address),), 0.0
-        )
+        if arrives and not any(parts):
+            there = list(steps)
+            inner = [s for s in there if s.address.levels] or there
+            yield _lost(min(inner, key=lambda step: step.gain), node.outputs[0].dtype)
+
+
+def _nowhere(found: Explanation) -> Cause:
+    text = f"in float64 its norm is {about(found.norm)}: the graph's own dtypes are too narrow"
+    return Cause("underflow", text)
+
+
+def _outermost(step: Step) -> str:
+    return (*(level.node for level in step.address.levels), step.address.node)[0]
+
+
+def _lost(step: Step, dtype: np.dtype[Any]) -> Cause:
+    """Return the cause of a gradient that dies at a step in a dtype alone."""
+    text, kind = f"{about(step.norm_out)} in float64 is 0 in {dtype_name(dtype)}", step.kind
+    least = float(finfo(dtype).smallest_normal)  # type: ignore[no-untyped-call]
+    if step.norm_out < least:
+        text, kind = f"{text}; scale the loss, or compute there in a wider dtype", "underflow"
+    elif step.reason:
+        text = f"{text}; {step.reason}"
+    at = (str(step.address),)
+    return Cause(kind or "underflow", f"it dies at {told(step)}: {text}", at, 0.0)
 
 
 def _overflow(run: AsItTrains, level: Level) -> Iterator[Cause]:

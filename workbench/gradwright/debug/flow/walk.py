@@ -10,7 +10,7 @@ from ...graph import Node, Tensor
 from ...ops.control.loop_op import LoopOp
 from ...spec import is_floating
 from ..address import Address, Part
-from .causes import cut_reason, cuts
+from .causes import cut_nodes, cut_reason, cuts
 from .explanation import Cause, Step, named
 from .level import Array, Edge, Level
 from .numbers import about, cancelled
@@ -136,11 +136,17 @@ class Walk:
         if not steps and edge.norm_out == 0:
             steps = [
                 Step(
-                    inner.address(node), op.title, inner.line(node.where),
-                    inner.name(node.inputs[i]), edge.norm_in, 0.0, "detached", cut_reason(op, node),
+                    inner.address(node),
+                    op.title,
+                    inner.line(node.where),
+                    ", ".join(inner.name(t) for t in node.inputs if t in found.level.active),
+                    edge.norm_in,
+                    0.0,
+                    "detached",
+                    cut_reason(op, node),
                 )
-                for node, op, i in found.level.cuts[:1]
-            ]  # fmt: skip
+                for node, op in cut_nodes(found.level)[:1]
+            ]
         return steps or None
 
     def _place(self, found: Opening, at: Address, where: str, names: Sequence[str]) -> Place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from ...op import OPS, Op, redefinitions, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import Dim, TensorSpec, is_floating
 from ..check.nodes import reaching
+from ..check.probe import Probe, gradient_spread
 from ..float64 import known_specs
 from .again import RunAgain
 
@@ -79,6 +81,7 @@ class Program:
         self.is_whole = False
         """Whether every node has a value."""
         self._pullbacks: dict[Tensor, tuple[Tensor, list[Node]]] = {}
+        self._behind: dict[Tensor, list[Node]] = {}
         self._known: dict[str, set[type[Op]]] = {}
 
     def fits(self, now: Sight) -> bool:
@@ -97,6 +100,7 @@ class Program:
                 pass  # other sizes, or other feeds
         self.is_whole = False
         self._pullbacks.clear()
+        self._behind.clear()
         targets = [self.loss, *self.parameters]
         self.run = RunAgain(targets, feeds, training=True, at_once=False, **options)
         for copy in self.run.coming:
@@ -108,7 +112,7 @@ class Program:
 
     def arrays(self, copy: Node) -> tuple[list[Array | None], list[Array]]:
         """Return what goes into a node's copy, and what comes out."""
-        env = self._env()
+        env = self._run().env
         return [None if t is None else env[t] for t in copy.inputs], [env[t] for t in copy.outputs]
 
     def asked(self, copy: Node) -> dict[str, list[int]]:
@@ -140,8 +144,8 @@ class Program:
 
     def pulled(self, parameter: Tensor) -> Iterator[Array | None]:
         """Compute the gradient of a parameter; yields None after each node, and then the array."""
-        run, env = self.run, dict(self._env())
-        assert run is not None
+        run = self._run()
+        env = dict(run.env)
         if not self._pullbacks:
             copies = [run.copies[p] for p in self.parameters]
             found = gradients(run.copies[self.loss], copies)
@@ -159,14 +163,51 @@ class Program:
             yield None
         yield env[target]
 
+    def moved(self, parameter: Tensor, array: Array) -> Iterator[float | None]:
+        """Compute the loss for other values of a parameter; yields None after each node.
+
+        A run that fails, as outside of a domain, has the loss NaN. What does not depend on the
+        parameter, and what is stopped, keeps its value.
+        """
+        run = self._run()
+        copy = run.copies[parameter]
+        if copy not in self._behind:
+            self._behind[copy] = run.dependents([copy])
+        env = {copy: array}
+        for node in self._behind[copy]:
+            xs = [None if t is None else env.get(t, run.env[t]) for t in node.inputs]
+            try:
+                ys = run_forward(node.op, xs, training=run.training)
+            except (ArithmeticError, ValueError):
+                yield math.nan
+                return
+            env.update(zip(node.outputs, ys, strict=True))
+            yield None
+        yield float(env[run.copies[self.loss]])
+
+    def probe(self, parameter: Tensor, rtol: float) -> Probe:
+        """Return what looks at a parameter closely."""
+        run = self._run()
+        return Probe(run, run.copies[parameter], run.copies[self.loss], rtol)
+
+    def spread(self, parameter: Tensor, gradient: Array) -> Array:
+        """Return how far rounding alone moves the gradient of a parameter."""
+        run = self._run()
+        copies = [run.copies[parameter]]
+        return gradient_spread(run, run.copies[self.loss], copies, [gradient])[0]
+
+    def array(self, parameter: Tensor) -> Array:
+        """Return the value of a parameter."""
+        run = self._run()
+        return run.env[run.copies[parameter]]
+
     def value(self) -> float:
         """Return the loss."""
-        assert self.run is not None
-        return float(self._env()[self.run.copies[self.loss]])
+        return float(self.array(self.loss))
 
-    def _env(self) -> dict[Tensor, Array]:
-        assert self.run is not None
-        return self.run.env
+    def _run(self) -> RunAgain:
+        assert self.run is not None  # nobody asks before it has run
+        return self.run
 
 
 def stamp(loss: Tensor) -> tuple[int, int]:

@@ -28,9 +28,10 @@ from ..check.blame import NodeCheck
 from ..check.local import LocalCheck
 from ..check.nodes import check_node
 from ..check.numeric import Comparison
-from ..check.probe import ElementCheck, Probe
+from ..check.probe import ElementCheck
 from ..inside import has_inside
 from .compiled import Compiled
+from .elements import Elements
 from .glance import glance, shortened
 from .points import Alarm, Point, point
 from .program import Program, Sight, narrowed
@@ -244,24 +245,19 @@ class Watch:
     def _elements(
         self, program: Program, now: Sight, parameter: Tensor, again: list[Any]
     ) -> Iterator[Point | None]:
-        run = program.run
-        assert run is not None
         pulling = program.pulled(parameter)
         while (analytic := next(pulling)) is None:
             yield None
-        copy, name = run.copies[parameter], parameter.name
         if not analytic.size:
             return
-        probe = Probe(run, copy, run.copies[program.loss], self.rtol)
-        yield None
-        if not again or None in again:
-            yield self._checked(now, probe.direction(name, analytic, self._rng, SPARSE))
-        indices = [index for index in again if index is not None] or [
-            tuple(int(self._rng.integers(n)) for n in analytic.shape) for _ in range(ELEMENTS)
+        indices: list[Any] = again or [
+            None,
+            *(tuple(int(self._rng.integers(n)) for n in analytic.shape) for _ in range(ELEMENTS)),
         ]
+        elements = Elements(program, parameter, analytic, self._rng, self.rtol, SPARSE)
         for index in indices:
-            for check in probe.element(name, index, analytic):
-                yield self._checked(now, check)
+            for check in elements.look(index):
+                yield None if check is None else self._checked(now, check)
 
     def _checked(self, now: Sight, check: ElementCheck) -> Point:
         """Keep the point of an element; one that fails for the second time is an alarm."""

@@ -137,6 +137,7 @@ class Surrogate(Op):
     namespace = "base"
     drawing = "shape"
     views = True
+    dependence = AFFINE
 
     def infer(self, forward: TensorSpec, backward: TensorSpec) -> TensorSpec:
         if kind(forward.dtype) not in "fc" or forward.dtype != backward.dtype:

@@ -6,7 +6,7 @@ import { compact, counted, grouped, minus, shapeText } from "../../core/format";
 import { curveView, halfWidth, zooms } from "./curves";
 import { heatmap, indexOf, placeOf } from "./heatmap";
 import { placeKey, type CheckStore, type Place } from "./store";
-import { errorText, verdictMark, waysText, wayText, WORDS } from "./words";
+import { errorText, shownVerdict, verdictMark, waysText, wayText, WORDS } from "./words";
 
 const NOTHING = "";
 
@@ -96,7 +96,8 @@ export function mountDetail(model: Model, store: CheckStore, cleanup: Cleanup): 
     title.textContent = name;
     title.title = name;
     facts.textContent = shapeText(row.shape as number[]);
-    mark.replaceChildren(verdictMark(row.verdict));
+    mark.replaceChildren(verdictMark(shownVerdict(row)));
+    mark.title = row.surrogates.length ? `held against the declared gradients of ${row.surrogates.join(", ")}` : "";
     const shown = store.maps.get(name);
     map.show(shown, shown && index ? placeOf(index, shown.shape) : -1);
     describe();

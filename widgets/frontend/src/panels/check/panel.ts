@@ -12,7 +12,7 @@ import { badness, rowTable } from "./rows";
 import { checkStore, type CheckStore, type Finding, type NodeRow, type ParameterRow } from "./store";
 import { mountWatch } from "./watch";
 import { watchStore, type WatchStore } from "./watch_store";
-import { errorText, secondsText, SIGNS, verdictMark, waysText } from "./words";
+import { errorText, secondsText, shownVerdict, SIGNS, verdictMark, waysText } from "./words";
 
 addStyle(css);
 
@@ -69,7 +69,7 @@ function mountCheckPanel(host: HTMLElement, model: Model, { check: store, watch 
     { title: "Shape", style: "gw-cell-extra", order: ({ size }) => size, cell: ({ shape }) => shapeText(shape as number[]) },
     { title: "Checked", style: "gw-cell-number", order: ({ checked }) => checked, cell: (row) => element("span", { title: waysText(row) }, checkedText(row)) },
     { title: "Worst error", style: "gw-cell-number", order: ({ error }) => worse(error), cell: (row) => (row.checked > row.kinks || row.error !== 0 ? errorText(row.error) : "") },
-    { title: "Verdict", style: "", order: badness, cell: (row) => mark(row, row.kinks > 1 ? `${row.kinks} kinks` : "") },
+    { title: "Verdict", style: "", order: badness, cell: (row) => mark({ verdict: shownVerdict(row) }, row.kinks > 1 ? `${row.kinks} kinks` : "") },
   ], 4);
   const nodes = rowTable<NodeRow>("Ops", [
     { title: "Node", style: "gw-cell-name", order: ({ name }) => name, cell: (row) => link(row.name, [row.name, row.where, row.reason].filter(Boolean).join("\n"), () => toSelect(row.faults[0]?.address ?? row.name)) },

@@ -19,7 +19,7 @@ export interface Column<R extends Row> {
   order: (row: R) => number | string;
 }
 
-const isTrouble = ({ verdict }: Row): boolean => !["ok", "surrogate", "unchecked"].includes(verdict);
+const isTrouble = ({ verdict }: Row): boolean => !["ok", "unchecked", "surrogate"].includes(verdict);
 export const badness = ({ verdict }: Row): number => VERDICTS.indexOf(verdict);
 
 export interface RowTable<R extends Row> {

@@ -36,6 +36,8 @@ export interface ParameterRow {
   certified: number;
   differenced: number;
   probed: number;
+  /** Nodes on the way to the loss whose declared gradient the differences follow. */
+  surrogates: string[];
   error: number | null;
   verdict: Verdict;
   where: string;

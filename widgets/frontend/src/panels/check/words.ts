@@ -11,8 +11,13 @@ export const WORDS: Record<Verdict, string> = {
   unclear: "unclear",
   unchecked: "not checked",
   stopped: "stopped",
-  surrogate: "surrogate",
+  surrogate: "as declared",
 };
+
+/** The verdict of a parameter; one that agrees with gradients that are declared agrees with the loss no more than these do. */
+export function shownVerdict({ verdict, surrogates }: { verdict: Verdict; surrogates: readonly string[] }): Verdict {
+  return verdict === "ok" && surrogates.length ? "surrogate" : verdict;
+}
 
 export const SIGNS: Record<Verdict, string> = { ok: "✓", fail: "✕", kink: "∧", unclear: "≈", unchecked: "·", stopped: "■", surrogate: "~" };
 

@@ -25,54 +25,61 @@ export function spliced(spec: GraphSpec, insides: Insides): GraphSpec {
 function splice(spec: GraphSpec, at: number, inside: InsideSpec): GraphSpec {
   if (at < 0) return spec;
   const [outer, inner] = [columnsOf(spec), columnsOf(inside)];
-  const [m, t0, more] = [inside.names.length, outer.firstTensor[at], inner.firstTensor[inside.names.length]];
+  const [n, m, t0, more] = [spec.names.length, inside.names.length, outer.firstTensor[at], inner.firstTensor[inside.names.length]];
   const moved = (node: number): number => (node < at ? node : node + m);
   const tensor = (t: number): number => (t < t0 ? t : t + more);
-  const into = <T>(list: ArrayLike<T>, added: ArrayLike<T>, where: number): T[] => [...Array.from(list).slice(0, where), ...Array.from(added), ...Array.from(list).slice(where)];
 
+  const edges: number[] = [];
+  const own: [number, number, number][] = []; // edges inside and into the node itself
   const entries = pairs(inside.entries);
-  const own: number[][] = []; // edges inside and into the node itself
-  const before: number[] = [];
-  const after: number[] = [];
-  for (let e = 0; e < outer.edges.length; e += 3) {
-    const [t, node, position] = outer.edges.subarray(e, e + 3);
-    if (node !== at) (node < at ? before : after).push(tensor(t), moved(node), position);
-    else {
-      const taken = entries.filter(([argument]) => argument === position);
-      for (const [, input] of taken) own.push([tensor(t), at + input, position]);
-      if (!taken.length) own.push([tensor(t), at + m, position]);
-    }
+  let e = 0;
+  for (; e < outer.edges.length && outer.edges[e + 1] < at; e += 3) edges.push(tensor(outer.edges[e]), outer.edges[e + 1], outer.edges[e + 2]);
+  for (; e < outer.edges.length && outer.edges[e + 1] === at; e += 3) {
+    const [t, position] = [tensor(outer.edges[e]), outer.edges[e + 2]];
+    const taken = entries.filter(([argument]) => argument === position);
+    for (const [, input] of taken) own.push([t, at + input, position]);
+    if (!taken.length) own.push([t, at + m, position]);
   }
-  for (let e = 0; e < inner.edges.length; e += 3) own.push([t0 + inner.edges[e], at + inner.edges[e + 1], inner.edges[e + 2]]);
+  for (let k = 0; k < inner.edges.length; k += 3) own.push([t0 + inner.edges[k], at + inner.edges[k + 1], inner.edges[k + 2]]);
   for (const [t, position] of pairs(inside.exits)) own.push([t0 + t, at + m, position]);
   own.sort((a, b) => a[1] - b[1] || a[2] - b[2]);
+  for (const edge of own) edges.push(...edge);
+  for (; e < outer.edges.length; e += 3) edges.push(tensor(outer.edges[e]), outer.edges[e + 1] + m, outer.edges[e + 2]);
 
   const [calls, specs] = [spec.calls.length, spec.specs.length];
-  const holder = spec.holder ? int32(spec.holder) : new Int32Array(spec.names.length).fill(-1);
   const derived = new Uint8Array(bytes(spec.derived));
   const origin = int32(spec.origin);
-  const sent = spec.sent ? int32(spec.sent) : Int32Array.from(spec.names, (_, node) => node);
-  const columns = {
-    call: into(outer.call, inner.call.map((k) => k + calls), at),
-    first_tensor: [...outer.firstTensor.subarray(0, at), ...inner.firstTensor.map((t) => t + t0), ...outer.firstTensor.subarray(at + 1).map((t) => t + more)],
-    spec: into(outer.specOf, inner.specOf.map((k) => k + specs), t0),
-    edges: [...before, ...own.flat(), ...after],
-    origin: into(origin, inner.call.map(() => origin[at]), at).map((node) => (node < 0 ? node : moved(node))),
-    holder: into(holder.map((node) => (node < 0 ? node : moved(node))), inner.call.map(() => at + m), at),
-    sent: into(sent, inner.call.map(() => -1), at),
-  };
+  const holder = spec.holder ? int32(spec.holder) : new Int32Array(n).fill(-1);
+  const sent = spec.sent ? int32(spec.sent) : Int32Array.from(spec.names.keys());
+  const node = (k: number): number => (k < 0 ? k : moved(k));
+  const firsts = insert(outer.firstTensor.map((t, k) => (k <= at ? t : t + more)), inner.firstTensor.subarray(0, m).map((t) => t + t0), at);
+  firsts[at + m] = t0 + more;
   return {
     ...spec,
-    names: into(spec.names, inside.names, at),
+    names: [...spec.names.slice(0, at), ...inside.names, ...spec.names.slice(at)],
     calls: [...spec.calls, ...inside.calls],
     ops: [...spec.ops, ...inside.ops],
     categories: [...spec.categories, ...inside.categories],
     opens: [...spec.opens, ...inside.opens],
     specs: [...spec.specs, ...inside.specs],
-    kind: view(Uint8Array.from(into(outer.kind, inner.kind, at))),
-    derived: view(Uint8Array.from(into(derived, inner.call.map(() => derived[at]), at))),
-    ...(Object.fromEntries(Object.entries(columns).map(([name, list]) => [name, view(Int32Array.from(list))])) as Record<keyof typeof columns, DataView>),
+    call: view(insert(outer.call, inner.call.map((k) => k + calls), at)),
+    kind: view(insert(outer.kind, inner.kind, at)),
+    first_tensor: view(firsts),
+    spec: view(insert(outer.specOf, inner.specOf.map((k) => k + specs), t0)),
+    edges: view(Int32Array.from(edges)),
+    origin: view(insert(origin, new Int32Array(m).fill(origin[at]), at).map(node)),
+    derived: view(insert(derived, new Uint8Array(m).fill(derived[at]), at)),
+    holder: view(insert(holder.map(node), new Int32Array(m).fill(at + m), at)),
+    sent: view(insert(sent, new Int32Array(m).fill(-1), at)),
   };
+}
+
+function insert<Column extends Int32Array | Uint8Array>(list: Column, added: Column, at: number): Column {
+  const made = new (list.constructor as new (length: number) => Column)(list.length + added.length);
+  made.set(list.subarray(0, at));
+  made.set(added, at);
+  made.set(list.subarray(at), at + added.length);
+  return made;
 }
 
 function view(list: Int32Array | Uint8Array): DataView {

@@ -32,7 +32,7 @@ export class Outline {
   private rows: Row[] = [];
   private open = new Set<number>();
   private cursor = 0;
-  /** The name of the item at the cursor, which stays there whatever is opened. */
+  /** The title of the row at the cursor, which stays there whatever is opened. */
   private at = "";
   private selected = -1;
   private marks: Marks | undefined;
@@ -52,7 +52,7 @@ export class Outline {
     this.open = open;
     this.selected = selected;
     this.rows = this.flatten();
-    this.cursor = Math.max(0, this.rows.findIndex((row) => this.model.itemName(row.item) === this.at));
+    this.cursor = Math.max(0, this.rows.findIndex((row) => this.titleOf(row.item) === this.at));
     this.list.style.height = `${this.rows.length * ROW}px`;
     this.frame.request();
   }
@@ -101,7 +101,7 @@ export class Outline {
         "aria-selected": item === this.selected ? "true" : "false",
         "aria-expanded": this.model.opens(item) ? (this.open.has(scope) ? "true" : "false") : undefined,
         "aria-current": this.marks?.current === item ? "step" : undefined,
-        title: this.model.itemName(item),
+        title: this.titleOf(item),
       },
       element("span", { class: this.model.opens(item) ? "gw-caret" : "gw-dot" }),
       element("span", { class: "gw-row-title" }, face.title),
@@ -113,6 +113,11 @@ export class Outline {
     node.style.setProperty("--gw-dot", `var(--gw-c-${face.category}, var(--gw-c-math))`);
     if (k === this.cursor) node.classList.add("gw-cursor");
     return node;
+  }
+
+  /** The name of an item; what makes the results of an opened node has the name of its frame. */
+  private titleOf(item: number): string {
+    return this.model.itemName(item) + (this.model.isOpened(item) ? ", its result" : "");
   }
 
   private stateOf(item: number): string {
@@ -129,7 +134,7 @@ export class Outline {
     if (top < scrollTop) this.root.scrollTop = top;
     else if (top + ROW > scrollTop + clientHeight) this.root.scrollTop = top + ROW - clientHeight;
     const row = this.rows[this.cursor];
-    this.at = row ? this.model.itemName(row.item) : "";
+    this.at = row ? this.titleOf(row.item) : "";
     if (row) this.events.point(row.item);
     this.frame.request();
   }

@@ -91,7 +91,7 @@ class Program:
         self._behind: dict[tuple[int, ...], list[Step]] = {}
         self.loss = self.number[self.loss_copy]
         self.parameters = [self.number[t] for t in self.copies]
-        self.is_declared = bool(calls.declared or run.opened)
+        self.is_declared = bool(calls.declared or calls.veiled or run.opened)
         """Whether gradients in it are declared, or stopped in a vjp: no chain of slopes tells of
         these."""
         if not np.isfinite(self.held[self.loss]):
