@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import FeedError, GradientError
-from tests.debug.explained import FEEDS, Net, T, X, held_against_the_gradient
+from tests.debug.explained import FEEDS, Net, T, X, held_against_the_gradient, recurrence
 
 # -- ops without a slope ---------------------------------------------------------------------------
 
@@ -220,7 +220,19 @@ def test_a_sequence_is_not_followed() -> None:
     found = gw.explain_gradient(g, loss, x)
     held_against_the_gradient(found, g, loss, {})
     assert (found.verdict, found.causes[0].kind) == ("ordinary", "unfollowed")
-    assert "a sequence" in found.text
+    assert "'construct' gives, seq(f64[3])" in found.text
+
+
+def test_residuals_are_not_followed() -> None:
+    """A loss made of a loop's gradient reads the tape of the loop."""
+    g, loss = recurrence(0.8, turns=5)
+    (slope,) = gw.gradients(loss, [g["w"]])
+    second = gw.square(slope).sum(name="second")
+    feeds = {"x": np.ones((5, 6))}
+    found = gw.explain_gradient(g, second, "h0", feeds)
+    held_against_the_gradient(found, g, second, feeds)
+    assert (found.verdict, found.causes[0].kind) == ("ordinary", "unfollowed")
+    assert "scan 'rnn' keeps for its gradient" in found.text
 
 
 def test_what_does_not_fit() -> None:

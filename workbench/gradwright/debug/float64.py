@@ -26,7 +26,7 @@ from ..graph import (
     ancestors,
     expansion,
 )
-from ..graph.expand import bind_dims, stand_in
+from ..graph.expand import bind_dims, run_node, stand_in
 from ..op import Op, run_forward
 from ..ops.control.branch import Cond
 from ..ops.core.identity import Identity, StopGradient
@@ -155,7 +155,7 @@ class Float64Run:
         ins = [None if t is None else self.copies[t] for t in node.inputs]
         with np.errstate(all="ignore"):
             xs = [None if t is None else self.env[t] for t in ins]
-            ys = run_forward(op, xs, training=self.training)
+            ys = run_node(node, op, xs, training=self.training)
         self.graph.add(op, ins, node.name)
         copy = self.graph.latest
         copy.site = node.site

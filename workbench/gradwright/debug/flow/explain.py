@@ -98,12 +98,16 @@ class _Explained:
     def made(self) -> Explanation:
         """Return the explanation."""
         level, seeds = self.level, {self.end: np.ones(())}
-        unfollowed = [node for node, op, _ in level.cuts if _is_container(node)]
-        if unfollowed:
-            return self._unfollowed(unfollowed[0])
+        for node, _, _ in level.cuts:
+            given = node.outputs[0].spec
+            if isinstance(given, ContainerSpec) and given.differentiable:
+                return self._unfollowed(node, f"gives, {given}")
         if self.end not in level.active:
             return self._result("unreachable", self._unreachable())
         level.pull(seeds)
+        for node, _ in level.nodes:
+            if any(t in level.total for t in node.outputs[len(node.public) :]):
+                return self._unfollowed(node, "keeps for its gradient, which this loss is made of")
         norms = {self.place.address(t.node).node: size(level, t) for t in reversed(level.total)}
         path = find_path(level, self.start, seeds)
         steps = self.walk.steps(level, path, self.place)
@@ -150,16 +154,16 @@ class _Explained:
         names = [self.place.names[t] for t in sources if not is_finite(self.run.env[t])]
         return [Cause("nonfinite", f"{n!r} holds NaN or infinity", (n,), math.inf) for n in names]
 
-    def _unfollowed(self, node: Node) -> Explanation:
-        """Return what can be said of a gradient that passes a sequence: how long it is."""
+    def _unfollowed(self, node: Node, what: str) -> Explanation:
+        """Return what can be said of a gradient that is not followed everywhere: how long it is."""
         (gradient,) = analytic_gradients(self.run, self.end, [self.start])
         length, relative = norm(gradient), self._relative(norm(gradient), [])
         verdict = self._verdict(length, relative) if length else "zero"
-        kind = type(node.outputs[0].spec).__name__.removesuffix("Spec").lower()
-        text = f"it passes {node.op.title} {node.name!r}, a {kind}, in which it is not followed"
+        name = self.place.address(node).node
+        text = f"it is not followed through what {node.op.title} {name!r} {what}"
         return self._result(
             verdict if math.isfinite(length) else "nonfinite",
-            [Cause("unfollowed", text, (node.name,))],
+            [Cause("unfollowed", text, (name,))],
             norm=length,
             zeros=float((gradient == 0).mean()) if gradient.size else 1.0,
             relative=relative,
@@ -218,10 +222,6 @@ class _Explained:
         if min(relative, step) < SMALL:
             return "small"
         return "large" if max(relative, step) > LARGE else "ordinary"
-
-
-def _is_container(node: Node) -> bool:
-    return any(isinstance(t.spec, ContainerSpec) and t.spec.differentiable for t in node.outputs)
 
 
 def _backward(steps: Sequence[Step]) -> Iterator[Cause]:
