@@ -36,7 +36,7 @@ _JUMP = 0.3 * WIDE / NARROW
 _TORN = 1e-2
 """Part of the largest value by which roundings of what comes in move one that jumps."""
 _DECADES2 = 4  # STEPS[i + 4] is STEPS[i] / 100
-_NOISE_STEPS, _NOISE_POINTS = (1e-11, 1e-13, 1e-15), 9
+NOISE_STEPS, NOISE_POINTS = (1e-11, 1e-13, 1e-15), 9
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST = float(np.finfo(np.float64).smallest_subnormal)  # the rounding of what is below 1e-308
 _NOISY = 1e4  # roundings of its value that a function may be off without being noisy
@@ -216,7 +216,7 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     """
     zero = f(0.0)
     measured, turns = measured_noise(f, scale)
-    still = float(f(_NOISE_STEPS[0] * scale)) == zero == float(f(-_NOISE_STEPS[0] * scale))
+    still = float(f(NOISE_STEPS[0] * scale)) == zero == float(f(-NOISE_STEPS[0] * scale))
     noise = max(measured, _EPS * max(abs(zero), magnitude), _LEAST)
     steps = STEPS * scale
     above, below = _sides(f, steps)
@@ -261,7 +261,7 @@ def _slope(
         left, right = (zero - below[side]) / steps[side], (above[side] - zero) / steps[side]
         unresolved = error > _UNRESOLVED * max(noise, _EPS * size) / steps[best]
         bend = np.abs(above - 2 * zero + below)  # as h² where f is smooth, as h at a kink
-        stair = still and abs(value) * _NOISE_STEPS[0] * scale > _UNRESOLVED * _EPS * size
+        stair = still and abs(value) * NOISE_STEPS[0] * scale > _UNRESOLVED * _EPS * size
         jumps = bend[-1] > max(0.1 * bend[-1 - _DECADES2], 20 * noise)
     noisy = bool(noise > _NOISY * _EPS * size or unresolved)
     return Slope(
@@ -296,8 +296,8 @@ def measured_noise(f: Function, scale: float) -> tuple[float, float]:
     """
     found = turns = math.inf
     lost = True  # whether the spacing before this one shows nothing but scatter
-    for step, wider in zip(_NOISE_STEPS, (math.inf, *_NOISE_STEPS), strict=False):
-        values = np.array([f(step * scale * j) for j in range(1, _NOISE_POINTS + 1)])
+    for step, wider in zip(NOISE_STEPS, (math.inf, *NOISE_STEPS), strict=False):
+        values = np.array([f(step * scale * j) for j in range(1, NOISE_POINTS + 1)])
         size = float(np.max(np.abs(values)))
         if not math.isfinite(size):
             continue  # outside a domain

@@ -66,6 +66,12 @@ class Batch:
         found = stacked.get(self.program.loss)
         return np.full(count, float(held[self.program.loss])) if found is None else found
 
+    def all_losses(self, at: Array, steps: Array) -> Array:
+        """Return the loss for any number of elements, a block at a time."""
+        blocks = range(0, len(at), self.most)
+        parts = [self.losses(at[k : k + self.most], steps[k : k + self.most], {}) for k in blocks]
+        return np.concatenate(parts)
+
     def differences(
         self, at: Array, *, step: float = QUICK, watch: Sequence[int] = ()
     ) -> Differences:

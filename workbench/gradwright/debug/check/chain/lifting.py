@@ -20,6 +20,9 @@ Way = Callable[[Op, Sequence[Any], Sequence[bool], Sequence[tuple[int, ...]]], A
 
 _EXACT = 1e-11
 """Relative difference of results that are the same but for the order of sums."""
+_SPREADS = (0.5, 4.0, 4.0)
+"""How far values are varied: little, to stay where the op is defined, and so that what is least or
+largest changes place."""
 _found = Bounded[Way](1024)
 
 
@@ -50,23 +53,33 @@ def _tried(
     op: Op, xs: Sequence[Any], stacked: Sequence[bool], shapes: Sequence[tuple[int, ...]]
 ) -> Way:
     rng = np.random.default_rng(0)
-    few = [_varied(x[:3], rng) if s else x for x, s in zip(xs, stacked, strict=True)]
-    right = _one_by_one(op, few, stacked, shapes)
+    trials = []
+    for spread in _SPREADS:
+        few = [_varied(x[:3], rng, spread) if s else x for x, s in zip(xs, stacked, strict=True)]
+        try:
+            trials.append((few, _one_by_one(op, few, stacked, shapes)))
+        except (ArithmeticError, ValueError):
+            if not trials:
+                raise
     for way in (_aligned, _as_it_is, _shifted, _reshaped, _folded):
         try:
-            found = way(op, few, stacked, shapes)
+            found = [way(op, few, stacked, shapes) for few, _ in trials]
         except Exception:  # not a way for this op, whatever it says of such inputs
             continue
-        if len(found) == len(right) and all(map(_same, found, right)):
+        if all(
+            len(ys) == len(right) and all(map(_same, ys, right))
+            for ys, (_, right) in zip(found, trials, strict=True)
+        ):
             return way
     return _one_by_one
 
 
-def _varied(x: Array, rng: np.random.Generator) -> Array:
+def _varied(x: Array, rng: np.random.Generator, spread: float) -> Array:
     """Return values that are alike in no way, as those of a step from zeros may be."""
     if x.dtype.kind != "f":
         return x
-    return x * rng.uniform(0.5, 1.5, x.shape) + 1e-3 * rng.uniform(0.5, 1.5, x.shape)
+    low, high = 1 - spread, 1 + spread
+    return x * rng.uniform(low, high, x.shape) + 1e-3 * rng.uniform(low, high, x.shape)
 
 
 def _same(a: Array, b: Array) -> bool:

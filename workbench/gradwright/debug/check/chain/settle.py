@@ -21,6 +21,7 @@ from ..numeric import QUICK, Comparison
 from ..probe import ElementCheck, Probe
 from ..report import ParameterCheck
 from .batched import Batch
+from .grouped import Grouped
 from .program import Program
 from .sweep import NOISE, Sweep, agree
 
@@ -203,17 +204,22 @@ class Settlement:
 
         Two steps of differences agree, too, where both are too long for how fast the loss turns.
         """
-        probe, analytic = self._probe(k), self.analytic[k]
-        for flat in dict.fromkeys((at[0], at[len(at) // 2], at[-1])):
-            index = tuple(map(int, np.unravel_index(flat, analytic.shape))) if analytic.ndim else ()
-            if any(e.verdict != "fail" for e in probe.element("", index, analytic)):
-                return False
-        return True
+        few = np.array(list(dict.fromkeys((at[0], at[len(at) // 2], at[-1]))))
+        probe = Grouped(self.program, k, self.rtol, smooth=False)
+        return all(e.verdict == "fail" for e in probe.elements("", few, self.analytic[k]))
 
     def _probed(self, k: int, check: ParameterCheck, at: Array) -> Iterator[int]:
         if not at.size:
             return
-        probe, analytic = self._probe(k), self.analytic[k]
+        analytic = self.analytic[k]
+        if analytic.dtype.kind == "f":
+            smooth = self._rough(self.program.parameters[k]) == []
+            grouped = Grouped(self.program, k, self.rtol, smooth=smooth)
+            for found in grouped.elements(check.name, at, analytic):
+                check.add(found)
+                yield 1
+            return
+        probe = self._probe(k)
         for flat in at:
             index = tuple(map(int, np.unravel_index(flat, analytic.shape))) if analytic.ndim else ()
             for found in probe.element(check.name, index, analytic):
