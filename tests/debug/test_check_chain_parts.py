@@ -99,8 +99,8 @@ def test_both_slopes_of_a_kink_are_kept() -> None:
 
 @pytest.mark.parametrize("off", [1e-3, 1e-5])
 def test_a_certificate_sees_one_element(off: float, rng: np.random.Generator) -> None:
-    x, w = rng.standard_normal((2, 3, 6, 6)), rng.standard_normal((4, 3, 3, 3))
-    found, held = slopes_of(find_op("conv2d")(), x, w)
+    x, w = rng.standard_normal((2, 6, 6, 6)), rng.standard_normal((4, 3, 3, 3))
+    found, held = slopes_of(find_op("conv2d")(groups=2), x, w)
     for slope in found:
         assert type(slope) is Linear
         bar = {slope.head: rng.standard_normal(held[slope.head].shape)}
@@ -121,6 +121,11 @@ def test_a_certificate_sees_one_element(off: float, rng: np.random.Generator) ->
         (find_op("transpose")(axes=(-1, 0, 1)), ((2, 3, 4),)),
         (find_op("swapaxes")(axis1=0, axis2=-1), ((2, 3, 4),)),
         (find_op("reshape")(shape=(4, 6)), ((2, 3, 4),)),
+        (find_op("conv2d")(), ((2, 3, 5, 6), (4, 3, 3, 2), (4,))),
+        (find_op("conv2d")(stride=(2, 1), padding=1, dilation=2), ((2, 3, 6, 5), (4, 3, 3, 2))),
+        (find_op("conv1d")(padding="same"), ((2, 3, 5), (4, 3, 4))),
+        (find_op("conv1d")(padding=((-1, 2),)), ((2, 3, 5), (4, 3, 2))),
+        (find_op("conv3d")(), ((1, 2, 3, 4, 3), (2, 2, 2, 1, 2), (2,))),
     ],
 )
 def test_transposes_of_our_own(op: gw.Op, shapes: Any, rng: np.random.Generator) -> None:

@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class Step:
-    """A call of the forward pass: its slopes by the inputs that may have one, with their registers.
+    """A call of the forward pass: its slopes by inputs that depend on a parameter, and these.
 
     ``None`` in place of a slope: nothing is known of how the call depends on this input.
     """
@@ -42,8 +42,6 @@ class Step:
     heads: tuple[int, ...]
     """Its outputs that count, as registers: floating, and read by another call or asked for."""
     slopes: list[tuple[Slope | None, int]]
-    active: list[tuple[Slope | None, int]]
-    """Those by registers that depend on a parameter."""
     chosen: tuple[int, ...] = ()
     """Outputs that count and are not floating: they have no slope, but may jump."""
 
@@ -61,7 +59,7 @@ class Part:
     seeds: dict[int, Array]
     """A random cotangent for each output."""
     is_constant: bool = False
-    """Whether there is nothing to check: no floating input, or no floating output."""
+    """Whether there is nothing to check: nothing that depends on a parameter comes in or out."""
     right_beside: bool = False
     """Whether the rule was right beside a kink, where it is no choice between slopes."""
 
@@ -139,7 +137,7 @@ class Program:
         return calls.calls, registers
 
     def _steps(self, spans: Sequence[tuple[Node, int, int]]) -> list[Step]:
-        """Return a step per call, with slopes by all inputs that a node's vjp may be asked for."""
+        """Return a step per call, with slopes by all inputs that a node's vjp is asked for."""
         held = self.held
         read = {i for c in self.forward for i in c.ins} | {self.loss}
         read.update(self.number[t] for n in self.run.nodes for t in n.public)
@@ -154,20 +152,19 @@ class Program:
                 floats = [
                     (i, j)
                     for i, j in enumerate(call.ins)
-                    if j and i not in op.shape_only and _is_floating(held[j])
+                    if j in active and i not in op.shape_only and _is_floating(held[j])
                 ]
                 whole = all(_is_real(held[o]) or not _is_floating(held[o]) for o in call.outs)
                 found = [
                     (slope_of(call, i, heads, held, self._rng) if heads and whole else None, j)
                     for i, j in floats
                 ]
-            lit = [(s, j) for s, j in found if j in active]
-            if lit:
+            if found:
                 active.update(o for o in call.outs if _is_floating(held[o]))
             chosen = (
-                [o for o in call.outs if o in read and not _is_floating(held[o])] if lit else []
+                [o for o in call.outs if o in read and not _is_floating(held[o])] if found else []
             )
-            steps.append(Step(call, reads, heads, found, lit, tuple(chosen)))
+            steps.append(Step(call, reads, heads, found, tuple(chosen)))
         self.active = active
         return steps
 
@@ -177,7 +174,8 @@ class Program:
         outs = [number[t] for t in node.outputs]
         part = Part(node, ins, outs, steps, None, {})
         public = outs[: len(node.public)]
-        live = all(any(_is_live(held[i]) for i in side if i) for side in (ins, public))
+        moved = [i for i in ins if i in self.active]
+        live = all(any(_is_live(held[i]) for i in side if i) for side in (moved, public))
         if isinstance(node.op, StopGradient) or not live:
             part.is_constant = True
             return part
@@ -186,9 +184,9 @@ class Program:
         ):
             return part
         rule = rule_of(node.op, [held[i] for i in ins], [held[o] for o in outs], self.training)
-        if not (rule.is_fixed and rule.targets):
+        if not (rule.is_fixed and any(ins[i] in self.active for i in rule.targets)):
             return part
-        part.rule = rule.placed(held, ins, outs)
+        part.rule = rule.placed(held, ins, outs, self.active)
         part.seeds = {
             o: normal_like(held[o], self._rng)
             for o, slot in zip(outs, part.rule.gs, strict=False)
@@ -202,7 +200,7 @@ class Program:
                     call = step.call
                     xs, ys = [held[i] for i in call.ins], [held[o] for o in call.outs]
                     inner = rule_of(call.op, xs, ys, self.training)
-                    self._lend(inner.placed(held, call.ins, call.outs), step)
+                    self._lend(inner.placed(held, call.ins, call.outs, self.active), step)
         return part
 
     @staticmethod

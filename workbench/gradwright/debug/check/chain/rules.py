@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,8 +62,13 @@ class Rule:
         self.is_fixed = not calls.decisive
         """Whether the calls are the same for inputs of any values."""
 
-    def placed(self, held: list[Any], xs: Sequence[int], ys: Sequence[int]) -> Placed:
-        """Return the rule on registers: of inputs and outputs, and new ones for all else."""
+    def placed(
+        self, held: list[Any], xs: Sequence[int], ys: Sequence[int], active: Container[int]
+    ) -> Placed:
+        """Return the rule on registers: of inputs and outputs, and new ones for all else.
+
+        It gives the cotangents of inputs in ``active`` registers.
+        """
         at = [-1] * self.count
         at[0] = 0
         for mine, theirs in ((self.xs, xs), (self.ys, ys)):
@@ -81,7 +86,8 @@ class Rule:
             Call(c.forward, tuple([at[i] for i in c.ins]), tuple([at[o] for o in c.outs]), c.label)
             for c in self.calls
         ]
-        targets = {i: at[t] for i, t in self.targets.items()}
+        targets = {i: at[t] for i, t in self.targets.items() if xs[i] in active}
+        calls = toward(calls, targets.values())
         return Placed(calls, list(ys), [at[g] for g in self.gs], targets, list(xs))
 
 
@@ -127,13 +133,18 @@ class Placed:
     def _toward(self, i: int) -> list[Call]:
         """Return the calls that one input's cotangent needs."""
         if i not in self._only:
-            needed, kept = {self.targets[i]}, []
-            for call in reversed(self.calls):
-                if not needed.isdisjoint(call.outs):
-                    needed.update(call.ins)
-                    kept.append(call)
-            self._only[i] = kept[::-1]
+            self._only[i] = toward(self.calls, [self.targets[i]])
         return self._only[i]
+
+
+def toward(calls: Sequence[Call], targets: Iterable[int]) -> list[Call]:
+    """Return the calls that some registers need."""
+    needed, kept = set(targets), []
+    for call in reversed(calls):
+        if not needed.isdisjoint(call.outs):
+            needed.update(call.ins)
+            kept.append(call)
+    return kept[::-1]
 
 
 _rules = Bounded[Rule](1024)

@@ -64,7 +64,7 @@ class Settlement:
         Where the loss bends along none of them, as at min(x, x), that is none but those of slope 0:
         of relu(x)² at 0, a step of any size sees more than the slope.
         """
-        slopes = (s for step in self.program.steps for s, _ in step.active)
+        slopes = (s for step in self.program.steps for s, _ in step.slopes)
         if all(s is None or s.kinks is None for s in slopes):
             return [None] * len(self.measured)
         touched = self.sweep.touched()
@@ -235,7 +235,7 @@ class Settlement:
         """Return the outputs behind a parameter that have a kink; None where it is not known."""
         found, moved = [], {register}
         for step in self.program.steps_behind([register]):
-            for slope, j in step.active:
+            for slope, j in step.slopes:
                 if j in moved and slope is None:
                     return None
                 if j in moved and slope is not None and slope.kinks is not None:

@@ -203,13 +203,13 @@ class Sweep:
         lost = self.lost
         for step in program.choices:
             if self._jumps(step):
-                lost.update(j for _, j in step.active)
-                bar.update((j, np.zeros(held[j].shape)) for _, j in step.active if j not in bar)
+                lost.update(j for _, j in step.slopes)
+                bar.update((j, np.zeros(held[j].shape)) for _, j in step.slopes if j not in bar)
         for step in reversed(program.steps):
-            if not step.active or bar.keys().isdisjoint(step.heads):
+            if not step.slopes or bar.keys().isdisjoint(step.heads):
                 continue
             dark = not lost.isdisjoint(step.heads)
-            for slope, j in step.active:
+            for slope, j in step.slopes:
                 found = None if dark or slope is None else slope.pull(held, bar)
                 if found is None:
                     lost.add(j)
@@ -227,7 +227,7 @@ class Sweep:
         bar: dict[int, Array] = {}
         for step in reversed(program.steps):
             reached = {o: bar[o] for o in step.heads if o in bar and bar[o].any()}
-            for slope, j in step.active:
+            for slope, j in step.slopes:
                 parts: list[Array | None] = []
                 if slope is not None and slope.kinks is not None:
                     g = rng.standard_normal(held[slope.head].shape)
@@ -265,7 +265,7 @@ class Sweep:
         moves = {
             j: rng.choice((-1.0, 1.0), held[j].shape)
             * (np.maximum(np.abs(held[j]), 1e-2 * rms(held[j])) * STEP)
-            for _, j in step.active
+            for _, j in step.slopes
         }
         for sign in (1.0, -1.0):
             xs = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,6 +62,27 @@ def _swapaxes(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array:
     return g.swapaxes(op.axis1, op.axis2)
 
 
+def _conv(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
+    """Take a convolution as a matmul of kernels with windows, one slice per tap of the kernel."""
+    x, weight = xs[:2]
+    if i == 2:
+        return g.sum((0, *range(2, g.ndim)))
+    if op.groups != 1:
+        return None
+    windows, kernels = op.windows(weight), weight.reshape(len(weight), -1)
+    size, count = g.shape[2:], math.prod(g.shape[2:])
+    seeds = g.reshape(*g.shape[:2], count)
+    if i == 1:
+        seen = np.stack(list(windows.slices(windows.padded(x), size)), 2)
+        columns = seen.reshape(len(x), kernels.shape[1], count)
+        return np.matmul(seeds, columns.swapaxes(1, 2)).sum(0).reshape(weight.shape)
+    padded = np.zeros((*x.shape[:2], *windows.padded_size(x.shape[2:])))
+    columns = np.matmul(kernels.T, seeds).reshape(*x.shape[:2], windows.n_taps, *size)
+    for tap, view in enumerate(windows.slices(padded, size)):
+        view += columns[:, :, tap]
+    return windows.cropped(padded, x.shape[2:])
+
+
 TRANSPOSES: dict[str, Transpose] = {
     "matmul": _matmul,
     "sum": _sum,
@@ -71,6 +93,9 @@ TRANSPOSES: dict[str, Transpose] = {
     "flatten": _reshape,
     "transpose": _transpose,
     "swapaxes": _swapaxes,
+    "conv1d": _conv,
+    "conv2d": _conv,
+    "conv3d": _conv,
 }
 """Name of an op -> (op, number of the input, inputs, g) -> its cotangent, or None.
 
