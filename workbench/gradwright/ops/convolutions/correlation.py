@@ -19,7 +19,7 @@ def correlate(windows: Windows, x: Array, weight: Array, groups: int) -> Array:
     """Return the convolution ``[N, O, *n_out]``: a matmul of kernels with windows as columns."""
     if _by_channel(windows, x, len(weight), groups):
         return _correlate_channels(windows, x, weight.reshape(len(weight), -1))
-    n_out = tuple(map(int, windows.n_out(x.shape[2:])))
+    n_out = windows.counts(x.shape[2:])
     y = np.empty((len(x), len(weight), *n_out), x.dtype)
     kernels = weight.reshape(groups, len(weight) // groups, -1)
     for part, columns in windows.columns(x, groups):
@@ -119,7 +119,7 @@ def _correlate_channels(windows: Windows, x: Array, kernels: Array) -> Array:
     padded, starts = _channel_rows(windows, x)
     rows = padded.reshape(len(padded), math.prod(padded.shape[1:]))
     n = max(rows.shape[1] - starts[-1], 0)
-    n_out = tuple(map(int, windows.n_out(x.shape[2:])))
+    n_out = windows.counts(x.shape[2:])
     y = np.empty((*x.shape[:2], *n_out), x.dtype)
     crop = (slice(None), slice(None), *(slice(m) for m in n_out))
     for part in chunks(len(rows), 3 * rows[:1].nbytes):

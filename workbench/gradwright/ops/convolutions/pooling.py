@@ -322,7 +322,7 @@ def tap_dtype(windows: Windows) -> np.dtype[Any]:
 def largest(windows: Windows, x: Array) -> tuple[Array, Array]:
     """Return the largest element of each window, and its number; the first of equal ones."""
     low = -np.inf if kind(x.dtype) == "f" else np.iinfo(x.dtype).min
-    n_out = tuple(map(int, windows.n_out(x.shape[2:])))
+    n_out = windows.counts(x.shape[2:])
     padded = windows.padded(widened(x), low)
     padded = padded.reshape(-1, *padded.shape[2:])
     y = np.empty((len(padded), *n_out), padded.dtype)

@@ -14,6 +14,7 @@ start). Padding below zero crops.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from ...errors import DTypeError, ShapeError
 from ...op import OPAQUE, Dependence, Op
@@ -42,6 +43,8 @@ LARGEST = 1 << 22
 
 def per_axis(value: Any, n: int, name: str, least: int) -> tuple[int, ...]:
     """Return one int, or one per axis, as one per axis."""
+    if type(value) is int and value >= least:
+        return (value,) * n
     each = (value,) * n if isinstance(value, int) else value
     if not (isinstance(each, tuple) and len(each) == n) or not all(
         isinstance(v, int) and v >= least for v in each
@@ -54,6 +57,8 @@ def per_axis(value: Any, n: int, name: str, least: int) -> tuple[int, ...]:
 
 def read_padding(padding: Any, n: int) -> Pads | str:
     """Return padding as (before, after) per axis, or "same" or "same_lower"."""
+    if type(padding) is int and padding >= 0:
+        return ((padding, padding),) * n
     match padding:
         case "same" | "same_lower":
             return str(padding)
@@ -96,7 +101,7 @@ class Windows:
             ceil,
         )
 
-    @property
+    @functools.cached_property
     def reach(self) -> Sizes:
         """How far a window reaches from its first to its last element."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation, strict=True))
@@ -109,7 +114,7 @@ class Windows:
             return OPAQUE
         return Dependence("windows", size=self.stride)
 
-    @property
+    @functools.cached_property
     def n_taps(self) -> int:
         """How many elements a window has."""
         return math.prod(map(int, self.kernel))
@@ -143,20 +148,11 @@ class Windows:
 
     def pads(self, size: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """Return the padding before and after, for an image of a known size."""
-        out = []
-        for i, (n, m, r, s) in enumerate(
-            zip(size, self.n_out(size), self.reach, self.stride, strict=True)
-        ):
-            reached = (int(m) - 1) * s + int(r)
-            if isinstance(self.padding, str):
-                total = max(reached - n, 0)
-                less, more = total // 2, total - total // 2
-                out.append((less, more) if self.padding == "same" else (more, less))
-            else:
-                before, after = map(int, self.padding[i])
-                beyond = reached - (n + before + after) if self.ceil else 0
-                out.append((before, after + max(beyond, 0)))
-        return tuple(out)
+        return _fitted(self, tuple(size))[1]
+
+    def counts(self, size: Sequence[int]) -> tuple[int, ...]:
+        """Return the size of the result for an image of a known size."""
+        return _fitted(self, tuple(size))[0]
 
     def padded(self, x: Array, fill: float = 0) -> Array:
         """Return images with their padding."""
@@ -189,12 +185,13 @@ class Windows:
 
     def views(self, padded: Array) -> Array:
         """Return all windows as a view ``[N, C, *kernel, *n_out]``."""
-        n = len(self.kernel)
-        axes = tuple(range(2, n + 2))
-        seen = sliding_window_view(padded, tuple(map(int, self.reach)), axis=axes)
-        steps = (*(slice(None, None, s) for s in self.stride),)
-        within = (*(slice(None, None, d) for d in self.dilation),)
-        return np.moveaxis(seen[(slice(None), slice(None), *steps, *within)], axes, range(-n, 0))
+        lead, steps = padded.strides[:2], padded.strides[2:]
+        reached = zip(padded.shape[2:], self.reach, self.stride, strict=True)
+        n_out = tuple([(m - int(r)) // s + 1 for m, r, s in reached])
+        shape = (*padded.shape[:2], *map(int, self.kernel), *n_out)
+        within = [b * d for b, d in zip(steps, self.dilation, strict=True)]
+        across = [b * s for b, s in zip(steps, self.stride, strict=True)]
+        return as_strided(padded, shape, (*lead, *within, *across), writeable=False)
 
     def stages(self) -> tuple[Windows, Windows]:
         """Return windows along all axes but the last, and along the last, that in turn are these.
@@ -222,9 +219,10 @@ class Windows:
         n = len(self.kernel)
         views = self.views(self.padded(x))
         taps = x.shape[1] // groups * self.n_taps
+        order = (*range(1, n + 2), 0, *range(n + 2, 2 * n + 2))
         for part in parts(len(x), views.shape[n + 2], views[:1].nbytes):
             images, _, rows = part
-            some = np.moveaxis(views[(images, *(slice(None),) * (n + 1), rows)], 0, n + 1)
+            some = views[(images, *(slice(None),) * (n + 1), rows)].transpose(order)
             columns = workspace(some.shape, x.dtype)
             columns[...] = some
             yield part, columns.reshape(groups, taps, math.prod(some.shape[n + 1 :]))
@@ -243,6 +241,29 @@ class Windows:
             else:
                 found.append(((at >= 0) & (at < n)).sum(1))
         return found
+
+
+@functools.lru_cache(4096)
+def _fitted(
+    windows: Windows, size: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """Return how many windows fit along each axis of an image, and its padding before and after.
+
+    For small images this takes as long as the convolution itself.
+    """
+    n_out = tuple(map(int, windows.n_out(size)))
+    out = []
+    for i, (n, m, r, s) in enumerate(zip(size, n_out, windows.reach, windows.stride, strict=True)):
+        reached = (m - 1) * s + int(r)
+        if isinstance(windows.padding, str):
+            total = max(reached - n, 0)
+            less, more = total // 2, total - total // 2
+            out.append((less, more) if windows.padding == "same" else (more, less))
+        else:
+            before, after = map(int, windows.padding[i])
+            beyond = reached - (n + before + after) if windows.ceil else 0
+            out.append((before, after + max(beyond, 0)))
+    return n_out, tuple(out)
 
 
 def moved_edges(x: Array, pads: Sequence[tuple[int, int]], fill: float = 0) -> Array:

@@ -66,21 +66,23 @@ def _conv(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
     """Take a convolution as a matmul of kernels with windows, one slice per tap of the kernel."""
     x, weight = xs[:2]
     if i == 2:
-        return g.sum((0, *range(2, g.ndim)))
+        return np.asarray(g.sum((0, *range(2, g.ndim))))
     if op.groups != 1:
         return None
     windows, kernels = op.windows(weight), weight.reshape(len(weight), -1)
     size, count = g.shape[2:], math.prod(g.shape[2:])
     seeds = g.reshape(*g.shape[:2], count)
     if i == 1:
-        seen = np.stack(list(windows.slices(windows.padded(x), size)), 2)
+        seen = windows.views(windows.padded(x))
         columns = seen.reshape(len(x), kernels.shape[1], count)
-        return np.matmul(seeds, columns.swapaxes(1, 2)).sum(0).reshape(weight.shape)
+        found: Array = np.matmul(seeds, columns.swapaxes(1, 2)).sum(0)
+        return found.reshape(weight.shape)
     padded = np.zeros((*x.shape[:2], *windows.padded_size(x.shape[2:])))
     columns = np.matmul(kernels.T, seeds).reshape(*x.shape[:2], windows.n_taps, *size)
     for tap, view in enumerate(windows.slices(padded, size)):
         view += columns[:, :, tap]
-    return windows.cropped(padded, x.shape[2:])
+    back: Array = windows.cropped(padded, x.shape[2:])
+    return back
 
 
 TRANSPOSES: dict[str, Transpose] = {
