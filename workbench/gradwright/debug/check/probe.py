@@ -187,6 +187,10 @@ class Probe:
         names = tuple(dict.fromkeys(k.label for k in kinks))
         return replace(check, comparison=found, kinks=names)
 
+    def bends(self, move: Array) -> bool:
+        """Tell whether a node has a kink here along a direction, though it is given smooth ones."""
+        return bool(self._kinks(lambda h: np.asarray(self.base + h * move)))
+
     def _kinks(self, place: Callable[[float], Array]) -> list[Kink]:
         """Return where nodes have a kink here though what comes into them is smooth.
 
