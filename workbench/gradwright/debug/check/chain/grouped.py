@@ -20,8 +20,9 @@ from .program import Program
 
 Array = np.ndarray[Any, Any]
 
-_GROUP = 64
-"""Elements that share; the first of them has to wait for all."""
+MOST = 64
+"""Elements that share; the first of them has to wait for all. Where a loop runs for each of them,
+as it may where nothing is known of a dependence, there is nothing to gain."""
 
 
 def _rounded(step: float) -> float:
@@ -52,10 +53,12 @@ class Grouped(Probe):
         self._sizes = self._scales = self._own = np.empty(0)
         self._known: dict[tuple[bool, float], tuple[int, Array]] = {}
 
-    def elements(self, name: str, at: Array, analytic: Array) -> Iterator[ElementCheck]:
-        """Check elements one after the other, by flat number."""
-        for first in range(0, len(at), _GROUP):
-            self._at, self._known = at[first : first + _GROUP], {}
+    def elements(
+        self, name: str, at: Array, analytic: Array, most: int = MOST
+    ) -> Iterator[ElementCheck]:
+        """Check elements one after the other, by flat number; ``most`` of them share."""
+        for first in range(0, len(at), most):
+            self._at, self._known = at[first : first + most], {}
             self._own = np.abs(self.base.reshape(-1)[self._at])
             self._scales = np.fmax(self.typical, self._own)
             for place, flat in enumerate(self._at):

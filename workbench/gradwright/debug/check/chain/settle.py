@@ -21,7 +21,7 @@ from ..numeric import QUICK, Comparison
 from ..probe import ElementCheck, Probe
 from ..report import ParameterCheck
 from .batched import Batch
-from .grouped import Grouped
+from .grouped import MOST, Grouped
 from .program import Program
 from .sweep import NOISE, Sweep, agree
 
@@ -208,7 +208,10 @@ class Settlement:
         move = np.zeros(probe.base.size)
         move[at] = rng.standard_normal(at.size)
         sizes = np.fmax(probe.typical, np.abs(probe.base))
-        return probe.bends(move.reshape(probe.base.shape) * sizes)
+        try:
+            return probe.bends(move.reshape(probe.base.shape) * sizes)
+        except (ArithmeticError, ValueError):  # outside a domain
+            return True
 
     def _is_bad(self, k: int, at: Array, slopes: Array) -> bool:
         """Tell whether a sweep of steps bears out slopes of elements that the gradient has not.
@@ -231,8 +234,9 @@ class Settlement:
             return
         analytic = self.analytic[k]
         if analytic.dtype.kind == "f":
+            most = 1 if self._rough(self.program.parameters[k]) is None else MOST
             grouped = Grouped(self.program, k, self.rtol, smooth=smooth)
-            for found in grouped.elements(check.name, at, analytic):
+            for found in grouped.elements(check.name, at, analytic, most):
                 check.add(found)
                 yield 1
             return
