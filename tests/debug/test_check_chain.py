@@ -221,6 +221,18 @@ def test_wrong_gradients_fail_as_they_do_by_differences(op: gw.Op) -> None:
     assert fast.parameters["v"].verdict == "ok" and fast.parameters["w"].verdict == "fail"
 
 
+def test_what_is_wrong_in_a_loop_is_settled_without_a_probe_per_element() -> None:
+    g = gw.Graph()
+    x, w, u = g.placeholder("x", (3, 6)), weight(g, "w", 6, 2), weight(g, "u", 2, 2)
+
+    def cell(c: gw.Tensor, z: gw.Tensor) -> Any:
+        return gw.tanh(Off()(c @ u, name="fault") + z), c
+
+    last, _ = gw.scan(cell, g.constant(np.zeros(2)), x @ w)
+    fast, _ = both((g, (last * weight(g, "out", 2)).sum(name="loss"), {"x": X[:3]}))
+    assert not fast.passed and ways(fast) == (2, 16, 0)
+
+
 def test_an_accumulation_that_is_lost_is_found_by_the_chain(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

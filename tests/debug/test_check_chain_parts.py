@@ -12,6 +12,7 @@ import gradwright as gw
 from gradwright.debug.check.chain import cache
 from gradwright.debug.check.chain.batched import Batch
 from gradwright.debug.check.chain.cache import borrowed
+from gradwright.debug.check.chain.grouped import Grouped
 from gradwright.debug.check.chain.lifting import lifted
 from gradwright.debug.check.chain.program import Program
 from gradwright.debug.check.chain.slopes import (
@@ -24,6 +25,7 @@ from gradwright.debug.check.chain.slopes import (
     Windows,
 )
 from gradwright.debug.check.chain.sweep import Sweep
+from gradwright.debug.check.probe import Probe
 from gradwright.debug.float64 import Call
 from gradwright.op import find_op
 from tests.debug.wrong_gradients import Dead, Right
@@ -191,6 +193,24 @@ def test_batches_are_the_differences_of_one_element_at_a_time(rng: np.random.Gen
             moved.flat[k] += sign * step
             ends.append(made.loss_at([made.parameters[0]], [moved]))
         assert found.slopes[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-9)
+
+
+def test_probes_that_share_their_losses_say_what_single_ones_do(rng: np.random.Generator) -> None:
+    g = gw.Graph()
+    x, start = g.placeholder("x", (3, 4), "float64"), rng.standard_normal((4, 5))
+    start[0, 0], start[1] = 0.0, 1e-5 * start[1]
+    w = g.variable("w", init=start)
+    loss = gw.square(gw.nn.softmax(gw.tanh(x @ w))).sum() + gw.abs(w).mean()
+    made = program(g, loss, {"x": rng.standard_normal((3, 4))})
+    wrong = made.gradients()[0] * (1 + rng.choice([0.0, 1e-6, 1e-4, 1.0], (4, 5)))
+    found = list(Grouped(made, 0, 1e-5, smooth=False).elements("w", np.arange(20), wrong, 7))
+    single = Probe(made.run, made.copies[0], made.loss_copy, 1e-5)
+    assert {f.verdict for f in found} == {"ok", "kink", "fail"}
+    for check in found:
+        assert check.index is not None
+        alone = single.part("w", check.index, "real", wrong)
+        assert (check.verdict, check.kinks) == (alone.verdict, alone.kinks)
+        assert check.comparison.numeric == pytest.approx(alone.comparison.numeric, rel=1e-7)
 
 
 # -- programs that are kept ------------------------------------------------------------------------
