@@ -59,6 +59,19 @@ const workerSource = {
   },
 };
 
+/** A widget with its style sheets before all code: side by side they pack to 146 kB in the Workbench, spread out to 150 kB. */
+const entry = {
+  name: "entry",
+  setup(plugin) {
+    const styles = readdirSync(join(here, "src"), { recursive: true }).filter((f) => f.endsWith(".css")).sort();
+    plugin.onResolve({ filter: /^entry:/ }, ({ path }) => ({ path: path.slice("entry:".length), namespace: "entry" }));
+    plugin.onLoad({ filter: /.*/, namespace: "entry" }, ({ path }) => ({
+      contents: [...styles.map((f) => `import "./src/${f}";`), `export { default, open } from "./src/widgets/${path}";`].join("\n"),
+      resolveDir: here,
+    }));
+  },
+};
+
 if (process.argv.includes("--tests")) {
   rmSync(join(here, "build/tests"), { recursive: true, force: true });
   await build({
@@ -75,11 +88,11 @@ if (process.argv.includes("--tests")) {
   const names = readdirSync(join(here, "src/widgets")).filter((f) => f.endsWith(".ts")).map((f) => f.slice(0, -3));
   const { outputFiles } = await build({
     ...common,
-    entryPoints: names.map((name) => `src/widgets/${name}.ts`),
+    entryPoints: names.map((name) => ({ in: `entry:${name}`, out: name })),
     outdir,
     minify: true,
     charset: "utf8",
-    plugins: [workerSource, styleSheet],
+    plugins: [entry, workerSource, styleSheet],
     write: false,
   });
   for (const { path, contents } of outputFiles) {

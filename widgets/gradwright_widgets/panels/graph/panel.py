@@ -291,6 +291,9 @@ class GraphPanel(Panel):
 class GraphView(Host):
     """A drawing of a graph: scopes open and close, a click selects, everything zooms.
 
+    Calls, composites, loops and branches open, too, with a double click or as ``name::`` in
+    ``expanded``. What is inside of them is called by its address: ``norm::mean``, ``scan::add``.
+
     ``gradients=True`` draws the gradient of every node beside it; with a ``loss`` or a ``trainer``
     it is built where there is none yet.
 
@@ -301,6 +304,10 @@ class GraphView(Host):
     >>> view = GraphView(g)
     >>> view.selected = "hidden/matmul"
     >>> view.expanded = ["hidden"]
+    >>> p = gw.nn.silu(y, name="p")
+    >>> view.expanded = ["hidden", "p::"]
+    >>> view.insides["p"]["names"][:2]
+    ['p::in0', 'p::sigmoid']
     >>> view.selected = "hiden/"
     Traceback (most recent call last):
     ...

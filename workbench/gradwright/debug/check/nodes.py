@@ -23,6 +23,7 @@ from ...ops.control.loop_op import LoopOp
 from ...ops.core.identity import StopGradient
 from ...ops.core.pullback import active_from
 from ..address import Address
+from ..float64 import Float64Run
 from ..inside import has_inside, opened, sources
 from .blame import NodeCheck, WrongTurns
 from .composed import composed
@@ -227,6 +228,14 @@ def reaching(nodes: Sequence[Node], targets: Iterable[Tensor]) -> set[Tensor]:
                 if t is not None and t.spec.differentiable and i not in skipped
             )
     return found
+
+
+def between(
+    run: Float64Run, given: Sequence[Tensor], loss: Tensor
+) -> tuple[set[Tensor], set[Tensor]]:
+    """Return the copies that depend on given ones, and those that get a cotangent of the loss."""
+    active = {*given, *(t for n in run.dependents(given) for t in n.outputs)}
+    return active, reaching(run.nodes, [loss])
 
 
 def _agrees(check: LocalCheck) -> bool:

@@ -205,7 +205,10 @@ class Probe:
             first, torn = not rough.intersection(ins), False
             bent = []
             for out in outs:
-                if zero[out].dtype.kind in "fc":
+                runs = (*(y for side in sides for y in side), *jitter)
+                if any(run[out].shape != zero[out].shape for run in runs):
+                    torn = True  # how many elements there are is a jump, too
+                elif zero[out].dtype.kind in "fc":
                     wide, narrow, *finer = ((up[out], down[out]) for up, down in sides)
                     same = [held[out] for held in jitter]
                     at, jumps = kinked(zero[out], wide, narrow, same, finer)

@@ -144,3 +144,8 @@ def _vjp_of(
 
     ins = [None if k is None else spec(k) for k in in_keys]
     return Vjp(op, ins, list(map(spec, out_keys)), active, reached)
+
+
+def forget() -> None:
+    """Forget all vjps: ops may have changed."""
+    _vjp_of.cache_clear()

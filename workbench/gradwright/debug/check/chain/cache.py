@@ -13,6 +13,7 @@ from ....graph import Tensor, Values, ancestors
 from ....op import redefinitions
 from ....shared import Bounded
 from ...float64 import Float64Run, given
+from .. import vjp
 from . import claims, lifting, rules
 from .program import Program
 
@@ -66,5 +67,5 @@ def borrowed(
 def forget() -> None:
     """Forget all programs, rules and claims: for when the code of an op was changed in place."""
     _programs.clear()
-    for module in (claims, lifting, rules):
+    for module in (claims, lifting, rules, vjp):
         module.forget()

@@ -21,6 +21,7 @@ from ....graph import Constant, Node, Rng, Source, Tensor, Values, ancestors
 from ....ops.core.identity import StopGradient
 from ...float64 import Call, Calls, Float64Run, run_calls, wide
 from ..directions import normal_like
+from ..nodes import between
 from .claims import slope_of
 from .rules import Placed, rule_of
 from .slopes import Linear, Slope
@@ -278,6 +279,11 @@ class Program:
     def refresh(self) -> None:
         """Bring the values of the registers to the float64 run, for what works on that."""
         self.run.env.update((t, self.held[i]) for t, i in self.number.items())
+
+    @functools.cached_property
+    def between(self) -> tuple[set[Tensor], set[Tensor]]:
+        """The copies that depend on a parameter, and those that get a cotangent of the loss."""
+        return between(self.run, self.copies, self.loss_copy)
 
     @functools.cached_property
     def nbytes(self) -> int:
