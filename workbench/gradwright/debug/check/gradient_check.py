@@ -6,7 +6,6 @@ import contextlib
 import functools
 import itertools
 import math
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -27,11 +26,10 @@ from .local import InputCheck
 from .nodes import check_node, reaching
 from .numeric import Comparison
 from .probe import Probe, analytic_gradients, check_floating, check_loss, gradient_spread
+from .progress import Progress, ShouldStop, asked, bar
 from .report import Occasion, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
-ShouldStop = Callable[[], bool] | threading.Event | None
-Progress = bool | Callable[[int, int, str], None]
 Method = Literal["auto", "differences"]
 _DRAWS = 8
 """Directions along which a rule is looked at of which single elements disagreed: one direction
@@ -135,8 +133,8 @@ def gradient_check(
         report = Report(target.name, float(value), occasion=occasion)
         if watch is not None:
             watch(report)
-        asked = max_per_param, order, progress, should_stop
-        return _Check(run, chain, target, parameters, report, *asked).run()
+        options = max_per_param, order, progress, should_stop
+        return _Check(run, chain, target, parameters, report, *options).run()
 
 
 def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -188,10 +186,10 @@ class _Check:
             sizes = list(map(_size, self.parameters.values()))
             total += sum(1 + int(min(limit, size)) for size in sizes)
         steps = self._differences() if self.chain is None else self._certificates(self.chain)
-        with _bar(self.progress, total) as show, np.errstate(all="ignore"):
+        with bar(self.progress, total) as show, np.errstate(all="ignore"):
             for done, name in enumerate(steps):
                 show(done, name)
-                if _asked(self.should_stop):
+                if asked(self.should_stop):
                     self.report.stopped = True
                     return self.report
             self._look_again()
@@ -345,7 +343,7 @@ class _Check:
             self.chain.refresh()
         nodes = {n.name: n for n in self.forward.nodes}
         for k, check in enumerate(report.nodes):
-            if check.verdict == "ok" and not _asked(self.should_stop):
+            if check.verdict == "ok" and not asked(self.should_stop):
                 report.nodes[k] = self._checked(nodes[check.name], rng, _DRAWS)
 
     def _begin(self, parameter: Tensor, analytic: Array) -> ParameterCheck:
@@ -377,29 +375,3 @@ class _Check:
 
 def _size(t: Tensor) -> int:
     return math.prod(d for d in t.shape if isinstance(d, int))  # copies have no other sizes
-
-
-def _asked(should_stop: ShouldStop) -> bool:
-    if should_stop is None:
-        return False
-    return should_stop.is_set() if isinstance(should_stop, threading.Event) else should_stop()
-
-
-@contextlib.contextmanager
-def _bar(progress: Progress, total: int) -> Iterator[Callable[[int, str], None]]:
-    """Give a function that shows how much is done and what comes next."""
-    if callable(progress):
-        yield lambda done, name: progress(done, total, name)
-        return
-    if not progress:
-        yield lambda done, name: None
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=total, desc="gradient check", unit="check") as bar:
-
-        def show(done: int, name: str) -> None:
-            bar.set_postfix_str(name, refresh=False)
-            bar.update(done - bar.n)
-
-        yield show
