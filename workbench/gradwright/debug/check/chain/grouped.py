@@ -31,11 +31,11 @@ def _rounded(step: float) -> float:
 
 
 _TOGETHER = [
+    *(np.append(steps, -steps) for steps in (FINER, STEPS, np.array([QUICK]))),
     *(np.append(step * np.arange(1, NOISE_POINTS + 1), -step) for step in NOISE_STEPS),
-    *(np.append(steps, -steps) for steps in (np.array([QUICK]), STEPS, FINER)),
 ]
 _BUNCHES = {_rounded(s): steps.tolist() for steps in _TOGETHER for s in steps}
-"""The steps, relative to a size, that an element which asks for one of them asks for."""
+"""The steps, relative to a size, that are asked for together; of two such lists the later one."""
 
 
 class Grouped(Probe):
