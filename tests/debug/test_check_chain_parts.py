@@ -166,6 +166,24 @@ def test_a_leading_axis_changes_nothing(
         np.testing.assert_allclose(found, np.stack(rows), rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("name", ["argmax", "any", "all", "max"])
+@pytest.mark.parametrize(("axis", "shape"), [(0, (2,)), (0, (3,)), (1, (2, 2)), (1, (3, 3))])
+def test_axes_of_one_length_are_not_mistaken_for_each_other(
+    name: str, axis: int, shape: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    op, tried = find_op(name)(axis=axis), shape[0]  # as many at once as there are places
+    for _ in range(10):
+        cache.forget()
+        few, many = (rng.standard_normal((n, *shape)) for n in (tried, 7))
+        if name in ("any", "all"):
+            few, many = few > -0.5, many > -0.5
+        call = Call(op.forward, (0,), (1,), name)
+        like = [np.asarray(op.forward(few[0]))]
+        lifted(call, [few], [True], like)
+        (found,) = lifted(call, [many], [True], like)
+        np.testing.assert_array_equal(found, np.stack([op.forward(x) for x in many]))
+
+
 def test_batches_are_the_differences_of_one_element_at_a_time(rng: np.random.Generator) -> None:
     g = gw.Graph()
     x = g.placeholder("x", (3, 4), "float64")
