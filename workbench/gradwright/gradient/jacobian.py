@@ -79,6 +79,8 @@ def hvp(loss: Tensor, wrt: Sequence[Tensor], vectors: Sequence[Any]) -> list[Ten
     [10.0, 6.0]
     """
     _check_loss(loss, ())
+    if isinstance(wrt, Tensor):
+        raise GradientError("nothing to differentiate", need="hvp(loss, [w, ...], [v, ...])")
     if len(vectors) != len(wrt):
         raise GradientError(f"{len(wrt)} tensors need {len(wrt)} vectors, got {len(vectors)}")
     slopes = gradients(loss, wrt)

@@ -97,8 +97,9 @@ def gradient_check(
     choose. A kink (relu at 0, a tie of max) is told from a mistake by the slopes on its two sides.
     An analytic gradient of exactly zero passes only if the numeric one is zero, too.
 
-    Raises GradientError for another ``order`` or ``method``, and if ``loss`` is not a real scalar,
-    is not finite, or does not depend on one of ``wrt``; FeedError for feeds that do not fit.
+    Raises GradientError for another ``order`` or ``method``, a negative ``max_per_param``, and if
+    ``loss`` is not a real scalar, is not finite, or does not depend on one of ``wrt``; FeedError
+    for feeds that do not fit.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -115,6 +116,8 @@ def gradient_check(
     check_loss(target)
     if order not in (1, 2):
         raise GradientError(f"order={order!r} is not checked", need="1 or 2")
+    if max_per_param is not None and max_per_param < 0:
+        raise GradientError(f"max_per_param={max_per_param} makes no sense", need="0 or more")
     held = graph.values.snapshot() if values is None else values
     parameters = _parameters(graph, wrt)
     if method not in get_args(Method):
@@ -278,7 +281,7 @@ class _Check:
     @functools.cached_property
     def _spread(self) -> dict[Tensor, Array]:
         copies = list(self.analytic)
-        found = gradient_spread(self.forward, self.loss, copies, list(self.analytic.values()))
+        found = gradient_spread(self.forward, self.loss, copies)
         return dict(zip(copies, found, strict=True))
 
     def _blame_opened(self) -> None:

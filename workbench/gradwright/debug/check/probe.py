@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -293,9 +294,7 @@ def analytic_gradients(run: Float64Run, loss: Tensor, wrt: Sequence[Tensor]) -> 
     return arrays
 
 
-def gradient_spread(
-    run: Float64Run, loss: Tensor, wrt: Sequence[Tensor], analytic: Sequence[Array]
-) -> list[Array]:
+def gradient_spread(run: Float64Run, loss: Tensor, wrt: Sequence[Tensor]) -> list[Array]:
     """Return how far apart the gradients of runs are that differ in rounding alone.
 
     Where terms of a gradient cancel, as those of (eˣ − 1)/x at 1e-10, it has lost digits that no
@@ -304,7 +303,7 @@ def gradient_spread(
     found = gradients(loss, wrt)
     order = [*run.nodes, *ancestors(found, stop=set(run.env))]
     made = {t for node in run.nodes for t in node.outputs}
-    spread = [np.zeros(a.shape) for a in analytic]
+    runs: list[list[Array]] = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
         env = {t: _shaken(t, a, rng) for t, a in run.env.items() if t not in made}
@@ -315,9 +314,12 @@ def gradient_spread(
             xs = [None if t is None else env[t] for t in node.inputs]
             ys = run_forward(node.op.for_mode(run.training), xs, training=run.training)
             env.update((t, _shaken(t, y, rng)) for t, y in zip(node.outputs, ys, strict=True))
-        for most, a, t in zip(spread, analytic, found, strict=True):
-            np.fmax(most, np.abs(env[t] - a), out=most)
-    return spread
+        runs.append([env[t] for t in found])
+    pairs = list(itertools.combinations(runs, 2))
+    return [
+        np.fmax.reduce([np.zeros(t.shape), *(np.abs(a[k] - b[k]) for a, b in pairs)])
+        for k, t in enumerate(wrt)
+    ]
 
 
 def _shaken(t: Tensor, array: Array, rng: np.random.Generator) -> Array:
