@@ -81,8 +81,8 @@ def _varied(x: Array, mixed: bool, rng: np.random.Generator) -> Array:
     ``mixed``: the elements of each row change places, too.
     """
     if x.dtype.kind == "b":
-        return rng.random(x.shape) < 0.5
-    if mixed:
+        x = np.asarray(rng.random(x.shape)) < 0.5
+    elif mixed:
         x = rng.permuted(x.reshape(len(x), -1), axis=1).reshape(x.shape)
     if x.dtype.kind != "f":
         return x
