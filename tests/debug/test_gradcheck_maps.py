@@ -37,14 +37,16 @@ def test_a_map_holds_the_checked_elements(bad_cap, monkeypatch):
     messages = sent(panel, monkeypatch)
     panel._receive(panel, {"kind": "check.map", "name": "hidden/w"}, [])
     ((facts, buffers),) = messages
-    at, verdicts = np.frombuffer(buffers[0], "<i4"), np.frombuffer(buffers[1], "u1")
-    errors, analytic, numeric = (np.frombuffer(b, "<f8") for b in buffers[2:])
+    at = np.frombuffer(buffers[0], "<i4")
+    verdicts, ways = (np.frombuffer(b, "u1") for b in buffers[1:3])
+    errors, analytic, numeric = (np.frombuffer(b, "<f8") for b in buffers[3:])
     p = report.parameters["hidden/w"]
     assert (facts["shape"], facts["complex"], len(at)) == ([4, 3], False, 5)
     assert at.tolist() == np.flatnonzero(p.verdicts).tolist()
     np.testing.assert_array_equal(analytic, p.analytic.reshape(-1)[at])
     np.testing.assert_array_equal(numeric, p.numeric.reshape(-1)[at])
     assert [VERDICTS[v] for v in verdicts] == ["fail"] * 5
+    np.testing.assert_array_equal(ways, p.ways.reshape(-1)[at])
     np.testing.assert_allclose(errors, 0.5, rtol=1e-4)
     panel._receive(panel, {"kind": "check.map", "name": "nothing"}, [])
     assert len(messages) == 1
@@ -80,8 +82,8 @@ def test_complex_parameters_have_maps_of_pairs(monkeypatch):
     panel.check(wait=True)
     ((facts, buffers),) = [map_message(0, panel.report.parameters["w"])]
     assert facts["complex"] is True
-    np.testing.assert_allclose(np.frombuffer(buffers[3], "<f8"), [2, 4, 6, -2])
-    assert np.frombuffer(buffers[2], "<f8").shape == (2,)
+    np.testing.assert_allclose(np.frombuffer(buffers[4], "<f8"), [2, 4, 6, -2])
+    assert np.frombuffer(buffers[3], "<f8").shape == (2,)
 
 
 def test_a_finished_report_can_be_shown(bad_cap):

@@ -51,8 +51,16 @@ def findings(report: Report) -> list[Finding]:
             if found
             else f"All gradients agree with finite differences: {_extent(report)}"
         )
-        found.append(Finding("ok", text))
+        found.append(Finding("ok", text + _still(report)))
     return found
+
+
+def _still(report: Report) -> str:
+    """Return whose gradient is right and 0: dead, or detached, and so nothing to train with."""
+    names = [p.name for p in report.parameters.values() if p.checked and not p.analytic.any()]
+    if not names:
+        return ""
+    return f"; the gradient of {_names(names)} is 0, and gw.explain_gradient says why"
 
 
 def _mistakes(report: Report) -> Iterator[Finding]:
