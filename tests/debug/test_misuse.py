@@ -36,7 +36,7 @@ def model() -> tuple[gw.Graph, gw.Tensor]:
     ],
 )
 def test_what_is_no_tensor_is_said_to_be_none(call: Call) -> None:
-    with pytest.raises(GraphError, match="(None|3) is no tensor"):
+    with pytest.raises(GraphError, match=r"(None|3) is no tensor"):
         call(*model())
 
 

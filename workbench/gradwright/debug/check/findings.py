@@ -66,12 +66,18 @@ def _still(report: Report) -> str:
 def _mistakes(report: Report) -> Iterator[Finding]:
     for node in report.faults:
         yield Finding("fail", blamed(node), (str(node.address),))
-    failed = [p.name for p in report.parameters.values() if p.verdict == "fail"]
+    wrong = [p for p in report.parameters.values() if p.verdict == "fail"]
+    failed = [p.name for p in wrong]
     if not failed:
         return
     if report.blame:
         verb = "inherits" if len(failed) == 1 else "inherit"
         text = f"{_count(len(failed), 'parameter')} {verb} the error: {_names(failed)}"
+    elif any(np.isnan(p.analytic).any() for p in wrong):
+        text = (
+            f"The gradient of {_names(failed)} is not a number though every op's own vjp is right: "
+            "an infinite slope meets a 0"
+        )
     else:
         text = (
             f"The gradient of {_names(failed)} is wrong though every op's own vjp is right: "

@@ -115,7 +115,7 @@ class Settlement:
         sure = self._sure(k)
         apart = np.abs(analytic - measured)
         larger = np.maximum(np.abs(analytic), np.abs(measured))
-        passed = apart <= self.rtol * larger if sure else np.zeros(analytic.shape, bool)
+        passed = (apart <= self.rtol * larger) & np.isfinite(apart) & sure
         kinky = self.kinky[k]
         if kinky is not None:
             passed &= ~kinky
