@@ -235,6 +235,13 @@ def test_an_accumulation_that_is_lost_is_found_by_the_chain(
     assert "how they are joined" in report.findings[0].text
 
 
+def test_what_is_infinite_beside_agrees_with_nothing() -> None:
+    g = gw.Graph()
+    w = g.variable("w", init=[1e-4, -1e4, 1.0], dtype="float64")
+    fast, _ = both((g, Off()(w**-3.0, name="fault").sum(name="loss"), {}), rtol=1e-6)
+    assert [n.name for n in fast.blame] == ["fault"] and fast.parameters["w"].verdicts[0] == 4
+
+
 @pytest.mark.parametrize("declared", ["affine", "element", "linear", "rows", "windows"])
 def test_a_wrong_claim_costs_time_and_no_verdict(declared: Any) -> None:
     class Meets(gw.Op):

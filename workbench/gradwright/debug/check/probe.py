@@ -32,7 +32,7 @@ from .numeric import (
     slope,
 )
 from .steep import is_steep
-from .vjp import is_compared
+from .vjp import deciding
 
 Array = np.ndarray[Any, Any]
 Index = tuple[int, ...]
@@ -308,24 +308,22 @@ def gradient_spread(
     found = gradients(loss, wrt)
     order = [*run.nodes, *ancestors(found, stop=set(run.env))]
     made = {t for node in run.nodes for t in node.outputs}
-    spread = [np.zeros(a.shape) for a in analytic]
+    spread, held = [np.zeros(a.shape) for a in analytic], deciding(order)
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        env = {t: _shaken(t, a, rng) for t, a in run.env.items() if t not in made}
+        given = ((t, a) for t, a in run.env.items() if t not in made)
+        env = {t: a if t.node in held else jittered(a, rng) for t, a in given}
         for node in order:
             if isinstance(node.op, Constant):
                 env[node.outputs[0]] = node.graph.values.array(node.name)
                 continue
             xs = [None if t is None else env[t] for t in node.inputs]
             ys = run_forward(node.op.for_mode(run.training), xs, training=run.training)
-            env.update((t, _shaken(t, y, rng)) for t, y in zip(node.outputs, ys, strict=True))
+            ys = ys if node in held else tuple(jittered(y, rng) for y in ys)
+            env.update(zip(node.outputs, ys, strict=True))
         for most, a, t in zip(spread, analytic, found, strict=True):
             np.fmax(most, np.abs(env[t] - a), out=most)
     return spread
-
-
-def _shaken(t: Tensor, array: Array, rng: np.random.Generator) -> Array:
-    return array if is_compared(t) else jittered(array, rng)
 
 
 def check_loss(loss: Tensor) -> None:

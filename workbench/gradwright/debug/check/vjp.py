@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...gradient import fit, pull_back
-from ...graph import Graph, Tensor, ancestors
+from ...graph import Graph, Node, Tensor, ancestors
 from ...graph.expand import run_nodes, stand_in
 from ...op import ZERO, NotDifferentiable, Op, redefinitions
 from ...spec import TensorSpec, is_floating, kind
@@ -97,18 +97,18 @@ class Vjp:
         rng: np.random.Generator,
     ) -> dict[int, Array]:
         """Return the cotangents where every value on the way is off by a rounding error."""
-        env = self._given(xs, ys, gs)
+        env, held = self._given(xs, ys, gs), deciding(self._nodes)
         for node in self._nodes:
             if not all(t in env for t in node.outputs):
                 given = run_nodes([node], env, node.outputs, training=training)
                 for t, a in zip(node.outputs, given, strict=True):
-                    env.setdefault(t, a if is_compared(t) else jittered(a, rng))
+                    env.setdefault(t, a if node in held else jittered(a, rng))
         return {i: env[t] for i, t in self.cotangents.items() if t is not None}
 
 
-def is_compared(t: Tensor) -> bool:
-    """Tell whether something is decided by a value: a rounding error would turn it over."""
-    return any(user.outputs and kind(user.outputs[0].dtype) == "b" for user in t.uses)
+def deciding(nodes: Sequence[Node]) -> set[Node]:
+    """Return the nodes that a comparison depends on: a rounding error there would turn it over."""
+    return set(ancestors([t for n in nodes for t in n.outputs if kind(t.dtype) == "b"]))
 
 
 def vjp_of(

@@ -115,7 +115,7 @@ class Settlement:
         sure = self._sure(k)
         apart = np.abs(analytic - measured)
         larger = np.maximum(np.abs(analytic), np.abs(measured))
-        passed = (apart <= self.rtol * larger) & np.isfinite(apart) & sure
+        passed = (apart <= self.rtol * larger) & np.isfinite(larger) & sure
         kinky = self.kinky[k]
         if kinky is not None:
             passed &= ~kinky
@@ -166,8 +166,8 @@ class Settlement:
         a, slopes = self.analytic[k].ravel()[at], found.slopes
         size = np.maximum(np.abs(a), np.abs(slopes))
         tolerance = self.rtol * size + found.rounding
-        close = (np.abs(a - slopes) <= self.rtol * size) & np.isfinite(slopes)
-        ok = close & ((found.rounding <= self.rtol * size) | found.still)
+        close = np.abs(a - slopes) <= self.rtol * size
+        ok = close & np.isfinite(size) & ((found.rounding <= self.rtol * size) | found.still)
         wrong = np.zeros(at.shape, bool)
         rest = np.flatnonzero(~ok & np.isfinite(slopes) & np.isfinite(a))
         if rest.size:

@@ -288,7 +288,7 @@ class Linear(Slope):
                 product += float(np.vdot(g, self.change[o]))
         v = self.direction
         slack = math.sqrt(size * self.size) + math.sqrt(_square(found) * _square(v))
-        return abs(product - float(np.vdot(found, v))) <= _CERTAIN * slack
+        return abs(product - float(np.vdot(found, v))) <= _CERTAIN * slack < math.inf
 
 
 class Transposed(Linear):

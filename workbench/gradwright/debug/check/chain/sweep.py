@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -289,11 +290,12 @@ class Sweep:
         if noise / near <= self.rtol * abs(want):  # one side is enough where rounding is small
             here = float(held[self.program.loss])
             found = (self._moved(registers, moves, near) - here) / near
-            if abs(found - want) <= self.rtol * max(abs(found), abs(want)):
+            if abs(found - want) <= self.rtol * max(abs(found), abs(want)) < math.inf:
                 return True
         for step in _TIES:
             found = self._difference(registers, moves, step)
-            if abs(found - want) <= self.rtol * max(abs(found), abs(want)) + noise / step:
+            slack = self.rtol * max(abs(found), abs(want)) + noise / step
+            if abs(found - want) <= slack < math.inf:
                 return True
         return False
 
@@ -326,7 +328,7 @@ def agree(claimed: Array, measured: Array, rtol: float) -> bool:
     """Tell whether all elements of a cotangent agree, up to the noise of the largest."""
     apart = claimed - measured
     flat, size = apart.ravel(), measured.ravel()
-    if float(flat.dot(flat)) * size.size <= NOISE**2 * float(size.dot(size)):
+    if float(flat.dot(flat)) * size.size <= NOISE**2 * float(size.dot(size)) < math.inf:
         return True  # the largest is no less than the mean
     top = float(np.max(np.abs(size), initial=0.0))
     larger = np.maximum(np.abs(claimed), np.abs(measured))
@@ -337,7 +339,8 @@ def agree(claimed: Array, measured: Array, rtol: float) -> bool:
 def _between(claimed: Array, low: Array, high: Array, rtol: float) -> bool:
     size = np.maximum(np.abs(low), np.abs(high))
     slack = rtol * size + 10 * NOISE * float(np.max(size, initial=0.0))
-    return bool(((claimed >= low - slack) & (claimed <= high + slack)).all())
+    inside = (claimed >= low - slack) & (claimed <= high + slack) & np.isfinite(slack)
+    return bool(inside.all())
 
 
 def _summary(verdict: str, claimed: Array, measured: Array, rtol: float) -> Comparison:
