@@ -309,3 +309,21 @@ def test_a_wrong_rule_in_a_loop_is_told_of_many_elements_at_once() -> None:
         assert found.probed == 0 < found.differenced
         np.testing.assert_allclose(found.numeric, slow.parameters[name].numeric, rtol=1e-5)
     assert [str(n.address).partition(":")[0] for n in fast.faults] == ["scan"]
+
+
+def behind_kinks() -> Case:
+    """A wrong rule behind relus and a pooling with ties, which no element moves."""
+    op = gw.define_op("test/behind", np.sin, vjp=lambda g, y, x: g * y)
+    g = gw.Graph()
+    x, k = g.placeholder("x", (None, 1, 8, 8)), weight(g, "k", 3, 1, 3, 3)
+    h = gw.cnn.max_pool2d(gw.nn.relu(gw.cnn.conv2d(x, k)), 2)
+    loss = gw.square(op(h.reshape(-1, 27)) @ weight(g, "v", 27)).mean()
+    return g, loss, {"x": np.random.default_rng(3).standard_normal((4, 1, 8, 8))}
+
+
+def test_a_wrong_rule_behind_kinks_is_told_by_the_chain() -> None:
+    """Where no element moves what sits on a kink, the chain is as sure as without any."""
+    fast, slow = both(behind_kinks())
+    found = fast.parameters["k"]
+    assert found.verdict == "fail" and found.probed == 0 < found.certified
+    np.testing.assert_allclose(found.numeric, slow.parameters["k"].numeric, rtol=1e-4, atol=1e-7)

@@ -42,6 +42,8 @@ class Settlement:
         self.analytic = analytic
         self.measured = sweep.pull_back()
         self.tied = self._tied()
+        self.touched: list[Array | None] = [None] * len(self.measured)
+        """Elements that move something on a kink, if any do."""
         self.kinky = self._kinky()
         """Elements that differences have to settle, since they move something on a kink."""
 
@@ -69,7 +71,7 @@ class Settlement:
         slopes = (s for step in self.program.steps for s, _ in step.active)
         if all(s is None or s.kinks is None for s in slopes):
             return [None] * len(self.measured)
-        touched = self.sweep.touched()
+        touched = self.touched = self.sweep.touched()
         known = [
             (r, t) for r, t in zip(self.program.parameters, touched, strict=True) if t is not None
         ]
@@ -130,9 +132,11 @@ class Settlement:
         left = asked & ~passed
         if not left.any():
             return
-        if sure and not self._rough(register):
+        if sure:
+            touched = self.touched[k]
+            smooth = left if touched is None else left & ~touched
             clear = (
-                left
+                smooth
                 & (apart > _CLEAR * self.rtol * larger)
                 & self._visible(register, apart, measured)
             )
@@ -177,7 +181,7 @@ class Settlement:
             off = np.abs(a - again)
             wrong[rest] = (
                 ~found.bent
-                & (found.gap <= _GAP * np.abs(a - slopes))
+                & (sure | (found.gap <= _GAP * np.abs(a - slopes)))
                 & (np.abs(again - slopes) <= 0.2 * off)
                 & (np.abs(a - slopes) > 1.5 * self.rtol * size + 30 * found.rounding)
             )[rest]
