@@ -11,7 +11,7 @@ import pytest
 import gradwright as gw
 
 POINTS = np.array([[1.0, -1.0, 2.0], [-1.0, 2.0, 0.5]])
-METHODS: Any = pytest.mark.parametrize("method", ["auto", "differences"])
+METHODS: pytest.MarkDecorator = pytest.mark.parametrize("method", ["auto", "differences"])
 
 
 @METHODS

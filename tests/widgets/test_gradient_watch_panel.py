@@ -11,6 +11,9 @@ from gradwright_widgets import GradCheckPanel, Workbench
 from gradwright_widgets.panels.check.watch import VERDICTS, WatchPanel, watch_message
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:step [0-9]+. .* is wrong:UserWarning")
+
+
 @pytest.fixture
 def net():
     """A net with a wrong vjp inside of a loop, and its trainer."""
