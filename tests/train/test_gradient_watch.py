@@ -18,7 +18,6 @@ from gradwright.debug.live.points import Point
 from gradwright.errors import TrainingError
 from tests.support.watched import HEALTHY, SMALL, bend, dense, mlp, weight
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:step [0-9]+. .* is wrong:UserWarning")
 
 
