@@ -192,6 +192,8 @@ class LocalCheck:
         finite = np.where(np.isfinite(cotangent), v, 0)
         if found.verdict == "fail" and self._is_lost(i, finite, gs, found):
             found = replace(found, verdict="unclear")
+        if found.verdict == "fail" and self._is_torn({i: v}):
+            found = replace(found, verdict="kink")
         told = causes and found.verdict == "fail"
         return InputCheck(label(self.op, i), found, self.cause(i, gs) if told else "")
 
@@ -299,6 +301,26 @@ class LocalCheck:
             if not any(k.any() for k in rough):
                 break
         return rough, jump
+
+    def _is_torn(self, alone: Mapping[int, Array]) -> bool:
+        """Tell whether an output that nobody reads jumps here, as vectors of equal eigenvalues do.
+
+        What the op gives there is one choice of many, and so are the slopes of what is read.
+        """
+        floating = {i for i, y in enumerate(self.ys) if y.dtype.kind in "fc"}
+        unread = sorted(floating.difference(self.outputs))
+        if not unread:
+            return False
+        wide, narrow = ((self.forward(h, alone), self.forward(-h, alone)) for h in (WIDE, NARROW))
+        return any(
+            kinked(
+                self.ys[i],
+                (wide[0][i], wide[1][i]),
+                (narrow[0][i], narrow[1][i]),
+                [ys[i] for ys in self.jitter],
+            )[1].any()
+            for i in unread
+        )
 
     def _between(self, alone: Mapping[int, Array], gs: Sequence[Array], exact: float) -> Comparison:
         """Hold the slope of the kinked elements against the interval of their one-sided slopes.
