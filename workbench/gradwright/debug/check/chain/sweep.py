@@ -307,7 +307,8 @@ def agree(claimed: Array, measured: Array, rtol: float) -> bool:
         return True  # the largest is no less than the mean
     top = float(np.max(np.abs(size), initial=0.0))
     larger = np.maximum(np.abs(claimed), np.abs(measured))
-    return top < math.inf and bool((np.abs(apart) <= rtol * larger + NOISE * top).all())
+    close = (np.abs(apart) <= rtol * larger + NOISE * top) & np.isfinite(apart)
+    return bool(close.all())
 
 
 def _between(claimed: Array, low: Array, high: Array, rtol: float) -> bool:
