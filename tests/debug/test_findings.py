@@ -317,3 +317,16 @@ def test_what_has_no_gradient_has_no_curve() -> None:
         loss_curve(g, w * 2.0, {}, w, 0)
     with pytest.raises(GradientError, match="is not floating"):
         loss_curve(g, w.sum(), {}, n, 0)
+
+
+def test_gradients_that_are_zero_and_right_are_told() -> None:
+    g = gw.Graph()
+    x = g.placeholder("x", (None, 3))
+    dead = gw.nn.relu(x @ g.variable("w", (3, 4), init=-1.0))
+    loss = gw.mean(dead @ g.variable("v", (4,), init=1.0) + g.variable("b", (), init=0.5))
+    report = gw.gradient_check(g, loss, {"x": np.ones((2, 3))})
+    assert report.passed
+    (finding,) = report.findings
+    assert finding.text.endswith(
+        "; the gradient of 'w', 'v' is 0, and gw.explain_gradient says why"
+    )

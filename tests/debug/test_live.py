@@ -246,7 +246,7 @@ def test_an_alarm_is_read_back():
 
 
 def test_a_direction_may_be_sparse():
-    x = np.full((50, 40), 2.0)
+    x = np.full((40, 50), 2.0).T  # a view, as what transposes give
     found = draw_direction(x, np.random.default_rng(0), most=64)
     assert 50 <= np.count_nonzero(found) <= 64
     assert 1.0 < np.abs(found[found != 0]).mean() < 2.2  # 2·√(2/π)

@@ -66,6 +66,26 @@ def test_mistakes_in_front_of_a_surrogate_and_behind_it_are_found() -> None:
         assert report.parameters["w"].count("fail") == 4
 
 
+def test_a_surrogate_in_a_composite_in_a_loop_is_no_mistake() -> None:
+    op = spike()
+
+    class Fires(gw.Op):
+        """A composite, which stands for the surrogate."""
+
+        name = "test/fires"
+
+        def expand(self, x: gw.Tensor) -> gw.Tensor:
+            return op(x) * 2.0  # type: ignore[no-any-return]
+
+    def build(g: gw.Graph, w: gw.Tensor) -> gw.Tensor:
+        turns = g.constant(np.ones((3, 4)))
+        return gw.scan(lambda c, v: (c + Fires()(v * w), None), np.zeros(4), turns)[0].sum()
+
+    report = checked(build)
+    assert (report.outcome, report.blame) == ("unclear", [])
+    assert not report.parameters["w"].count("fail")
+
+
 def test_without_a_declaration_it_is_a_mistake() -> None:
     op = gw.define_op("test/silent", lambda x: np.round(x), vjp=lambda g, y, x: g)
     report = checked(lambda g, w: gw.square(op(w, name="here")).sum())

@@ -119,3 +119,27 @@ def test_nodes_of_a_gradient_point_to_the_line_of_their_forward_node() -> None:
     (second,) = gw.gradients(dw.sum(), [w])
     found = [n for n in gw.graph.ancestors([dw, second]) if n.name.startswith("grad/sum/here")]
     assert len(found) >= 1 and {n.where for n in found} == {line}
+
+
+@pytest.mark.parametrize("vjp", [lambda g, y, x: (g / 2.0,), lambda g, y, x: (g,)])
+def test_a_vjp_of_a_class_is_told_that_it_gets_lists(vjp: Callable[..., Any]) -> None:
+    """A function given to define_op gets tensors; a method does not."""
+
+    class Listed(gw.Op):
+        """The input.
+
+        y = x
+        """
+
+        def infer(self, x: Any) -> Any:
+            return x.with_shape(x.shape)
+
+        def forward(self, x: Any) -> Any:
+            return x.copy()
+
+        def vjp(self, gs: Any, ys: Any, xs: Any) -> Any:
+            return vjp(gs, ys, xs)
+
+    x = gw.Graph().variable("x", (3,))
+    with pytest.raises(GradientError, match=r"vjp\(self, gs, ys, xs\), with one entry per output"):
+        gw.gradients(Listed()(x).sum(), [x])

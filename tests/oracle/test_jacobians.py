@@ -181,6 +181,8 @@ def test_of_what_does_not_fit() -> None:
         gw.hvp(losses, [w1], [W1])
     with pytest.raises(GradientError, match="1 vectors, got 2"):
         gw.hvp(losses.mean(), [w1], [W1, W1])
+    with pytest.raises(GradientError, match=r"need: hvp\(loss, \[w"):
+        gw.hvp(losses.mean(), w1, [W1])  # type: ignore[arg-type]
     (zero,) = gw.jacobian(logits, [g.placeholder("u", (2,), "float64")], unreachable="zero")
     assert value(zero, {"x": X, "u": [1.0, 2.0]}).shape == (5, 4, 2)
 

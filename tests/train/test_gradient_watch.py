@@ -18,6 +18,8 @@ from gradwright.debug.live.points import Point
 from gradwright.errors import TrainingError
 from tests.support.watched import HEALTHY, SMALL, bend, dense, mlp, weight
 
+pytestmark = pytest.mark.filterwarnings("ignore:step [0-9]+. .* is wrong:UserWarning")
+
 
 def bent(factor=1.0, **options):
     """Return a small training with a user's op in it, and batches that feed ``late``."""
@@ -170,7 +172,9 @@ def test_a_gradient_that_is_joined_wrongly_is_named_by_its_parameter(monkeypatch
     verdicts = [p.verdict for p in watch.points if p.name == "v"]
     assert verdicts[0] == "unclear"  # of one look, before the nodes had their turn
     assert "fail" in verdicts
-    assert all(p.verdict == "ok" for p in watch.points if p.name in ("w", "b"))
+    others = [p for p in watch.points if p.name in ("w", "b") and p.kind == "element"]
+    assert all(p.verdict == "ok" for p in others)
+    assert {p.name for p in others if p.step > watch.alarm.step} == {"w", "b"}  # have their turns
 
 
 def test_what_inherits_an_error_is_not_named():
@@ -533,3 +537,16 @@ def test_complex_and_scalar_parameters_are_looked_at():
     fit(trainer, [{}] * 40)
     seen = {p.name: p.verdict for p in watch.points if p.kind == "element"}
     assert seen == {"z": "ok", "s": "ok"}
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_alarm_that_nobody_takes_is_a_warning():
+    """A watch beside a training in a terminal would else find a mistake and say nothing."""
+    model, batches, late = bent()
+    late[...] = 1.0
+    with pytest.warns(UserWarning, match=r"step \d+: .* is wrong: its vjp"):
+        fit(model.trainer(watch := each_step()), batches)
+    assert watch.alarm is not None
+    heard = []
+    fit(model.trainer(watch := each_step(on_alarm=heard.append)), batches)
+    assert heard == list(watch.alarms) != []

@@ -10,6 +10,8 @@ from gradwright.errors import GradwrightError
 from gradwright_widgets import GradCheckPanel, Workbench
 from gradwright_widgets.panels.check.watch import VERDICTS, WatchPanel, watch_message
 
+pytestmark = pytest.mark.filterwarnings("ignore:step [0-9]+. .* is wrong:UserWarning")
+
 
 @pytest.fixture
 def net():

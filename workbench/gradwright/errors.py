@@ -12,8 +12,7 @@ A message has four parts: what is wrong and where, what came in, what was needed
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from types import CodeType
 from typing import Self
 
@@ -113,16 +112,6 @@ class GradwrightError(Exception):
         if self.hint:
             lines.append(f"  try:  {self.hint}")
         return "\n".join(lines)
-
-
-@contextmanager
-def in_part(part: object) -> Iterator[None]:
-    """Note on errors in which part of a node they came up: a turn of a loop, a branch."""
-    try:
-        yield
-    except GradwrightError as error:
-        error.part = str(part)
-        raise
 
 
 class GraphError(GradwrightError, ValueError):

@@ -182,7 +182,7 @@ def precision(
     outs = [target, *gradients(target, params)]
     held = session or Session(graph, values=values, deterministic=True)
     options: Any = {"training": training, "step": step}
-    given = feeds or {}
+    given = {} if feeds is None else feeds
     nodes = [n for n in ancestors(outs) if not isinstance(n.op, Source)]
     fetched = dict(zip(public(nodes), held.run(list(public(nodes)), given, **options), strict=True))
     alone = held.run(outs, given, **options)

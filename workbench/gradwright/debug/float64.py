@@ -349,6 +349,10 @@ def known_specs(op: Op, xs: Sequence[Array | None]) -> list[TensorSpec | None]:
 
 def given(graph: Graph, feeds: Mapping[Any, Any]) -> dict[Tensor, Array]:
     """Return feeds by tensor, each as an array that fits it."""
+    if not isinstance(feeds, Mapping):
+        raise FeedError(
+            f"the feeds are a {type(feeds).__name__}", need="a dict by placeholder or name"
+        )
     found = {}
     for key, value in feeds.items():
         t = graph.check_member(key) if isinstance(key, Tensor) else _named(graph, key)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import SubGraph
+from ..graph import SubGraph, expansion
 from ..op import Op
 from ..spec import is_floating
 
@@ -16,13 +16,20 @@ Array = np.ndarray[Any, Any]
 
 def holds_surrogate(op: Op) -> bool:
     """Tell whether an op with a declared gradient stands in the body of a loop, at any depth."""
-    subs = [v for v in op.attributes().values() if isinstance(v, SubGraph)]
+    subs = _bodies(op)
     for sub in subs:
         for node in sub.nodes:
             if node.op.has_surrogate():
                 return True
-            subs += [v for v in node.op.attributes().values() if isinstance(v, SubGraph)]
+            inner = _bodies(node.op)
+            if node.op.is_composite() and not inner:
+                inner = [expansion(node.op, [None if t is None else t.spec for t in node.inputs])]
+            subs += inner
     return False
+
+
+def _bodies(op: Op) -> list[SubGraph]:
+    return [v for v in op.attributes().values() if isinstance(v, SubGraph)]
 
 
 def declared(

@@ -15,6 +15,8 @@ from ..ops.core.pullback import Pullback
 from ..spec import is_floating, kind
 from ..spec.containers import ContainerSpec
 
+_LISTS = "an op class has vjp(self, gs, ys, xs), with one entry per output or input: (g,) = gs"
+
 
 def pull_back(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any]:
     """Return the cotangents of a node's inputs, from its own vjp or from its expansion.
@@ -54,6 +56,7 @@ def _from_vjp(node: Node, gs: Sequence[Any], wanted: Sequence[bool]) -> Sequence
             f"vjp of {op.name} {node.name!r} failed: {type(error).__name__}: {error}",
             facts=_places(node, error),
             need="cotangents that are built of tensors, whose values are not known yet",
+            hint=_LISTS if "'tuple'" in str(error) or "'list'" in str(error) else "",
         ) from error
     got = f"{len(out)} cotangents" if isinstance(out, (list, tuple)) else repr(out)
     raise GradientError(
@@ -96,6 +99,7 @@ def _misfit(node: Node, x: Tensor, got: str, need: str) -> GradientError:
         f"vjp of {node.op.name} {node.name!r} returned {got} for {x.name!r} : {x.spec}",
         facts=_places(node),
         need=need,
+        hint=_LISTS if got in ("list", "tuple") else "",
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..errors import GradientError
 from ..graph import Tensor
@@ -12,7 +14,7 @@ from ..ops.core.comparison import Equal
 from ..ops.core.like import IotaLike
 from ..ops.core.movement import Cast
 from ..ops.core.reshape import Reshape
-from ..spec import kind
+from ..spec import differ, kind
 from .reverse import gradients
 
 
@@ -40,6 +42,8 @@ def jacobian(
     """
     if isinstance(ys, Tensor):
         return _rows(ys, wrt, unreachable)
+    if isinstance(ys, str) or not isinstance(ys, Iterable):
+        raise GradientError(f"{ys!r} has no Jacobian", need="a tensor, or a list of tensors")
     return [_rows(y, wrt, unreachable) for y in ys]
 
 
@@ -79,9 +83,19 @@ def hvp(loss: Tensor, wrt: Sequence[Tensor], vectors: Sequence[Any]) -> list[Ten
     [10.0, 6.0]
     """
     _check_loss(loss, ())
+    if isinstance(wrt, Tensor):
+        raise GradientError("nothing to differentiate", need="hvp(loss, [w, ...], [v, ...])")
     if len(vectors) != len(wrt):
         raise GradientError(f"{len(wrt)} tensors need {len(wrt)} vectors, got {len(vectors)}")
     slopes = gradients(loss, wrt)
+    for w, v in zip(wrt, vectors, strict=True):
+        shape = v.shape if isinstance(v, Tensor) else np.shape(v)
+        if len(shape) != w.rank or any(map(differ, shape, w.shape)):
+            raise GradientError(
+                f"the vector for {w.name!r} does not fit",
+                need=str(w.spec),
+                facts=[f"got shape {tuple(shape)}"],
+            )
     return gradients(slopes, wrt, list(vectors), unreachable="zero")
 
 

@@ -318,7 +318,7 @@ def _dependence(
     """Return what ``depends`` says of each input."""
     each = tuple(depends) if isinstance(depends, (tuple, list)) else (depends,) * n_inputs
     known = {**_CLAIMS, "rows": ROWS if has_axis else Dependence("rows", -1)}
-    if len(each) != n_inputs or not set(each) <= {*known}:
+    if len(each) != n_inputs or any(k not in tuple(known) for k in each):
         raise GraphError(
             f"{name}: depends={depends!r} is not understood",
             need=f"one of {', '.join(map(repr, known))}, or {n_inputs} of them, one per input",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import in_part
+from ..errors import GradwrightError
 from ..graph import SubGraph, Tensor
 from ..ops.control.branch import taken
 from ..ops.control.scan_op import Scan
@@ -96,8 +96,11 @@ def branches(
         if chosen not in compiled:
             made = SubPlan(op.chosen(chosen), device.nested(), bool(op.training), options)
             compiled[chosen] = made
-        with in_part(taken(chosen)):
+        try:
             return compiled[chosen](xs[1:])
+        except GradwrightError as error:
+            error.part = taken(chosen)
+            raise
 
     return _fitting(lambda xs, ys: run(xs), outs, compiled)
 

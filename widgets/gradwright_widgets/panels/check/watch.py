@@ -77,7 +77,7 @@ class WatchPanel(Panel):
     def _switch(self) -> None:
         trainer = self.desk.controlled()
         if self._watch is None:
-            self._take(GradientWatch())
+            self._take(GradientWatch(on_alarm=lambda _: None))  # the strip tells of it
         watch = self._watch
         assert watch is not None
         held = watch in trainer.callbacks

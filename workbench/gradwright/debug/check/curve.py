@@ -152,7 +152,9 @@ def loss_curve(
     given = graph[tensor] if isinstance(tensor, str) else graph.check_member(tensor)
     check_floating(given)
     held = graph.values.snapshot() if values is None else values
-    run = Float64Run([target, given], feeds or {}, values=held, seed=seed, training=training)
+    run = Float64Run(
+        [target, given], {} if feeds is None else feeds, values=held, seed=seed, training=training
+    )
     copy = run.copies[given]
     array = run.env[copy]
     at = _index(given, array, index)

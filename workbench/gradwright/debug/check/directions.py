@@ -18,7 +18,7 @@ def draw_direction(x: Array, rng: np.random.Generator, most: int | None = None) 
     """
     if most is not None and x.size > most:
         moved = rng.integers(x.size, size=most)
-        sparse = np.zeros_like(x)
+        sparse = np.zeros(x.shape, x.dtype)  # of one piece, whatever x is a view of
         sparse.reshape(-1)[moved] = draw_direction(x.reshape(-1)[moved], rng)
         return sparse
     finite = np.isfinite(x)

@@ -51,19 +51,33 @@ def findings(report: Report) -> list[Finding]:
             if found
             else f"All gradients agree with finite differences: {_extent(report)}"
         )
-        found.append(Finding("ok", text))
+        found.append(Finding("ok", text + _still(report)))
     return found
+
+
+def _still(report: Report) -> str:
+    """Return whose gradient is right and 0: dead, or detached, and so nothing to train with."""
+    names = [p.name for p in report.parameters.values() if p.checked and not p.analytic.any()]
+    if not names:
+        return ""
+    return f"; the gradient of {_names(names)} is 0, and gw.explain_gradient says why"
 
 
 def _mistakes(report: Report) -> Iterator[Finding]:
     for node in report.faults:
         yield Finding("fail", blamed(node), (str(node.address),))
-    failed = [p.name for p in report.parameters.values() if p.verdict == "fail"]
+    wrong = [p for p in report.parameters.values() if p.verdict == "fail"]
+    failed = [p.name for p in wrong]
     if not failed:
         return
     if report.blame:
         verb = "inherits" if len(failed) == 1 else "inherit"
         text = f"{_count(len(failed), 'parameter')} {verb} the error: {_names(failed)}"
+    elif any(np.isnan(p.analytic).any() for p in wrong):
+        text = (
+            f"The gradient of {_names(failed)} is not a number though every op's own vjp is right: "
+            "an infinite slope meets a 0"
+        )
     else:
         text = (
             f"The gradient of {_names(failed)} is wrong though every op's own vjp is right: "

@@ -97,8 +97,8 @@ def gradient_check(
     choose. A kink (relu at 0, a tie of max) is told from a mistake by the slopes on its two sides.
     An analytic gradient of exactly zero passes only if the numeric one is zero, too.
 
-    Raises GradientError for another ``order`` or ``method``, and if ``loss`` is not a real scalar,
-    is not finite, or does not depend on one of ``wrt``; FeedError for feeds that do not fit.
+    Raises GradientError for settings out of range, and if ``loss`` is not a real scalar, is not
+    finite, or does not depend on one of ``wrt``; FeedError for feeds that do not fit.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -119,14 +119,20 @@ def gradient_check(
     parameters = _parameters(graph, wrt)
     if method not in get_args(Method):
         raise GradientError(f"method={method!r} is not known", need=" or ".join(get_args(Method)))
-    occasion = Occasion(graph, target.name, feeds or {}, held, training, seed, rtol)
+    if not 0 < rtol < 1 or (max_per_param is not None and max_per_param < 0):
+        raise GradientError(
+            f"rtol={rtol!r}, max_per_param={max_per_param!r} make no sense",
+            need="0 < rtol < 1; max_per_param >= 0 or None",
+        )
+    feeds = {} if feeds is None else feeds
+    occasion = Occasion(graph, target.name, feeds, held, training, seed, rtol)
     options: dict[str, Any] = {"values": held, "seed": seed, "training": training}
     with contextlib.ExitStack() as stack:
         chain = None
         if method == "auto" and order == 1:
-            chain = stack.enter_context(borrowed(target, parameters, feeds or {}, **options))
+            chain = stack.enter_context(borrowed(target, parameters, feeds, **options))
         if chain is None or chain.is_declared:  # what is declared is no slope that can be measured
-            chain, run = None, Float64Run([target, *parameters], feeds or {}, **options)
+            chain, run = None, Float64Run([target, *parameters], feeds, **options)
             value = run.env[run.copies[target]]
         else:
             run, value = chain.run, chain.held[chain.loss]
@@ -278,7 +284,7 @@ class _Check:
     @functools.cached_property
     def _spread(self) -> dict[Tensor, Array]:
         copies = list(self.analytic)
-        found = gradient_spread(self.forward, self.loss, copies, list(self.analytic.values()))
+        found = gradient_spread(self.forward, self.loss, copies)
         return dict(zip(copies, found, strict=True))
 
     def _blame_opened(self) -> None:

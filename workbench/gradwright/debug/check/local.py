@@ -37,6 +37,7 @@ from .numeric import (
     rounding,
     slope,
 )
+from .steep import is_steep
 from .vjp import vjp_of
 
 Array = np.ndarray[Any, Any]
@@ -188,8 +189,11 @@ class LocalCheck:
             again, others = self._compare(i, own, cotangent)
             if again.verdict != "unclear":
                 found, gs, v = again, others, own
-        if found.verdict == "fail" and self._is_lost(i, v, gs, found):
+        finite = np.where(np.isfinite(cotangent), v, 0)
+        if found.verdict == "fail" and self._is_lost(i, finite, gs, found):
             found = replace(found, verdict="unclear")
+        if found.verdict == "fail" and self._is_torn({i: v}):
+            found = replace(found, verdict="kink")
         told = causes and found.verdict == "fail"
         return InputCheck(label(self.op, i), found, self.cause(i, gs) if told else "")
 
@@ -204,7 +208,7 @@ class LocalCheck:
         for rng in self.rng.spawn(3):
             with np.errstate(all="ignore"):
                 options = self.xs, self.ys, gs, self.training, rng
-                moved = inner(v, self.vjp.rounded_otherwise(*options)[i])
+                moved = _along(v, self.vjp.rounded_otherwise(*options)[i])
             spread = max(spread, abs(moved - found.analytic))
         return abs(found.analytic - found.numeric) <= 10 * spread
 
@@ -216,6 +220,11 @@ class LocalCheck:
         alone, exact = {i: v}, inner(v, cotangent)
         if not np.isfinite(exact) and np.isfinite(cotangent).all():  # too large along v, not wrong
             return Comparison("unclear", exact, np.inf, np.inf), self.gs
+        if self._is_steep(i, cotangent):
+            steep = np.isinf(cotangent)
+            found, gs = self._compare(i, np.where(steep, 0, v), np.where(steep, 0, cotangent))
+            told = found.verdict not in ("ok", "kink")
+            return found if told else Comparison("unclear", exact, np.nan, np.inf), gs
         found = quick(lambda t: self.at(t, alone, self.gs), exact, rtol=self.rtol)
         if found.verdict == "ok":
             return found, self.gs
@@ -225,11 +234,25 @@ class LocalCheck:
         if not any(k.any() for k in rough):
             return self._slope(alone, self.gs, exact), self.gs
         smooth = [np.where(k, 0, g) for g, k in zip(self.gs, rough, strict=True)]
-        found = self._slope(alone, smooth, inner(v, self.pull(smooth)[i]))
+        found = self._slope(alone, smooth, _along(v, self.pull(smooth)[i]))
         if found.verdict == "fail":
             return found, smooth
         kinks = [np.where(k, g, 0) for g, k in zip(self.gs, rough, strict=True)]
-        return self._between(alone, kinks, inner(v, self.pull(kinks)[i])), kinks
+        return self._between(alone, kinks, _along(v, self.pull(kinks)[i])), kinks
+
+    def _is_steep(self, i: int, cotangent: Array) -> bool:
+        """Tell whether an infinite cotangent is right, at its first and its last such element."""
+        if cotangent.dtype.kind != "f" or np.isnan(cotangent).any():
+            return False
+        at = np.flatnonzero(np.isinf(cotangent))
+
+        def moved(k: int) -> Callable[[float], float]:
+            unit = np.zeros(cotangent.shape)
+            unit.flat[k] = 1.0
+            return lambda t: self.at(t, {i: unit}, self.gs)
+
+        ends = dict.fromkeys((*at[:1], *at[-1:]))
+        return bool(at.size) and all(is_steep(moved(k), cotangent.flat[k]) for k in ends)
 
     def cause(self, i: int, gs: Sequence[Array]) -> str:
         """Say what a wrong cotangent is, if it can be told; "" if not."""
@@ -241,6 +264,10 @@ class LocalCheck:
         along = [draw_direction(x, rng) for _ in range(TRIALS)]
         with np.errstate(all="ignore"):
             cotangents = self.pull(gs)
+            if self._is_steep(i, cotangents[i]):
+                steep = np.isinf(cotangents[i])
+                along = [np.where(steep, 0, v) for v in along]
+                cotangents[i] = np.where(steep, 0, cotangents[i])
             slopes = [slope(lambda t, v=v: self.at(t, {i: v}, gs)) for v in along]  # type: ignore[misc]
             others = {label(self.op, k): g for k, g in cotangents.items() if k != i}
             return cause(cotangents[i], others, along, slopes)
@@ -275,6 +302,26 @@ class LocalCheck:
                 break
         return rough, jump
 
+    def _is_torn(self, alone: Mapping[int, Array]) -> bool:
+        """Tell whether an output that nobody reads jumps here, as vectors of equal eigenvalues do.
+
+        What the op gives there is one choice of many, and so are the slopes of what is read.
+        """
+        floating = {i for i, y in enumerate(self.ys) if y.dtype.kind in "fc"}
+        unread = sorted(floating.difference(self.outputs))
+        if not unread:
+            return False
+        wide, narrow = ((self.forward(h, alone), self.forward(-h, alone)) for h in (WIDE, NARROW))
+        return any(
+            kinked(
+                self.ys[i],
+                (wide[0][i], wide[1][i]),
+                (narrow[0][i], narrow[1][i]),
+                [ys[i] for ys in self.jitter],
+            )[1].any()
+            for i in unread
+        )
+
     def _between(self, alone: Mapping[int, Array], gs: Sequence[Array], exact: float) -> Comparison:
         """Hold the slope of the kinked elements against the interval of their one-sided slopes.
 
@@ -302,6 +349,11 @@ class LocalCheck:
             low += float(np.minimum(left.real, right.real)[used].sum())
             high += float(np.maximum(left.real, right.real)[used].sum())
         return low, high
+
+
+def _along(v: Array, cotangent: Array) -> float:
+    """Return ⟨cotangent, v⟩, without what v does not move: it may be infinite."""
+    return inner(v, np.where(v == 0, 0, cotangent))
 
 
 def _forward(

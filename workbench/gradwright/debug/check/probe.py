@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ from .numeric import (
     rounding,
     slope,
 )
+from .steep import is_steep
 from .vjp import deciding
 
 Array = np.ndarray[Any, Any]
@@ -174,6 +176,9 @@ class Probe:
     ) -> ElementCheck:
         f = self.loss(place)
         found = quick(f, exact, scale=scale, rtol=self.rtol)
+        if is_steep(f, exact, scale):  # as sqrt is at 0: right, and of no use
+            found = Comparison("unclear", exact, math.nan, math.inf)
+            return replace(check, comparison=found, kinks=())
         if found.verdict != "unclear":
             return replace(check, comparison=found, kinks=())
         found = judge(exact, self.slope(f, scale), self.rtol)
@@ -186,10 +191,6 @@ class Probe:
             found = replace(found, verdict="kink") if inside else found
         names = tuple(dict.fromkeys(k.label for k in kinks))
         return replace(check, comparison=found, kinks=names)
-
-    def bends(self, move: Array) -> bool:
-        """Tell whether a node has a kink here along a direction, though it is given smooth ones."""
-        return bool(self._kinks(lambda h: np.asarray(self.base + h * move)))
 
     def _kinks(self, place: Callable[[float], Array]) -> list[Kink]:
         """Return where nodes have a kink here though what comes into them is smooth.
@@ -297,9 +298,7 @@ def analytic_gradients(run: Float64Run, loss: Tensor, wrt: Sequence[Tensor]) -> 
     return arrays
 
 
-def gradient_spread(
-    run: Float64Run, loss: Tensor, wrt: Sequence[Tensor], analytic: Sequence[Array]
-) -> list[Array]:
+def gradient_spread(run: Float64Run, loss: Tensor, wrt: Sequence[Tensor]) -> list[Array]:
     """Return how far apart the gradients of runs are that differ in rounding alone.
 
     Where terms of a gradient cancel, as those of (eˣ − 1)/x at 1e-10, it has lost digits that no
@@ -308,7 +307,8 @@ def gradient_spread(
     found = gradients(loss, wrt)
     order = [*run.nodes, *ancestors(found, stop=set(run.env))]
     made = {t for node in run.nodes for t in node.outputs}
-    spread, held = [np.zeros(a.shape) for a in analytic], deciding(order)
+    runs: list[list[Array]] = []
+    held = deciding(order)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         given = ((t, a) for t, a in run.env.items() if t not in made)
@@ -321,9 +321,12 @@ def gradient_spread(
             ys = run_forward(node.op.for_mode(run.training), xs, training=run.training)
             ys = ys if node in held else tuple(jittered(y, rng) for y in ys)
             env.update(zip(node.outputs, ys, strict=True))
-        for most, a, t in zip(spread, analytic, found, strict=True):
-            np.fmax(most, np.abs(env[t] - a), out=most)
-    return spread
+        runs.append([env[t] for t in found])
+    pairs = list(itertools.combinations(runs, 2))
+    return [
+        np.fmax.reduce([np.zeros(t.shape), *(np.abs(a[k] - b[k]) for a, b in pairs)])
+        for k, t in enumerate(wrt)
+    ]
 
 
 def check_loss(loss: Tensor) -> None:

@@ -76,11 +76,11 @@ def explain_gradient(
     check_floating(chosen)
     held = graph.values.snapshot() if values is None else values
     options: Any = {"values": held, "seed": seed, "training": training}
-    run = Float64Run([target, chosen], feeds or {}, **options)
+    run = Float64Run([target, chosen], {} if feeds is None else feeds, **options)
     found = _Explained(run, target, chosen).made()
     if found.verdict in ("unreachable", "zero", "nonfinite") or not is_narrow(run):
         return found
-    own = AsItTrains([target, chosen], feeds or {}, **options)
+    own = AsItTrains([target, chosen], {} if feeds is None else feeds, **options)
     return as_it_trains(found, own, own.copies[chosen], own.copies[target])
 
 

@@ -34,6 +34,8 @@ def reason(edge: Edge, names: Sequence[str]) -> Reason:
     """
     if edge.i in edge.vjp.refused:
         return Reason("detached", f"states no gradient: {edge.vjp.refused[edge.i]}")
+    if not edge.x.size:
+        return Reason("flat", "nothing comes in: x has no element")
     found = Measured(edge)
     if not math.isfinite(edge.norm_in):
         return Reason()

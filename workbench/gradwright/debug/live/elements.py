@@ -84,7 +84,7 @@ class Elements:
             found = probe.part(name, index, part, self.gradient)
         if found.verdict == "fail":  # or has the gradient lost its own digits?
             yield None
-            spread = self.program.spread(self.parameter, self.gradient)
+            spread = self.program.spread(self.parameter)
             size = np.maximum(np.abs(probe.base), typical_size(probe.base))
             along = np.linalg.norm(spread * size)
             found = found.given(float(along if index is None else spread[index]))

@@ -190,11 +190,10 @@ class Program:
         run = self._run()
         return Probe(run, run.copies[parameter], run.copies[self.loss], rtol)
 
-    def spread(self, parameter: Tensor, gradient: Array) -> Array:
+    def spread(self, parameter: Tensor) -> Array:
         """Return how far rounding alone moves the gradient of a parameter."""
         run = self._run()
-        copies = [run.copies[parameter]]
-        return gradient_spread(run, run.copies[self.loss], copies, [gradient])[0]
+        return gradient_spread(run, run.copies[self.loss], [run.copies[parameter]])[0]
 
     def array(self, parameter: Tensor) -> Array:
         """Return the value of a parameter."""

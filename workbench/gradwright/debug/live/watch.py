@@ -229,14 +229,14 @@ class Watch:
     # -- elements --------------------------------------------------------------------------------
 
     def _parameter(self, program: Program, now: Sight) -> Iterator[Point | None]:
-        """Look at some elements of one parameter, and at those that have failed before."""
+        """Look at some elements of a parameter, and again at those that have failed before."""
         names = {p.name: p for p in program.parameters}
         due = [
             (name, index)
             for (name, index), rounds in self._suspects.items()
             if name in names and self._nodes.rounds > rounds
         ]
-        chosen = [name for name, _ in due] or self._parameters.deal(list(names), 1)
+        chosen = [*(name for name, _ in due), *self._parameters.deal(list(names), 1)]
         for name in dict.fromkeys(chosen):
             self._parameters.done(name)
             again = [index for other, index in due if other == name]
@@ -272,9 +272,10 @@ class Watch:
                 self._accuse(now.step, check)
             else:
                 verdict = "unclear"
-        elif verdict == "ok":
+        else:
             self._suspects.pop(key, None)
-            self._accused.discard(check.parameter)
+            if verdict == "ok":
+                self._accused.discard(check.parameter)
         found = point(now.step, check.parameter, "element", [check.comparison], verdict)
         return self._seen(replace(found, index=check.index))
 

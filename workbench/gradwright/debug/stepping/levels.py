@@ -12,10 +12,10 @@ from ...errors import GraphError
 from ...graph import Graph, Node, Tensor, Values, ancestors, read_only
 from ...ops.control.branch import Cond
 from ...ops.control.loop_op import LoopOp
-from ...session import as_feed
 from ...spec import BOXED, TensorSpec
 from ...spec.containers import to_python
 from ..address import Address, Level, Part, check_turn, turns_of
+from ..float64 import given
 from ..inside import Inside
 from .frame import Frame
 from .turns import Turns
@@ -248,6 +248,8 @@ def _frame_in(frame: Frame, name: str, inside: Inside) -> Frame:
 
 def address_of(name: str) -> tuple[Address, int]:
     """Return the node that a tensor's name means, and which of its outputs it is."""
+    if not isinstance(name, str):
+        raise GraphError(f"{name!r} is no tensor", need="one, or a name or address: 'scan:3:mul'")
     head, _, last = name.rpartition(":")
     if name.count(":") % 2 and last.isdecimal() and len(last) < 10:
         return Address.parse(head), int(last)
@@ -282,8 +284,7 @@ def frame_of(
 ) -> Frame:
     """Return the frame of the graph itself, on a snapshot of values; ``key`` is (seed, step)."""
     snapshot = values.snapshot()
-    given = {member(graph, name): value for name, value in feeds.items()}
-    arrays = {t: as_feed(t, value) for t, value in given.items()}
+    arrays = given(graph, feeds)
     if "rng" in graph:
         arrays.setdefault(graph.rng, np.array(key, np.uint64))
     order = _forward_first(ancestors(fetches, stop=arrays))

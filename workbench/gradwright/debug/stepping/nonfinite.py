@@ -52,6 +52,8 @@ class Range:
         bad = ", ".join(
             f"{n} {label}" for n, label in ((self.n_nan, "NaN"), (self.n_inf, "Inf")) if n
         )
+        if not self.size:
+            return f"{self.name}: no element"
         span = f"[{self.low:.4g}, {self.high:.4g}]" if self.low == self.low else "nothing finite"
         return f"{self.name}: {span}" + (f", {bad} of {self.size}" if bad else "")
 

@@ -57,7 +57,7 @@ class Stepper(Moving):
         frame = frame_of(
             graph,
             wanted,
-            feeds or {},
+            {} if feeds is None else feeds,
             training=training,
             values=graph.values if values is None else values,
             key=(seed, step),

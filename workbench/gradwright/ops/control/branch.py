@@ -13,7 +13,6 @@ from ...errors import (
     GradwrightError,
     GraphError,
     ShapeError,
-    in_part,
 )
 from ...graph import Graph, SubGraph, Tensor
 from ...graph.build import owner_of
@@ -80,8 +79,11 @@ class Cond(Op):
         return self.then_branch if bool(pred) else self.else_branch
 
     def forward(self, pred: Any, *xs: Any) -> Any:
-        with in_part(taken(pred)):
+        try:
             return apart(self.chosen(pred).run(xs, training=bool(self.training)), xs)
+        except GradwrightError as error:
+            error.part = taken(pred)
+            raise
 
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]

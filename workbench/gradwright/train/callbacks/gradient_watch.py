@@ -67,8 +67,9 @@ class GradientWatch(Stopping):
     turn, at the values of the training, some rows of its latest batch, and with the random numbers
     of the step held. A node's vjp stands beside differences of its own forward, a parameter's
     gradient beside those of the loss, in float64, as in :func:`gradwright.gradient_check`. What
-    fails is looked at again, with other numbers, before there is an alarm. An op that is defined
-    anew, as by running its cell again, is looked at first, and ops of yours more often than others.
+    fails is looked at again, with other numbers, before there is an alarm: a warning, unless
+    ``on_alarm`` or ``stop`` is given. An op that is defined anew, as by running its cell again, is
+    looked at first, and ops of yours more often than others.
 
     The numbers of the training stay the same, bit for bit. It works in slices of a node or an
     element, and stops after 2 ms, or a tenth of a step; ``cost`` has the longest slice. How soon
@@ -340,6 +341,8 @@ class GradientWatch(Stopping):
                 self.on_alarm(alarm)
             if self.stop:
                 self.end(trainer, f"step {alarm.step}: {alarm.text}")
+            elif self.on_alarm is None:  # or nobody would hear of it
+                warnings.warn(f"step {alarm.step}: {alarm.text}", stacklevel=2)
 
     def _excuse(self, error: Exception) -> None:
         """Say once that something cannot be computed; the training goes on."""

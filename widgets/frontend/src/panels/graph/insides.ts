@@ -60,7 +60,7 @@ function splice(spec: GraphSpec, at: number, inside: InsideSpec): GraphSpec {
     calls: [...spec.calls, ...inside.calls],
     ops: [...spec.ops, ...inside.ops],
     categories: [...spec.categories, ...inside.categories],
-    opens: [...spec.opens, ...inside.opens],
+    opens: [...(spec.opens ?? []), ...(inside.opens ?? [])],
     specs: [...spec.specs, ...inside.specs],
     call: view(insert(outer.call, inner.call.map((k) => k + calls), at)),
     kind: view(insert(outer.kind, inner.kind, at)),

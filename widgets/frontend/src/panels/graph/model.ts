@@ -256,7 +256,7 @@ export class GraphModel {
 
   /** Whether an item has an inside to show: scopes, and nodes that enclose others. */
   opens(item: number): boolean {
-    return item >= this.n || (!this.frames.has(item) && this.spec.opens[this.call[item]]);
+    return item >= this.n || (!this.frames.has(item) && this.spec.opens?.[this.call[item]] === true);
   }
 
   /** What an item is called where it is open, as `expanded` lists it. */

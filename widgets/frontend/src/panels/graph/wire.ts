@@ -6,11 +6,11 @@ import { bytes, int32 } from "../../core/buffers";
 export interface GraphColumns {
   /** Full node names, `hidden/matmul`, in creation order. */
   names: string[];
-  /** Distinct calls, such as `softmax(axis=-1)`, and of each the op's name, its category, and whether its nodes enclose others. */
+  /** Distinct calls, such as `softmax(axis=-1)`, and of each the op's name, its category, and whether its nodes enclose others (not in older pages). */
   calls: string[];
   ops: string[];
   categories: string[];
-  opens: boolean[];
+  opens?: boolean[];
   /** Distinct tensor specs, such as `f32[B, 64]`. */
   specs: string[];
   /** i32[nodes]: index into `calls`. */

@@ -34,6 +34,8 @@ class Differences:
     """Whether the loss is the same on both sides and in the middle."""
     bent: Array
     """Whether an output that has a kink somewhere moved unevenly."""
+    gap: Array
+    """How far apart the slopes on the two sides are."""
 
 
 class Batch:
@@ -100,4 +102,5 @@ class Batch:
                 bent |= uneven.reshape(n, -1).any(1)
         rounding = _EPS * np.maximum(np.abs(above), np.abs(below)) / step
         still = (above == here) & (below == here)
-        return (above - below) / (2 * step), rounding, still, bent
+        gap = np.abs(above - 2 * here + below) / step
+        return (above - below) / (2 * step), rounding, still, bent, gap

@@ -20,7 +20,8 @@ from .program import Program
 Array = np.ndarray[Any, Any]
 
 MOST_BYTES = 1 << 27
-"""Of all programs together; one that is larger is made anew for each check."""
+"""Of all programs and what their graphs store together, since a program that is kept keeps its
+graph; one that is larger is made anew for each check."""
 _programs = Bounded[Program](16, MOST_BYTES, lambda program: {id(program): program.nbytes})
 
 

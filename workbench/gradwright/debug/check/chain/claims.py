@@ -39,7 +39,7 @@ def slope_of(
             holds = (
                 _certified(found, held, rng)
                 if isinstance(found, Linear)
-                else (_agrees(found, held, rng))
+                else _agrees(found, held, rng)
             )
         _sound.keep(key, holds)
     if holds:
@@ -60,7 +60,7 @@ def _declared(
     if any(held[j].dtype != np.float64 for j in (call.ins[i], *heads)):
         return None  # complex slopes are not one number, and narrow ones are rounding
     if claim.kind == "linear":
-        kind = Transposed if op.name in TRANSPOSES and len(heads) == 1 else Linear
+        kind = Transposed if type(op) in TRANSPOSES and len(heads) == 1 else Linear
         return kind(call, i, heads, np.asarray(rng.standard_normal(x.shape)))
     if len(heads) > 1:
         return None

@@ -6,6 +6,7 @@ evaluation after the other, until one gives the same. What was found is kept per
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,11 +19,10 @@ from ...float64 import Call
 Array = np.ndarray[Any, Any]
 Way = Callable[[Op, Sequence[Any], Sequence[bool], Sequence[tuple[int, ...]]], Any]
 
+FEW = 64
+"""Elements of an output that may be the same along two axes by chance."""
 _EXACT = 1e-11
 """Relative difference of results that are the same but for the order of sums."""
-_SPREADS = (0.5, 4.0, 4.0)
-"""How far values are varied: little, to stay where the op is defined, and so that what is least or
-largest changes place."""
 _found = Bounded[Way](1024)
 
 
@@ -39,7 +39,7 @@ def lifted(call: Call, xs: Sequence[Any], stacked: Sequence[bool], like: Sequenc
     )  # fmt: skip
     way = _found.find(key)
     if way is None:
-        way = _tried(op, xs, stacked, shapes)
+        way = _tried(op, xs, stacked, like)
         _found.keep(key, way)
     return way(op, xs, stacked, shapes)
 
@@ -49,37 +49,44 @@ def forget() -> None:
     _found.clear()
 
 
-def _tried(
-    op: Op, xs: Sequence[Any], stacked: Sequence[bool], shapes: Sequence[tuple[int, ...]]
-) -> Way:
+def _tried(op: Op, xs: Sequence[Any], stacked: Sequence[bool], like: Sequence[Array]) -> Way:
     rng = np.random.default_rng(0)
-    trials = []
-    for spread in _SPREADS:
-        few = [_varied(x[:3], rng, spread) if s else x for x, s in zip(xs, stacked, strict=True)]
-        try:
-            trials.append((few, _one_by_one(op, few, stacked, shapes)))
-        except (ArithmeticError, ValueError):
-            if not trials:
-                raise
+    shapes = [y.shape for y in like]
+    sizes = {n for x in xs if x is not None for n in x.shape}.union(*shapes)
+    alike = any(y.size <= FEW or y.dtype.kind not in "fc" for y in like)  # by chance, they may be
+    counts = itertools.count(8 if alike else 3)
+    count = next(k for k in counts if k not in sizes)  # or one axis may be taken for another
+    given = [
+        x.take(range(count), 0, mode="wrap") if s else x for x, s in zip(xs, stacked, strict=True)
+    ]
+    try:
+        few = [_varied(x, alike, rng) if s else x for x, s in zip(given, stacked, strict=True)]
+        right = _one_by_one(op, few, stacked, shapes)
+    except Exception:  # places matter, as in a matrix that is positive definite
+        few = [_varied(x, False, rng) if s else x for x, s in zip(given, stacked, strict=True)]
+        right = _one_by_one(op, few, stacked, shapes)
     for way in (_aligned, _as_it_is, _shifted, _reshaped, _folded):
         try:
-            found = [way(op, few, stacked, shapes) for few, _ in trials]
+            found = way(op, few, stacked, shapes)
         except Exception:  # not a way for this op, whatever it says of such inputs
             continue
-        if all(
-            len(ys) == len(right) and all(map(_same, ys, right))
-            for ys, (_, right) in zip(found, trials, strict=True)
-        ):
+        if len(found) == len(right) and all(map(_same, found, right)):
             return way
     return _one_by_one
 
 
-def _varied(x: Array, rng: np.random.Generator, spread: float) -> Array:
-    """Return values that are alike in no way, as those of a step from zeros may be."""
+def _varied(x: Array, mixed: bool, rng: np.random.Generator) -> Array:
+    """Return values that are alike in no way, as those of a step from zeros may be.
+
+    ``mixed``: the elements of each row change places, too.
+    """
+    if x.dtype.kind == "b":
+        x = np.asarray(rng.random(x.shape)) < 0.5
+    elif mixed:
+        x = rng.permuted(x.reshape(len(x), -1), axis=1).reshape(x.shape)
     if x.dtype.kind != "f":
         return x
-    low, high = 1 - spread, 1 + spread
-    return x * rng.uniform(low, high, x.shape) + 1e-3 * rng.uniform(low, high, x.shape)
+    return x * rng.uniform(0.5, 1.5, x.shape) + 1e-3 * rng.uniform(0.5, 1.5, x.shape)
 
 
 def _same(a: Array, b: Array) -> bool:

@@ -28,6 +28,8 @@ from .slopes import Linear, Slope
 
 Array = np.ndarray[Any, Any]
 
+_STORED = "variable", "constant"
+
 
 @dataclass(eq=False)
 class Step:
@@ -285,8 +287,10 @@ class Program:
 
     @functools.cached_property
     def nbytes(self) -> int:
-        """Bytes of all arrays, each counted once."""
-        return sum({id(a): a.nbytes for a in self.held if type(a) is np.ndarray}.values())
+        """Bytes of all arrays, each counted once, and of what the graph stores, which stays too."""
+        stored = (n.outputs[0].spec for n in self.graph.all_nodes if n.kind in _STORED)
+        held = {id(a): a.nbytes for a in self.held if type(a) is np.ndarray}
+        return sum(held.values()) + sum(spec.nbytes for spec in stored if spec.is_concrete)
 
 
 def _given(t: Tensor) -> bool:

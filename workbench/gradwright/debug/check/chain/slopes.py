@@ -298,7 +298,7 @@ class Transposed(Linear):
 
     def __init__(self, call: Call, i: int, heads: Sequence[int], unit: Array) -> None:
         super().__init__(call, i, heads, unit)
-        self.transpose = TRANSPOSES[call.op.name]
+        self.transpose = TRANSPOSES[type(call.op)]
 
     def pull(self, held: list[Any], bar: Mapping[int, Array]) -> Array | None:
         xs = [held[j] for j in self.call.ins]

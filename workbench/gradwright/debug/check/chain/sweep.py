@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,47 +49,22 @@ class Sweep:
 
     # -- nodes ------------------------------------------------------------------------------------
 
-    def check_nodes(self, names: Collection[str]) -> dict[str, NodeCheck | None]:
-        """Check some nodes by themselves, at the values that the registers hold.
-
-        It costs a run of each node's rule and two of its forward, and nothing of the others. None
-        stands for what ``check_node`` has to look at.
-        """
-        found: dict[str, NodeCheck | None] = {}
-        with np.errstate(all="ignore"):
-            for part in self.program.parts:
-                if part.node.name in names and not part.is_constant:
-                    self._measure(part.steps)
-                    self._seed(part)
-                    if part.rule is not None:
-                        run_calls(part.rule.calls, self.held)
-                    found[part.node.name] = self.check_part(part)
-        return found
-
     def measure(self) -> None:
         """Measure all slopes."""
-        self._measure(self.program.steps)
-
-    def _measure(self, steps: Sequence[Step]) -> None:
-        held = self.held
-        for step in steps:
+        for step in self.program.steps:
             for slope, _ in step.slopes:
                 if slope is not None:
-                    slope.measure(held)
+                    slope.measure(self.held)
 
     def run_rules(self) -> None:
         """Run every node's rule at its random cotangents."""
         for part in self.program.parts:
-            self._seed(part)
+            if part.rule is not None:
+                for head, slot in zip(part.outs, part.rule.gs, strict=False):
+                    if slot:
+                        self.held[slot] = part.seeds[head]
+                part.rule.done = set(part.rule.targets)
         run_calls(self.program.rules, self.held)
-
-    def _seed(self, part: Part) -> None:
-        """Put a node's random cotangents before its rule."""
-        if part.rule is not None:
-            for head, slot in zip(part.outs, part.rule.gs, strict=False):
-                if slot:
-                    self.held[slot] = part.seeds[head]
-            part.rule.done = set(part.rule.targets)
 
     def check_part(self, part: Part) -> NodeCheck | None:
         """Check a node's rule element by element; None where ``check_node`` has to look.
@@ -332,7 +307,8 @@ def agree(claimed: Array, measured: Array, rtol: float) -> bool:
         return True  # the largest is no less than the mean
     top = float(np.max(np.abs(size), initial=0.0))
     larger = np.maximum(np.abs(claimed), np.abs(measured))
-    return top < math.inf and bool((np.abs(apart) <= rtol * larger + NOISE * top).all())
+    close = (np.abs(apart) <= rtol * larger + NOISE * top) & np.isfinite(apart)
+    return bool(close.all())
 
 
 def _between(claimed: Array, low: Array, high: Array, rtol: float) -> bool:

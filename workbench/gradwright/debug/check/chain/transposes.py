@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ....op import Op
+from ....ops.convolutions.cnn import Conv1d, Conv2d, Conv3d
+from ....ops.core.movement import ExpandDims, Squeeze, Swapaxes, Transpose
+from ....ops.core.reduce import Mean, Sum
+from ....ops.core.reshape import Flatten, Reshape
+from ....ops.matrices.linalg import Matmul
+
 Array = np.ndarray[Any, Any]
-Transpose = Callable[[Any, int, Sequence[Any], Array], Array | None]
+Rule = Callable[[Any, int, Sequence[Any], Array], Array | None]
 
 
 def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
@@ -85,21 +92,21 @@ def _conv(op: Any, i: int, xs: Sequence[Any], g: Array) -> Array | None:
     return back
 
 
-TRANSPOSES: dict[str, Transpose] = {
-    "matmul": _matmul,
-    "sum": _sum,
-    "mean": _mean,
-    "reshape": _reshape,
-    "squeeze": _reshape,
-    "expand_dims": _reshape,
-    "flatten": _reshape,
-    "transpose": _transpose,
-    "swapaxes": _swapaxes,
-    "conv1d": _conv,
-    "conv2d": _conv,
-    "conv3d": _conv,
+TRANSPOSES: Mapping[type[Op], Rule] = {
+    Matmul: _matmul,
+    Sum: _sum,
+    Mean: _mean,
+    Reshape: _reshape,
+    Squeeze: _reshape,
+    ExpandDims: _reshape,
+    Flatten: _reshape,
+    Transpose: _transpose,
+    Swapaxes: _swapaxes,
+    Conv1d: _conv,
+    Conv2d: _conv,
+    Conv3d: _conv,
 }
-"""Name of an op -> (op, number of the input, inputs, g) -> its cotangent, or None.
+"""Class of an op -> (op, number of the input, inputs, g) -> its cotangent, or None.
 
 They are for what is frequent: other linear ops lend their own rule, which is certified by a
 projection at every use. These are certified once for an op and shapes.
