@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GradientError
-from ..graph import Tensor
+from ..graph import Tensor, ancestors
 from ..ops.control.scan import map_fn
 from ..ops.core.comparison import Equal
 from ..ops.core.like import IotaLike
@@ -52,6 +52,9 @@ def _rows(y: Tensor, wrt: Sequence[Tensor], unreachable: str) -> list[Tensor]:
         raise GradientError(f"{y!r} has no Jacobian", need="a real floating tensor")
     if isinstance(wrt, Tensor):
         raise GradientError("nothing to differentiate", need="jacobian(y, [w, ...]) with a list")
+    reached = set(ancestors([y]))
+    if unreachable == "error" and (lost := [w for w in wrt if w.node not in reached]):
+        gradients(y, lost)  # says so, not from inside of a loop that the user has not written
     prefix = "jacobian/" + y.name.replace(":", "_")
     with y.graph.deriving(prefix):
         places = IotaLike()(y)

@@ -72,7 +72,7 @@ def _mistakes(report: Report) -> Iterator[Finding]:
         return
     if report.blame:
         verb = "inherits" if len(failed) == 1 else "inherit"
-        text = f"{_count(len(failed), 'parameter')} {verb} the error: {_names(failed)}"
+        text = f"{amount(len(failed), 'parameter')} {verb} the error: {_names(failed)}"
     elif any(np.isnan(p.analytic).any() for p in wrong):
         text = (
             f"The gradient of {_names(failed)} is not a number though every op's own vjp is right: "
@@ -114,7 +114,7 @@ def _kinks(report: Report) -> Iterator[Finding]:
         where = f" ({_names(known, ops)})" if known else ""
         verb = "sits" if count == 1 else "sit"
         text = (
-            f"{_count(count, 'element')} {verb} on a kink{where}: "
+            f"{amount(count, 'element')} {verb} on a kink{where}: "
             "any value between the two slopes is right"
         )
         yield Finding("kink", text, tuple(known))
@@ -159,8 +159,8 @@ def _unclear(report: Report) -> Iterator[Finding]:
     ):
         if elements or known:
             owners = list(dict.fromkeys(elements))
-            many = f"{len(elements):,} of {_count(total, 'element')}" if total > 9 else ""
-            counted = many or _count(len(elements), "element")
+            many = f"{len(elements):,} of {amount(total, 'element')}" if total > 9 else ""
+            counted = many or amount(len(elements), "element")
             parts = [f"{counted} of {_names(owners)}"] if owners else []
             parts += [_names(known, known)] if known else []
             verb = "is" if len(elements) + len(known) == 1 else "are"
@@ -193,10 +193,10 @@ _UNCLEAR = 3  # its number in VERDICTS
 
 def _extent(report: Report) -> str:
     checked = sum(p.checked for p in report.parameters.values())
-    parts = [_count(len(report.nodes), "op")]
+    parts = [amount(len(report.nodes), "op")]
     if checked or not report.nodes:
-        parameters = _count(len(report.parameters), "parameter")
-        parts.insert(0, f"{_count(checked, 'element')} of {parameters}")
+        parameters = amount(len(report.parameters), "parameter")
+        parts.insert(0, f"{amount(checked, 'element')} of {parameters}")
     return ", ".join(parts)
 
 
@@ -218,5 +218,6 @@ def _names(names: Iterable[str], ops: dict[str, str] | None = None) -> str:
     return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _count(n: int, noun: str) -> str:
+def amount(n: int, noun: str) -> str:
+    """Return a number of things in words: ``1 op``, ``2,000 ops``."""
     return f"{n:,} {noun}" + ("" if n == 1 else "s")

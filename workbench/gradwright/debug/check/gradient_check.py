@@ -111,6 +111,8 @@ def gradient_check(
     >>> report
     <gradient check of 'loss' passed: 2 elements of 1 parameter, 3 nodes>
     """
+    if not isinstance(graph, Graph):
+        raise GradientError(f"{graph!r} is no graph", need="gradient_check(graph, loss, feeds)")
     target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
     check_loss(target)
     if order not in (1, 2):

@@ -23,8 +23,8 @@ from ...ops.core.identity import StopGradient
 from ...spec import spec_of
 from ..float64 import Calls, inside, known_specs
 from ..surrogates import declared
-from .causes import TRIALS, cause
 from .directions import by_element, draw_direction, inner, normal_like
+from .mistakes import TRIALS, cause
 from .numeric import (
     FINEST,
     NARROW,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...words.tables import Table
+from ..check.findings import amount
 from .points import Alarm, Point, Strip, columns, points_of
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Seen:
     >>> seen = Seen()
     >>> seen.strip.append(Point(3, "w", "element", 1e-9, 1e-5, "ok", (0, 1)))
     >>> print(seen)
-    gradients agree: 1 look, no alarm
+    gradients agree: 0 nodes and 1 parameter seen in 1 look, no alarm
     name  kind     looks  worst    noise    step  verdict
     w     element  1      1.0e-09  1.0e-05  3     ok
     >>> Seen.from_dict(seen.to_dict()).points == seen.points
@@ -76,10 +77,15 @@ class Seen:
 
     def summary(self) -> str:
         """Return it in a line."""
-        n, alarm = len(self.points), self.alarm
-        looks = f"{n:,} look{'s' * (n != 1)}"
+        points, alarm = self.points, self.alarm
         if alarm is None:
-            return f"gradients agree: {looks}, no alarm" if n else "nothing seen yet"
+            if not points:
+                return "nothing seen yet"
+            nodes = len({p.name for p in points if p.kind == "node"})
+            parameters = len({p.name for p in points if p.kind == "element"})
+            met = amount(nodes, "node"), amount(parameters, "parameter")
+            looks = amount(len(points), "look")
+            return f"gradients agree: {met[0]} and {met[1]} seen in {looks}, no alarm"
         return f"wrong since step {alarm.step}: {alarm.op or 'parameter'} {alarm.address!r}"
 
     def plot(self) -> go.Figure:
