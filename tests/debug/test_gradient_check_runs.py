@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.check.numeric import STEPS, compare, measured_noise, slope
+from gradwright.debug.check.judging import compare
+from gradwright.debug.check.numeric import STEPS, measured_noise, slope
 from gradwright.debug.float64 import Float64Run
 from gradwright.errors import FeedError, GradientError, GraphError
 from tests.debug.wrong_gradients import Broken, Dead, Off, Right, X, linear

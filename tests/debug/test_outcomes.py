@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.debug.check.numeric import compare
+from gradwright.debug.check.judging import compare
 from gradwright.errors import GradientError
 
 # -- only what is asked for ------------------------------------------------------------------------

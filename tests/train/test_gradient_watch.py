@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gradwright as gw
+from gradwright.debug.check.judging import Comparison
 from gradwright.debug.check.local import InputCheck
-from gradwright.debug.check.numeric import Comparison
 from gradwright.debug.live import watch as live
 from gradwright.debug.live.points import Point
 from gradwright.errors import TrainingError

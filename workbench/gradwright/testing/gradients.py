@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..debug.check.directions import normal_like
+from ..debug.check.judging import compare
 from ..debug.check.local import LocalCheck
-from ..debug.check.numeric import compare
 from ..gradient import gradients
 from ..graph import ancestors
 from ..graph.expand import run_nodes, stand_in

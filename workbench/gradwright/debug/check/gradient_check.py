@@ -22,9 +22,9 @@ from .chain.program import Program
 from .chain.settle import Settlement
 from .chain.sweep import Sweep
 from .directions import typical_size
+from .judging import Comparison
 from .local import InputCheck
 from .nodes import between, check_node
-from .numeric import Comparison
 from .probe import Probe, analytic_gradients, check_floating, check_loss, gradient_spread
 from .progress import Progress, ShouldStop, asked, bar
 from .report import Occasion, ParameterCheck, Report

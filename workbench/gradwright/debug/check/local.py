@@ -24,19 +24,9 @@ from ...spec import spec_of
 from ..float64 import Calls, inside, known_specs
 from ..surrogates import declared
 from .directions import by_element, draw_direction, inner, normal_like
+from .judging import Comparison, compare, quick
 from .mistakes import TRIALS, cause
-from .numeric import (
-    FINEST,
-    NARROW,
-    WIDE,
-    Comparison,
-    compare,
-    jittered,
-    kinked,
-    quick,
-    rounding,
-    slope,
-)
+from .numeric import FINEST, NARROW, WIDE, jittered, kinked, rounding, slope
 from .steep import is_steep
 from .vjp import vjp_of
 

@@ -19,19 +19,8 @@ from ...op import run_forward
 from ...spec import is_floating, kind
 from ..float64 import Float64Run, Function
 from .directions import by_element, draw_direction, typical_size
-from .numeric import (
-    FINEST,
-    NARROW,
-    WIDE,
-    Comparison,
-    Slope,
-    jittered,
-    judge,
-    kinked,
-    quick,
-    rounding,
-    slope,
-)
+from .judging import Comparison, judge, quick
+from .numeric import FINEST, NARROW, WIDE, Slope, jittered, kinked, rounding, slope
 from .steep import is_steep
 from .vjp import deciding
 

@@ -15,7 +15,7 @@ from .blame import NodeCheck
 from .curve import LossCurve, loss_curve
 from .facts import element_facts, node_facts, number
 from .findings import Finding, findings
-from .numeric import Comparison
+from .judging import Comparison
 from .outcomes import doubts, outcome
 from .probe import ElementCheck
 

@@ -22,8 +22,8 @@ from ...op import Op
 from ...spec import is_floating
 from ..float64 import known_specs
 from .directions import draw_direction, inner, normal_like
+from .judging import compare
 from .local import InputCheck, label
-from .numeric import compare
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...graph import Tensor
 from ..check.directions import draw_direction, inner, typical_size
-from ..check.numeric import QUICK, Comparison, quick
+from ..check.judging import QUICK, Comparison, quick
 from ..check.probe import ElementCheck, Probe
 from .program import Program
 

@@ -17,8 +17,8 @@ from ...op import Op, run_forward
 from ...ops.control.scan_op import Scan
 from ...ops.core.identity import StopGradient
 from ..check.directions import inner
+from ..check.judging import Comparison, quick
 from ..check.local import LocalCheck
-from ..check.numeric import Comparison, quick
 
 Array = np.ndarray[Any, Any]
 

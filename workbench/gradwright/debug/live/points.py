@@ -10,7 +10,7 @@ from typing import Any
 
 from ..check.blame import NodeCheck
 from ..check.findings import blamed
-from ..check.numeric import Comparison
+from ..check.judging import Comparison
 from ..check.probe import ElementCheck
 
 MOST = 1024

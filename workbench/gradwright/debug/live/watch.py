@@ -25,9 +25,9 @@ from ...graph import Node, Tensor
 from ...op import Op, run_forward
 from ..address import Address
 from ..check.blame import NodeCheck
+from ..check.judging import Comparison
 from ..check.local import LocalCheck
 from ..check.nodes import check_node
-from ..check.numeric import Comparison
 from ..check.probe import ElementCheck
 from ..inside import has_inside
 from .compiled import Compiled

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..directions import typical_size
-from ..numeric import QUICK
+from ..judging import QUICK
 from .lifting import lifted
 from .program import Program
 

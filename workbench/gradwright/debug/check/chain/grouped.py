@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..numeric import FINER, NOISE_POINTS, NOISE_STEPS, QUICK, STEPS
+from ..judging import QUICK
+from ..numeric import FINER, NOISE_POINTS, NOISE_STEPS, STEPS
 from ..probe import ElementCheck, Kink, Probe
 from .batched import Batch
 from .program import Program

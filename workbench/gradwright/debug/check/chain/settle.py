@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..directions import typical_size
-from ..numeric import QUICK, Comparison
+from ..judging import QUICK, Comparison
 from ..probe import ElementCheck, Probe
 from ..report import ParameterCheck
 from .batched import Batch

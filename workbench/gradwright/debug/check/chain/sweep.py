@@ -23,8 +23,9 @@ from ...address import Address
 from ...float64 import run_calls
 from ..blame import NodeCheck
 from ..directions import draw_direction
+from ..judging import Comparison
 from ..local import InputCheck, label
-from ..numeric import NARROW, WIDE, Comparison, kinked
+from ..numeric import NARROW, WIDE, kinked
 from .program import Part, Program, Step
 from .slopes import STEP, rms
 
