@@ -104,12 +104,13 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     """
     zero = f(0.0)
     measured, turns = measured_noise(f, scale)
-    still = float(f(NOISE_STEPS[0] * scale)) == zero == float(f(-NOISE_STEPS[0] * scale))
+    near, nearer = (np.array([f(h * scale), f(-h * scale)]) for h in NOISE_STEPS[:2])
+    still = bool((near == zero).all())
     steps = STEPS * scale
     above, below = _sides(f, steps)
     noise = max(measured, EPS * max(abs(zero), magnitude), LEAST)
-    if still:
-        noise = max(noise, _quantum(np.abs(np.concatenate([above, below]) - zero)))
+    if (nearer == zero).all():
+        noise = max(noise, _quantum(np.abs(np.concatenate([near, above, below]) - zero)))
     options: Any = {"noise": noise, "scale": scale, "turns": turns, "still": still}
     found = _slope(steps, zero, above, below, **options)
     known = math.isfinite(found.error)
@@ -204,7 +205,7 @@ def measured_noise(f: Function, scale: float) -> tuple[float, float]:
             continue  # outside a domain
         values = values / size if size else values
         here = _scatter(values) * size
-        if here < 0.1 * found:
+        if here < 0.1 * found and (here or found == math.inf):  # or they are on one stair
             found, turns = here, wider if lost else turns
         if found <= _NOISY * EPS * size:
             break
