@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -294,3 +295,31 @@ def test_options_that_make_no_sense_are_refused() -> None:
         gw.gradient_check(g, gw.square(w).sum(), order=3)
     with pytest.raises(GradientError, match="make no sense"):
         gw.gradient_check(g, gw.square(w).sum(), max_per_param=-1)
+
+
+@pytest.mark.parametrize("margin", [8, 10, 12, 15, 18, 20, 22, 25, 28, 32, 36, 40])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_a_small_loss_of_numbers_near_1_is_rounded_as_they_are(margin: int, scale: float) -> None:
+    def cross_entropy(t: float) -> float:
+        return math.log(1.0 + math.exp(-(margin + t)))
+
+    right = -1.0 / (1.0 + math.exp(margin))
+    assert compare(cross_entropy, right, scale=scale).verdict in ("ok", "unclear")
+    if margin <= 18:  # 1.5e-8 is told from stairs of 2e-16
+        for wrong in (0.0, -right, 2.0 * right):
+            assert compare(cross_entropy, wrong, scale=scale).verdict == "fail"
+
+
+@pytest.mark.parametrize("margin", [10, 14, 18, 22, 26, 30, 34])
+@pytest.mark.parametrize("method", ["auto", "differences"])
+def test_a_classifier_that_is_sure_has_no_wrong_gradient(margin: float, method: Any) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 5, 6)
+    g = gw.Graph()
+    x, t = g.placeholder("x", (6, 4)), g.placeholder("t", (6,), dtype="int64")
+    w = g.variable("w", init=rng.standard_normal((4, 5)))
+    b = g.variable("b", init=np.eye(5)[labels] * margin)
+    loss = gw.loss.sparse_softmax_cross_entropy(t, gw.tanh(x @ w) + b)
+    feeds = {"x": rng.standard_normal((6, 4)), "t": labels}
+    report = gw.gradient_check(g, loss, feeds, method=method)
+    assert report.outcome in (("passed",) if margin <= 22 else ("passed", "unclear")), report

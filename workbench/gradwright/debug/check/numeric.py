@@ -163,7 +163,8 @@ def _slope(
         left, right = (zero - below[side]) / steps[side], (above[side] - zero) / steps[side]
         unresolved = error > _UNRESOLVED * max(noise, EPS * size) / steps[best]
         bend = np.abs(above - 2 * zero + below)  # as h² where f is smooth, as h at a kink
-        stair = still and abs(value) * NOISE_STEPS[0] * scale > _UNRESOLVED * EPS * size
+        fine = abs(value) * NOISE_STEPS[0] * scale
+        stair = still and fine > _UNRESOLVED * max(noise, EPS * size)
         jumps = bend[-1] > max(0.1 * bend[-1 - _DECADES2], 20 * noise)
     noisy = bool(noise > _NOISY * EPS * size or unresolved)
     return Slope(
@@ -198,7 +199,7 @@ def measured_noise(f: Function, scale: float) -> tuple[float, float]:
     """
     found = turns = math.inf
     lost = True  # whether the spacing before this one shows nothing but scatter
-    for step, wider in zip(NOISE_STEPS, (math.inf, *NOISE_STEPS), strict=False):
+    for look, (step, wider) in enumerate(zip(NOISE_STEPS, (math.inf, *NOISE_STEPS), strict=False)):
         values = np.array([f(step * scale * j) for j in range(1, NOISE_POINTS + 1)])
         size = float(np.max(np.abs(values)))
         if not math.isfinite(size):
@@ -207,7 +208,9 @@ def measured_noise(f: Function, scale: float) -> tuple[float, float]:
         here = _scatter(values) * size
         if here < 0.1 * found and (here or found == math.inf):  # or they are on one stair
             found, turns = here, wider if lost else turns
-        if found <= _NOISY * EPS * size:
+        elif look == 1 and here > found:  # roundings may be alike by chance, once
+            found = here
+        if look and found <= _NOISY * EPS * size:
             break
         lost = _scatter(values) > 0.05 * float(np.ptp(values))
     return (found if math.isfinite(found) else 0.0), turns
