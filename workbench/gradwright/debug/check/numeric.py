@@ -39,7 +39,7 @@ EPS = float(np.finfo(np.float64).eps)
 LEAST = float(np.finfo(np.float64).smallest_subnormal)  # the rounding of what is below 1e-308
 _NOISY = 1e4  # roundings of its value that a function may be off without being noisy
 _LOST = 1e-3  # part of its size by which a function may scatter and still have a slope
-_INSIDE = 1e3 * EPS  # what numbers up to a thousand inside of f are rounded by, at most
+INSIDE = 1e3 * EPS  # what numbers up to a thousand inside of f are rounded by, at most
 _UNRESOLVED = 100  # roundings that a slope may be off without f being too fast for the steps
 
 
@@ -84,7 +84,7 @@ class Slope:
         if any(c in moving for c in self.central[-2:]):
             return False
         changes = 2 * self.steps * np.maximum(np.abs(self.central), abs(slope))
-        if changes.max() < _INSIDE:  # roundings inside of f are all that could be seen
+        if changes.max() < INSIDE:  # roundings inside of f are all that could be seen
             return True
         low, high = min(moving, default=0.0), max(moving, default=0.0)
         return len(moving) > 1 and low - 0.2 * abs(low) <= slope <= high + 0.2 * abs(high)
@@ -130,8 +130,8 @@ def _quantum(moved: Array) -> float:
     stands still at all steps may go in stairs that no step climbs; a change larger than such
     roundings is no stair, but a function that is flat here and not there.
     """
-    lowest = float(np.min(moved[moved > 0], initial=_INSIDE))
-    return lowest if lowest < _INSIDE or not moved.any() else 0.0
+    lowest = float(np.min(moved[moved > 0], initial=INSIDE))
+    return lowest if lowest < INSIDE or not moved.any() else 0.0
 
 
 def _sides(f: Function, steps: Array) -> tuple[Array, Array]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..directions import typical_size
 from ..judging import QUICK, Comparison
+from ..numeric import INSIDE
 from ..probe import ElementCheck, Probe
 from ..report import ParameterCheck
 from .batched import Batch
@@ -141,6 +142,7 @@ class Settlement:
                 smooth
                 & (apart > _CLEAR * self.rtol * larger)
                 & self._visible(register, apart, measured)
+                & _told(analytic, measured, self._steps(register))
             )
             if clear.any() and self.sweep.sides_with(register, measured, analytic, clear):
                 check.take(clear, measured, self.rtol * larger, "fail", "certified")
@@ -150,12 +152,14 @@ class Settlement:
 
     def _visible(self, register: int, apart: Array, measured: Array) -> Array:
         """Tell where the chain and the gradient are further apart than the rounding of either."""
-        x = self.program.held[register]
-        step = QUICK * np.maximum(max(typical_size(x), 1e-3), np.abs(x))
-        rounding = _EPS * self.program.magnitude() / step
+        rounding = _EPS * self.program.magnitude() / self._steps(register)
         top = float(np.max(np.abs(measured), initial=0.0))
         clear: Array = (apart > 30 * rounding) & (apart > 1e3 * NOISE * top) & np.isfinite(apart)
         return clear
+
+    def _steps(self, register: int) -> Array:
+        x = self.program.held[register]
+        return np.asarray(QUICK * np.maximum(max(typical_size(x), 1e-3), np.abs(x)))
 
     def _differenced(self, k: int, check: ParameterCheck, left: Array, sure: bool) -> Iterator[int]:
         at = np.flatnonzero(left)
@@ -175,6 +179,7 @@ class Settlement:
         close = np.abs(a - slopes) <= self.rtol * size
         ok = close & np.isfinite(size) & ((found.rounding <= self.rtol * size) | found.still)
         wrong = np.zeros(at.shape, bool)
+        told = _told(a, slopes, self._steps(register).ravel()[at])
         rest = np.flatnonzero(~ok & np.isfinite(slopes) & np.isfinite(a))
         if rest.size:
             again = self.measured[k].ravel()[at].copy()
@@ -183,6 +188,7 @@ class Settlement:
             off = np.abs(a - again)
             wrong[rest] = (
                 ~found.bent
+                & told
                 & (sure | (found.gap <= _GAP * np.abs(a - slopes)))
                 & (np.abs(again - slopes) <= 0.2 * off)
                 & (np.abs(a - slopes) > 1.5 * self.rtol * size + 30 * found.rounding)
@@ -261,3 +267,9 @@ class Settlement:
                     found.append(slope.head)
             moved.update(step.call.outs)
         return found
+
+
+def _told(analytic: Array, slopes: Array, steps: Array) -> Array:
+    """Tell where a slope of 0 is not what stairs of rounding inside make of a small one."""
+    told: Array = (np.abs(slopes) > 1e-6 * np.abs(analytic)) | (np.abs(analytic) * steps > INSIDE)
+    return told
