@@ -11,7 +11,7 @@ import pytest
 import gradwright as gw
 from gradwright.debug.address import Address
 from gradwright_widgets import GraphView, Workbench
-from gradwright_widgets.host.insides import is_inside, parts
+from gradwright_widgets.host.insides import is_inside, parts_of
 from gradwright_widgets.panels.graph.insides import inside_spec
 
 
@@ -64,7 +64,7 @@ def test_every_node_with_an_inside_opens_and_all_in_it_is_found_by_address(graph
         for name, call in zip(spec["names"], ints(spec["call"]), strict=True):
             node = Address.parse(name).find(graph).node
             assert repr(node.op) == spec["calls"][call]
-            assert bool(parts(node)) == spec["opens"][call]
+            assert bool(parts_of(node)) == spec["opens"][call]
             seen.add(name)
             if spec["opens"][call]:
                 pending.append(name)
@@ -221,7 +221,7 @@ def test_insides_cost_nothing_until_they_are_opened(graph, monkeypatch):
     def fail(*_):
         raise AssertionError("an expansion was made for the drawing")
 
-    monkeypatch.setattr("gradwright_widgets.host.insides.expansion", fail)
+    monkeypatch.setattr("gradwright.debug.address.expansion", fail)
     view = GraphView(graph)
     assert all(a < b for a, b in pairwise(ints(view.graph_spec["first_tensor"])))
 

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 from gradwright import Graph, Node
-from gradwright.debug.address import BRANCHES, Address
+from gradwright.debug.address import Address, parts, specs_of
 from gradwright.debug.inside import has_inside
 from gradwright.errors import GraphError
-from gradwright.graph import SubGraph, expansion
-from gradwright.ops.control.branch import Cond
-from gradwright.ops.control.call import Call
-from gradwright.ops.control.loop_op import LoopOp
+from gradwright.graph import SubGraph
 
 
-def parts(node: Node) -> dict[str, SubGraph]:
-    """Return what a node encloses: ``then`` and ``else`` of a cond, ``""`` where there is one part.
+def parts_of(node: Node) -> dict[str, SubGraph]:
+    """Return what a node encloses, as ``parts`` does.
 
     Raises GraphError where that hangs on sizes that are not known.
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y = gw.cond(g.placeholder("p", (), "bool"), lambda: 1.0, lambda: 2.0)
-    >>> list(parts(y.node))
-    ['then', 'else']
     """
-    op = node.op
-    if isinstance(op, Cond):
-        return {part: getattr(op, field) for part, field in BRANCHES.items()}
-    if isinstance(op, (LoopOp, Call)):
-        return {"": op.body}
-    if not op.is_composite():
-        return {}
     try:
-        return {"": expansion(op, [None if t is None else t.spec for t in node.inputs])}
+        return parts(node.op, specs_of(node))
     except Exception as error:  # what an op is made of may hang on sizes
         raise GraphError(
-            f"what {op.name} {node.name!r} is made of cannot be told yet: {error}",
+            f"what {node.op.name} {node.name!r} is made of cannot be told yet: {error}",
             hint="give the placeholders sizes, or step into it, where sizes are known",
         ) from error
 
@@ -94,7 +78,7 @@ def is_inside(graph: Graph, path: str) -> bool:
         node = node_at(graph, holder)
         if not part and not scope:
             return has_inside(node.op)
-        found = parts(node)
+        found = parts_of(node)
     except GraphError:
         return False
     if not scope:

@@ -12,13 +12,14 @@ name, so it parts what encloses from what is inside:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from ..errors import GraphError
 from ..graph import Graph, Node, SubGraph, Tensor, expansion
+from ..op import Op
 from ..ops.control.branch import Cond
 from ..ops.control.call import Call
 from ..ops.control.loop_op import LoopOp
@@ -27,7 +28,7 @@ from ..spec import TensorSpec
 
 Part = int | str | None
 """The turn of a loop, the branch of a ``cond``; None where there is one inside, or any is meant."""
-BRANCHES = {"then": "then_branch", "else": "else_branch"}
+BRANCHES = ("then", "else")
 
 
 class Level(NamedTuple):
@@ -164,29 +165,48 @@ def _named(nodes: Mapping[str, Node], at: Address) -> Node:
     raise GraphError(f"no node {where} is called {at.node!r}", hint=" or ".join(map(repr, close)))
 
 
+def parts(op: Op, specs: Sequence[TensorSpec | None]) -> dict[str, SubGraph]:
+    """Return what an op encloses, by part: ``then`` and ``else`` of a cond, ``""`` of all others.
+
+    A primitive op encloses nothing. Raises what ``expand`` does where sizes are missing.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> y = gw.cond(g.placeholder("p", (), "bool"), lambda: 1.0, lambda: 2.0)
+    >>> list(parts(y.node.op, ()))
+    ['then', 'else']
+    """
+    if isinstance(op, Cond):
+        return {"then": op.then_branch, "else": op.else_branch}
+    if isinstance(op, LoopOp | Call):
+        return {"": op.body}
+    return {"": expansion(op, specs)} if op.is_composite() else {}
+
+
+def specs_of(node: Node) -> list[TensorSpec | None]:
+    """Return the specs of a node's inputs, None for those that are left out."""
+    return [None if t is None else t.spec for t in node.inputs]
+
+
 def _inside(node: Node, part: Part, at: Address) -> SubGraph:
     """Return a part of what a node encloses."""
-    op: Any = node.op
+    op = node.op
     if isinstance(op, Cond):
         if part not in BRANCHES:
             raise GraphError(
                 f"{str(at)!r} has two branches", need=f"{at}:then:... or {at}:else:..."
             )
-        branch: SubGraph = getattr(op, BRANCHES[str(part)])
-        return branch
+        return parts(op, ())[str(part)]
     if isinstance(op, LoopOp):
         if isinstance(part, str):
             raise GraphError(f"{str(at)!r} is a loop", need=f"{at}:3:... or {at}::...")
         check_turn(at, part, turns_of(node))
-        body: SubGraph = op.body
-        return body
-    if part is not None:
+    elif part is not None:
         raise GraphError(f"{str(at)!r} is neither loop nor cond", need=f"{at}::...")
-    if isinstance(op, Call):
-        return op.body
-    if not op.is_composite():
+    found = parts(op, specs_of(node))
+    if not found:
         raise GraphError(f"{op.name} {str(at)!r} is primitive: there is nothing inside")
-    return expansion(op, [None if t is None else t.spec for t in node.inputs])
+    return found[""]
 
 
 def turns_of(node: Node, spec: Callable[[Tensor], TensorSpec] = lambda t: t.spec) -> int | None:

@@ -7,29 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import SubGraph, expansion
 from ..op import Op
+from ..ops.control.branch import Cond
+from ..ops.control.call import Call
+from ..ops.control.loop_op import LoopOp
 from ..spec import is_floating
+from .address import parts, specs_of
 
 Array = np.ndarray[Any, Any]
 
 
 def holds_surrogate(op: Op) -> bool:
     """Tell whether an op with a declared gradient stands in the body of a loop, at any depth."""
-    subs = _bodies(op)
+    if not isinstance(op, Cond | LoopOp | Call):
+        return False
+    subs = list(parts(op, ()).values())
     for sub in subs:
         for node in sub.nodes:
             if node.op.has_surrogate():
                 return True
-            inner = _bodies(node.op)
-            if node.op.is_composite() and not inner:
-                inner = [expansion(node.op, [None if t is None else t.spec for t in node.inputs])]
-            subs += inner
+            subs += parts(node.op, specs_of(node)).values()
     return False
-
-
-def _bodies(op: Op) -> list[SubGraph]:
-    return [v for v in op.attributes().values() if isinstance(v, SubGraph)]
 
 
 def declared(

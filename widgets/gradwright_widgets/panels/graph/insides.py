@@ -10,7 +10,7 @@ from gradwright.graph import Rng, SubGraph
 from gradwright.ops.control.branch import Cond
 from gradwright.ops.control.loop_op import LoopOp
 
-from ...host.insides import node_at, parts
+from ...host.insides import node_at, parts_of
 from ...host.wire import int32
 from .spec import columns, wires
 
@@ -36,7 +36,7 @@ def inside_spec(graph: Graph, address: str) -> dict[str, Any]:
     """
     node = node_at(graph, address)
     nodes, names, wirings = list[Node](), list[str](), list[Wiring]()
-    for part, inside in parts(node).items():
+    for part, inside in parts_of(node).items():
         held = drawn_inside(inside)
         nodes += held
         names += [f"{address}:{part}:{n.name}" for n in held]

@@ -16,7 +16,7 @@ from gradwright.errors import GradwrightError, GraphError
 from ...host.desk import Feeds, GraphDesk
 from ...host.facts import drawn_nodes, scopes
 from ...host.host import Host
-from ...host.insides import is_inside, node_at, parts
+from ...host.insides import is_inside, node_at, parts_of
 from ...host.panel import Panel
 from ...host.part import checks, shared, watches
 from ...host.wire import float64
@@ -146,7 +146,9 @@ class GraphPanel(Panel):
         graph = self.desk.graph
         with self.widget.hold_sync():
             self.insides = self._insides
-            branches = [f"{at}:{part}:" for at in new for part in parts(node_at(graph, at)) if part]
+            branches = [
+                f"{at}:{part}:" for at in new for part in parts_of(node_at(graph, at)) if part
+            ]
             self.expanded = sorted({*(self.expanded or ()), *branches})
 
     @checks("path_to")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gradwright import Graph, Node
 
 from ...host.facts import drawn_nodes
-from ...host.insides import holder_of, parts
+from ...host.insides import holder_of, parts_of
 from ...still.svg import INK, LINE, PAPER, QUIET, svg_page, svg_text
 from ...still.tables import MOST_BOXES
 from .insides import drawn_inside, wiring
@@ -115,7 +115,7 @@ def _sources(node: Node, prefix: str = "") -> dict[int, str]:
 def _opened(step: _Step) -> list[_Step]:
     """Return what a node encloses, and the node, which reads what its results are made of."""
     inner, left, exits = list[_Step](), dict(step.sources), list[str]()
-    for part, inside in parts(step.node).items():
+    for part, inside in parts_of(step.node).items():
         prefix = f"{step.name}:{part}:"
         joined = wiring(step.node, inside)
         given = {id(tensor.node): position for position, tensor in joined.entries}

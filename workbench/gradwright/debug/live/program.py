@@ -11,10 +11,11 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...gradient import gradients
-from ...graph import Node, Source, SubGraph, Tensor, Values, ancestors, expansion
+from ...graph import Node, Source, Tensor, Values, ancestors
 from ...op import OPS, Op, redefinitions, run_forward
 from ...ops.core.identity import StopGradient
 from ...spec import Dim, TensorSpec, is_floating
+from ..address import parts, specs_of
 from ..check.nodes import reaching
 from ..check.probe import Probe, gradient_spread
 from ..float64 import known_specs
@@ -238,14 +239,10 @@ def ops_of(op: Op, specs: Sequence[TensorSpec | None]) -> set[type[Op]]:
     while waiting:
         op, specs = waiting.pop()
         found.add(type(op))
-        held = op.attributes().values()
-        subs = [v for v in held if isinstance(v, SubGraph)]
-        found |= {type(v.current()) for v in held if isinstance(v, Op)}
-        if op.is_composite() and not subs:
-            subs = [expansion(op, specs)]
+        found |= {type(v.current()) for v in op.attributes().values() if isinstance(v, Op)}
         waiting += [
-            (n.op.current(), [None if t is None else t.spec for t in n.inputs])
-            for sub in subs
+            (n.op.current(), specs_of(n))
+            for sub in parts(op, specs).values()
             for n in sub.nodes
             if not isinstance(n.op, Source)
         ]

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import GradwrightError, GraphError
-from ...graph import Node, SubGraph, expansion
-from ...ops.control.branch import Cond
-from ...ops.control.call import Call
-from ...ops.control.loop_op import LoopOp
+from ...graph import Node, SubGraph
 from ...spec import TensorSpec, kind
+from ..address import parts, specs_of
 from .expression import Expression
 from .frame import Frame
 from .levels import check_turns
@@ -164,13 +162,7 @@ def fits_within(breakpoints: Sequence[Breakpoint], inner: SubGraph, prefix: str)
 
 def held(node: Node) -> list[tuple[str, SubGraph]]:
     """Return what may run inside of a node, by what parts its path from that of what is inside."""
-    if isinstance(node.op, LoopOp | Call):
-        return [("::", node.op.body)]
-    if isinstance(node.op, Cond):
-        return [(":then:", node.op.then_branch), (":else:", node.op.else_branch)]
-    if not node.op.is_composite():
-        return []
-    return [("::", expansion(node.op, [None if t is None else t.spec for t in node.inputs]))]
+    return [(f":{part}:", sub) for part, sub in parts(node.op, specs_of(node)).items()]
 
 
 def make_breakpoint(
