@@ -338,3 +338,22 @@ SMALL: dict[str, Callable[..., Watched]] = {
     "autoencoder": lambda act: autoencoder(act, rows=8, width=8),
 }
 """The same, with a step of some microseconds."""
+
+
+def bent(factor: float = 1.0, **options: Any) -> tuple[Watched, list[dict[str, Any]], Any]:
+    """Return a small training with a user's op in it, and batches that feed ``late``."""
+    op = bend(factor=factor)
+    model = mlp(lambda h: op(h, h.graph.placeholder("late", ())), rows=16, width=8)
+    model.options |= options
+    late = np.zeros((), "f4")
+    return model, [{**b, "late": late} for b in model.batches()], late
+
+
+def each_step(**options: Any) -> gw.GradientWatch:
+    """Return a watch that goes by steps, not by time."""
+    return gw.GradientWatch(0.0, every=1, **options)
+
+
+def fit(trainer: gw.Trainer, batches: Any, **options: Any) -> Any:
+    """Train without a bar."""
+    return trainer.fit(batches, progress=False, **options)

@@ -249,7 +249,9 @@ def _extrapolate(central: Array, noise: Array, first: int) -> tuple[float, float
         off = np.abs(central[i + 1 :] - value)
         most = error + 2 * abs(central[i] - value) + 10 * noise[i + 1 :]
         if math.isfinite(error) and not np.any(off > most):
-            return float(value), float(error), i
+            finer = central[i + 1 :] + np.diff(central[i:]) / 9
+            shown = np.max((np.abs(finer - value) - 3 * noise[i + 1 :])[:2], initial=0.0)
+            return float(value), float(max(error, shown)), i
     return float(central[-1]), math.inf, len(central) - 1
 
 

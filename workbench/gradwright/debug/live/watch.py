@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import GradwrightError
 from ...graph import Node, Tensor
 from ...op import Op, run_forward
 from ..address import Address
@@ -141,7 +142,7 @@ class Watch:
                     hand.discard(copy.name)
                     if not (hand or whole):
                         return
-        except Exception:
+        except (GradwrightError, ValueError):
             if self._rows is None:
                 raise
             self._rows = None  # not every graph takes some rows of a batch alone
