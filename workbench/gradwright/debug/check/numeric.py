@@ -105,20 +105,20 @@ def slope(f: Function, *, scale: float = 1.0, magnitude: float = 0.0) -> Slope:
     zero = f(0.0)
     measured, turns = measured_noise(f, scale)
     near, nearer = (np.array([f(h * scale), f(-h * scale)]) for h in NOISE_STEPS[:2])
-    still = bool((near == zero).all())
-    steps = STEPS * scale
+    steps, finer = STEPS * scale, FINER * scale
     above, below = _sides(f, steps)
+    sides = _sides(f, finer) if (nearer == zero).all() else None
     noise = max(measured, EPS * max(abs(zero), magnitude), LEAST)
-    if (nearer == zero).all():
-        noise = max(noise, _quantum(np.abs(np.concatenate([near, above, below]) - zero)))
+    if sides is not None:
+        noise = max(noise, _quantum(np.abs(np.concatenate([*sides, above, below]) - zero)))
+    still = bool((near == zero).all())
     options: Any = {"noise": noise, "scale": scale, "turns": turns, "still": still}
     found = _slope(steps, zero, above, below, **options)
     known = math.isfinite(found.error)
     if not known or (found.noisy and found.error > 1e-4 * abs(found.value)):
-        finer = FINER * scale
-        sides = _sides(f, finer)
+        up, down = _sides(f, finer) if sides is None else sides
         steps = np.concatenate([steps, finer])
-        above, below = np.concatenate([above, sides[0]]), np.concatenate([below, sides[1]])
+        above, below = np.concatenate([above, up]), np.concatenate([below, down])
         found = _slope(steps, zero, above, below, **options)
     return found
 
