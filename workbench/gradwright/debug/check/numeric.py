@@ -80,14 +80,18 @@ class Slope:
 
         So does what has rounded inside, as x − tanh(x) at 1e-6: it has no slope to be measured.
         """
-        moving = [c for c in self.central if abs(c) > 1e-6 * abs(slope)]
-        if any(c in moving for c in self.central[-2:]):
+        central = np.array(self.central)
+        least = 1e-6 * abs(slope)
+        still = np.abs(central) <= least
+        if not still[-2:].all():
             return False
-        changes = 2 * self.steps * np.maximum(np.abs(self.central), abs(slope))
-        if changes.max() < INSIDE:  # roundings inside of f are all that could be seen
+        climbed = 2 * abs(slope) * self.steps[still].max()
+        if abs(self.value) <= least and climbed < INSIDE:  # not as high as one stair
             return True
-        low, high = min(moving, default=0.0), max(moving, default=0.0)
-        return len(moving) > 1 and low - 0.2 * abs(low) <= slope <= high + 0.2 * abs(high)
+        moving = central[~still]
+        low, high = moving.min(initial=math.inf), moving.max(initial=-math.inf)
+        near: bool = low - 0.2 * abs(low) <= slope <= high + 0.2 * abs(high)
+        return near and len(moving) > 1
 
     def admits(self, slope: float, tolerance: float) -> bool:
         """Tell whether ``slope`` lies between the one-sided slopes."""
