@@ -88,10 +88,11 @@ class Slope:
         climbed = 2 * abs(slope) * self.steps[still].max()
         if abs(self.value) <= least and climbed < INSIDE:  # not as high as one stair
             return True
-        moving = central[~still]
-        low, high = moving.min(initial=math.inf), moving.max(initial=-math.inf)
-        near: bool = low - 0.2 * abs(low) <= slope <= high + 0.2 * abs(high)
-        return near and len(moving) > 1
+        moving = central[~still & np.isfinite(central)]
+        if len(moving) < 2:
+            return False
+        low, high = moving.min(), moving.max()
+        return bool(low - 0.2 * abs(low) <= slope <= high + 0.2 * abs(high))
 
     def admits(self, slope: float, tolerance: float) -> bool:
         """Tell whether ``slope`` lies between the one-sided slopes."""
