@@ -21,6 +21,7 @@ from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
+from ..words.typed import typed_call
 from .tensor import Node, Tensor
 from .values import check_range, coerce
 
@@ -188,7 +189,7 @@ def owner_of(what: str, inputs: Sequence[Any]) -> Graph:
     if owner is None:
         raise GraphError(
             f"{what} has no tensor among its inputs, so no graph to go to",
-            hint="with g: ..., or g.constant(value)",
+            hint=f"with g: {typed_call() or '...'}",
         )
     return owner
 
