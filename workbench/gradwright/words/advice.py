@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .rows import MODULE, TENSOR, Row, keywords, rows, values
@@ -69,11 +70,8 @@ def _called_so(owner: str, name: str, call: Typed | None, ours: str) -> str:
     if call is None or call.args is None or ours.rpartition(".")[2] != name:
         return ours if owner == MODULE else f"{ours}({owner})"
     first = [] if owner == MODULE else [call.owner]
-    return ast.unparse(_call(ast.Name(ours), [*first, *call.args], call.named))
-
-
-def _call(of: ast.expr, args: Sequence[ast.expr], named: Mapping[str, ast.expr]) -> ast.Call:
-    return ast.Call(of, list(args), [ast.keyword(k, v) for k, v in named.items()])
+    home = ast.Name(ours.rpartition(".")[0])
+    return replace(call, owner=home, name=name, args=(*first, *call.args)).text
 
 
 def advice_on(name: str) -> Advice | None:
@@ -113,8 +111,7 @@ def advice_on_keyword(of: str, keyword: str, known: Collection[str]) -> Advice |
         other = None if key in known else _keyword(of, key, known, value)
         pairs = [(key, value)] if other is None else [(k.arg, k.value) for k in other[0].keywords]
         named |= {k: v for k, v in pairs if k is not None}
-    function = ast.Attribute(call.owner, call.name)
-    return Advice(ast.unparse(_call(function, call.args or (), named)), difference)
+    return Advice(replace(call, named=named).text, difference)
 
 
 def _keyword(

@@ -25,6 +25,15 @@ class Typed:
     named: Mapping[str, ast.expr] = field(default_factory=dict)
     later: tuple[ast.expr, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """The call, or the name, on one line."""
+        of = ast.Attribute(self.owner, self.name)
+        if self.args is None:
+            return ast.unparse(of)
+        named = [ast.keyword(name, value) for name, value in self.named.items()]
+        return ast.unparse(ast.Call(of, list(self.args), named))
+
 
 def typed(name: str = "", *, whole: bool = False) -> Typed | None:
     """Return what the user's line takes as ``name``, or calls; None where there is no source.
@@ -72,12 +81,3 @@ def _tree(source: str) -> tuple[list[ast.Attribute | ast.Call], Mapping[ast.AST,
         return [], {}
     above = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     return [node for node in above if isinstance(node, ast.Attribute | ast.Call)], above
-
-
-def typed_call() -> str:
-    """Return the text of the call that the user's line makes, "" where there is no source."""
-    call = typed()
-    if call is None or call.args is None:
-        return ""
-    named = [ast.keyword(name, value) for name, value in call.named.items()]
-    return ast.unparse(ast.Call(ast.Attribute(call.owner, call.name), list(call.args), named))
