@@ -41,10 +41,10 @@ def gradients(
     variables, placeholders or activations. A tensor that ``ys`` do not depend on raises
     GradientError, or gets zeros with ``unreachable="zero"``.
 
-    ``stop`` is a frontier: a gradient reaches these tensors and goes no further, so what lies behind
-    them takes them as constant, and they may be in ``wrt`` themselves. It holds for this call
-    alone: the gradient is built of nodes that read the stopped tensors, so differentiating it again
-    goes on behind them, unless that call stops there, too (third example).
+    ``stop`` is a frontier: a gradient reaches these tensors and goes no further, so what lies
+    behind them takes them as constant, and they may be in ``wrt`` themselves. It holds for this
+    call alone: the gradient is built of nodes that read the stopped tensors, so differentiating it
+    again goes on behind them, unless that call stops there, too (third example).
 
     Inside the function of a loop, a branch or a ``gw.function``, ``wrt`` may also be tensors from
     outside, as in an inner step of MAML (Finn et al. 2017). What the function is given - carries,
