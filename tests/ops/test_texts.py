@@ -125,7 +125,7 @@ def test_plus_joins_texts_element_by_element() -> None:
     graph = gw.Graph()
     a, b = graph.placeholder("a", (2, 1), "str"), graph.placeholder("b", ("N",), "str")
     feeds = {"a": [["x"], ["é"]], "b": ["", "y", "zz"]}
-    sums = [a + b, a + "!", "<" + b, a + ["p", "q"], np.array(["r"], TEXT) + a, a + b + a]
+    sums = [a + b, a + "!", "<" + b, a + np.array(["p", "q"]), np.array(["r"], TEXT) + a, a + b + a]
     lists = [
         [["x", "xy", "xzz"], ["é", "éy", "ézz"]],
         [["x!"], ["é!"]],
