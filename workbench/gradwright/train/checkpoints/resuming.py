@@ -83,7 +83,7 @@ def resume(
     if missing_ok and not found and not found.damaged:
         return None
     chosen, content = _read(place, which, found)
-    _apply(trainer, chosen, content, allow)
+    take_over(trainer, chosen, content, allow)
     return chosen
 
 
@@ -163,12 +163,13 @@ def _candidates(
 # -- taking over ----------------------------------------------------------------------------------
 
 
-def _apply(
+def take_over(
     trainer: Trainer,
     one: Checkpoint,
     content: tuple[dict[str, Array], dict[str, Array]],
     allow: str | Collection[str],
 ) -> None:
+    """Have a trainer go on from a checkpoint's values and state, all of it or nothing."""
     values, state = content
     present = settings_of(trainer)
     differing, since = differences(one.settings, present), differences(one.present, present)
