@@ -91,8 +91,8 @@ x.view(*shape) -> x.reshape(*shape)
 x.view_as(other) -> gw.reshape_like(x, other)
 x.zero_() -> gw.zeros_like(x) | tensors are never written into; g.update(v, value) sets a variable
 
-w.assign(value) -> g.update(w, value) | at each step; g.values.commit sets it at once
-w.copy_(src) -> g.update(w, src) | at each step; g.values.commit sets it at once
+w.assign(value) -> g.update(w, value) | at each step; g.values[name] = value sets it at once
+w.copy_(src) -> g.update(w, src) | at each step; g.values[name] = value sets it at once
 w.data() -> g.values[NAME]
 w.eval() -> g.values[NAME]
 w.item() -> g.values[NAME].item()
