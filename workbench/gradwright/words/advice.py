@@ -112,7 +112,10 @@ def advice_on_keyword(of: str, keyword: str, known: Collection[str]) -> Advice |
         other = None if key in known else _keyword(of, key, known, call)
         pairs = [(key, value)] if other is None else [(k.arg, k.value) for k in other[0].keywords]
         named |= {k: v for k, v in pairs if k is not None}
-    return Advice(replace(call, named=named).text, difference)
+    args = call.args or ()
+    if "learning_rate" in named and next(iter(known)) == "learning_rate":
+        args = args[1:]  # parameters come first in torch
+    return Advice(replace(call, args=args, named=named).text, difference)
 
 
 def _keyword(
@@ -167,7 +170,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], bool]] = {
     "tuple": lambda v: isinstance(v, tuple | list),
     "pair": lambda v: isinstance(v, tuple | list) and len(v) == 2,
     "four": lambda v: isinstance(v, tuple | list) and len(v) == 4,
-    "rows": lambda v: True,
+    "any": lambda v: True,
 }
 """Conditions of rows on an argument; None is what is no literal. Others are what is written."""
 

@@ -21,6 +21,10 @@ KEYWORDS = """
 *(sample_weight) -> weights=_
 *(ignore_class) -> ignore_index=_
 *(alpha) -> negative_slope=_
+*(inplace, memory_format, device, requires_grad, non_blocking) -> | leave it out
+*(train, is_training) -> training=_
+variable(initializer, initial_value, value, data) -> init=_
+variable(requires_grad) -> trainable=_
 norm(p) -> ord=_
 normal(loc) -> mean=_
 normal(scale) -> std=_

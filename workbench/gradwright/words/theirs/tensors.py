@@ -20,6 +20,7 @@ x.cpu() -> x | a session has a device, a tensor has none: gw.Session(g, device)
 x.cuda() -> x | a session has a device, a tensor has none: gw.Session(g, device)
 x.data() -> g.output(feeds, x)[NAME] | it has no value yet
 x.detach() -> gw.stop_gradient(x)
+x.device() -> gw.Session(g).device | a session has a device, a tensor has none
 x.dim() -> x.rank
 x.div_(other) -> x / other | tensors are never written into; g.update(v, value) sets a variable
 x.double() -> x.astype("float64")
