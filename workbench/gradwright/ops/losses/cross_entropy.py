@@ -72,6 +72,8 @@ class SigmoidCrossEntropy(_Loss):
 class SoftmaxCrossEntropy(_OverClasses):
     """Cross entropy of class probabilities (one-hot or soft labels); predictions are logits.
 
+    torch has the predictions first, and the classes on ``axis=1``.
+
     l = −Σ y·log softmax(x) over ``axis``, y = (1 − s)·label + s/C with label smoothing s over C
     classes (Szegedy et al. 2016)
 
@@ -199,12 +201,15 @@ class _OfLabels(_Loss):
 class SparseSoftmaxCrossEntropy(_OfLabels):
     """Cross entropy of class numbers; predictions are logits.
 
+    torch has predictions first, classes on ``axis=1`` and ``ignore_index=-100``; its mean with
+    class weights is ``reduction="mean_by_weight"``.
+
     l = −log softmax(x)[label], times class_weights[label] where they are given
 
     Labels are ``i64[…]``, predictions ``f32[…, C]``, or with the classes on another ``axis``. A
     label outside 0 … C − 1 is an error when it is run, but for ``ignore_index``: examples so
     labelled have weight 0. Label smoothing s takes (1 − s)·l − s·Σ log softmax(x)/C, its sum
-    weighed by class. The mean that torch and ONNX take is ``reduction="mean_by_weight"``.
+    weighed by class. ONNX takes the mean of torch.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
