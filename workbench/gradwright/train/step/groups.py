@@ -8,18 +8,21 @@ from dataclasses import dataclass
 from ...errors import TrainingError
 from ...graph import Graph, Tensor
 from ..config import TrainingConfig
-from ..settings import Group
+from .numbers import PENALTIES, of_group, of_pattern
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """How one parameter is trained: which optimizer, counted from 0, and the numbers around it."""
+    """How one parameter is trained: which optimizer, counted from 0, and the numbers around it.
+
+    Of these it has the names; those that ``numbers`` leaves out have no part in the step.
+    """
 
     optimizer: int
-    multiplier: float
-    l1: float
-    l2: float
-    decay: float | None
+    multipliers: tuple[str, ...]
+    l1: str
+    l2: str
+    decay: str | None
     """Decoupled; None leaves it to the optimizer."""
 
 
@@ -31,27 +34,33 @@ def treatments(
     Raises TrainingError for a pattern that fits no variable, and for one that two of them fit.
     """
     groups, found = list(config.groups), {}
-    member: dict[str, Group] = {}
-    for group in groups:
+    member: dict[str, int] = {}
+    for i, group in enumerate(groups):
         for name in _fitting(graph, group.variables):
             if name in member:
                 raise TrainingError(
                     f"{name!r} is in two groups",
-                    facts=[", ".join(map(repr, g.variables)) for g in (member[name], group)],
+                    facts=[", ".join(map(repr, groups[j].variables)) for j in (member[name], i)],
                     need="at most one for each variable",
                 )
-            member[name] = group
-    factors = _factors(graph, config.lr_multipliers)
-    plain = Group(("*",))
-    own = [g for g in groups if g.optimizer is not None]
+            member[name] = i
+    patterns = _patterns(graph, config.lr_multipliers)
+    own = [i for i, group in enumerate(groups) if group.optimizer is not None]
     for p in params:
-        group = member.get(p.name, plain)
+        at = member.get(p.name)
+        multipliers = [] if at is None else [of_group(at, "lr_multiplier")]
+        multipliers += [of_pattern(patterns[p.name])] if p.name in patterns else []
+        stated = {
+            name: name if at is None or getattr(groups[at], name) is None else of_group(at, name)
+            for name in PENALTIES
+        }
+        decayed = config.weight_decay is not None or stated["weight_decay"] != "weight_decay"
         found[p] = Treatment(
-            1 + own.index(group) if group.optimizer is not None else 0,
-            group.lr_multiplier * factors.get(p.name, 1.0),
-            config.l1 if group.l1 is None else group.l1,
-            config.l2 if group.l2 is None else group.l2,
-            config.weight_decay if group.weight_decay is None else group.weight_decay,
+            1 + own.index(at) if at in own else 0,
+            tuple(multipliers),
+            stated["l1"],
+            stated["l2"],
+            stated["weight_decay"] if decayed else None,
         )
     return found
 
@@ -69,15 +78,16 @@ def _fitting(graph: Graph, patterns: Sequence[str]) -> dict[str, None]:
     return names
 
 
-def _factors(graph: Graph, multipliers: Mapping[str, float]) -> dict[str, float]:
-    found: dict[str, tuple[str, float]] = {}
-    for pattern, factor in multipliers.items():
+def _patterns(graph: Graph, multipliers: Mapping[str, object]) -> dict[str, str]:
+    """Return by the name of a variable the pattern that has a multiplier for it."""
+    found: dict[str, str] = {}
+    for pattern in multipliers:
         for name in _fitting(graph, [pattern]):
             if name in found:
                 raise TrainingError(
                     f"{name!r} has two learning rate multipliers",
-                    facts=[f"{found[name][0]!r} and {pattern!r} fit it"],
+                    facts=[f"{found[name]!r} and {pattern!r} fit it"],
                     need="at most one for each variable",
                 )
-            found[name] = pattern, factor
-    return {name: factor for name, (_, factor) in found.items()}
+            found[name] = pattern
+    return found
