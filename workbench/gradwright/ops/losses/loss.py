@@ -28,7 +28,7 @@ from ..core.choice import Clip, Maximum, Where
 from ..core.comparison import IsFinite, LogicalOr
 from ..core.elementwise import Abs
 from ..core.exponential import Exp, Log
-from ..core.like import BroadcastLike, OnesLike
+from ..core.like import BroadcastLike, OnesLike, SizeOf
 from ..core.movement import Cast, ExpandDims
 
 REDUCTIONS = ("mean_by_nonzero_weight_count", "mean_by_weight", "sum", "none")
@@ -106,11 +106,25 @@ class _Loss(Op):
             return weighted.sum()
         if weights is None:
             return weighted.mean()
+        divisor = self.counted(weights, weighted)
+        return weighted.sum() / Where()(divisor == 0, 1, divisor)
+
+    def counted(self, weights: Any, weighted: Any) -> Any:
+        """Return what the sum of the weighted loss is divided by."""
         spread = BroadcastLike()(weights, weighted)
         if self.reduction == "mean_by_nonzero_weight_count":
             spread = Cast(dtype=weighted.dtype)(spread != 0)
-        divisor = spread.sum()
-        return weighted.sum() / Where()(divisor == 0, 1, divisor)
+        return spread.sum()
+
+    def divisor(self, *xs: Any) -> Any:
+        if self.reduction in ("none", "sum"):
+            return None
+        each, weights = self.replace(reduction="none")(*xs), self.weights_of(*xs)
+        return SizeOf()(each) if weights is None else self.counted(weights, each)
+
+    def weights_of(self, *xs: Any) -> Any:
+        """Return the weights among the inputs, with what else says how much an example counts."""
+        return dict(zip([p.name for p in self.inputs], xs, strict=False)).get("weights")
 
     @classmethod
     def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -388,34 +402,3 @@ class MeanPairwiseSquaredError(_Loss):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((3,)), TensorSpec((3,))), {}, "no pairs")
         yield ErrorSample((TensorSpec((3, 4)), TensorSpec((3, 5))), {}, "different shapes")
-
-
-class L2Loss(Op):
-    """Half the sum of squares of a tensor, as a penalty on weights.
-
-    y = ½·Σ x²
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> float(g.output({}, gw.loss.l2_loss(g.constant([3.0, 4.0]), name="loss"))["loss"])
-    12.5
-    """
-
-    namespace = "loss"
-
-    def infer(self, x: TensorSpec) -> TensorSpec:
-        if kind(x.dtype) != "f":
-            raise DTypeError(f"l2_loss does not take {x.dtype}", hint="gw.cast(x, 'float32')")
-        return x.with_shape(())
-
-    def expand(self, x: Any) -> Any:
-        return (x * x).sum() * 0.5
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for shape in ((3, 4), (), (0,)):
-            yield Sample((rng.standard_normal(shape),))
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((3,), "int64"),), {}, "does not take int64")
