@@ -272,6 +272,10 @@ class Op(Frozen):
         """Return the outputs as a graph of other ops; makes this a composite."""
         raise NotImplementedError(f"{self.name} is primitive")
 
+    def divisor(self, *xs: Any) -> Any:
+        """Return what a mean divides by, a scalar built of its inputs; None for what is no mean."""
+        return None
+
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
         """Return the input that is the (only) output unchanged on these concrete specs, if any."""
         return None

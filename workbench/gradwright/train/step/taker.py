@@ -239,7 +239,7 @@ class Taker:
             weight: Any = (
                 run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
             )
-            begun.window = self.measures.add(begun.window, measured, weight)
+            begun.window = self.measures.add(begun.window, measured, weight, as_given=True)
             share = weight if rule.by == "token" else run.rows
         if run.rows:
             begun.totals = self.measures.add(begun.totals, measured, share)
