@@ -254,17 +254,10 @@ class Hooks:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have callbacks take over their state, as far as there is some; all or none."""
-        before: list[tuple[Callback, dict[str, Any]]] = []
-        try:
-            for name, callback in self._named():
-                if own := beneath(f"{name}/", state):
-                    before.append((callback, dict(callback.state_dict())))
-                    callback.load_state_dict(own)
-        except BaseException:
-            for callback, own in before:
+        """Have callbacks take over their state, as far as there is some."""
+        for name, callback in self._named():
+            if own := beneath(f"{name}/", state):
                 callback.load_state_dict(own)
-            raise
 
     def _named(self) -> Iterator[tuple[str, Callback]]:
         """Yield callbacks by class, numbered within it: others may come, go, or stand elsewhere."""

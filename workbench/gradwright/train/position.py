@@ -85,8 +85,8 @@ class Position:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict`` returned; raises TrainingError for other counters."""
-        counters, signature = ([int(n) for n in state[key]] for key in ("counters", "data"))
-        if len(counters) != len(COUNTERS):
+        counters, signature = (integers(state[key]) for key in ("counters", "data"))
+        if len(counters) != len(COUNTERS) or min(counters) < 0:
             raise TrainingError("this is no state of a trainer: it has other counters")
         self.steps, self.epochs, batches, self.skipped, gathered, self.taken = counters
         totals, window = (
@@ -94,6 +94,16 @@ class Position:
             for kind in ("totals/", "window/")
         )
         self.begun = Begun(signature, batches, totals, gathered, window)
+
+
+def integers(saved: Any) -> list[int]:
+    """Return a saved row of integers; raises TrainingError for what is none."""
+    array = np.asarray(saved)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or (array >= 1 << 62).any():
+        raise TrainingError(
+            f"this is no state of a trainer: {array.dtype}{list(array.shape)} are no counters"
+        )
+    return [int(n) for n in array]
 
 
 @dataclass(frozen=True, slots=True)

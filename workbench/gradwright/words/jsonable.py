@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import TrainingError
+from ..errors import GradwrightError, TrainingError
 from .spelling import meant
 
 T = TypeVar("T")
@@ -121,7 +121,9 @@ def from_json(data: Any, at: str = "") -> Any:
     values = {k: from_json(v, f"{at}.{k}" if at else k) for k, v in given.items()}
     try:
         return cls(**values)
-    except (TypeError, ValueError) as error:
+    except GradwrightError:
+        raise
+    except Exception as error:  # of whatever kind: a file has said so
         raise TrainingError(f"{_at(at)} is no {name}: {error}") from error
 
 

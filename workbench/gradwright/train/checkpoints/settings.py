@@ -40,14 +40,9 @@ def adopt(trainer: Training, settings: Mapping[str, Any]) -> None:
     config = from_json(settings["config"], "config")
     if not isinstance(config, TrainingConfig):
         raise TrainingError("'config' is no TrainingConfig")
-    set_back(trainer, config, settings["frozen"])
-
-
-def set_back(trainer: Training, config: TrainingConfig, frozen: Collection[str]) -> None:
-    """Give a trainer a configuration, and freeze these variables and no others."""
     trainer.config = config
     for t in trainer.graph.variables:
-        if t.trainable == (t.name in frozen):
+        if t.trainable == (t.name in settings["frozen"]):
             t.trainable = not t.trainable
 
 

@@ -94,6 +94,11 @@ class Measures:
                 f"saved totals of {', '.join(saved)} do not belong to these metrics",
                 need=", ".join(self._metrics),
             )
+        for name, totals in saved.items():
+            try:
+                self._metrics[name].result(totals)
+            except Exception as error:
+                raise TrainingError(f"saved totals of {name} are none: {error}") from error
 
 
 def now(graph: Graph, t: Tensor) -> Tensor:
