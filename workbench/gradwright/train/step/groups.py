@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...errors import TrainingError
 from ...graph import Graph, Tensor
 from ..config import TrainingConfig
+from ..constraints import Constraint
 from .numbers import PENALTIES, of_group, of_pattern
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Treatment:
     l2: str
     decay: str | None
     """Decoupled; None leaves it to the optimizer."""
+    constraint: Constraint | None
+    """What it is brought back to after its update."""
 
 
 def treatments(
@@ -44,12 +50,14 @@ def treatments(
                     need="at most one for each variable",
                 )
             member[name] = i
-    patterns = _patterns(graph, config.lr_multipliers)
+    named = {pattern: of_pattern(pattern) for pattern in config.lr_multipliers}
+    factors = _by_name(graph, named, "learning rate multipliers")
+    bounds = _by_name(graph, config.constraints, "constraints")
     own = [i for i, group in enumerate(groups) if group.optimizer is not None]
     for p in params:
         at = member.get(p.name)
         multipliers = [] if at is None else [of_group(at, "lr_multiplier")]
-        multipliers += [of_pattern(patterns[p.name])] if p.name in patterns else []
+        multipliers += [factors[p.name]] if p.name in factors else []
         stated = {
             name: name if at is None or getattr(groups[at], name) is None else of_group(at, name)
             for name in PENALTIES
@@ -61,6 +69,7 @@ def treatments(
             stated["l1"],
             stated["l2"],
             stated["weight_decay"] if decayed else None,
+            bounds.get(p.name),
         )
     return found
 
@@ -78,16 +87,16 @@ def _fitting(graph: Graph, patterns: Sequence[str]) -> dict[str, None]:
     return names
 
 
-def _patterns(graph: Graph, multipliers: Mapping[str, object]) -> dict[str, str]:
-    """Return by the name of a variable the pattern that has a multiplier for it."""
-    found: dict[str, str] = {}
-    for pattern in multipliers:
+def _by_name(graph: Graph, settings: Mapping[str, T], what: str) -> dict[str, T]:
+    """Return settings by the name of the variable that a pattern fits."""
+    found: dict[str, tuple[str, T]] = {}
+    for pattern, value in settings.items():
         for name in _fitting(graph, [pattern]):
             if name in found:
                 raise TrainingError(
-                    f"{name!r} has two learning rate multipliers",
-                    facts=[f"{found[name]!r} and {pattern!r} fit it"],
+                    f"{name!r} has two {what}",
+                    facts=[f"{found[name][0]!r} and {pattern!r} fit it"],
                     need="at most one for each variable",
                 )
-            found[name] = pattern
-    return found
+            found[name] = pattern, value
+    return {name: value for name, (_, value) in found.items()}

@@ -132,6 +132,7 @@ def watched(optimizer: Optimizer) -> tuple[Optimizer, set[str]]:
                 read.add(name)
             return super().__getattribute__(name)
 
+    Watched.__name__ = type(optimizer).__name__  # for errors
     copy: Optimizer = object.__new__(Watched)
     vars(copy).update(vars(optimizer))
     return copy, read
