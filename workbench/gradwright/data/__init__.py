@@ -10,7 +10,7 @@ from .dataset import Dataset, Table
 from .files import memmap, windows
 from .padding import pad
 from .sources import dataset, stream
-from .split import class_weights, example_weights, split
+from .split import class_weights, example_weights, k_folds, split
 from .tables import parquet
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "class_weights",
     "dataset",
     "example_weights",
+    "k_folds",
     "memmap",
     "order",
     "pad",

@@ -73,6 +73,8 @@ class Op(Frozen):
     """Whether ``forward`` also works on arrays of dims, so that shape arithmetic is known early."""
     views: ClassVar[bool] = False
     """Whether ``forward`` may return views of its first input; its buffer then lives on."""
+    overwrites: ClassVar[tuple[tuple[int, int], ...]] = ()
+    """Pairs (output, input): ``forward_into`` may find that output in that input's memory."""
     ufunc: ClassVar[np.ufunc | None] = None
     """The numpy ufunc that is exactly this op: runs with ``out=``, in place where legal."""
     is_method: ClassVar[bool] = False
@@ -226,6 +228,14 @@ class Op(Frozen):
         """Compute the outputs from numpy arrays: the reference for all devices."""
         return seams.builder.interpret(self, xs, training=False)
 
+    def forward_into(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        """Write the outputs into arrays that are given, where an op can; plans then allocate none.
+
+        An output of ``overwrites`` may lie where its input lies, if that has the same shape and
+        dtype and nobody reads it afterwards: so an element is read before it is written.
+        """
+        raise NotImplementedError(f"{self.name} returns its outputs")
+
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
     ) -> Sequence[Cotangent]:
@@ -271,6 +281,10 @@ class Op(Frozen):
     def expand(self, *xs: Any) -> Any:
         """Return the outputs as a graph of other ops; makes this a composite."""
         raise NotImplementedError(f"{self.name} is primitive")
+
+    def divisor(self, *xs: Any) -> Any:
+        """Return what a mean divides by, a scalar built of its inputs; None for what is no mean."""
+        return None
 
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
         """Return the input that is the (only) output unchanged on these concrete specs, if any."""

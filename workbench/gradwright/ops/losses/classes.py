@@ -15,7 +15,8 @@ from ..core.choice import Where
 from ..core.like import OnesLike
 from ..core.movement import ExpandDims, Squeeze
 from ..core.scatter import TakeAlongAxis
-from .cross_entropy import ClassNumbers, _OfLabels
+from .cross_entropy import _OfLabels
+from .labels import ClassNumbers
 from .loss import _Loss
 
 

@@ -16,7 +16,8 @@ from ..core.comparison import IsFinite, LogicalOr
 from ..core.index import Gather
 from ..core.movement import Cast, ExpandDims, Transpose
 from ..core.special import finfo, widened
-from ..layers.nn import LogSoftmax, Softmax, refuse_outside
+from ..layers.nn import LogSoftmax, Softmax
+from .labels import ClassNumbers, class_numbers
 from .loss import _Loss, _OverClasses, check_floating
 
 
@@ -148,24 +149,31 @@ class _OfLabels(_Loss):
     def expand(
         self, labels: Any, predictions: Any, weights: Any = None, class_weights: Any = None
     ) -> Any:
+        given, predictions = weights, self.classes_last(predictions)
+        of_example, weights = self.weighed(labels, predictions, weights, class_weights)
+        logits = self.settled_logits(predictions, given, of_example, weights)
+        each = self.each(labels, logits)
+        weighted = each if weights is None else each * weights
+        return self.total(self.smoothed(weighted, logits, of_example, class_weights), weights)
+
+    def classes_last(self, predictions: Any) -> Any:
+        """Return predictions with the classes on their last axis."""
         axis = normalize_axis(self.axis, predictions.rank)
-        if axis != predictions.rank - 1:
-            others = (i for i in range(predictions.rank) if i != axis)
-            predictions = Transpose(axes=(*others, axis))(predictions)
-        given = weights
+        others = [i for i in range(predictions.rank) if i != axis]
+        return predictions if axis == len(others) else Transpose(axes=(*others, axis))(predictions)
+
+    def weighed(self, labels: Any, predictions: Any, weights: Any, of: Any) -> tuple[Any, Any]:
+        """Return the weights of examples, and these times those ``of`` their classes."""
         if self.ignore_index is not None:
             kept = Cast(dtype=predictions.dtype)(labels != self.ignore_index)
             weights = kept if weights is None else kept * weights
-        of_example = weights
-        if class_weights is not None:
-            numbers = ClassNumbers(ignore_index=self.ignore_index)(labels, predictions)
-            of_class = Gather()(class_weights, numbers)
-            weights = of_class if weights is None else of_class * weights
-        predictions = self.settled_logits(predictions, given, of_example, weights)
-        each = self.each(labels, predictions)
-        weighted = each if weights is None else each * weights
-        weighted = self.smoothed(weighted, predictions, of_example, class_weights)
-        return self.total(weighted, weights)
+        if of is None:
+            return weights, weights
+        of_class = Gather()(of, ClassNumbers(ignore_index=self.ignore_index)(labels, predictions))
+        return weights, of_class if weights is None else of_class * weights
+
+    def weights_of(self, labels: Any, predictions: Any, weights: Any = None, of: Any = None) -> Any:
+        return self.weighed(labels, self.classes_last(predictions), weights, of)[1]
 
     def settled_logits(self, predictions: Any, given: Any, of_example: Any, weights: Any) -> Any:
         """Return predictions that are finite where their example has no weight, all told."""
@@ -257,53 +265,6 @@ class SparseSoftmaxCrossEntropy(_OfLabels):
         yield from super().error_samples()
         y, x = TensorSpec((3,), "int64"), TensorSpec((3, 4))
         yield ErrorSample((y, x), {"label_smoothing": 1.5}, "label_smoothing=1.5 is no share")
-
-
-class ClassNumbers(Op):
-    """Class numbers fit for indexing: ignored ones are 0, others that are no class are refused.
-
-    y = label, or 0 where label = ignore_index
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> y, x = g.constant([1, -100]), g.constant([[0.0, 0.0], [0.0, 0.0]])
-    >>> g.output({}, ClassNumbers(ignore_index=-100)(y, x, name="y"))["y"].tolist()
-    [1, 0]
-    """
-
-    namespace = "inner"
-    drawing = "math"
-    autocast = Autocast.FREE
-    shape_only = (1,)
-    ignore_index: int | None = attr(None, doc="Label of examples that do not count.")
-
-    def infer(self, labels: TensorSpec, predictions: TensorSpec) -> TensorSpec:
-        if kind(labels.dtype) not in "iu":
-            raise DTypeError(f"labels must be class numbers, got {labels.dtype}", need="int64")
-        return labels.with_dtype("int64")
-
-    def forward(self, labels: Any, predictions: Any) -> Any:
-        return class_numbers(labels, predictions.shape[-1], self.ignore_index)[0]
-
-    def vjp(self, gs: Sequence[Any], ys: Any, xs: Any) -> Sequence[Cotangent]:
-        return ZERO, ZERO
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        yield Sample((rng.integers(0, 4, (2, 3)), rng.standard_normal((2, 3, 4))))
-        yield Sample((np.array([-1, 3], np.int32), np.zeros((2, 4))), {"ignore_index": -1})
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((3,)), TensorSpec((3, 4))), {}, "must be class numbers")
-
-
-def class_numbers(labels: Any, n_classes: int, ignored: int | None) -> tuple[Any, Any]:
-    """Return labels fit for indexing, and which examples count; refuse unknown classes."""
-    kept = np.ones(labels.shape, bool) if ignored is None else labels != ignored
-    fits = ~kept | ((labels >= 0) & (labels < n_classes))
-    refuse_outside(labels, fits, "class", n_classes, "ignore_index=... leaves examples out")
-    return np.where(kept, labels, 0).astype(np.int64), kept
 
 
 class LabelCrossEntropy(Op):

@@ -1,4 +1,4 @@
-"""Losses of errors: how far predictions are from labels, or from what is likely."""
+"""Losses of errors: how far predictions are from labels, or from what is likely; of weights."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from ..core.choice import Clip, Maximum, Where
 from ..core.comparison import IsFinite, LogicalOr
 from ..core.elementwise import Abs
 from ..core.exponential import Exp, Log
-from ..core.like import BroadcastLike, OnesLike
+from ..core.like import BroadcastLike, OnesLike, SizeOf
 from ..core.movement import Cast, ExpandDims
 from .swapped import refuse_swapped
 
@@ -114,11 +114,25 @@ class _Loss(Op):
             return weighted.sum()
         if weights is None:
             return weighted.mean()
+        divisor = self.counted(weights, weighted)
+        return weighted.sum() / Where()(divisor == 0, 1, divisor)
+
+    def counted(self, weights: Any, weighted: Any) -> Any:
+        """Return what the sum of the weighted loss is divided by."""
         spread = BroadcastLike()(weights, weighted)
         if self.reduction == "mean_by_nonzero_weight_count":
             spread = Cast(dtype=weighted.dtype)(spread != 0)
-        divisor = spread.sum()
-        return weighted.sum() / Where()(divisor == 0, 1, divisor)
+        return spread.sum()
+
+    def divisor(self, *xs: Any) -> Any:
+        if self.reduction in ("none", "sum"):
+            return None
+        each, weights = self.replace(reduction="none")(*xs), self.weights_of(*xs)
+        return SizeOf()(each) if weights is None else self.counted(weights, each)
+
+    def weights_of(self, *xs: Any) -> Any:
+        """Return the weights among the inputs, with what else says how much an example counts."""
+        return dict(zip([p.name for p in self.inputs], xs, strict=False)).get("weights")
 
     @classmethod
     def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
