@@ -368,7 +368,6 @@ def test_callbacks_go_back_to_the_very_objects_they_held():
     assert first.seen == 3 and first.notes is notes and trainer.history is history
 
 
-
 def test_saved_state_has_the_names_that_it_always_had():
     g, loss = line()
     stop = gw.EarlyStopping("loss")

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 _KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -59,7 +59,7 @@ def opened(path: str | os.PathLike[str], mode: str = "rb", *, follow: bool = Fal
     descriptor = os.open(path, flags[mode] | _QUIETLY | (0 if follow else UNLINKED), 0o666)
     try:
         _check(os.fstat(descriptor).st_mode, path)
-        return os.fdopen(descriptor, mode, buffering=0 if mode == "ab" else -1)
+        return cast(BinaryIO, os.fdopen(descriptor, mode, buffering=0 if mode == "ab" else -1))
     except BaseException:
         os.close(descriptor)
         raise

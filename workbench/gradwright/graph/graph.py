@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
 from .build import active, check_name, check_update, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
-from .doors import door
+from .doors import Doors
 from .edit import Edit, drop_derived
 from .summary import summarize
 from .table import RNG, NodeTable
@@ -30,7 +30,7 @@ from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .values import Values, coerce
 
 
-class Graph(NodeTable):
+class Graph(Doors, NodeTable):
     """A define-and-run computation: placeholders, variables, constants and the ops on them.
 
     >>> import gradwright as gw
@@ -456,23 +456,9 @@ class Graph(NodeTable):
                 if self._stale and current_cell() != self._cell:
                     remove_stale(self, self._stale)
 
-    # -- doors to rooms above ---------------------------------------------------------------------
-
-    def output(self, feeds: Mapping[Any, Any], *fetches: Any) -> dict[str, np.ndarray[Any, Any]]:
-        """Run in eval mode and return arrays by name; without ``fetches`` all unused outputs.
-
-        All in numpy, so that the same values give the same bits: kernels would come in the midst of
-        a loop, or be too late.
-        """
-        return door("output")(self, feeds, fetches)  # type: ignore[no-any-return]
-
     def summary(self) -> str:
         """Return a table of the graph: nodes by scope, specs, parameters, updates."""
         return summarize(self)
-
-    def save(self, path: Any, **options: Any) -> None:
-        """Write the graph and its values as a ``.gw`` archive; see :func:`gradwright.save`."""
-        door("save")(self, path, **options)
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {len(self.trainable)} trainable>"

@@ -378,6 +378,8 @@ def _op_of(ufunc: np.ufunc) -> str:
 
 
 def _apply(name: str, *inputs: Any, **attrs: Any) -> Tensor:
+    if name == "add" and any(isinstance(x, Tensor) and x.dtype.kind == "T" for x in inputs):
+        name = "string_concat"  # ``+`` of texts joins them, as Python's does
     made: Tensor = find_op(name)(**attrs)(*inputs)
     return made
 

@@ -144,7 +144,7 @@ def course_of(path: Path) -> Course:
 
         course, n = Course(read), 0
         try:
-            for n, start, stop, line in _lines(file):
+            for n, start, stop, line in _lines(file):  # noqa: B007 - the error tells it
                 if line:
                     course.take(parsed(line))
                 else:

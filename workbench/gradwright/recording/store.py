@@ -279,13 +279,14 @@ def _read(db: sqlite3.Connection) -> list[RunSummary]:
 def _row(held: dict[str, Any]) -> RunSummary:
     """Return a row of the table as it was put in; raises ValueError and others for what is none."""
     checks: dict[str, Callable[[Any], Any]] = {
+        **dict.fromkeys(held, text),
         **dict.fromkeys(("steps", "epochs", "pid"), whole),
         **dict.fromkeys(("created", "updated"), time_of),
         "seconds": real,
         "tags": lambda v: tuple(map(text, json.loads(v))),
         "metrics": lambda v: {n: number(x) for n, x in fields_of(json.loads(v)).items()},
     }
-    return RunSummary(**{name: checks.get(name, text)(value) for name, value in held.items()})
+    return RunSummary(**{name: checks[name](value) for name, value in held.items()})
 
 
 def _summary(folder: str) -> list[RunSummary]:

@@ -6,15 +6,17 @@ import contextlib
 import itertools
 import os
 import re
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import ArchiveError, GraphError, user_site
 from ...files.whole import replacing
 from ...graph import Graph
+from ...graph.doors import door
 from ..checked import MAX_JSON
 from ..registry import mistaken
 from ..source import naming
@@ -26,6 +28,18 @@ from .tensors import check_tensors, read_tensors, write_tensors
 Array = np.ndarray[Any, Any]
 AnyPath = str | os.PathLike[str]
 
+
+class Origin(NamedTuple):
+    """The archive that a graph came from."""
+
+    path: Path
+    stamp: int
+    """The checksum of its manifest, which tells it from all that may be written there later."""
+
+
+ORIGINS: weakref.WeakKeyDictionary[Graph, Origin] = weakref.WeakKeyDictionary()
+"""Where graphs were loaded from."""
+
 VALUES = "values"
 STATE = "state"
 _STATE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
@@ -35,18 +49,21 @@ def save(
     graph: Graph,
     path: AnyPath,
     *,
+    trainer: Any = None,
     state: Mapping[str, Mapping[str, Any]] | None = None,
     max_shard_bytes: int = 1 << 32,
 ) -> None:
     """Write a graph with its values to a ``.gw`` archive, as a whole or not at all.
 
-    ``state`` are further sets of named arrays, such as those of an optimizer; arrays are split into
-    members of at most ``max_shard_bytes``. Gradients and updates are derived anew after loading, so
-    they are saved only where nodes of the user or ``g.updates`` need them. Equal graphs with equal
-    values give equal bytes.
+    With ``trainer``, its configuration, state and history are kept, too, and the values are those
+    that it trains: ``gw.load(path).trainer()`` goes on. ``state`` are further sets of named arrays;
+    arrays are split into members of at most ``max_shard_bytes``. Gradients and updates are derived
+    anew after loading, so they are saved only where nodes of the user or ``g.updates`` need them.
+    Equal graphs with equal values give equal bytes.
 
     Raises:
         GraphError: an op is not registered, or an attribute or array cannot be stored.
+        TrainingError: the trainer is of another graph, or its configuration has functions in it.
         OSError: the file cannot be written; one that was there before is as it was.
 
     >>> import gradwright as gw, tempfile, pathlib
@@ -68,11 +85,17 @@ def save(
     for name in sets:
         if not _STATE_NAME.fullmatch(name):
             raise GraphError(f"{name!r} cannot name a state", need="letters, digits, _ and -")
-    graph.settle()
-    document = DocumentWriter()
-    data = document.write(graph, graph.values.snapshot(), streams_of(graph))
-    values = check_tensors(document.arrays, VALUES)
-    write_archive(path, {DOCUMENT: data}, values, sets, max_shard_bytes=max_shard_bytes)
+    if trainer is None:
+        graph.settle()
+        document = DocumentWriter()
+        texts = {DOCUMENT: document.write(graph, graph.values.snapshot(), streams_of(graph))}
+        values = check_tensors(document.arrays, VALUES)
+    else:
+        texts, values, own = door("training")(graph, trainer)
+        if both := sorted(own.keys() & sets.keys()):
+            raise GraphError(f"state {both[0]!r} is what the trainer is kept as")
+        sets |= own
+    write_archive(path, texts, values, sets, max_shard_bytes=max_shard_bytes)
 
 
 def write_archive(
@@ -128,7 +151,9 @@ def load(path: AnyPath, *, mmap: bool = False) -> Graph:
     site = user_site()
     with opened(path) as reader:
         document = Document(reader.json(DOCUMENT))
-        return GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
+        graph = GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
+        ORIGINS[graph] = Origin(Path(path).absolute(), reader.stamp)
+        return graph
 
 
 def load_state(path: AnyPath, name: str, *, mmap: bool = False) -> dict[str, Array]:
@@ -147,6 +172,19 @@ def load_state(path: AnyPath, name: str, *, mmap: bool = False) -> dict[str, Arr
                 f"no state is called {name!r}", facts=[f"it holds {', '.join(known) or 'none'}"]
             )
         return read_tensors(reader, f"{STATE}/{name}", mmap)
+
+
+@contextlib.contextmanager
+def reopened(graph: Graph) -> Iterator[Reader]:
+    """Open the archive that a graph was loaded from; raises ArchiveError if it is another now."""
+    origin = ORIGINS[graph]
+    with opened(origin.path) as reader:
+        if reader.stamp != origin.stamp:
+            raise ArchiveError(
+                f"the file has changed since graph {graph.name!r} was loaded from it",
+                hint="gw.load it again",
+            )
+        yield reader
 
 
 def states_of(reader: Reader) -> list[str]:

@@ -156,7 +156,9 @@ class Reader:
             raise ArchiveError(f"{info.file_size:,} bytes of JSON", where=MANIFEST)
         self._file.seek(start)
         data = self._file.read(info.file_size)
-        if zlib.crc32(data) != info.CRC:
+        self.stamp = zlib.crc32(data)
+        """Checksum of the manifest, and so of all that it states."""
+        if self.stamp != info.CRC:
             raise ArchiveError("the bytes are damaged: wrong CRC-32", where=MANIFEST)
         manifest = parse_json(data, MANIFEST)
         if manifest.get("format") != FORMAT_NAME:

@@ -78,6 +78,8 @@ class Checkpoint:
     """What had become of that when the checkpoint was taken."""
     tuning: Mapping[str, Any] = field(repr=False)
     libraries: Mapping[str, Any] = field(repr=False)
+    made: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """How the trainer was made beside its configuration, where ``gw.save`` wrote it."""
 
     def rank(self, monitor: str, mode: str) -> float:
         """Return how good it is by a metric of epochs; the least is the best, NaN the worst."""
@@ -126,9 +128,9 @@ def read_record(path: Path) -> Checkpoint:
 
 def record_in(reader: Reader, path: Path) -> Checkpoint:
     """Return what an open archive is a checkpoint of."""
-    row = expect_fields(reader.json(RECORD), _FIELDS, (), "the record", RECORD)
-    for name, kind in _FIELDS.items():
-        expect(row[name], kind, name, RECORD)
+    row = expect_fields(reader.json(RECORD), _FIELDS, ("made",), "the record", RECORD)
+    for name, kind in {**_FIELDS, "made": dict}.items():
+        expect(row.get(name, {}), kind, name, RECORD)
     for name in ("settings", "present"):
         _check_settings(row[name], name)
     least = min((row[name], name) for name in ("serial", "step", "epoch", "batch"))

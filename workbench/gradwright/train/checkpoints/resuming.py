@@ -83,17 +83,7 @@ def resume(
     if missing_ok and not found and not found.damaged:
         return None
     chosen, content = _read(place, which, found)
-    try:
-        _apply(trainer, chosen, content, allow)
-    except (GradwrightError, MemoryError, Warning):
-        raise
-    except Exception as error:  # of whatever kind: what a callback, a class or a metric makes of it
-        raise TrainingError(
-            f"{chosen.path.name} holds what is no state of this training: "
-            f"{type(error).__name__}: {error}",
-            facts=["the trainer is as it was"],
-            hint="gw.resume(trainer, folder, step) with the step of an earlier checkpoint",
-        ) from error
+    take_over(trainer, chosen, content, allow)
     return chosen
 
 
@@ -184,7 +174,27 @@ def _candidates(
 # -- taking over ----------------------------------------------------------------------------------
 
 
-def _apply(
+def take_over(
+    trainer: Trainer,
+    one: Checkpoint,
+    content: tuple[dict[str, Array], dict[str, Array]],
+    allow: str | Collection[str],
+) -> None:
+    """Have a trainer go on from a checkpoint's values and state, all of it or nothing."""
+    try:
+        _take_over(trainer, one, content, allow)
+    except (GradwrightError, MemoryError, Warning):
+        raise
+    except Exception as error:  # of whatever kind: what a callback, a class or a metric makes of it
+        raise TrainingError(
+            f"{one.path.name} holds what is no state of this training: "
+            f"{type(error).__name__}: {error}",
+            facts=["the trainer is as it was"],
+            hint="gw.resume(trainer, folder, step) with the step of an earlier checkpoint",
+        ) from error
+
+
+def _take_over(
     trainer: Trainer,
     one: Checkpoint,
     content: tuple[dict[str, Array], dict[str, Array]],
