@@ -28,7 +28,7 @@ ALIGNMENT = 64
 """Members and tensors start at multiples of this: a cache line, the widest CPU vector."""
 FORMAT_NAME = "gradwright graph archive"
 """What the manifest says that the file is."""
-FORMAT = 1
+FORMAT = 2
 """Version of the archive format; see :mod:`gradwright.formats.archive`."""
 MANIFEST = "manifest.json"
 

@@ -113,8 +113,8 @@ class StepKeeper:
         graph, config = self._graph, self._setup.config
         seen = [self._setup.session, graph.revision, redefinitions(), config.beside_optimizers]
         seen += [t.node.trainable for t in self.watched]
-        if graph.updates:
-            seen += map(id, graph.updates.values())
+        if graph.updates.declared:
+            seen += map(id, graph.updates.declared.values())
         for optimizer in config.optimizers:
             settings = vars(optimizer).copy()
             settings["learning_rate"] = None  # fed, so it may change in every step
@@ -130,7 +130,7 @@ class StepKeeper:
         self.watched = candidates(graph, self._chosen)
         slots = self._held_slots()
         slots.begin(self._movers())
-        params, reached = trained(self._losses, self.watched)
+        params, reached = trained(self._losses, self.watched, self._chosen)
         held = [t for t in self._wrt if t in reached]
         self._wrt = list(dict.fromkeys([*held, *params]))
         return StepGraph(

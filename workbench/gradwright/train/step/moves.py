@@ -35,6 +35,8 @@ class Moves:
         self._treated = treatments(state.graph, config, params)
         self._scalars: list[dict[str, Tensor]] = []
         graph, optimizers = state.graph, config.optimizers
+        self._set: set[Tensor] = set()
+        """What the step sets, in any of its phases."""
         self.rates: list[Tensor] = []
         """Placeholders of the learning rates, one for each optimizer."""
         for i, optimizer in enumerate(optimizers):
@@ -55,12 +57,12 @@ class Moves:
             self.penalties = self._penalties()
 
     def of(
-        self, grads: Gradients, others: Gradients, prefix: str
+        self, grads: Gradients, others: Gradients, fed: Sequence[Tensor], prefix: str
     ) -> tuple[Tensor, dict[Tensor, Tensor]]:
         """Return the joint norm of gradients before clipping, and the updates they lead to.
 
-        Beside them are those of ``others``, such as running means. Nodes are named under
-        ``prefix``.
+        Beside them are those of ``others``, such as running means, and what the graph sets after
+        all these, as far as the placeholders ``fed`` allow. Nodes are named under ``prefix``.
         """
         state, graph, optimizers = self._state, self._state.graph, self._config.optimizers
         updates: dict[Tensor, Tensor] = dict(self._counted)
@@ -84,7 +86,8 @@ class Moves:
                 if how.decay and not inside:
                     moved = self._decayed(p, moved, how.decay, scalars["learning_rate"])
                 updates.update(zip((p, *slots), (moved, *rest), strict=True))
-        updates.update(others)
+        updates = graph.updates.after(updates | dict(others), fed, f"{prefix}/after")
+        self._set.update(updates)
         self._average(updates)
         return norm, updates
 
@@ -153,6 +156,6 @@ class Moves:
                 for v in graph.variables
                 if v in self._treated
                 or f"{held}{v.name}" in state.values
-                or (average.buffers and v in graph.updates and v.spec.differentiable)
+                or (average.buffers and v in self._set and v.spec.differentiable)
             ]
             add_average(average, members, updates, state)
