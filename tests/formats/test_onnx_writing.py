@@ -89,6 +89,30 @@ def test_sizes_that_are_symbols_are_computed_when_run() -> None:
     assert found["n"].tolist() == [*range(7), *range(7)]
 
 
+@pytest.mark.parametrize("outputs", [["w"], ["y", "w"], ["c"], ["x", "c", "w", "y", "v"]])
+def test_an_output_may_be_what_nothing_computes(outputs: list[str]) -> None:
+    """Inputs, parameters and constants are outputs as they are, under their own names."""
+    from onnx.reference import ReferenceEvaluator
+
+    g = gw.Graph()
+    x, w = g.placeholder("x", (2,)), g.variable("w", init=np.float32([3, 4]))
+    g.constant(np.int64([[5]]), "c")
+    v = gw.add(x * w, w, name="v")
+    gw.cond(v.sum() > 0.0, lambda: w, lambda: x, name="y")
+    feeds = {"x": np.float32([1, 2])}
+    proto = gw.onnx.to_model(g, outputs)
+    onnx.checker.check_model(proto, full_check=True)
+    assert [o.name for o in proto.graph.output] == outputs
+    assert {t.name for t in proto.graph.initializer} >= {*outputs} & {"w", "c"}
+    expected = gw.Session(g).run(outputs, feeds)
+    given = {i.name: feeds[i.name] for i in proto.graph.input}
+    back = gw.onnx.load(proto.SerializeToString())
+    for ran in (ReferenceEvaluator(proto).run(None, given), gw.Session(back).run(outputs, given)):
+        for found, value in zip(ran, expected, strict=True):
+            assert found.dtype == value.dtype
+            np.testing.assert_array_equal(found, value)
+
+
 def test_control_flow_is_written_with_its_bodies() -> None:
     graph = gw.Graph()
     x, n = graph.placeholder("x", (3,)), graph.placeholder("n", (), "int64")

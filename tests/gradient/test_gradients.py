@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import GradientError
+from gradwright.errors import GradientError, GraphError
 from tests.support.op_values import value
 
 # -- orders ----------------------------------------------------------------------------------------
@@ -169,6 +169,55 @@ def test_a_gradient_reaches_the_frontier_and_goes_no_further() -> None:
     np.testing.assert_allclose(value(rest), [2 * value(second)[0], 0.0, 0.0])
     (itself,) = gw.gradients(y, [y], stop=[y])
     np.testing.assert_array_equal(value(itself), [1.0, 1.0])
+
+
+def test_the_second_order_goes_on_behind_a_frontier_unless_it_is_stopped_again() -> None:
+    """y = x², z = y³: ∂z/∂y = 3y², which is 12x³ in x and 6y in y."""
+    g = gw.Graph()
+    x = g.variable("x", init=np.array([1.0, 2.0]))
+    y = x * x
+    (dy,) = gw.gradients((y * y * y).sum(), [y], stop=[y])
+    np.testing.assert_allclose(value(dy), 3 * value(y) ** 2)
+    (on,) = gw.gradients(dy, [x])
+    np.testing.assert_allclose(value(on), 12 * value(x) ** 3)
+    (at,) = gw.gradients(dy, [y], stop=[y])
+    np.testing.assert_allclose(value(at), 6 * value(y))
+    (held,) = gw.gradients(dy, [x], stop=[y], unreachable="zero")
+    np.testing.assert_array_equal(value(held), 0.0)
+    with pytest.raises(GradientError, match="only behind what is stopped: 'mul'"):
+        gw.gradients(dy, [x], stop=y)  # one tensor is a frontier, too
+
+
+def test_a_frontier_of_loops_and_calls() -> None:
+    """Carries and results of loops and calls are tensors as others are."""
+
+    @gw.function("cube")
+    def cube(a: gw.Tensor) -> gw.Tensor:
+        return a * a * a
+
+    g = gw.Graph()
+    x, w = g.variable("x", init=np.array(2.0)), g.variable("w", init=np.array(3.0))
+    grown, _ = gw.scan(lambda c, _: (c * w, c), x, length=2)  # x·w²
+    called = cube(grown)
+    y = called * w
+    to_call, to_w = gw.gradients(y, [called, w], stop=[called])
+    assert float(value(to_call)) == 3.0 and float(value(to_w)) == 18.0**3
+    (to_loop,) = gw.gradients(y, [grown], stop=[grown])
+    assert float(value(to_loop)) == 3 * 18.0**2 * 3.0
+    (through,) = gw.gradients(y, [w], stop=[x])  # x³·w⁷
+    assert float(value(through)) == 8 * 7 * 3.0**6
+    with pytest.raises(GradientError, match="'x' only behind"):
+        gw.gradients(y, [x], stop=[grown])
+
+
+def test_a_frontier_is_made_of_tensors_of_the_graph() -> None:
+    g, other = gw.Graph(), gw.Graph()
+    x, foreign = g.variable("x", (), init=1.0), other.variable("y", (), init=1.0)
+    y = x * 2.0
+    with pytest.raises(GradientError, match="'mul' is no tensor"):
+        gw.gradients(y, [x], stop=["mul"])
+    with pytest.raises(GraphError, match="'y'"):
+        gw.gradients(y, [x], stop=[foreign])
 
 
 # -- accumulation, broadcasting, dtypes ------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gradwright as gw
-from gradwright.errors import GraphError
+from gradwright.errors import DTypeError, GradientError, GraphError
 from gradwright.ops.texts.regex import Pattern
 
 TEXT = np.dtypes.StringDType()
@@ -118,6 +118,32 @@ def test_concat_and_split_as_python_does() -> None:
     assert graph.output(feeds, y)[y.name].tolist() == [
         [p + q for q in feeds["b"].tolist()] for (p,) in feeds["a"].tolist()
     ]
+
+
+def test_plus_joins_texts_element_by_element() -> None:
+    """Tensors, arrays, lists and texts on either side, broadcast; in plans and node by node."""
+    graph = gw.Graph()
+    a, b = graph.placeholder("a", (2, 1), "str"), graph.placeholder("b", ("N",), "str")
+    feeds = {"a": [["x"], ["é"]], "b": ["", "y", "zz"]}
+    sums = [a + b, a + "!", "<" + b, a + np.array(["p", "q"]), np.array(["r"], TEXT) + a, a + b + a]
+    lists = [
+        [["x", "xy", "xzz"], ["é", "éy", "ézz"]],
+        [["x!"], ["é!"]],
+        ["<", "<y", "<zz"],
+        [["xp", "xq"], ["ép", "éq"]],
+        [["rx"], ["ré"]],
+        [["xx", "xyx", "xzzx"], ["éé", "éyé", "ézzé"]],
+    ]
+    assert [v.tolist() for v in graph.output(feeds, *sums).values()] == lists
+    with gw.Session(graph) as session:
+        for _ in range(4):  # once numpy has been left, too
+            assert [v.tolist() for v in session.run(sums, feeds)] == lists
+    for wrong in (1, graph.placeholder("f", (2,))):
+        with pytest.raises(DTypeError, match="string_concat takes text"):
+            a + wrong
+    loss = graph.placeholder("w", (2,)).sum()
+    with pytest.raises(GradientError, match="not floating"):
+        gw.gradients(loss, [a + b])
 
 
 def test_normalizer_leaves_out_stop_words() -> None:

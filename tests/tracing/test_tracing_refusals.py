@@ -234,8 +234,6 @@ def test_a_block_runs_when_it_is_read() -> None:
     a, rest = t.run([y, {"total": total}], {"x": X * 2 + 1})
     np.testing.assert_allclose(a, standardise(X * 2 + 1))
     assert type(rest["total"]) is np.float64
-    with pytest.raises(TraceError, match="after the end of trace"):
-        _ = y + 1
     assert repr(y) == "<LazyArray lazy array: f64[8, 5]>"
     assert repr(x) == "<LazyArray x: f64[8, 5]>"
 
@@ -260,15 +258,12 @@ def test_traces_do_not_mix() -> None:
         assert gw.compile(softmax)(x).shape == (8, 5)
         with pytest.raises(TraceError, match="inside the block"):
             first.run(x)
-    with gw.trace() as second:
-        with pytest.raises(TraceError, match="which has ended, is used in"):
-            second.array(X) + x
-        with pytest.raises(TraceError, match="of another graph"):
-            second.array(X) + gw.Graph().constant(1.0)
+    with gw.trace() as second, pytest.raises(TraceError, match="of another graph"):
+        second.array(X) + gw.Graph().constant(1.0)
     with pytest.raises(TraceError, match="has ended"), first:
         pass
-    with pytest.raises(TraceError, match="which has ended"):
-        gw.compile(softmax)(x)
+    with pytest.raises(TraceError, match="which has ended, is used in"):
+        second.run(x)
 
 
 def test_trace_of_a_tensor_is_the_sum_of_its_diagonal() -> None:

@@ -19,7 +19,7 @@ from gradwright.train.control import Control, Hooks
 from gradwright.train.loop import Loop
 from gradwright.train.objective import Objective, Supervised
 from gradwright.train.position import Position
-from gradwright.train.stateful import Stateful, restore, saved
+from gradwright.train.stateful import Stateful, saved
 from gradwright.train.step.taker import Taker
 from gradwright.train.training import Training
 from gradwright.train.validation import Validation, Weights
@@ -332,15 +332,40 @@ class Part:
         self.held = state["held"]
 
 
-def test_all_parts_take_over_their_state_or_none():
-    held = {"a/": Part(1), "b/": Part(2), "c/": Part(3)}
+def test_state_is_saved_under_the_prefix_of_its_part():
+    held = {"a/": Part(1), "b/": Part(2)}
     assert all(isinstance(part, Stateful) for part in held.values())
-    assert saved(held) == {"a/held": 1, "b/held": 2, "c/held": 3}
-    with pytest.raises(TrainingError, match="below 0"):
-        restore(held, {"a/held": 7, "b/held": 8, "c/held": -1})
-    assert [part.held for part in held.values()] == [1, 2, 3]
-    restore(held, {"a/held": 7, "b/held": 8, "c/held": 9})
-    assert [part.held for part in held.values()] == [7, 8, 9]
+    assert saved(held) == {"a/held": 1, "b/held": 2}
+
+
+def test_callbacks_go_back_to_the_very_objects_they_held():
+    class Keeps(gw.Callback):
+        """Refuses late, when it has written into what it holds."""
+
+        def __init__(self):
+            self.seen, self.notes = 3, ["mine"]
+
+        def state_dict(self):
+            return {"seen": self.seen}
+
+        def load_state_dict(self, state):
+            self.seen, self.notes = int(state["seen"]), []
+            if self.seen < 0:
+                raise ValueError("below 0")
+
+    g = gw.Graph()
+    w = g.variable("w", (), init=2.0)
+    first, second = Keeps(), Keeps()
+    trainer = gw.Trainer(g, w * w, callbacks=[first, second])
+    history = trainer.fit([{}], epochs=2, progress=False)
+    state, notes = trainer.state_dict(), first.notes
+    with pytest.raises(ValueError, match="below 0"):
+        trainer.load_state_dict(state | {"callbacks/Keeps_0/seen": 9, "callbacks/Keeps_1/seen": -1})
+    assert (first.seen, second.seen) == (3, 3) and first.notes is notes == ["mine"]
+    assert trainer.history is history and trainer.progress.outcome == "finished"
+    with pytest.raises(TrainingError, match="has no place here"):  # the last part to be asked
+        trainer.load_state_dict(state | {"callbacks/Keeps_0/seen": 9, "state/more/m": 1.0})
+    assert first.seen == 3 and first.notes is notes and trainer.history is history
 
 
 def test_saved_state_has_the_names_that_it_always_had():

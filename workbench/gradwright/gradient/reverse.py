@@ -32,15 +32,19 @@ def gradients(
     wrt: Sequence[Tensor],
     grad_outputs: Sequence[Any] | Any | None = None,
     *,
-    stop: Iterable[Tensor] = (),
+    stop: Tensor | Iterable[Tensor] = (),
     unreachable: str = "error",
 ) -> list[Tensor]:
     """Return ∂(Σ ys·grad_outputs)/∂w for each w in ``wrt``, as tensors of the derived layer.
 
     Without ``grad_outputs`` the sum of all elements of ``ys`` is differentiated. ``wrt`` may be
-    variables, placeholders or activations. ``stop`` is a frontier: a gradient reaches these tensors
-    and goes no further, so what lies behind them takes them as constant. A tensor that ``ys`` do
-    not depend on raises GradientError, or gets zeros with ``unreachable="zero"``.
+    variables, placeholders or activations. A tensor that ``ys`` do not depend on raises
+    GradientError, or gets zeros with ``unreachable="zero"``.
+
+    ``stop`` is a frontier: a gradient reaches these tensors and goes no further, so what lies
+    behind them takes them as constant, and they may be in ``wrt`` themselves. It holds for this
+    call alone: the gradient is built of nodes that read the stopped tensors, so differentiating it
+    again goes on behind them, unless that call stops there, too (third example).
 
     Inside the function of a loop, a branch or a ``gw.function``, ``wrt`` may also be tensors from
     outside, as in an inner step of MAML (Finn et al. 2017). What the function is given - carries,
@@ -53,15 +57,24 @@ def gradients(
     >>> ddx, = gw.gradients(dx, [x])
     >>> [float(v) for v in g.output({"x": 2.0}, dx, ddx).values()]
     [12.0, 12.0]
+
+    Of x²·x, where x² is held:
+
+    >>> square = x * x
+    >>> dx, = gw.gradients(square * x, [x], stop=[square])  # x²
+    >>> on, = gw.gradients(dx, [x])  # 2x
+    >>> held, = gw.gradients(dx, [x], stop=[square], unreachable="zero")
+    >>> [float(v) for v in g.output({"x": 3.0}, dx, on, held).values()]
+    [9.0, 6.0, 0.0]
     """
     outputs = [ys] if isinstance(ys, Tensor) else list(ys)
     seeds = [grad_outputs] if not isinstance(grad_outputs, (list, tuple)) else list(grad_outputs)
     if grad_outputs is None:
         seeds = [None] * len(outputs)
-    graph = _check(outputs, wrt, seeds, unreachable)
+    stops = frozenset([stop] if isinstance(stop, Tensor) else stop)
+    graph = _check(outputs, wrt, seeds, stops, unreachable)
     if not wrt:
         return []
-    stops = frozenset(stop)
     key = (
         tuple(outputs), tuple(wrt), tuple(s if isinstance(s, Tensor) else id(s) for s in seeds),
         stops, unreachable, redefinitions(),
@@ -76,7 +89,11 @@ def gradients(
 
 
 def _check(
-    ys: Sequence[Tensor], wrt: Sequence[Tensor], seeds: Sequence[Any], unreachable: str
+    ys: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    seeds: Sequence[Any],
+    stop: Collection[Tensor],
+    unreachable: str,
 ) -> Graph:
     """Return the graph that the gradient is built in: the innermost of those that take part."""
     if unreachable not in ("error", "zero"):
@@ -85,7 +102,7 @@ def _check(
         raise GradientError("nothing to differentiate", need="gradients(y, [w, ...]) with lists")
     if len(seeds) != len(ys):
         raise GradientError(f"{len(ys)} outputs need {len(ys)} grad_outputs, got {len(seeds)}")
-    for t in (*ys, *wrt):
+    for t in (*ys, *wrt, *stop):
         if not isinstance(t, Tensor):
             raise GradientError(f"{t!r} is no tensor", need="tensors", hint='g["name"]')
     graph = innermost([*ys, *(s for s in seeds if isinstance(s, Tensor))])
@@ -93,6 +110,8 @@ def _check(
         check_reachable(graph, t)
         if not t.spec.differentiable:
             raise GradientError(f"{t!r} is not floating, so it has no gradient")
+    for t in stop:
+        check_reachable(graph, t)
     return graph
 
 
@@ -144,7 +163,7 @@ def _backpropagate(
             at(f"{prefix}/{t.node.name}", t.node)
             if t in cotangents:  # at the frontier
                 total[t] = _total(cotangents.pop(t))
-            out.append(_result(t, total.get(t), graph, active, ys, unreachable))
+            out.append(_result(t, total.get(t), graph, active, ys, stop, unreachable))
         return out
 
 
@@ -193,15 +212,24 @@ def _result(
     graph: Graph,
     active: set[Tensor],
     ys: Sequence[Tensor],
+    stop: Collection[Tensor],
     unreachable: str,
 ) -> Tensor:
     if g is not None:
         return g
-    reached = any(y in active for y in ys) and t.node in ancestors_across(ys, graph, ())[0]
+    behind = t.node in ancestors_across(ys, graph, ())[0]
+    reached = behind and any(y in active for y in ys)
     if reached or unreachable == "zero":
         if isinstance(t.spec, ContainerSpec):
             return FillItems()(t)  # type: ignore[no-any-return]
         return ZerosLike()(t)  # type: ignore[no-any-return]
+    if behind and stop:
+        names = ", ".join(sorted(repr(s.name) for s in stop))
+        raise GradientError(
+            f"{ys[0].name!r} depends on {t.name!r} only behind what is stopped: {names}",
+            need="a floating path that the frontier leaves open",
+            hint="leave it out, or gw.gradients(..., unreachable='zero')",
+        )
     outside = "the function's own argument where it is given this, "
     raise GradientError(
         f"{ys[0].name!r} does not depend on {t.name!r}",

@@ -7,10 +7,11 @@ which all read the values of the run's start and commit together.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
+from ..words.advised import GRAPH, Advised
 from .build import active, check_name, initial, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
-from .doors import door
+from .doors import Doors
 from .edit import Edit, drop_derived
 from .running import Running
 from .summary import summarize
@@ -32,7 +34,7 @@ from .updates import Updates
 from .values import Values
 
 
-class Graph(NodeTable):
+class Graph(Doors, NodeTable, Advised, words=GRAPH):
     """A define-and-run computation: placeholders, variables, constants and the ops on them.
 
     >>> import gradwright as gw
@@ -106,9 +108,9 @@ class Graph(NodeTable):
             elif isinstance(d, (int, np.integer)) and d >= 0:
                 dims.append(int(d))
             else:
-                raise ShapeError(
-                    f"placeholder {name!r}: {d!r} is not a size", need="int >= 0, name or None"
-                )
+                said, need = f"placeholder {name!r}: {d!r} is not a size", "int >= 0, name or None"
+                free = tuple(None if s == -1 else s for s in shape)  # as numpy and SameDiff say it
+                raise ShapeError(said, need=need, hint=f"g.placeholder({name!r}, {free})")
         return self._source(Placeholder(), name, TensorSpec(dims, as_dtype(dtype)))
 
     def _own_symbol(self, name: str, axis: int) -> Dim:
@@ -303,16 +305,16 @@ class Graph(NodeTable):
         return tuple(out)
 
     def _literal_for(self, value: Any, others: Sequence[Any]) -> Tensor:
-        """Turn a number or array into a constant; a number takes its neighbours' dtype."""
-        if not isinstance(value, (bool, int, float, complex, np.generic)):
+        """Turn a number, size or array into a tensor; numbers take their neighbours' dtype."""
+        size = isinstance(value, Dim)
+        if not (size or isinstance(value, (bool, int, float, complex, np.generic))):
             return self.constant(value)
         held = [t.dtype for t in others if isinstance(t, Tensor)]
-        own = literal(value, None).dtype
-        if not held:
-            return self.scalar(value, own)
-        joint = held[0]
-        for d in held[1:]:
-            joint = promote(joint, d)
+        own = as_dtype("int64") if size else literal(value, None).dtype
+        joint = functools.reduce(promote, held, held[0]) if held else own
+        if size:
+            wide = joint if kind(joint) in "fc" else own
+            return self.add(find_op("full")(shape=(), fill_value=value, dtype=wide), [])  # type: ignore[no-any-return]
         ranks = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "s": -1, "o": -1}
         mine, theirs = ranks[kind(own)], ranks[kind(joint)]
         return self.scalar(value, joint if mine <= theirs else own)
@@ -460,23 +462,9 @@ class Graph(NodeTable):
                 if self._stale and current_cell() != self._cell:
                     remove_stale(self, self._stale)
 
-    # -- doors to rooms above ---------------------------------------------------------------------
-
-    def output(self, feeds: Mapping[Any, Any], *fetches: Any) -> dict[str, np.ndarray[Any, Any]]:
-        """Run in eval mode and return arrays by name; without ``fetches`` all unused outputs.
-
-        All in numpy, so that the same values give the same bits: kernels would come in the midst of
-        a loop, or be too late.
-        """
-        return door("output")(self, feeds, fetches)  # type: ignore[no-any-return]
-
     def summary(self) -> str:
         """Return a table of the graph: nodes by scope, specs, parameters, updates."""
         return summarize(self)
-
-    def save(self, path: Any, **options: Any) -> None:
-        """Write the graph and its values as a ``.gw`` archive; see :func:`gradwright.save`."""
-        door("save")(self, path, **options)
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {len(self.trainable)} trainable>"

@@ -14,11 +14,13 @@ import numpy as np
 from ..errors import GradientError, GradwrightError, TraceError
 from ..graph import Graph
 from ..session import Session
-from ..spec import AnyDim, Dim
+from ..spec import AnyDim
 from ..words.spelling import meant
 from .arguments import current
+from .nested import replaced
+from .patterns import fits, generalised, stated, without_sizes
 from .replay import Pattern, Traced
-from .signature import Leaf, Signature, replaced
+from .signature import Leaf, Signature
 
 Array = np.ndarray[Any, Any]
 
@@ -60,14 +62,19 @@ class Compiled:
         self._lock = threading.RLock()
         self._hits = self._traced = self._eager = 0
         self._latest: Traced | None = None
+        self._closed = False
         self.fallback_reason = ""
         """Why a call ran as plain numpy, with ``fallback="eager"``; "" if none did."""
         self.static_reason = ""
         """Why each size has a trace of its own, with ``dynamic_shapes=True``; "" if none has."""
 
     def __repr__(self) -> str:
-        name = getattr(self._fn, "__name__", repr(self._fn))
-        return f"<compiled {name}: {len(self._traces)} traces, {self._hits} replays>"
+        state = f"{len(self._traces)} traces, {self._hits} replays"
+        return f"<compiled {self._name}: {'closed' if self._closed else state}>"
+
+    @property
+    def _name(self) -> str:
+        return getattr(self._fn, "__name__", repr(self._fn))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -88,6 +95,8 @@ class Compiled:
     def _find(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Traced | None, list[Leaf]]:
+        if self._closed:
+            raise TraceError(f"{self._name} is closed", hint="gw.compile(fn) makes another")
         key, leaves = self._signature.flatten(args, kwargs)
         held = self._traces.get(key, _NEW)
         if held is None:
@@ -113,16 +122,16 @@ class Compiled:
     ) -> Traced:
         """Return the trace for these shapes: one that serves them, or a new one."""
         shapes = [np.shape(leaf.value) for leaf in leaves]
-        seen = self._alike.setdefault(_without_sizes(key), []) if self._shapes else []
+        seen = self._alike.setdefault(without_sizes(key), []) if self._shapes else []
         for traced, _ in seen:
-            if _fits(traced.pattern, shapes) and not traced.stale():
+            if fits(traced.pattern, shapes) and not traced.stale():
                 self._hits += 1
                 return traced
         pattern: list[tuple[AnyDim, ...]] = list(shapes)
         if isinstance(self._shapes, Mapping):
-            pattern = _stated(self._shapes, leaves, shapes)
+            pattern = stated(self._shapes, leaves, shapes)
         elif seen and not self.static_reason:
-            pattern = _generalised([*(s for _, s in seen), shapes])
+            pattern = generalised([*(s for _, s in seen), shapes])
         try:
             traced = self._trace(args, kwargs, leaves, pattern)
         except (GradwrightError, TypeError) as error:
@@ -171,10 +180,35 @@ class Compiled:
         return CacheInfo(self._hits, self._traced, len(self._traces), self._eager)
 
     def cache_clear(self) -> None:
-        """Forget all traces."""
+        """Forget all traces; the next call makes one anew."""
         with self._lock:
             self._traces.clear()
             self._alike.clear()
+            self._latest = None
+
+    def close(self) -> None:
+        """Free the graphs, plans and buffers of all traces; calling afterwards is an error.
+
+        >>> import gradwright as gw, numpy as np
+        >>> with gw.compile(lambda x: x * 2.0) as double:
+        ...     double(np.ones(2)).tolist()
+        [2.0, 2.0]
+        >>> double
+        <compiled <lambda>: closed>
+        """
+        with self._lock:
+            self._closed = True
+            shared = (traced for alike in self._alike.values() for traced, _ in alike)
+            for traced in (*self._traces.values(), *shared):
+                if traced is not None:
+                    traced.session.close()
+            self.cache_clear()
+
+    def __enter__(self) -> Compiled:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     # -- gradients -------------------------------------------------------------------------------
 
@@ -321,57 +355,3 @@ def _names(names: str | Collection[str]) -> tuple[str, ...]:
 
 def _has_gradient(leaf: Leaf) -> bool:
     return np.asarray(leaf.value).dtype.kind in "fcV"
-
-
-def _without_sizes(key: Any) -> Any:
-    """Return a key in which sizes above 1 do not count; 0 and 1 behave in ways of their own."""
-    if isinstance(key, tuple) and len(key) == 4 and isinstance(key[0], np.dtype):
-        layout = key[2] is None
-        return key[0], tuple(d if d < 2 else -1 for d in key[1]), layout, key[3]
-    return tuple(map(_without_sizes, key)) if isinstance(key, tuple) else key
-
-
-def _fits(pattern: Sequence[tuple[AnyDim, ...]], shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Tell whether a trace's shapes serve for others: equal sizes under each symbol."""
-    sizes: dict[Any, int] = {}
-    return all(
-        d == n if isinstance(d, int) else n > 1 and sizes.setdefault(d, n) == n
-        for dims, shape in zip(pattern, shapes, strict=True)
-        for d, n in zip(dims, shape, strict=True)
-    )
-
-
-def _generalised(seen: Sequence[Sequence[tuple[int, ...]]]) -> list[tuple[AnyDim, ...]]:
-    """Return shapes in which sizes that differed between calls are symbols, one per behaviour.
-
-    >>> _generalised([[(8, 3), (3,)], [(9, 3), (3,)]])
-    [(n0, 3), (3,)]
-    """
-    names: dict[tuple[int, ...], Dim] = {}
-    out = []
-    for i, shape in enumerate(seen[-1]):
-        dims: list[AnyDim] = []
-        for axis, n in enumerate(shape):
-            history = tuple(shapes[i][axis] for shapes in seen)
-            if len(set(history)) == 1:
-                dims.append(n)
-            else:
-                dims.append(names.setdefault(history, Dim.symbol(f"n{len(names)}")))
-        out.append(tuple(dims))
-    return out
-
-
-def _stated(
-    stated: Mapping[str, Sequence[str | None]], leaves: Sequence[Leaf], shapes: Any
-) -> list[tuple[AnyDim, ...]]:
-    """Return the shapes with the symbols that the user gave."""
-    out = []
-    for leaf, shape in zip(leaves, shapes, strict=True):
-        names = stated.get(leaf.path, stated.get(leaf.argument, ()))
-        if names and len(names) != len(shape):
-            raise TraceError(
-                f"dynamic_shapes has {len(names)} sizes for {leaf.path}", need=f"{len(shape)}"
-            )
-        dims = zip(shape, names or [None] * len(shape), strict=True)
-        out.append(tuple(n if s is None or n < 2 else Dim.symbol(s) for n, s in dims))
-    return out

@@ -14,7 +14,7 @@ from ..ops.control import loop as loops
 from ..ops.control import scan as scans
 from .arguments import current
 from .lazy import LazyArray
-from .signature import replaced
+from .nested import replaced
 from .state import Recording
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -10,8 +10,9 @@ import numpy as np
 from ..graph import Tensor
 from ..spec import Shape
 from . import indexing
+from .nested import replaced
 from .refusals import BRANCH, refusal, unread
-from .registry import call
+from .registry import call as record
 from .shadow import shadow
 from .sole import holders
 from .views import Part, Step, Storage, read, write
@@ -25,11 +26,30 @@ UFUNCS: list[Callable[..., Any]] = []
 """What a ufunc does to lazy arrays, one function; the ufuncs put it here."""
 
 
+def settled(value: Any) -> Any:
+    """Return a value, or some in lists, tuples and dicts, with ended lazy arrays as elements."""
+    return replaced(
+        value,
+        lambda x: x.elements("numpy"),
+        lambda x: isinstance(x, LazyArray) and x.ended,
+    )
+
+
+def call(function: Any, x: LazyArray, *args: Any, **kwargs: Any) -> Any:
+    """Call one of numpy's functions on a lazy array: recorded, or computed after the end."""
+    if x.ended:
+        return function(*settled((x, *args)), **settled(kwargs))
+    x.owner.require_open(f"np.{function.__name__}")
+    return record(function, x, *args, **kwargs)
+
+
 class LazyArray:
     """An array of a trace: shape and dtype are known, elements are computed when the graph runs.
 
     numpy's functions, operators, indexing and writing in place work on it and build the graph;
-    what needs the elements now is an error that says so.
+    what needs the elements now is an error that says so. After the end of a ``with gw.trace()``
+    block it is its value, computed when it is first needed: an array that nobody writes into, for
+    numpy, for other traces and for graphs.
 
     >>> import gradwright as gw, numpy as np
     >>> with gw.trace() as t:
@@ -38,8 +58,8 @@ class LazyArray:
     ...     y /= y.sum(axis=1, keepdims=True)
     >>> y.shape, y.dtype.name, len(y)
     ((2, 3), 'float64', 2)
-    >>> np.asarray(y)[0].round(2).tolist()
-    [0.09, 0.24, 0.67]
+    >>> np.asarray(y)[0].round(2).tolist(), float(y.sum() + 1)
+    ([0.09, 0.24, 0.67], 3.0)
     """
 
     __slots__ = ("_cache", "_seen", "name", "owner", "scalar", "shadow", "steps", "storage", "weak")
@@ -136,7 +156,12 @@ class LazyArray:
 
     # -- what has to wait ------------------------------------------------------------------------
 
-    def _value(self, how: str, hint: str = "") -> Array:
+    @property
+    def ended(self) -> bool:
+        """Whether the trace is over and can be run: the array is its elements then."""
+        return not self.owner.open and self.owner.compute is not None
+
+    def elements(self, how: str, hint: str = "") -> Array:
         """Return the elements if the trace has ended and can be run, else say why not."""
         if not self.owner.open and self.owner.compute is not None:
             return self.owner.compute(self)
@@ -148,51 +173,53 @@ class LazyArray:
         raise unread(how, self.label, hint)
 
     def __bool__(self) -> bool:
-        return bool(self._value("`if`, `and`, `or` or bool()", BRANCH))
+        return bool(self.elements("`if`, `and`, `or` or bool()", BRANCH))
 
     def __float__(self) -> float:
         return float(
-            self._value("float()", "array.astype(...), static_argnames=(...), np.zeros_like(x)")
+            self.elements("float()", "array.astype(...), static_argnames=(...), np.zeros_like(x)")
         )
 
     def __int__(self) -> int:
-        return int(self._value("int()", "array.astype(int), or static_argnames=(...)"))
+        return int(self.elements("int()", "array.astype(int), or static_argnames=(...)"))
 
     def __complex__(self) -> complex:
-        return complex(self._value("complex()", "array.astype(complex)"))
+        return complex(self.elements("complex()", "array.astype(complex)"))
 
     def __index__(self) -> int:
-        value = self._value(
+        value = self.elements(
             "a Python index, range() or a size",
             "static_argnames=(...) for a number that decides sizes, np.take for a place",
         )
         return int(value.__index__())
 
     def __contains__(self, item: Any) -> bool:
-        return item in self._value("`in`", "(x == item).any()")
+        return item in self.elements("`in`", "(x == item).any()")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         hint = "the array itself, x.copy(), np.stack([...]) or np.array([...], like=x)"
-        found = np.asarray(self._value("np.asarray, or numpy itself,", hint), dtype)
+        found = np.asarray(self.elements("np.asarray, or numpy itself,", hint), dtype)
         return found.copy() if copy else found
 
     def __format__(self, spec: str) -> str:
-        return format(self._value(f"format {spec!r}") if spec else repr(self))
+        return format(self.elements(f"format {spec!r}") if spec else repr(self))
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(self._value("round()", "np.round(...)").item(), digits)
+        return round(self.elements("round()", "np.round(...)").item(), digits)
 
     def item(self, *at: int) -> Any:
         """Return an element as a Python number, once the trace has ended."""
-        return self._value("item()").item(*at)
+        return self.elements("item()").item(*at)
 
     def tolist(self) -> Any:
         """Return the elements as lists, once the trace has ended."""
-        return self._value("tolist()").tolist()
+        return self.elements("tolist()").tolist()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a LazyArray has no attribute {name!r}")
+        if self.ended:
+            return getattr(self.elements(name), name)
         raise refusal(
             f"an array's {name} is not there while it is traced ({self.label})",
             hint='another way to say it, or @gw.compile(fallback="eager") for plain numpy',
@@ -201,23 +228,31 @@ class LazyArray:
     # -- what builds graph -----------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if self.ended:
+            return getattr(ufunc, method)(*settled(inputs), **settled(options))
         count = holders(options)
         self.owner.require_open(f"np.{ufunc.__name__}")
         return UFUNCS[0](self.owner, ufunc, method, inputs, options, count)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if self.ended:
+            return function(*settled(args), **settled(kwargs))
         self.owner.require_open(f"np.{function.__name__}")
         with np.errstate(all="ignore"):
-            return call(function, *args, **kwargs)
+            return record(function, *args, **kwargs)
 
     def __op__(self, op: Any, inputs: Any, name: str | None) -> Any:
         """Apply an op of gradwright, such as ``gw.nn.softmax(lazy)``; the graph asks for this."""
+        if self.ended:
+            return op(*settled(inputs), name=name)
         self.owner.require_open(op.name)
         found = op(*(x.tensor if isinstance(x, LazyArray) else x for x in inputs), name=name)
         many = isinstance(found, tuple)
         return tuple(map(self.owner.fresh, found)) if many else self.owner.fresh(found)
 
     def __getitem__(self, index: Any) -> Any:
+        if self.ended:
+            return self.elements("an index")[settled(index)]
         self.owner.require_open("an index")
         return indexing.get(self, index)
 
@@ -266,6 +301,8 @@ class LazyArray:
         """The real part, a view."""
         if self.dtype.kind != "c":
             return self
+        if self.ended:
+            return self.elements("real").real
         return self.view_of(Part(False), self.shadow.real, scalar=self.scalar)
 
     @real.setter
@@ -277,6 +314,8 @@ class LazyArray:
         """The imaginary part, a view; zeros of a real array."""
         if self.dtype.kind != "c":
             return call(np.zeros_like, self)
+        if self.ended:
+            return self.elements("imag").imag
         return self.view_of(Part(True), self.shadow.imag, scalar=self.scalar)
 
     @imag.setter
@@ -314,11 +353,11 @@ class LazyArray:
 
     def flatten(self, order: str = "C") -> Any:
         """Return a copy with one axis."""
-        return call(np.copy, call(np.ravel, self, order))
+        return call(np.ravel, self, order).copy()
 
     def compress(self, condition: Any, axis: int | None = None) -> Any:
         """Return the slices where the condition holds."""
-        return call(np.compress, condition, self, axis)
+        return np.compress(condition, self, axis)
 
     def fill(self, value: Any) -> None:
         """Write one value everywhere."""

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .lazy import LazyArray
-from .registry import call
+from .lazy import LazyArray, call
 
 
 def _method(function: Any) -> Any:
     def method(self: LazyArray, *args: Any, **kwargs: Any) -> Any:
-        self.owner.require_open(f"np.{function.__name__}")
         return call(function, self, *args, **kwargs)
 
     method.__name__ = function.__name__

@@ -14,10 +14,11 @@ from ..session import Session
 from ..spec import AnyDim, Dim, TensorSpec, is_floating
 from .arguments import current
 from .guards import Guards, same_items
-from .lazy import LazyArray
+from .lazy import LazyArray, settled
+from .nested import replaced
 from .operators import as_number
 from .refusals import refusal
-from .signature import Leaf, Signature, replaced
+from .signature import Leaf, Signature
 from .state import Recording
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class Traced:
                 value = as_number(self._trace.fresh(self._trace.size(value)))
             if isinstance(value, Tensor):
                 value = self._trace.fresh(value)
+            value = settled(value)
             if isinstance(value, np.ndarray):
                 return _Constant(value, id(value) in self.guards.arrays, self._trace)
             for x, i in self._returned:

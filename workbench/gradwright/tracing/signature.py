@@ -91,10 +91,7 @@ class Signature:
             items = enumerate(value)
             return kind, tuple(self._key(argument, f"{path}_{i}", v, leaves) for i, v in items)
         if isinstance(value, LazyArray):
-            raise TraceError(
-                f"{path} is a lazy array of {value.owner.what}, which has ended",
-                hint="np.asarray(lazy), or call the function inside the trace",
-            )
+            return self._key(argument, path, value.elements(f"the argument {path}"), leaves)
         return _static(value)
 
     def lifted(
@@ -108,7 +105,9 @@ class Signature:
         def lift(argument: str, value: Any) -> Any:
             if argument in self.static:
                 return value
-            if isinstance(value, (np.ndarray, np.generic)) or type(value) in (float, complex):
+            if isinstance(value, (np.ndarray, np.generic, LazyArray)):
+                return next(made)
+            if type(value) in (float, complex):
                 return next(made)
             if type(value) is int and argument in self.dynamic:
                 return next(made)
@@ -163,20 +162,3 @@ class Same:
 
     def __hash__(self) -> int:
         return id(self.value)
-
-
-def replaced(value: Any, leaf: Callable[[Any], Any], is_leaf: Callable[[Any], bool]) -> Any:
-    """Return a structure with its leaves replaced: nested lists, tuples and dicts.
-
-    >>> replaced({"a": [1, "b"]}, lambda x: x + 1, lambda x: isinstance(x, int))
-    {'a': [2, 'b']}
-    """
-    if is_leaf(value):
-        return leaf(value)
-    if isinstance(value, dict):
-        return type(value)((k, replaced(v, leaf, is_leaf)) for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        kind: Any = type(value)
-        parts = [replaced(v, leaf, is_leaf) for v in value]
-        return kind._make(parts) if hasattr(kind, "_make") else kind(parts)
-    return value

@@ -56,7 +56,7 @@ class Recording:
             raise refusal(
                 f"{what} after the end of {self.what}",
                 need="a lazy array of a trace that is being recorded",
-                hint="return it from the traced function, or np.asarray(lazy) after a `with` block",
+                hint="return it from the traced function, or np.array(lazy) after a `with` block",
             )
 
     # -- what comes in ---------------------------------------------------------------------------
@@ -112,8 +112,10 @@ class Recording:
         return as_number(made) if type(value) in (int, float, complex) else made
 
     def own(self, value: LazyArray) -> LazyArray:
-        """Return a lazy array if it is of this trace."""
+        """Return a lazy array if it is of this trace; of one that has ended, its value."""
         if value.owner is not self:
+            if self.open and value.ended:
+                return self.lift(value.elements(self.what))
             if not value.owner.open:
                 raise refusal(
                     f"a lazy array of {value.owner.what}, which has ended, is used in {self.what}",

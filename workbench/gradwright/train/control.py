@@ -9,11 +9,12 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from signal import SIGINT
 from typing import Any
 
 from ..errors import TrainingError
-from .callbacks import Callback
+from .callbacks import Callback, Stopping
 from .stateful import beneath
 from .training import Training
 
@@ -243,6 +244,14 @@ class Hooks:
         if failed is not None:
             raise failed
 
+    def reasons(self) -> str:
+        """Return why callbacks have ended the training; empty where none has."""
+        return "; ".join(c.reason for c in self.callbacks if isinstance(c, Stopping) and c.reason)
+
+    def written(self) -> tuple[Path, ...]:
+        """Return the files that callbacks have written for training to go on from."""
+        return tuple(path for callback in self.callbacks for path in callback.written())
+
     # -- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -254,17 +263,10 @@ class Hooks:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have callbacks take over their state, as far as there is some; all or none."""
-        before: list[tuple[Callback, dict[str, Any]]] = []
-        try:
-            for name, callback in self._named():
-                if own := beneath(f"{name}/", state):
-                    before.append((callback, dict(callback.state_dict())))
-                    callback.load_state_dict(own)
-        except BaseException:
-            for callback, own in before:
+        """Have callbacks take over their state, as far as there is some."""
+        for name, callback in self._named():
+            if own := beneath(f"{name}/", state):
                 callback.load_state_dict(own)
-            raise
 
     def _named(self) -> Iterator[tuple[str, Callback]]:
         """Yield callbacks by class, numbered within it: others may come, go, or stand elsewhere."""

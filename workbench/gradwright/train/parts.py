@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -19,7 +21,7 @@ from .history import History
 from .loop import Loop
 from .objective import Objective, Supervised, losses_of
 from .position import Position
-from .stateful import Stateful, kinds, restore, saved, seeds_of
+from .stateful import Stateful, beneath, kinds, saved, seeds_of
 from .step.taker import Taker
 from .training import Training
 from .validation import Validation, Weights
@@ -118,12 +120,46 @@ class Parts:
         seed, of_session = seeds_of(state, self.setup.config)
         config = self.setup.config.but(seed=seed)
         history = History()  # the one that there is may be in the user's hands
-        restore(self._stateful(history), state)
-        self.setup.config = config
-        self.setup.session.seed = of_session
-        self.taker.history = history
-        self.loop.forget()
-        self.control.seconds = history.seconds
+        with self.all_or_nothing():
+            for prefix, part in self._stateful(history).items():
+                part.load_state_dict(beneath(prefix, state))
+            self.setup.config = config
+            self.setup.session.seed = of_session
+            self.taker.history = history
+            self.loop.forget()
+            self.control.seconds = history.seconds
+
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Have a block change values, settings and state; where it fails, all is as it was before.
+
+        Parts go back to the very objects they held, since a history, a scale or what a callback
+        keeps may be in the user's hands.
+        """
+        session, keeper, control = self.setup.session, self.taker.keeper, self.control
+        values, seed, seconds = session.values, session.seed, control.seconds
+        arrays, slots, begun = values.snapshot(), keeper.held(), copy.copy(self.position.begun)
+        trainable = {t: t.trainable for t in self.objective.graph.variables}
+        told = [h for h in (self.objective, *self.hooks.callbacks) if isinstance(h, Stateful)]
+        states = [dict(h.state_dict()) for h in told]
+        holders = [self.setup, self.position, self.taker, self.loop, *told]
+        held = [(vars(h), dict(vars(h))) for h in holders if hasattr(h, "__dict__")]
+        try:
+            yield
+        except BaseException:
+            for holder, state in zip(told, states, strict=True):
+                with contextlib.suppress(Exception):  # a state that is empty may be none to load
+                    holder.load_state_dict(state)
+            for attributes, before in held:
+                attributes.clear()
+                attributes.update(before)
+            self.position.begun, session.seed, control.seconds = begun, seed, seconds
+            keeper.put_back(slots, arrays)
+            for t, was in trainable.items():
+                t.node.trainable = was
+                if values.version(t.name) != arrays.version(t.name):
+                    values.restore({t.name: arrays[t.name]})
+            raise
 
     def _stateful(self, history: History) -> dict[str, Stateful]:
         """Return what has state, by the prefix of its names; that of optimizers is loaded last."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ..errors import TrainingError
 from ..graph import Tensor
@@ -180,11 +179,6 @@ class Group(Named):
     l1: float | None = None
     l2: float | None = None
     weight_decay: float | None = None
-    instead: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("lr", "learning_rate"),
-        "optimizer=gw.optim.Adam(1e-4) has a rate of its own, and lr_multiplier=0.1 scales that of "
-        "the trainer",
-    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", names_of(self.variables, "a group"))

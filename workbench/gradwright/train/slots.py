@@ -242,7 +242,7 @@ class Slots:
             param = None if name in others else self._owner(name)
             slot, array = name.rpartition("/")[2], np.asarray(value)
             if param is not None and slot == "step":
-                counts[param.name] = int(array)
+                counts[param.name] = _count(name, array)
                 continue
             spec = others.get(name) or self._expected(name, param, slot, optimizer)
             if TensorSpec(array.shape, array.dtype) != spec:
@@ -257,6 +257,20 @@ class Slots:
         for name, (spec, array) in taken.items():
             self.values.commit({self._variable(name, spec).name: array.copy()})
 
+    def held(self) -> dict[str, Any]:
+        """Return what ``put_back`` goes back to, with the values of that moment."""
+        specs = {n.name: n.outputs[0].spec for n in self._nodes() if isinstance(n.op, Variable)}
+        return {"specs": specs, "counts": self.counts(), "others": dict(self._others)}
+
+    def put_back(self, held: Mapping[str, Any], values: Mapping[str, Array]) -> None:
+        """Have the state that there was, whatever has become of it."""
+        self._drop(self._nodes())
+        self._counts, self._clocks = held["counts"], {}
+        self._others = held["others"]
+        for name, spec in held["specs"].items():
+            self._variable(name.removeprefix(self.scope + "/"), spec)
+            self.values.commit({name: values[name].copy()})
+
     def _expected(
         self, name: str, param: Tensor | None, slot: str, optimizer: Callable[[str], Optimizer]
     ) -> TensorSpec:
@@ -270,6 +284,13 @@ class Slots:
                 facts=[f"slots of {type(mover).__name__}: {', '.join(known) or 'none'}"],
             )
         return TensorSpec(known[slot].shape, known[slot].dtype)
+
+
+def _count(name: str, array: Array) -> int:
+    """Return how often a parameter has been updated."""
+    if array.shape or array.dtype.kind not in "iu" or not 0 <= array < 1 << 62:
+        raise TrainingError(f"saved optimizer state {name!r} is no count", need="an int >= 0")
+    return int(array)
 
 
 def _is_clock(name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from ..errors import TrainingError
+from ..ops.draws.philox import is_word
 from .config import TrainingConfig
 
 NEEDED = ("optimizer", "counters", "seeds", "data")
@@ -22,7 +23,7 @@ class Stateful(Protocol):
         """Return what a continuation needs."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what ``state_dict`` returned, all or nothing."""
+        """Take over what ``state_dict`` returned; raises TrainingError where it is none."""
 
 
 def saved(parts: Mapping[str, Stateful]) -> dict[str, Any]:
@@ -32,30 +33,6 @@ def saved(parts: Mapping[str, Stateful]) -> dict[str, Any]:
         for prefix, part in parts.items()
         for name, value in part.state_dict().items()
     }
-
-
-def restore(parts: Mapping[str, Stateful], state: Mapping[str, Any]) -> None:
-    """Have all parts take over what ``saved`` returned, or none.
-
-    >>> from gradwright import LossScaler
-    >>> parts = {"a/": LossScaler(), "b/": LossScaler()}
-    >>> restore(parts, {"a/scale": 2.0, "a/good_steps": 0, "b/scale": -1.0, "b/good_steps": 0})
-    ... # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    gradwright.errors.TrainingError: scale=-1.0, good_steps=0 is no state of a loss scale ...
-    >>> parts["a/"].scale
-    65536.0
-    """
-    before: list[tuple[Stateful, dict[str, Any]]] = []
-    try:
-        for prefix, part in parts.items():
-            own = dict(part.state_dict())
-            part.load_state_dict(beneath(prefix, state))
-            before.append((part, own))
-    except BaseException:
-        for part, own in reversed(before):
-            part.load_state_dict(own)
-        raise
 
 
 def beneath(prefix: str, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,10 +50,10 @@ def seeds_of(state: Mapping[str, Any], config: TrainingConfig) -> tuple[int, int
     missing = set(NEEDED) - state.keys()
     if missing:
         raise TrainingError(f"this is no state of a trainer: {missing.pop()!r} is missing")
-    came = bytes(np.asarray(state["optimizer"])).decode()
+    came = bytes(np.asarray(state["optimizer"])).decode(errors="replace")
     if came != kinds(config):
         raise TrainingError(f"this is state of {came}", need=f"state of {kinds(config)}")
-    seeds = [int(n) for n in state["seeds"]]
-    if len(seeds) != 2:
-        raise TrainingError("this is no state of a trainer: it has other counters")
+    seeds = [int(n) for n in np.asarray(state["seeds"]).reshape(-1)]
+    if len(seeds) != 2 or not all(map(is_word, seeds)):
+        raise TrainingError("this is no state of a trainer: it has other seeds")
     return seeds[0], seeds[1]

@@ -6,25 +6,40 @@ import contextlib
 import itertools
 import os
 import re
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...errors import ArchiveError, GraphError, user_site
 from ...files.whole import replacing
 from ...graph import Graph
+from ...graph.doors import door
 from ..checked import MAX_JSON
 from ..registry import mistaken
 from ..source import naming
 from .container import NoArchiveError, Reader, Writer
 from .document import DOCUMENT, DocumentWriter
 from .rebuild import Document, GraphReader
-from .tensors import check_tensors, read_tensors, write_tensors
+from .several import beside, refer
+from .tensors import Shard, check_tensors, read_tensors, sharded, write_shard
 
 Array = np.ndarray[Any, Any]
 AnyPath = str | os.PathLike[str]
+
+
+class Origin(NamedTuple):
+    """The archive that a graph came from."""
+
+    path: Path
+    stamp: int
+    """The checksum of its manifest, which tells it from all that may be written there later."""
+
+
+ORIGINS: weakref.WeakKeyDictionary[Graph, Origin] = weakref.WeakKeyDictionary()
+"""Where graphs were loaded from."""
 
 VALUES = "values"
 STATE = "state"
@@ -35,18 +50,24 @@ def save(
     graph: Graph,
     path: AnyPath,
     *,
+    trainer: Any = None,
     state: Mapping[str, Mapping[str, Any]] | None = None,
+    max_file_bytes: int | None = None,
     max_shard_bytes: int = 1 << 32,
 ) -> None:
     """Write a graph with its values to a ``.gw`` archive, as a whole or not at all.
 
-    ``state`` are further sets of named arrays, such as those of an optimizer; arrays are split into
-    members of at most ``max_shard_bytes``. Gradients and updates are derived anew after loading, so
-    they are saved only where nodes of the user or ``g.updates`` need them. Equal graphs with equal
-    values give equal bytes.
+    With ``trainer``, its configuration, state and history are kept, too, and the values are those
+    that it trains: ``gw.load(path).trainer()`` goes on. ``state`` are further sets of named arrays.
+    What would be more than ``max_file_bytes`` becomes several files: ``path`` has the graph, and
+    names files beside it with at most so many bytes of arrays each, or with one array; else arrays
+    are split into members of at most ``max_shard_bytes``. Gradients and updates are derived anew
+    after loading, so they are saved only where nodes of the user or ``g.updates`` need them. Equal
+    graphs with equal values give equal bytes, and equal names of files.
 
     Raises:
         GraphError: an op is not registered, or an attribute or array cannot be stored.
+        TrainingError: the trainer is of another graph, or its configuration has functions in it.
         OSError: the file cannot be written; one that was there before is as it was.
 
     >>> import gradwright as gw, tempfile, pathlib
@@ -62,17 +83,26 @@ def save(
     """
     if not isinstance(graph, Graph):
         raise GraphError(f"{graph!r} is no graph", need="save(graph, path)")
-    if max_shard_bytes <= 0:
-        raise GraphError(f"max_shard_bytes={max_shard_bytes}", need="a positive number of bytes")
+    for what, most in (("max_shard_bytes", max_shard_bytes), ("max_file_bytes", max_file_bytes)):
+        if most is not None and (type(most) is not int or most <= 0):
+            raise GraphError(f"{what}={most!r}", need="a positive number of bytes")
     sets = {name: check_tensors(held, f"state {name!r}") for name, held in (state or {}).items()}
     for name in sets:
         if not _STATE_NAME.fullmatch(name):
             raise GraphError(f"{name!r} cannot name a state", need="letters, digits, _ and -")
-    graph.settle()
-    document = DocumentWriter()
-    data = document.write(graph, graph.values.snapshot(), streams_of(graph))
-    values = check_tensors(document.arrays, VALUES)
-    write_archive(path, {DOCUMENT: data}, values, sets, max_shard_bytes=max_shard_bytes)
+    if trainer is None:
+        graph.settle()
+        document = DocumentWriter()
+        texts = {DOCUMENT: document.write(graph, graph.values.snapshot(), streams_of(graph))}
+        values = check_tensors(document.arrays, VALUES)
+    else:
+        texts, values, own = door("training")(graph, trainer)
+        if both := sorted(own.keys() & sets.keys()):
+            raise GraphError(f"state {both[0]!r} is what the trainer is kept as")
+        sets |= own
+    write_archive(
+        path, texts, values, sets, max_file_bytes=max_file_bytes, max_shard_bytes=max_shard_bytes
+    )
 
 
 def write_archive(
@@ -81,6 +111,7 @@ def write_archive(
     values: Mapping[str, Array],
     sets: Mapping[str, Mapping[str, Array]],
     *,
+    max_file_bytes: int | None = None,
     max_shard_bytes: int = 1 << 32,
     prefix: str = ".gw",
 ) -> None:
@@ -94,12 +125,28 @@ def write_archive(
             raise GraphError(
                 f"{name}: {len(text):,} bytes of JSON could not be read again, limit {MAX_JSON:,}"
             )
-    with replacing(path, prefix) as file, Writer(file) as writer:
+    target = Path(path).resolve()
+    folders = {VALUES: values, **{f"{STATE}/{name}": arrays for name, arrays in sets.items()}}
+
+    def shards(most: int, **how: bool) -> list[Shard]:
+        return [s for folder, held in folders.items() for s in sharded(folder, held, most, **how)]
+
+    inside, outside = shards(max_shard_bytes), []
+    if max_file_bytes is not None:
+        nbytes = sum(shard.header()[1] for shard in inside) + sum(map(len, texts.values()))
+        if nbytes > max_file_bytes:
+            inside, outside = [], shards(max_file_bytes, with_header=True)
+    with (
+        beside(target, texts, outside, prefix) as parts,
+        replacing(target, prefix) as file,
+        Writer(file) as writer,
+    ):
         for name, text in texts.items():
             writer.add(name, len(text), [text])
-        write_tensors(writer, VALUES, values, max_shard_bytes)
-        for name, arrays in sets.items():
-            write_tensors(writer, f"{STATE}/{name}", arrays, max_shard_bytes)
+        for shard in inside:
+            write_shard(writer, shard)
+        for part in parts:
+            refer(writer, part)
 
 
 def load(path: AnyPath, *, mmap: bool = False) -> Graph:
@@ -108,8 +155,9 @@ def load(path: AnyPath, *, mmap: bool = False) -> Graph:
     Nothing in the file is trusted: no code is imported or run, all sizes, checksums, names and
     shapes are verified, and a file that fails raises ArchiveError before a graph exists. With
     ``mmap=True`` the arrays are mapped read-only from the file: they take no memory until used, and
-    their checksums are not verified, since that would read them. Ops that are not registered here
-    become :class:`~gradwright.formats.archive.UnknownOp`: drawn and saved again, but not run.
+    their checksums are not verified, since that would read them. Of an archive in several files,
+    each has to be there, whole and its own; one that is not is named. Ops that are not registered
+    here become :class:`~gradwright.formats.archive.UnknownOp`: drawn and saved again, but not run.
 
     Raises:
         ArchiveError: the file is damaged, unsafe, or of a newer or another format; says which
@@ -127,7 +175,9 @@ def load(path: AnyPath, *, mmap: bool = False) -> Graph:
     site = user_site()
     with opened(path) as reader:
         document = Document(reader.json(DOCUMENT))
-        return GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
+        graph = GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
+        ORIGINS[graph] = Origin(Path(path).absolute(), reader.stamp)
+        return graph
 
 
 def load_state(path: AnyPath, name: str, *, mmap: bool = False) -> dict[str, Array]:
@@ -146,6 +196,19 @@ def load_state(path: AnyPath, name: str, *, mmap: bool = False) -> dict[str, Arr
                 f"no state is called {name!r}", facts=[f"it holds {', '.join(known) or 'none'}"]
             )
         return read_tensors(reader, f"{STATE}/{name}", mmap)
+
+
+@contextlib.contextmanager
+def reopened(graph: Graph) -> Iterator[Reader]:
+    """Open the archive that a graph was loaded from; raises ArchiveError if it is another now."""
+    origin = ORIGINS[graph]
+    with opened(origin.path) as reader:
+        if reader.stamp != origin.stamp:
+            raise ArchiveError(
+                f"the file has changed since graph {graph.name!r} was loaded from it",
+                hint="gw.load it again",
+            )
+        yield reader
 
 
 def states_of(reader: Reader) -> list[str]:

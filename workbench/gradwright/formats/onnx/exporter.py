@@ -44,8 +44,9 @@ def export_graph(graph: Graph, outputs: Sequence[Tensor | str] | None, opset: in
     out = Output(opset)
     inputs = [n for n in nodes if isinstance(n.op, Placeholder)]
     names: dict[Tensor, str] = {}
-    for t in [*(n.outputs[0] for n in inputs), *chosen]:
-        names.setdefault(t, out.fresh(t.name))
+    for t in dict.fromkeys([*(n.outputs[0] for n in inputs), *chosen]):
+        stored = isinstance(t.node.op, Constant | Variable)  # a result that nothing computes
+        names[t] = _store(out, t.node, t.name) if stored else out.fresh(t.name)
     wanted = {t: name for t, name in names.items() if t.node.kind == "array"}
     known = {t: name for t, name in names.items() if t not in wanted}
     for t, name in known.items():
@@ -132,7 +133,7 @@ def write_nodes(
         t = node.outputs[0]
         label = f"{path}/{node.name}" if path else node.name
         if isinstance(node.op, Constant | Variable):
-            names[t] = out.store(np.asarray(node.graph.values.array(node.name)), label)
+            names[t] = _store(out, node, label)
             out.see(names[t], t.spec)
             continue
         if isinstance(node.op, Rng):  # what draws with it in eval mode cannot be written anyway
@@ -154,6 +155,10 @@ def write_nodes(
         for y, name in zip(node.outputs, made, strict=False):
             names[y] = name
             out.see(name, y.spec)
+
+
+def _store(out: Output, node: Node, label: str) -> str:
+    return out.store(np.asarray(node.graph.values.array(node.name)), label)
 
 
 def write(

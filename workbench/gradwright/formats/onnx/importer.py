@@ -57,7 +57,8 @@ def import_model(source: Any, trainable: bool = False) -> Graph:
     with graph:
         scope.enter(proto.graph)
         outputs = {info.name for info in proto.graph.output}
-        scope.reserved = set(map(clean_name, outputs - {i.name for i in proto.graph.input}))
+        computed = outputs - {i.name for i in proto.graph.input} - scope.values.keys()
+        scope.reserved = set(map(clean_name, computed))
         for info in proto.graph.input:
             if info.name not in scope.values:
                 scope.values[info.name] = _placeholder(scope, info)
@@ -95,7 +96,7 @@ class Scope:
         self.versions = model.opsets if versions is None else versions
         self.attributes = {} if attributes is None else attributes
         self.reserved: set[str] = set()
-        """Names of the model's outputs, which no other node takes."""
+        """Names of what the model computes as outputs, which no other node takes."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.values: dict[str, Value] = {}
         if self.depth > MAX_DEPTH:

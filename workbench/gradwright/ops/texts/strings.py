@@ -33,15 +33,15 @@ def per_text(function: Any, x: Array, result: Any) -> Array:
 class StringConcat(Op):
     """Texts of two tensors, joined element by element.
 
-    y = a + b, where both broadcast: str[...]. Raises DTypeError for what is no text (ONNX
-    StringConcat-20).
+    y = a + b, where both broadcast: str[...]; ``+`` of tensors of text is this op. Raises
+    DTypeError for what is no text (ONNX StringConcat-20).
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> a = g.placeholder("a", (2,), "str")
     >>> y = gw.strings.string_concat(a, np.array("!", "T"), name="y")
-    >>> g.output({"a": ["ho", ""]}, y)["y"].tolist()
-    ['ho!', '!']
+    >>> list(g.output({"a": ["ho", ""]}, y, "hey " + a).values())[1].tolist()
+    ['hey ho', 'hey ']
     """
 
     namespace = "strings"

@@ -77,6 +77,8 @@ class Checkpoint:
     """What had become of that when the checkpoint was taken."""
     tuning: Mapping[str, Any] = field(repr=False)
     libraries: Mapping[str, Any] = field(repr=False)
+    made: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """How the trainer was made beside its configuration, where ``gw.save`` wrote it."""
 
     def rank(self, monitor: str, mode: str) -> float:
         """Return how good it is by a metric of epochs; the least is the best, NaN the worst."""
@@ -125,14 +127,29 @@ def read_record(path: Path) -> Checkpoint:
 
 def record_in(reader: Reader, path: Path) -> Checkpoint:
     """Return what an open archive is a checkpoint of."""
-    row = expect_fields(reader.json(RECORD), _FIELDS, (), "the record", RECORD)
-    for name, kind in _FIELDS.items():
-        expect(row[name], kind, name, RECORD)
+    row = expect_fields(reader.json(RECORD), _FIELDS, ("made",), "the record", RECORD)
+    for name, kind in {**_FIELDS, "made": dict}.items():
+        expect(row.get(name, {}), kind, name, RECORD)
+    for name in ("settings", "present"):
+        _check_settings(row[name], name)
+    least = min((row[name], name) for name in ("serial", "step", "epoch", "batch"))
+    if least[0] < 0:
+        raise ArchiveError(f"{least[1]} is {least[0]}", where=RECORD, need="an int >= 0")
     try:
         metrics = {name: float(value) for name, value in from_json(row["metrics"]).items()}
     except (TrainingError, TypeError, ValueError) as error:
         raise ArchiveError(f"metrics are no numbers: {error}", where=RECORD) from None
     return Checkpoint(path=path, nbytes=reader.nbytes, **row | {"metrics": metrics})
+
+
+def _check_settings(saved: dict[str, Any], what: str) -> None:
+    kinds: dict[str, type[Any]]
+    kinds = {"config": dict, "variables": dict, "frozen": list, "session": dict}
+    expect_fields(saved, kinds, (), what, RECORD)
+    for name, kind in kinds.items():
+        expect(saved[name], kind, f"{what}.{name}", RECORD)
+    for text in (*saved["variables"].values(), *saved["frozen"]):
+        expect(text, str, f"a variable of {what}", RECORD)
 
 
 def scan(folder: Path) -> Listing:

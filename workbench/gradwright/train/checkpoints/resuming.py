@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import ArchiveError, TrainingError
+from ...errors import ArchiveError, GradwrightError, TrainingError
 from ...formats.archive.archive import STATE, VALUES, opened
 from ...formats.archive.tensors import read_tensors
 from ...session import Session
@@ -19,7 +19,7 @@ from ...spec import TensorSpec
 from ..trainer import Trainer
 from ..training import Training
 from .folder import Checkpoint, Listing, best, read_record, reason, scan
-from .settings import MOST, adopt, differences, libraries, refused, set_back, settings_of
+from .settings import MOST, adopt, differences, libraries, refused, settings_of
 from .snapshot import TRAINER, Lineage
 
 Array = np.ndarray[Any, Any]
@@ -83,7 +83,7 @@ def resume(
     if missing_ok and not found and not found.damaged:
         return None
     chosen, content = _read(place, which, found)
-    _apply(trainer, chosen, content, allow)
+    take_over(trainer, chosen, content, allow)
     return chosen
 
 
@@ -163,7 +163,27 @@ def _candidates(
 # -- taking over ----------------------------------------------------------------------------------
 
 
-def _apply(
+def take_over(
+    trainer: Trainer,
+    one: Checkpoint,
+    content: tuple[dict[str, Array], dict[str, Array]],
+    allow: str | Collection[str],
+) -> None:
+    """Have a trainer go on from a checkpoint's values and state, all of it or nothing."""
+    try:
+        _take_over(trainer, one, content, allow)
+    except (GradwrightError, MemoryError, Warning):
+        raise
+    except Exception as error:  # of whatever kind: what a callback, a class or a metric makes of it
+        raise TrainingError(
+            f"{one.path.name} holds what is no state of this training: "
+            f"{type(error).__name__}: {error}",
+            facts=["the trainer is as it was"],
+            hint="gw.resume(trainer, folder, step) with the step of an earlier checkpoint",
+        ) from error
+
+
+def _take_over(
     trainer: Trainer,
     one: Checkpoint,
     content: tuple[dict[str, Array], dict[str, Array]],
@@ -182,23 +202,18 @@ def _apply(
             hint=f"allow={next(iter(other))!r} if that is meant, or allow='all'",
         )
     own = _fitting(trainer, one, values)
-    values_before, state_before = trainer.values.snapshot(), trainer.state_dict()
-    config, frozen = trainer.config, [t.name for t in trainer.graph.variables if not t.trainable]
-    try:
+    record = _tuning_for(trainer.session, one)
+    is_free = "data" in allow or "all" in allow
+    with trainer.parts.all_or_nothing():
         if not differing and since:
             adopt(trainer, one.present)
         trainer.values.restore(own)
         trainer.load_state_dict(state)
-    except BaseException:
-        set_back(trainer, config, frozen)
-        trainer.values.restore({name: values_before[name] for name in own})
-        trainer.load_state_dict(state_before)
-        raise
-    _retune(trainer.session, one)
-    began = settings_of(trainer) if differing else one.settings
+        trainer.parts.position.is_bound = trainer.batches_done > 0 and not is_free
+        began = settings_of(trainer) if differing else one.settings
+        if record is not None:
+            trainer.session.retune(record)
     TRAININGS[trainer] = Lineage(one.training, began)
-    is_free = "data" in allow or "all" in allow
-    trainer.parts.position.is_bound = trainer.batches_done > 0 and not is_free
 
 
 def _fitting(trainer: Trainer, one: Checkpoint, values: Mapping[str, Array]) -> dict[str, Array]:
@@ -218,16 +233,17 @@ def _fitting(trainer: Trainer, one: Checkpoint, values: Mapping[str, Array]) -> 
     return own
 
 
-def _retune(session: Session, one: Checkpoint) -> None:
-    """Have a session use threads as the one that wrote the checkpoint did, before its first plan.
+def _tuning_for(session: Session, one: Checkpoint) -> Mapping[str, Any] | None:
+    """Return how a session is to use threads, as the one that wrote the checkpoint did.
 
-    What cannot be had again, such as another version of numpy, is told: bits may then differ.
+    None where its plans are there already. What cannot be had again, such as another version of
+    numpy, is told before anything changes: bits may then differ.
     """
     known = session.tuning
     written = {"device": "cpu", **one.tuning}  # which was the only one
-    if not session.plans and written["device"] == known["device"]:
-        session.retune(one.tuning)
-        known = session.tuning
+    can_be_had = not session.plans and written["device"] == known["device"]
+    if can_be_had:
+        known = known | {"threads": written.get("threads") or known["threads"]}
     saved = {**written, **one.libraries, "choices": {}}
     if other := differences(saved, {**known, **libraries(), "choices": {}}):
         hint = (
@@ -239,3 +255,4 @@ def _retune(session: Session, one: Checkpoint) -> None:
             + ("" if session.deterministic else hint),
             stacklevel=5,
         )
+    return one.tuning if can_be_had else None

@@ -11,6 +11,7 @@ from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
 from ...spec import at_least_float32
+from ...words.advised import OPTIMIZER, Advised
 from ...words.named import Named
 from ..schedules import Schedule
 
@@ -45,7 +46,7 @@ def zeros(param: Tensor, init: float | str = 0.0) -> Slot:
 
 
 @dataclass
-class Optimizer(Named):
+class Optimizer(Named, Advised, words=OPTIMIZER):
     """Base of optimizers: a dataclass of hyperparameters, and ``update``, which builds graph.
 
     Numbers among the fields reach ``update`` as 0-d tensors; they may be changed while a trainer

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ...errors import TrainingError
 from ...graph import Graph, Tensor
 from ..config import TrainingConfig
+from ..constraints import Constraint
 from ..settings import Group
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,8 @@ class Treatment:
     l2: float
     decay: float | None
     """Decoupled; None leaves it to the optimizer."""
+    constraint: Constraint | None
+    """What it is brought back to after its update."""
 
 
 def treatments(
@@ -41,7 +47,8 @@ def treatments(
                     need="at most one for each variable",
                 )
             member[name] = group
-    factors = _factors(graph, config.lr_multipliers)
+    factors = _by_name(graph, config.lr_multipliers, "learning rate multipliers")
+    bounds = _by_name(graph, config.constraints, "constraints")
     plain = Group(("*",))
     own = [g for g in groups if g.optimizer is not None]
     for p in params:
@@ -52,6 +59,7 @@ def treatments(
             config.l1 if group.l1 is None else group.l1,
             config.l2 if group.l2 is None else group.l2,
             config.weight_decay if group.weight_decay is None else group.weight_decay,
+            bounds.get(p.name),
         )
     return found
 
@@ -69,15 +77,16 @@ def _fitting(graph: Graph, patterns: Sequence[str]) -> dict[str, None]:
     return names
 
 
-def _factors(graph: Graph, multipliers: Mapping[str, float]) -> dict[str, float]:
-    found: dict[str, tuple[str, float]] = {}
-    for pattern, factor in multipliers.items():
+def _by_name(graph: Graph, settings: Mapping[str, T], what: str) -> dict[str, T]:
+    """Return settings by the name of the variable that a pattern fits."""
+    found: dict[str, tuple[str, T]] = {}
+    for pattern, value in settings.items():
         for name in _fitting(graph, [pattern]):
             if name in found:
                 raise TrainingError(
-                    f"{name!r} has two learning rate multipliers",
+                    f"{name!r} has two {what}",
                     facts=[f"{found[name][0]!r} and {pattern!r} fit it"],
                     need="at most one for each variable",
                 )
-            found[name] = pattern, factor
-    return {name: factor for name, (_, factor) in found.items()}
+            found[name] = pattern, value
+    return {name: value for name, (_, value) in found.items()}

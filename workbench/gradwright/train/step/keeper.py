@@ -234,6 +234,16 @@ class StepKeeper:
         )
         self._step = None
 
+    def held(self) -> dict[str, Any] | None:
+        """Return what ``put_back`` goes back to, with the values of that moment."""
+        return None if self._slots is None else self._slots.held()
+
+    def put_back(self, held: dict[str, Any] | None, values: Mapping[str, Array]) -> None:
+        """Have the state that there was; the next step is built anew."""
+        if self._slots is not None:
+            self._slots.put_back(held or {"specs": {}, "counts": {}, "others": {}}, values)
+        self._step = None
+
     def _movers(self) -> dict[Tensor, Optimizer]:
         """Return the optimizer of each variable that may be trained."""
         config = self._setup.config

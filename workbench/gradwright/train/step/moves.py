@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
 from ...ops.core.choice import Clip
@@ -15,6 +16,8 @@ from ...ops.core.reduce import Sum
 from ...ops.updates.base import ClipByGlobalNorm, GlobalNorm
 from ...spec import at_least_float32
 from ..config import TrainingConfig
+from ..constraints import Constraint
+from ..optim import Optimizer
 from ..slots import Slots
 from .average import add_average
 from .groups import treatments
@@ -85,6 +88,8 @@ class Moves:
                 moved, *rest = optimizer.update(p, grad, slots, scalars)
                 if how.decay and not inside:
                     moved = self._decayed(p, moved, how.decay, scalars["learning_rate"])
+                if how.constraint is not None:
+                    moved = _constrained(p, moved, how.constraint, optimizer)
                 updates.update(zip((p, *slots), (moved, *rest), strict=True))
         updates = graph.updates.after(updates | dict(others), fed, f"{prefix}/after")
         self._set.update(updates)
@@ -159,3 +164,17 @@ class Moves:
                 or (average.buffers and v in self._set and v.spec.differentiable)
             ]
             add_average(average, members, updates, state)
+
+
+def _constrained(p: Tensor, moved: Tensor, constraint: Constraint, optimizer: Optimizer) -> Tensor:
+    """Return the moved parameter, brought back to what its constraint says."""
+    if optimizer.average is not None:
+        raise TrainingError(
+            f"{p.name!r} has a constraint, and {type(optimizer).__name__} moves it between two "
+            "points of its own",
+            hint="another optimizer, such as gw.optim.AdamW",
+        )
+    kept = constraint(moved)
+    if kept.spec != p.spec:
+        raise TrainingError(f"{constraint!r} makes {kept.spec} of {p.name!r}", need=str(p.spec))
+    return kept

@@ -21,6 +21,7 @@ from ..precision.scaler import LossScaler
 from ..stateful import beneath
 from .graph import Phase, StepGraph
 from .keeper import Outcome, StepKeeper
+from .labels import refuse_labels
 from .measure import Measures
 from .refusal import found_in, refusal
 
@@ -66,6 +67,7 @@ class Taker:
         self.measures = Measures(objective.graph, objective.losses, objective.metrics)
         self.keeper = StepKeeper(setup, list(objective.losses.values()), self.measures, parameters)
         self.history = History()
+        self._losses, self._looked = list(objective.losses.values()), False
         self.last_feeds: Feeds = {}
         """What the latest step was fed with; a failing step can be replayed from it."""
         self.scaler: LossScaler | None = None
@@ -95,6 +97,7 @@ class Taker:
     def next(self, feeds: Feeds, rows: int = 0, source: Batches | None = None) -> Run:
         """Return the next run: an update, or where a window waits for more, a batch of it."""
         step, rule = self.keeper.ready() or self.current(), self._setup.config.accumulation
+        self._look_at(feeds)
         self.last_feeds = feeds
         if rule is None:
             return Run(step, step.update, feeds, rows, self._numbers(step), (), source)
@@ -157,6 +160,7 @@ class Taker:
         optimizers, skip = step.config.optimizers, self._skips()
         rates = [tuple(o.rate(number + i) for o in optimizers) for i in range(len(group))]
         batches = [feeds for feeds, _ in group]
+        self._look_at(batches[0])
         records: list[Record] = []
         failed: Exception | None = None
         control.in_step = True
@@ -178,6 +182,12 @@ class Taker:
         finally:
             control.in_step = False
         return records, failed
+
+    def _look_at(self, feeds: Feeds) -> None:
+        """Refuse labels of the first batch that cannot be meant; later ones are not looked at."""
+        if not self._looked:
+            refuse_labels(self._losses, feeds)
+            self._looked = True
 
     # -- running a phase -------------------------------------------------------------------------
 
@@ -229,7 +239,7 @@ class Taker:
             weight: Any = (
                 run.weight[0] if run.weight else self._extras(run.phase, outcome)["tokens"]
             )
-            begun.window = self.measures.add(begun.window, measured, weight)
+            begun.window = self.measures.add(begun.window, measured, weight, as_given=True)
             share = weight if rule.by == "token" else run.rows
         if run.rows:
             begun.totals = self.measures.add(begun.totals, measured, share)
