@@ -60,6 +60,7 @@ class Node:
     __slots__ = (
         "cell",
         "derived",
+        "frozen",
         "graph",
         "inputs",
         "name",
@@ -85,6 +86,7 @@ class Node:
         self.serial, self.site = serial, site
         self.outputs: tuple[Tensor, ...] = ()
         self.derived, self.trainable = False, False
+        self.frozen = False  # a parameter that is not trained for now; others never are
         self.origin: Node | None = None  # the forward node that a gradient node belongs to
         self.cell: Cell | None = None
         self.named = True  # by the user, rather than after its op

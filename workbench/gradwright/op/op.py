@@ -218,6 +218,15 @@ class Op(Frozen):
         """Return the op with some attributes changed."""
         return type(self)(**{**self.attributes(), **changes})
 
+    @property
+    def next_state(self) -> Mapping[int, int]:
+        """Which inputs are state, as running means are, and the output that each becomes.
+
+        Where such an input is a variable, a training step sets it if its loss is made of the node,
+        and of several nodes in the order in which they were made.
+        """
+        return MappingProxyType({})
+
     # -- what an op implements ------------------------------------------------------------------
 
     def infer(self, *specs: Any) -> Any:
