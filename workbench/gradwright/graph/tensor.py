@@ -11,6 +11,7 @@ from ..errors import GraphError, Site, describe_site
 from ..op import OPS, Op, find_op
 from ..op.calling import called
 from ..spec import AnyDim, Shape, TensorSpec
+from .doors import TensorDoors
 from .methods import TensorMethods
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Node:
         return f"<Node {self.name!r}: {self.op!r} ({ins}) -> {outs}>"
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorMethods, TensorDoors):
     """A symbolic value: one output of a node, with a spec known before anything runs.
 
     Operators and methods build more nodes; ``if tensor:`` is an error, since there is no value yet.

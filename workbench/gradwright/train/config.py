@@ -16,7 +16,7 @@ from ..session import Session
 from ..words.jsonable import from_json, jsonable, to_json
 from ..words.spelling import meant
 from .constraints import Constraint
-from .optim import Adam, Optimizer
+from .optim import Adam, Optimizer, get
 from .precision import FP8, LossScale, Precision, checked
 from .settings import EMA, SWA, Accumulation, Group, check_number, names_of
 
@@ -36,7 +36,7 @@ class TrainingConfig:
     parameter, ``weight_decay`` shrinks it, and a constraint brings it back within its bounds.
 
     Args:
-        optimizer: how parameters move.
+        optimizer: how parameters move; a name such as ``"adam"`` stands for its defaults.
         losses: scalars whose sum is trained; a trainer notes those that it is given.
         minimize: whether the losses shall fall; else they rise.
         metrics: scalars to record, by name; a trainer notes those that it is given as tensors.
@@ -124,6 +124,8 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # frozen: what is given is brought into one form, once
+        if isinstance(self.optimizer, str):
+            put(self, "optimizer", get(self.optimizer))
         for name in ("losses", "features", "labels", "masks"):
             given = getattr(self, name)
             put(self, name, names_of(given, name) if isinstance(given, Tensor) or given else ())
