@@ -22,6 +22,7 @@ from .hits import accuracy
 from .loop import checked_length
 from .optim import Optimizer
 from .parts import Parts, part, setting
+from .placed import placed
 from .position import FitProgress
 from .precision.forward import table
 from .precision.scaler import LossScaler
@@ -156,7 +157,7 @@ class Trainer:
         parts.weights.check()
         with parts.control:
             if isinstance(validation, float):
-                names = self.config.columns or None
+                names = placed(self.graph, self.config)
                 data, validation = split(data, validation, seed=self.seed, names=names)
             parts.taker.current()  # that nothing can be trained is told before that data misfits
             made, cut = parts.objective.batches, {"shuffle": shuffle, "drop_last": drop_last}
