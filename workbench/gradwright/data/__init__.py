@@ -1,5 +1,8 @@
 """Data: what training reads, as batches in an order that a resume finds again."""
 
+from typing import Any
+
+from ..ops import missing
 from .batches import Batch, Batches, Feeds, batches
 from .buckets import buckets
 from .columns import order
@@ -30,3 +33,8 @@ __all__ = [
     "stream",
     "windows",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Say what is meant by a name that is not here."""
+    raise missing(__name__, name, __all__)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evaluation import metrics
 from ..evaluation.metrics import Metric
+from ..ops import missing
 from ..shared import first_use
 from . import optim, schedules
 from .callbacks import (
@@ -124,7 +125,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(__name__, name, __all__)
     with first_use:
         found = globals()[name] = getattr(import_module(_LATER[name], __name__), name)
     return found

@@ -45,6 +45,7 @@ class SigmoidCrossEntropy(_Loss):
     array([0.6931, 0.    ], dtype=float32)
     """
 
+    labels_are = "bits"
     label_smoothing: float = attr(0.0, doc="Share of every label that is spread evenly.")
 
     def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
@@ -85,6 +86,7 @@ class SoftmaxCrossEntropy(_OverClasses):
     0.6931
     """
 
+    labels_are = "shares"
     label_smoothing: float = attr(0.0, doc="Share of every label that is spread over classes.")
 
     def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:

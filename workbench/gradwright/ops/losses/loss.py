@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from ..core.elementwise import Abs
 from ..core.exponential import Exp, Log
 from ..core.like import BroadcastLike, OnesLike, SizeOf
 from ..core.movement import Cast, ExpandDims
+from .swapped import refuse_swapped
 
 REDUCTIONS = ("mean_by_nonzero_weight_count", "mean_by_weight", "sum", "none")
 
@@ -38,9 +39,16 @@ class _Loss(Op):
     """A loss: ``each`` gives it per element, this class weighs and reduces."""
 
     namespace = "loss"
+    labels_are: ClassVar[str] = "numbers"
+    """``bits``: each is 0 or 1, or a share between; ``shares``: those of all classes are 1."""
     reduction: str = attr(
         "mean_by_nonzero_weight_count", doc="How many become one.", choices=REDUCTIONS
     )
+
+    def __call__(self, *inputs: Any, name: str | None = None) -> Any:
+        if self.labels_are != "numbers":
+            refuse_swapped(self, *inputs[:2])
+        return super().__call__(*inputs, name=name)
 
     def infer(
         self, labels: TensorSpec, predictions: TensorSpec, weights: TensorSpec | None = None
@@ -241,6 +249,8 @@ class Hinge(_Loss):
     [0.0, 0.5]
     """
 
+    labels_are = "bits"
+
     def each(self, labels: Any, predictions: Any) -> Any:
         return Relu()(1 - (labels * 2 - 1) * predictions)
 
@@ -260,6 +270,8 @@ class LogLoss(_Loss):
     >>> round(float(g.output({}, gw.loss.log_loss(y, p, name="loss"))["loss"]), 4)
     0.6931
     """
+
+    labels_are = "bits"
 
     eps: float = attr(1e-7, doc="Added to probabilities, so that the loss stays finite.", least=0.0)
 
