@@ -182,7 +182,7 @@ LAYERS = {
     "gw.nn.LayerNorm(4)(x)": lambda x, v: F.layer_norm(x, (4,), v["gain"], v["bias"]),
     "gw.nn.Embedding(5, 3)(ids)": lambda x, v: F.embedding(x, v["table"]),
     "gw.nn.BatchNorm2d(4)(image)": lambda x, v: F.batch_norm(
-        x, v["mean"], v["var"], v["gain"], v["bias"]
+        x, *(v[f"batch_norm/{n}"] for n in ("running_mean", "running_var", "weight", "bias"))
     ),
     "gw.nn.Dropout(0.5)(x)": lambda x, v: x,
 }

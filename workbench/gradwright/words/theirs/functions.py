@@ -167,14 +167,10 @@ gw.Embedding(num_embeddings, embedding_dim)(ids) -> gw.nn.embedding(ids, \
     g.variable("table", (num_embeddings, embedding_dim), init=gw.init.normal(std=1.0)))
 gw.LayerNorm(normalized_shape, eps=None)(x) -> gw.nn.layer_norm(x, \
     g.variable("gain", (x.shape[-1],), init=1.0), g.variable("bias", (x.shape[-1],)), eps=eps)
-gw.BatchNorm2d(num_features)(x) -> gw.nn.batch_norm(x, \
-    g.variable("gain", (num_features,), init=1.0), g.variable("bias", (num_features,)), \
-    g.variable("mean", (num_features,), trainable=False), \
-    g.variable("var", (num_features,), init=1.0, trainable=False))
-gw.BatchNorm1d(num_features)(x) -> gw.nn.batch_norm(x, \
-    g.variable("gain", (num_features,), init=1.0), g.variable("bias", (num_features,)), \
-    g.variable("mean", (num_features,), trainable=False), \
-    g.variable("var", (num_features,), init=1.0, trainable=False))
+gw.BatchNorm2d(num_features)(x) -> gw.nn.batch_norm(x) | its four variables are made, or given
+gw.BatchNorm1d(num_features)(x) -> gw.nn.batch_norm(x) | its four variables are made, or given
+gw.BatchNormalization()(x) -> gw.nn.batch_norm(x, axis=-1, momentum=0.01, eps=0.001) \
+    | its four variables are made; their momentum is 1 - ours
 gw.Dropout(p=None)(x) -> gw.nn.dropout(x, p=p)
 gw.Dropout1d(p=None)(x) -> gw.nn.dropout(x, p=p)
 gw.Flatten()(x) -> gw.flatten(x, 1)
