@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from .rows import MODULE, TENSOR, Row, keywords, rows, values
-from .spelling import meant
+from .spelling import meant, plain
 from .typed import Typed, typed
 
 Given = Mapping[str, Any]
@@ -66,12 +66,20 @@ def advice(
 
 
 def _called_so(owner: str, name: str, call: Typed | None, ours: str) -> str:
-    """Return a function of ours with the arguments that one of the same name has been given."""
-    if call is None or call.args is None or ours.rpartition(".")[2] != name:
+    """Return a function of ours with the arguments that one of the same name has been given.
+
+    Of a layer, ``ELU()(x)``, those are what it is called with, where it has no settings.
+    """
+    home, _, function = ours.rpartition(".")
+    if call is None or call.args is None or plain(function) != plain(name):
         return ours if owner == MODULE else f"{ours}({owner})"
+    args = call.args
+    if name[:1].isupper():
+        if args or call.named or not call.later:
+            return ours
+        args = call.later
     first = [] if owner == MODULE or call.owner is None else [call.owner]
-    home = ast.Name(ours.rpartition(".")[0])
-    return replace(call, owner=home, name=name, args=(*first, *call.args)).text
+    return replace(call, owner=ast.Name(home), name=function, args=(*first, *args)).text
 
 
 def advice_on(name: str) -> Advice | None:
