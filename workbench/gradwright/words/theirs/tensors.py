@@ -20,6 +20,7 @@ x.cpu() -> x | a session has a device, a tensor has none: gw.Session(g, device)
 x.cuda() -> x | a session has a device, a tensor has none: gw.Session(g, device)
 x.data() -> g.output(feeds, x)[NAME] | it has no value yet
 x.detach() -> gw.stop_gradient(x)
+x.device() -> gw.Session(g).device | a session has a device, a tensor has none
 x.dim() -> x.rank
 x.div_(other) -> x / other | tensors are never written into; g.update(v, value) sets a variable
 x.double() -> x.astype("float64")
@@ -90,8 +91,8 @@ x.view(*shape) -> x.reshape(*shape)
 x.view_as(other) -> gw.reshape_like(x, other)
 x.zero_() -> gw.zeros_like(x) | tensors are never written into; g.update(v, value) sets a variable
 
-w.assign(value) -> g.update(w, value) | at each step; g.values.commit sets it at once
-w.copy_(src) -> g.update(w, src) | at each step; g.values.commit sets it at once
+w.assign(value) -> g.update(w, value) | at each step; g.values[name] = value sets it at once
+w.copy_(src) -> g.update(w, src) | at each step; g.values[name] = value sets it at once
 w.data() -> g.values[NAME]
 w.item() -> g.values[NAME].item()
 w.numpy() -> g.values[NAME]
