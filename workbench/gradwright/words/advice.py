@@ -194,6 +194,16 @@ def value_instead(keyword: str, value: Any) -> str | None:
     return values().get(f"{keyword}={value!r}")
 
 
+def hint_on_value(keyword: str, value: Any) -> str:
+    """Return what to try in the place of ``keyword=value``, or "".
+
+    >>> hint_on_value("mode", "bilinear"), hint_on_value("reduction", "mean")
+    ("mode='linear'", 'leave reduction out')
+    """
+    ours = value_instead(keyword, value)
+    return f"leave {keyword} out" if ours == "" else ours or ""
+
+
 def _written(row: Row, given: Given, call: Typed | None, texts: Given) -> Advice:
     names: dict[str, Any] = {k: ast.Constant(v) for k, v in texts.items()}
     if call is not None:
