@@ -11,7 +11,7 @@ from ..graph import Tensor
 from ..ops.core.choice import Where
 from ..words.jsonable import jsonable
 from ..words.named import Named
-from .optim import Optimizer
+from .optim import Optimizer, get
 from .optim.base import Number
 
 WAYS = ("example", "batch", "token")
@@ -182,8 +182,8 @@ class Group(Named):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", names_of(self.variables, "a group"))
-        if self.optimizer is not None and not isinstance(self.optimizer, Optimizer):
-            raise TrainingError(f"{self.optimizer!r} is no optimizer", hint="gw.optim.SGD(0.1)")
+        if self.optimizer is not None:
+            object.__setattr__(self, "optimizer", get(self.optimizer))
         for name in ("lr_multiplier", "l1", "l2", "weight_decay"):
             value = getattr(self, name)
             if value is not None:
