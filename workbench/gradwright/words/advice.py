@@ -88,12 +88,13 @@ def advice_on(name: str) -> Advice | None:
     Only rows with conditions that hold are considered, as of ``gather(x, dim: int, index)``: what
     fails for another reason gets no advice.
     """
-    call = typed(name)
-    if call is not None:
-        for row in [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]:
-            given = _bound(row, call) if row.conditions else None
-            if given is not None:
-                return _written(row, given, call, {})
+    held = [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]
+    conditional = [row for row in held if row.conditions]
+    call = typed(name) if conditional else None
+    for row in [] if call is None else conditional:
+        given = _bound(row, call)
+        if given is not None:
+            return _written(row, given, call, {})
     return None
 
 
