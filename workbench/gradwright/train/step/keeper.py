@@ -138,8 +138,8 @@ class StepKeeper:
         graph = self._graph
         seen = [self._setup.session, graph.revision, redefinitions()]
         seen += [t.node.trainable for t in self.watched]
-        if graph.updates:
-            seen += map(id, graph.updates.values())
+        if graph.updates.declared:
+            seen += map(id, graph.updates.declared.values())
         return seen
 
     def _settings(self) -> Any:
@@ -161,7 +161,7 @@ class StepKeeper:
         self.watched = candidates(graph, self._chosen)
         slots = self._held_slots()
         slots.begin(self._movers())
-        params, reached = trained(self._losses, self.watched)
+        params, reached = trained(self._losses, self.watched, self._chosen)
         held = [t for t in self._wrt if t in reached]
         self._wrt = list(dict.fromkeys([*held, *params]))
         return StepGraph(
