@@ -22,12 +22,14 @@ from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
+from ..spec import TensorSpec
 from .binder import Binder
+from .blocks import Loan, aligned, name_of
 from .call import launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .memory import Memory
-from .places import Fixed, Loose, Moving, Place, address
+from .places import Loose, Moving, Place, Within, address
 
 Array = np.ndarray[Any, Any]
 Counts = tuple[int, ...]
@@ -68,6 +70,9 @@ class Bound:
         self.overwritten = {o.variable.name for o in self.overwrites}
         """Names of variables whose updates are written by ``overwrite``."""
         self.arena: Array | None = None
+        """The memory that it is bound to, where that lasts."""
+        self._is_bound = False
+        self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._binder.lie)
 
     def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
@@ -99,9 +104,13 @@ class Bound:
 
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
-        arena = self.device.arena(self.layout.nbytes)
-        binder, program = self._binder, self.program
-        binder.bind(self.layout.offsets, arena)
+        binder, program, nbytes = self._binder, self.program, self.layout.nbytes
+        if self._loan is None:
+            arena = self.device.arena(nbytes, name_of(program))
+            binder.bind(self.layout.offsets, arena)
+        else:
+            arena = aligned(nbytes)
+            binder.bind(self.layout.offsets, arena, Moving(TensorSpec((nbytes,), "uint8"), arena))
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
@@ -127,7 +136,8 @@ class Bound:
         self._alarms = binder.alarms()
         whole = self._as_a_whole(early)
         binder.close()
-        self.arena = arena  # whatever ends it before, the next run prepares all again
+        self.arena = arena if self._loan is None else None
+        self._is_bound = True  # whatever ends it before, the next run prepares all again
         self._whole = whole
 
     def _as_a_whole(self, early: Sequence[Tensor]) -> Callable[[], Any] | None:
@@ -142,7 +152,7 @@ class Bound:
         flag = None
         if self._commit_if is not None:
             number = program.numbers[self._commit_if]
-            if isinstance(binder.places.get(owner[number]), Loose | Moving):
+            if isinstance(binder.places.get(owner[number]), Loose | Moving | Within):
                 return None
             flag = address(binder.arrays[number])
         return binder.whole(self._counter, flag) if self._tail_exits.is_empty else None
@@ -166,13 +176,16 @@ class Bound:
         self._transient: list[Loose | Moving] = [
             where
             for number, where in self._binder.places.items()
-            if not isinstance(where, Fixed) and id(where) not in held and number not in targets
+            if isinstance(where, Loose | Moving) and id(where) not in held and number not in targets
         ]
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
-        if self.arena is None:
+        if not self._is_bound:
             return
+        if self._loan is not None:
+            self._loan.end()
+        self._is_bound = False
         self._whole, self.arena, self._counts = None, None, ()
         self._binder.forget()
         del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
@@ -200,7 +213,7 @@ class Bound:
 
     def run(self, env: dict[Tensor, Array], seen: Seen | None = None) -> None:
         """Compute what is fetched into ``env``; the variables are ``seen``, or in ``env``, too."""
-        if self.arena is None:
+        if not self._is_bound:
             self.prepare()
         try:
             self._take_variables(env, seen)
@@ -223,7 +236,10 @@ class Bound:
         whole = self._whole
         if whole is None:
             return None
+        loan = self._loan
         try:
+            if loan is not None:
+                loan.begin()
             done = self._step(whole, env, values) if self._position else self._pass(whole, env)
             if done:
                 self._body_exits.collect(env)
@@ -233,6 +249,8 @@ class Bound:
         finally:
             for where in self._transient:
                 where.release()
+            if loan is not None:
+                loan.end()
         return done
 
     def _step(
@@ -325,7 +343,7 @@ class Bound:
 
         ``env`` has all that it reads, variables too; updates are written to arrays of their own.
         """
-        if self.arena is None:
+        if not self._is_bound:
             self.prepare()
         try:
             self._take_variables(env, None)
@@ -347,8 +365,12 @@ class Bound:
             where.release()
         for _, variable in self._used:
             variable.release()
+        if self._loan is not None:
+            self._loan.end()
 
     def _take_variables(self, env: Mapping[Tensor, Array], seen: Seen | None) -> None:
+        if self._loan is not None:
+            self._loan.begin()
         if seen is None:
             self._counts, self._at_home = (), False
             for _, t, where in self._held:

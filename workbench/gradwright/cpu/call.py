@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,18 @@ class Call:
     cut: Cut | Callable[[int], Sequence[Call]] | None = None
     cost: float = 0.0
     label: Any = None
+
+
+def numbered(calls: Sequence[Call] | None, operands: Sequence[int]) -> Sequence[Call] | None:
+    """Return the calls of a kernel for an op: for each operand of the kernel that of the op.
+
+    Those beyond are memory that the kernel has for itself, which does not move.
+    """
+    own = range(len(operands))
+    return calls and [
+        replace(call, slots=[(slot, operands[k]) for slot, k in call.slots if k in own])
+        for call in calls
+    ]
 
 
 @dataclass(frozen=True)
