@@ -21,6 +21,7 @@ from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
+from ..words.typed import typed
 from .tensor import Node, Tensor
 from .values import check_range, coerce
 
@@ -60,6 +61,25 @@ def check_update(variable: Tensor, value: Tensor) -> None:
             need=str(variable.spec),
             facts=[f"got {value.spec} from {value.name!r}"],
         )
+
+
+def initial(name: str, spec: TensorSpec, init: Any) -> Array:
+    """Return the first value of a variable, which nobody else has."""
+    shape: tuple[int, ...] = spec.shape  # type: ignore[assignment]
+    if init is None:
+        return np.zeros(shape, spec.dtype)
+    if callable(init):
+        return coerce(init(shape, spec.dtype), spec, f"variable {name!r}").copy()
+    if isinstance(init, str):
+        raise DTypeError(
+            f"variable {name!r} cannot start as {init!r}",
+            need="an initializer, an array or a number",
+            hint="init=gw.init.he_normal()",
+        )
+    array = np.asarray(init)
+    if array.ndim == 0:
+        array = np.broadcast_to(array, shape)
+    return coerce(array, spec, f"variable {name!r}").copy()
 
 
 def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
@@ -186,9 +206,10 @@ def owner_of(what: str, inputs: Sequence[Any]) -> Graph:
     if owner is None or (top is not None and top is not owner and _is_inside(top, owner)):
         owner = top
     if owner is None:
+        call = typed()
         raise GraphError(
             f"{what} has no tensor among its inputs, so no graph to go to",
-            hint="with g: ..., or g.constant(value)",
+            hint=f"with g: {'...' if call is None else call.text}",
         )
     return owner
 

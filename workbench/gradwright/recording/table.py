@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import TrainingError
-from ..train.callbacks.direction import falls
+from ..train.direction import falls
 from ..words.spelling import meant
 from ..words.tables import Table
 from .folder import RunFolder, RunSummary, is_alive, when
@@ -268,7 +268,7 @@ def _as_it_is(row: RunSummary) -> RunSummary:
 
 
 def _settings(run: RunFolder) -> dict[str, Any]:
-    own = ("id", "name", "created", "notes")
+    own = ("format", "id", "name", "created", "notes")
     return {key: value for key, value in run.config.items() if key not in own}
 
 

@@ -13,14 +13,16 @@ from ..errors import TrainingError
 from ..evaluation.metrics import Metric
 from ..graph import Graph, Tensor, Values
 from ..session import Session
-from ..session.settings import is_count
 from ..words.tables import Table
 from ..words.watched import is_watched
 from .callbacks import Callback
 from .config import OF_SESSION, TrainingConfig, check_names
 from .history import History, Record
+from .hits import accuracy
+from .loop import checked_length
 from .optim import Optimizer
 from .parts import Parts, part, setting
+from .placed import placed
 from .position import FitProgress
 from .precision.forward import table
 from .precision.scaler import LossScaler
@@ -40,7 +42,7 @@ class Trainer:
         graph: the graph.
         loss: a floating scalar of it; or several, by name or in a list, whose sum is trained; or an
             ``Objective`` (``train/objective.py``), which says itself what data feeds.
-        optimizer: how parameters move; default ``Adam(1e-3)``.
+        optimizer: how parameters move, or a name such as ``"adam"``; default ``Adam(1e-3)``.
         metrics: scalars (averaged over examples) or ``Metric`` objects by name.
         parameters: tensors or name patterns of the variables to train; default all of the graph.
             Those that are frozen are left alone, bit for bit, from the next step on.
@@ -69,7 +71,7 @@ class Trainer:
         self,
         graph: Graph,
         loss: Any = None,
-        optimizer: Optimizer | None = None,
+        optimizer: Optimizer | str | None = None,
         *,
         metrics: Mapping[str, Tensor | Metric | str] | None = None,
         parameters: Iterable[Tensor | str] | Tensor | str | None = None,
@@ -107,7 +109,7 @@ class Trainer:
         self,
         data: Any,
         *more: Any,
-        epochs: int = 1,
+        epochs: int | None = None,
         batch_size: int | None = None,
         validation: Any = None,
         shuffle: bool = True,
@@ -116,7 +118,7 @@ class Trainer:
         unroll: int = 1,
         progress: bool | str = "auto",
     ) -> History:
-        """Train ``epochs`` more epochs and return the history of all training so far.
+        """Train more epochs, or so many steps, and return the history of all training so far.
 
         An epoch that was interrupted is finished first, counts as one, and is continued at the same
         batch if the data is the same. Iterables must then give the same batches again.
@@ -126,14 +128,14 @@ class Trainer:
                 an iterable of dicts, such as a torch DataLoader, or whatever else
                 ``gw.data.dataset`` takes.
             *more: further arrays, where ``features`` and ``labels`` say what they are for.
-            epochs: how many epochs.
+            epochs: how many epochs; default 1, or as many as ``steps`` take; the sooner end counts.
             batch_size: examples per step, for arrays; default 32. The last batch may be short.
             validation: data to evaluate after each epoch, recorded as ``val_...``; or which part
                 of the rows of ``data`` to hold out for it, such as 0.1.
             shuffle: whether arrays are shuffled, by a function of seed and epoch.
             drop_last: whether to leave out a short last batch.
-            steps: stop after this many steps, if that is sooner; with ``accumulation`` each is an
-                update, and the batches that are left at the end of an epoch make one, too.
+            steps: how many steps, over several epochs where need be; with ``accumulation`` each is
+                an update, and the batches that are left at the end of an epoch make one, too.
             unroll: how many steps run as one plan, in which less is done between them: worthwhile
                 for small models. The numbers, the history and what callbacks see are those of
                 single steps; pauses, stops and Ctrl-C wait for the end of a group. Batches that
@@ -148,19 +150,14 @@ class Trainer:
             if not self.config.columns:
                 raise misplaced(self.graph, more)
             data = (data, *more)
-        if not (is_count(epochs, 0) and (steps is None or is_count(steps, 0))):
-            raise TrainingError(
-                f"cannot train epochs={epochs!r}, steps={steps!r}", need="ints >= 0"
-            )
-        if not isinstance(unroll, int) or unroll < 1:
-            raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
+        epochs = checked_length(epochs, steps, unroll)
         if progress not in (True, False, "auto"):
             raise TrainingError(f"progress={progress!r} is not known", need="True, False or 'auto'")
         parts = self.parts
         parts.weights.check()
         with parts.control:
             if isinstance(validation, float):
-                names = self.config.columns or None
+                names = placed(self.graph, self.config)
                 data, validation = split(data, validation, seed=self.seed, names=names)
             parts.taker.current()  # that nothing can be trained is told before that data misfits
             made, cut = parts.objective.batches, {"shuffle": shuffle, "drop_last": drop_last}
@@ -197,6 +194,8 @@ class Trainer:
         """
         source = self.parts.objective.batches(data, None, batch_size=batch_size)
         return self.parts.validation.measured(source, weights)
+
+    accuracy = accuracy
 
     def averaged(self, name: str = "ema") -> AbstractContextManager[None]:
         """Have the variables hold the average of their weights inside a ``with`` block.

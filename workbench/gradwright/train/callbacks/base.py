@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,6 +61,10 @@ class Callback:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` returned; nothing changes where it is refused."""
+
+    def written(self) -> Sequence[Path]:
+        """Return the files it has written from which training can go on, the oldest first."""
+        return ()
 
     def on_fit_start(self, trainer: Any) -> None:
         """Called before the first step of ``fit``."""

@@ -40,6 +40,7 @@ from .averaged import ScheduleFreeAdamW
 from .base import Optimizer, Slot
 from .descent import SGD, Lion, Nesterov, NoOp
 from .matrices import Adafactor, Muon
+from .named import get
 from .scaled import AdaDelta, AdaGrad, RMSProp
 
 __all__ = [
@@ -64,9 +65,10 @@ __all__ = [
     "RMSProp",
     "ScheduleFreeAdamW",
     "Slot",
+    "get",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Return what an optimizer does as a function: adam_update, clip_by_global_norm ..."""
-    return member(__name__, name, "training")
+    return member(__name__, name, "training", also=__all__)
