@@ -359,3 +359,16 @@ def test_threads_share_a_pool(pool):
     assert not wrong and len(pool._free) <= 4
     pool.release()
     assert pool.ledger.held == 0
+
+
+def test_copies_that_take_a_shape_write_where_their_result_lies(monkeypatch):
+    monkeypatch.setattr(memory, "POOL", Hostile())
+    g = gw.Graph()
+    x = g.placeholder("x", (4, 6))
+    flat = gw.transpose(gw.tanh(x)).reshape(g.constant(np.array([3, 8]), name="shape"))
+    y = gw.sum(gw.exp(flat) * 2.0, axis=1)
+    with gw.Session(g, memory="caching", kernels="wait") as session:
+        for scale in (1.0, -0.5, 2.0):
+            a = (X[:4] * scale).astype("f4")
+            expected = (2 * np.exp(np.tanh(a).T.reshape(3, 8))).sum(1)
+            np.testing.assert_allclose(session.run(y, {"x": a}), expected, 1e-5)

@@ -74,7 +74,7 @@ class Ledger:
         """The most that were taken at once, since the last ``reset``."""
         self._lock = threading.RLock()  # collecting garbage may free a block in the midst of this
         self._why: dict[int, str] = {}
-        self._reason = UNUSED
+        self._ending = threading.local()
         self._log: dict[tuple[str, str], Freed] = {}
 
     def took(self, block: Array, what: str) -> None:
@@ -93,18 +93,17 @@ class Ledger:
 
     @contextmanager
     def ending(self, why: str) -> Iterator[None]:
-        """Say why the blocks are freed that are freed in a ``with`` block."""
-        with self._lock:
-            before, self._reason = self._reason, why
+        """Say why blocks are freed that this thread frees in a ``with`` block."""
+        self._ending.why = why
         try:
             yield
         finally:
-            self._reason = before
+            self._ending.why = UNUSED
 
     def _gone(self, key: int, nbytes: int, what: str) -> None:
         with self._lock:
             self.held -= nbytes
-            why = self._why.pop(key, self._reason)
+            why = self._why.pop(key, getattr(self._ending, "why", UNUSED))
             before = self._log.pop((what, why), Freed(0, 0, what, why))
             self._log[what, why] = Freed(before.count + 1, before.nbytes + nbytes, what, why)
             while len(self._log) > MOST:

@@ -55,9 +55,9 @@ class Session(Planned):
         checkpoint: which activations are computed again for the backward pass, to save memory:
             None keeps all, ``"sqrt"`` keeps √n of n layers, n every n-th, patterns those names.
         memory: where plans compute. ``"arena"`` keeps one block for all plans of the session;
-            ``"caching"`` shares blocks with all sessions that cache, a run at a time, at 1 to 30 µs
-            a run; ``"none"`` keeps nothing: what a run takes is freed when it ends. The numbers are
-            the same, to the bit; ``session.memory`` tells what is held, and what was freed and why.
+            ``"caching"`` shares blocks with all sessions that cache, a run at a time, for about
+            6 µs a run; ``"none"`` keeps nothing: what a run takes is freed when it ends. Numbers
+            are the same, to the bit; ``session.memory`` tells what is held, what was freed and why.
         max_plans: how many plans are kept, least recently used first to go.
         cache_bytes: how many bytes they may hold together; None is a quarter of the machine's
             memory. The latest is kept whatever it takes.

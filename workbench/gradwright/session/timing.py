@@ -56,7 +56,7 @@ class Times:
 class Timing:
     """What a session has run, a line for each set of fetches; print it, or show it in a notebook.
 
-    It is always there, and costs 0.2 µs a run. How long the steps of a plan take, one by one,
+    It is always there, and costs 0.3 µs a run. How long the steps of a plan take, one by one,
     ``plan.profile(feeds)`` tells.
 
     >>> import gradwright as gw
