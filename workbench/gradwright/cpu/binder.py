@@ -126,9 +126,8 @@ class Binder:
         if not isinstance(place, Loose):
             self.arrays[number] = place.array if isinstance(place, Fixed) else place.template
 
-    def _place_all(self, offsets: dict[int, int], arena: Array, ground: Moving | None) -> None:
-        program, specs = self.program, self.program.specs
-        self.ground = ground
+    def _place_all(self, offsets: dict[int, int], arena: Array) -> None:
+        program, specs, ground = self.program, self.program.specs, self.ground
         self.places: dict[int, Place] = {}
         self.arrays: list[Any] = [None] * len(specs)
         for number, array in program.constants.items():
@@ -149,13 +148,14 @@ class Binder:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def bind(self, offsets: dict[int, int], arena: Array, ground: Moving | None = None) -> None:
+    def bind(self, offsets: dict[int, int], arena: Array, *, moves: bool = False) -> None:
         """Give every value its place and make the calls.
 
-        With ``ground``, ``arena`` is its template, and another block takes its place in each run.
+        Where it ``moves``, the arena is a template, and another block takes its place in each run.
         Raises RefusedError with all kernels that have no machine code.
         """
-        self._place_all(offsets, arena, ground)
+        self.ground = Moving(TensorSpec(arena.shape, arena.dtype), arena) if moves else None
+        self._place_all(offsets, arena)
         self._blocks: list[Array] = []
         self._size = 0
         self.held: list[Any] = []
@@ -263,7 +263,7 @@ class Binder:
                         calls.alarms.append((call.alarm, step, self._arguments(instr.ins)))
                 self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
-        if isinstance(instr.op, Fused):  # numpy does better op by op
+        if isinstance(instr.op, Fused) or id(instr) in self.targets:  # numpy does better op by op
             self._refused.append(instr)
             return
         launch = numpy_launch(found)

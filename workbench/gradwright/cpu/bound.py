@@ -10,6 +10,7 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,10 +23,9 @@ from ..program.forward import explained
 from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
-from ..spec import TensorSpec
 from .binder import Binder
 from .blocks import Loan, aligned, name_of
-from .call import launcher
+from .call import in_place, launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .memory import Memory
@@ -56,7 +56,8 @@ class Bound:
         make_dense(program)
         self.program, self.device = program, device
         self._position = {t: n for n, t in enumerate(variables)}
-        self.overwrites = overwrites(program, Lifetimes(program).roots, updates)
+        natives = functools.partial(in_place, known)
+        self.overwrites = overwrites(program, Lifetimes(program).roots, updates, natives)
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
@@ -105,12 +106,9 @@ class Bound:
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
         binder, program, nbytes = self._binder, self.program, self.layout.nbytes
-        if self._loan is None:
-            arena = self.device.arena(nbytes, name_of(program))
-            binder.bind(self.layout.offsets, arena)
-        else:
-            arena = aligned(nbytes)
-            binder.bind(self.layout.offsets, arena, Moving(TensorSpec((nbytes,), "uint8"), arena))
+        moves = self._loan is not None
+        arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
+        binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
@@ -136,7 +134,7 @@ class Bound:
         self._alarms = binder.alarms()
         whole = self._as_a_whole(early)
         binder.close()
-        self.arena = arena if self._loan is None else None
+        self.arena = None if moves else arena
         self._is_bound = True  # whatever ends it before, the next run prepares all again
         self._whole = whole
 

@@ -65,12 +65,13 @@ gw.kaiming_uniform_(tensor) -> gw.init.he_uniform() | as init= of g.variable
 gw.kaiming_normal_(tensor) -> gw.init.he_normal() | as init= of g.variable
 gw.normal_(tensor, mean=None, std=None) -> gw.init.normal(mean=mean, std=std) \
     | as init= of g.variable
-gw.uniform_(tensor, a=0.0, b=1.0) -> gw.init.uniform(a, b) | as init= of g.variable
+gw.uniform_(tensor, a=0.0, b=1.0) -> gw.init.uniform(low=a, high=b) | as init= of g.variable
 gw.zeros_(tensor) -> gw.init.zeros() | as init= of g.variable
 gw.ones_(tensor) -> gw.init.ones() | as init= of g.variable
 gw.constant_(tensor, val) -> gw.init.constant(val) | as init= of g.variable
 gw.orthogonal_(tensor) -> gw.init.orthogonal() | as init= of g.variable
-gw.trunc_normal_(tensor, mean=None, std=None) -> gw.init.truncated_normal(mean=mean, std=std) \
-    | as init= of g.variable
+gw.trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0) -> \
+    gw.init.truncated_normal(mean=mean, std=std, lower=(a - mean) / std, upper=(b - mean) / std) \
+    | as init= of g.variable; bounds are in deviations
 """
 """Optimizers, schedules, modules, initializers."""
