@@ -73,6 +73,8 @@ class Op(Frozen):
     """Whether ``forward`` also works on arrays of dims, so that shape arithmetic is known early."""
     views: ClassVar[bool] = False
     """Whether ``forward`` may return views of its first input; its buffer then lives on."""
+    overwrites: ClassVar[tuple[tuple[int, int], ...]] = ()
+    """Pairs (output, input): ``forward_into`` may find that output in that input's memory."""
     ufunc: ClassVar[np.ufunc | None] = None
     """The numpy ufunc that is exactly this op: runs with ``out=``, in place where legal."""
     is_method: ClassVar[bool] = False
@@ -234,6 +236,14 @@ class Op(Frozen):
     def forward(self, *xs: Any) -> Any:
         """Compute the outputs from numpy arrays: the reference for all devices."""
         return seams.builder.interpret(self, xs, training=False)
+
+    def forward_into(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        """Write the outputs into arrays that are given, where an op can; plans then allocate none.
+
+        An output of ``overwrites`` may lie where its input lies, if that has the same shape and
+        dtype and nobody reads it afterwards: so an element is read before it is written.
+        """
+        raise NotImplementedError(f"{self.name} returns its outputs")
 
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]

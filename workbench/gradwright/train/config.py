@@ -17,6 +17,7 @@ from ..words.jsonable import from_json, jsonable, to_json
 from ..words.spelling import meant
 from .constraints import Constraint
 from .optim import Adam, Optimizer
+from .optim.base import Number
 from .precision import FP8, LossScale, Precision, checked
 from .settings import EMA, SWA, Accumulation, Group, check_number, names_of
 
@@ -34,6 +35,8 @@ class TrainingConfig:
     a step: the gradient of the losses is taken, accumulated, regularised with ``l1`` and ``l2``,
     clipped by value, by each tensor's norm and by the norm of all; the optimizer moves the
     parameter, ``weight_decay`` shrinks it, and a constraint brings it back within its bounds.
+    Multipliers, penalties, decays and bounds may be schedules, as learning rates may: each step is
+    fed with what they are then.
 
     Args:
         optimizer: how parameters move.
@@ -91,14 +94,14 @@ class TrainingConfig:
     metrics: Mapping[str, str] = field(default_factory=dict)
     parameters: tuple[str, ...] | None = None
     groups: tuple[Group, ...] = ()
-    lr_multipliers: Mapping[str, float] = field(default_factory=dict)
-    l1: float = 0.0
-    l2: float = 0.0
-    weight_decay: float | None = None
+    lr_multipliers: Mapping[str, Number] = field(default_factory=dict)
+    l1: Number = 0.0
+    l2: Number = 0.0
+    weight_decay: Number | None = None
     decay_scaled_by_rate: bool = True
-    clip_value: float | None = None
-    clip_tensor_norm: float | None = None
-    clip_norm: float | None = None
+    clip_value: Number | None = None
+    clip_tensor_norm: Number | None = None
+    clip_norm: Number | None = None
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
     nonfinite: str = "raise"
     accumulation: Accumulation | None = None
@@ -159,7 +162,9 @@ class TrainingConfig:
             check_number(f"lr_multipliers[{pattern!r}]", factor)
         for name in ("clip_value", "clip_tensor_norm", "clip_norm"):
             limit = getattr(self, name)
-            if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+            if limit is None or callable(limit):
+                continue
+            if not (_is_number(limit) and 0 < limit < math.inf):
                 raise TrainingError(f"{name}={limit!r} is out of range", need=f"0 < {name} < inf")
         if self.nonfinite not in NONFINITE:
             need = " or ".join(map(repr, NONFINITE))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import os
 import re
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,17 +151,24 @@ def write_archive(
             refer(writer, part)
 
 
-def load(path: AnyPath, *, mmap: bool = False) -> Graph:
+def load(
+    path: AnyPath, *, mmap: bool = False, ops: str | ModuleType | Iterable[str | ModuleType] = ()
+) -> Graph:
     """Return the graph of an archive, with its values.
 
-    Nothing in the file is trusted: no code is imported or run, all sizes, checksums, names and
-    shapes are verified, and a file that fails raises ArchiveError before a graph exists. With
-    ``mmap=True`` the arrays are mapped read-only from the file: they take no memory until used, and
-    their checksums are not verified, since that would read them. Of an archive in several files,
-    each has to be there, whole and its own; one that is not is named. Ops that are not registered
-    here become :class:`~gradwright.formats.archive.UnknownOp`: drawn and saved again, but not run.
+    Nothing in the file is trusted: no code of it is run, no module that it names is imported, all
+    sizes, checksums, names and shapes are verified, and a file that fails raises ArchiveError
+    before a graph exists. With ``mmap=True`` the arrays are mapped read-only from the file: they
+    take no memory until used, and their checksums are not verified, since that would read them. Of
+    an archive in several files, each has to be there, whole and its own; one that is not is named.
+
+    Own ops are found where they are registered: in this process, in modules that ``ops`` names,
+    which are imported first, and in installed packages whose entry point ``gradwright.ops`` is
+    called as the owner of the op is: ``acme = "acme_ops"`` for ``acme/double``. All others become
+    :class:`~gradwright.formats.archive.UnknownOp`: drawn and saved again, but not run.
 
     Raises:
+        ImportError: there is no module that ``ops`` names.
         ArchiveError: the file is damaged, unsafe, or of a newer or another format; says which
             member and why, or what reads such a file.
         OSError: the file cannot be opened.
@@ -173,6 +182,10 @@ def load(path: AnyPath, *, mmap: bool = False) -> Graph:
     [1.5, 1.5]
     """
     site = user_site()
+    named: Iterable[str | ModuleType] = (ops,) if isinstance(ops, str | ModuleType) else ops
+    for module in named:
+        if isinstance(module, str):  # a module that is given has been imported
+            importlib.import_module(module)
     with opened(path) as reader:
         document = Document(reader.json(DOCUMENT))
         graph = GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()
