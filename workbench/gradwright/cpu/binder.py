@@ -248,7 +248,7 @@ class Binder:
                         calls.alarms.append((call.alarm, step, self._arguments(instr.ins)))
                 self.code[step] = len(calls.found), tuple(call.address for call in native)
                 return
-        if isinstance(instr.op, Fused):  # numpy does better op by op
+        if isinstance(instr.op, Fused) or id(instr) in self.targets:  # numpy does better op by op
             self._refused.append(instr)
             return
         launch = numpy_launch(found)

@@ -10,12 +10,13 @@ A run costs what its kernels and products take, and about 0.25 µs for each feed
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..fuse.overwrite import overwrites
+from ..fuse.overwrite import Pair, overwrites
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
 from ..program.forward import explained
@@ -23,7 +24,7 @@ from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
 from .binder import Binder
-from .call import launcher
+from .call import Native, launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .memory import Memory
@@ -54,7 +55,8 @@ class Bound:
         make_dense(program)
         self.program, self.device = program, device
         self._position = {t: n for n, t in enumerate(variables)}
-        self.overwrites = overwrites(program, Lifetimes(program).roots, updates)
+        natives = functools.partial(_in_place, known)
+        self.overwrites = overwrites(program, Lifetimes(program).roots, updates, natives)
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
         """How each instruction runs; some hold plans of their own."""
@@ -376,3 +378,9 @@ class Bound:
             if cause is error:
                 raise
             raise cause from error
+
+
+def _in_place(known: Mapping[tuple[int, ...], tuple[Any, Found]], instr: Instr) -> Sequence[Pair]:
+    """Return which outputs of an op that has machine code may lie over which inputs."""
+    op, found = known.get(instr.outs, (None, None))
+    return found.in_place if op is instr.op and isinstance(found, Native) else ()

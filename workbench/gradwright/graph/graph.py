@@ -21,7 +21,7 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
-from ..words.advised import GRAPH, Advised
+from ..words.advised import GRAPH, Advised, advised
 from .build import active, check_name, initial, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
 from .doors import Doors
@@ -122,6 +122,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
                 return Dim.fresh(symbol)
         return Dim.symbol(symbol)
 
+    @advised
     def variable(
         self,
         name: str,

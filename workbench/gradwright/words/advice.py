@@ -99,30 +99,37 @@ def advice_on_keyword(of: str, keyword: str, known: Collection[str]) -> Advice |
     did you mean 'axis'?
     """
     call = typed()
-    made = _keyword(of, keyword, known, None if call is None else call.named.get(keyword))
+    call = None if call is None or keyword not in call.named else call
+    made = _keyword(of, keyword, known, call)
     if made is None:
         close = meant(keyword, known)
         return Advice(repr(close)) if close else None
     ours, difference = made
-    if call is None or keyword not in call.named or ours.args:
+    if call is None or ours.args:
         return Advice(ast.unparse(ours).removeprefix("f(").removesuffix(")"), difference)
     named: dict[str, ast.expr] = {}
     for key, value in call.named.items():
-        other = None if key in known else _keyword(of, key, known, value)
+        other = None if key in known else _keyword(of, key, known, call)
         pairs = [(key, value)] if other is None else [(k.arg, k.value) for k in other[0].keywords]
         named |= {k: v for k, v in pairs if k is not None}
-    return Advice(replace(call, named=named).text, difference)
+    args = call.args or ()
+    if "learning_rate" in named and next(iter(known)) == "learning_rate":
+        args = args[1:]  # parameters come first in torch
+    return Advice(replace(call, args=args, named=named).text, difference)
 
 
 def _keyword(
-    of: str, keyword: str, known: Collection[str], value: ast.expr | None
+    of: str, keyword: str, known: Collection[str], call: Typed | None
 ) -> tuple[ast.Call, str] | None:
     """Return a call with what a keyword of theirs is here, if that is known; and the difference."""
+    names: dict[str, ast.expr] = {"_": ast.Name(keyword)}
+    if call is not None:
+        rest = {k: v for k, v in call.named.items() if k != keyword}
+        names = {"_": call.named[keyword], "CALL": replace(call, named=rest).expression}
     for owner in (of, "*"):
         ours, difference = keywords().get((owner, keyword), (None, ""))
-        if ours is not None and all(k.arg in known for k in ours.keywords):
-            put = _Put({"_": ast.Name(keyword) if value is None else value}, frozenset())
-            return put.visit(copy.deepcopy(ours)), difference
+        if ours is not None and all(ours.args or k.arg in known for k in ours.keywords):
+            return _Put(names, frozenset()).visit(copy.deepcopy(ours)), difference
     return None
 
 
@@ -163,7 +170,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], bool]] = {
     "tuple": lambda v: isinstance(v, tuple | list),
     "pair": lambda v: isinstance(v, tuple | list) and len(v) == 2,
     "four": lambda v: isinstance(v, tuple | list) and len(v) == 4,
-    "rows": lambda v: True,
+    "any": lambda v: True,
 }
 """Conditions of rows on an argument; None is what is no literal. Others are what is written."""
 
@@ -185,6 +192,16 @@ def value_instead(keyword: str, value: Any) -> str | None:
     ("mode='linear'", '')
     """
     return values().get(f"{keyword}={value!r}")
+
+
+def hint_on_value(keyword: str, value: Any) -> str:
+    """Return what to try in the place of ``keyword=value``, or "".
+
+    >>> hint_on_value("mode", "bilinear"), hint_on_value("reduction", "mean")
+    ("mode='linear'", 'leave reduction out')
+    """
+    ours = value_instead(keyword, value)
+    return f"leave {keyword} out" if ours == "" else ours or ""
 
 
 def _written(row: Row, given: Given, call: Typed | None, texts: Given) -> Advice:

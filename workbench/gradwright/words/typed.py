@@ -26,13 +26,18 @@ class Typed:
     later: tuple[ast.expr, ...] = ()
 
     @property
-    def text(self) -> str:
-        """The call, or the name, on one line."""
+    def expression(self) -> ast.expr:
+        """The call, or the name, as an expression."""
         of = ast.Attribute(self.owner, self.name)
         if self.args is None:
-            return ast.unparse(of)
+            return of
         named = [ast.keyword(name, value) for name, value in self.named.items()]
-        return ast.unparse(ast.Call(of, list(self.args), named))
+        return ast.Call(of, list(self.args), named)
+
+    @property
+    def text(self) -> str:
+        """The call, or the name, on one line."""
+        return ast.unparse(self.expression)
 
 
 def typed(name: str = "", *, whole: bool = False) -> Typed | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from ...errors import TrainingError
@@ -13,6 +13,7 @@ from ...op import find_op
 from ...spec import at_least_float32
 from ...words.advised import OPTIMIZER, Advised
 from ...words.named import Named
+from ...words.typed import typed
 from ..schedules import Schedule
 
 
@@ -150,7 +151,8 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
             if isinstance(value, Tensor | Sequence):
                 raise TrainingError(
                     f"{kind}: {name} is a {type(value).__name__}, not a number",
-                    hint="gw.Trainer(..., parameters=[...]) says what is trained; default: all",
+                    hint=f"{_without_parameters()}; gw.Trainer(..., parameters=[...]) says what is "
+                    "trained; default: all",
                 )
             if callable(value):
                 if name in fixed:
@@ -184,6 +186,14 @@ def number_at(name: str, number: Number, step: int, most: float = math.inf) -> f
         what = name.replace("_", " ") if name == "learning_rate" else name
         raise TrainingError(f"step {step + 1}: the {what} is {value}", need=need)
     return value
+
+
+def _without_parameters() -> str:
+    """Return the call that the user's line makes, without what torch takes first."""
+    call = typed()
+    if call is None or not call.args:
+        return "gw.optim.Adam(1e-3)"
+    return replace(call, args=call.args[1:]).text
 
 
 def applied(

@@ -41,10 +41,10 @@ class Moves:
         graph, optimizers = state.graph, config.optimizers
         self._optimizers, self.built_in = zip(*map(watched, optimizers), strict=True)
         self._fed = fed = Fed(graph, state.scope, config)
-        self._set: set[Tensor] = set()
-        """What the step sets, in any of its phases."""
         self.numbers: list[Tensor] = []
         """Placeholders: the learning rate of each optimizer, and the vector of other numbers."""
+        self._set: set[Tensor] = set()
+        """What the step sets, in any of its phases."""
         for i, optimizer in enumerate(optimizers):
             with graph.deriving(f"{state.scope}/optimizers/{i}" if i else state.scope):
                 rate = graph.placeholder("learning_rate", (), "float64")
@@ -60,14 +60,14 @@ class Moves:
             self.penalties = self._penalties()
 
     def of(
-        self, grads: Gradients, others: Gradients, given: Sequence[Tensor], prefix: str
+        self, grads: Gradients, others: Gradients, fed: Sequence[Tensor], prefix: str
     ) -> tuple[Tensor, dict[Tensor, Tensor]]:
         """Return the joint norm of gradients before clipping, and the updates they lead to.
 
         Beside them are those of ``others``, such as running means, and what the graph sets after
-        all these, as far as the placeholders ``given`` allow. Nodes are named under ``prefix``.
+        all these, as far as the placeholders ``fed`` allow. Nodes are named under ``prefix``.
         """
-        state, graph, fed = self._state, self._state.graph, self._fed.get
+        state, graph, number = self._state, self._state.graph, self._fed.get
         updates: dict[Tensor, Tensor] = dict(self._counted)
         with graph.deriving(prefix) as at:
             norm, grads = self._clipped(self._regularised(grads))
@@ -76,13 +76,13 @@ class Moves:
                 how = self._treated[p]
                 optimizer = self._optimizers[how.optimizer]
                 scalars = dict(self._scalars[how.optimizer])
-                if factors := [f for name in how.multipliers if (f := fed(name)) is not None]:
+                if factors := [f for name in how.multipliers if (f := number(name)) is not None]:
                     factor = factors[0] if len(factors) == 1 else factors[0] * factors[1]
                     scalars["learning_rate"] = scalars["learning_rate"] * factor
                 if p in self._clocks:
                     scalars["step"] = self._counted[self._clocks[p]]
                 inside = optimizer.average is not None  # it has other points to decay than p
-                decay = None if how.decay is None else fed(how.decay)
+                decay = None if how.decay is None else number(how.decay)
                 if how.decay is not None and "weight_decay" in scalars:
                     none = graph.constant(0.0, dtype="float64")
                     scalars["weight_decay"] = decay if inside and decay is not None else none
@@ -93,7 +93,7 @@ class Moves:
                 if how.constraint is not None:
                     moved = _constrained(p, moved, how.constraint, optimizer)
                 updates.update(zip((p, *slots), (moved, *rest), strict=True))
-        updates = graph.updates.after(updates | dict(others), given, f"{prefix}/after")
+        updates = graph.updates.after(updates | dict(others), fed, f"{prefix}/after")
         self._set.update(updates)
         self._average(updates)
         return norm, updates

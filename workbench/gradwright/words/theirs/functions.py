@@ -28,11 +28,18 @@ gw.chunk(input, chunks, dim=None) -> gw.split(input, chunks, axis=dim)
 gw.clamp(input, min=None, max=None) -> gw.clip(input, min=min, max=max)
 gw.Constant(value) -> g.constant(value)
 gw.cosine_similarity(x1, x2, dim=1) -> gw.cosine_similarity(x1, x2, axis=dim)
+gw.device(name) -> gw.Session(g, name) | a session has a device, a tensor has none
 gw.detach(input) -> gw.stop_gradient(input)
 gw.divide(input, other) -> gw.div(input, other)
 gw.empty(*size, dtype=None) -> gw.full(size, 0.0, dtype=dtype) | inside `with g:`
 gw.eq(input, other) -> gw.equal(input, other)
 gw.expand(input, *sizes) -> gw.broadcast_to(input, sizes)
+gw.float16() -> "float16" | dtypes are names, or numpy's
+gw.float32() -> "float32" | dtypes are names, or numpy's
+gw.float64() -> "float64" | dtypes are names, or numpy's
+gw.bfloat16() -> "bfloat16" | dtypes are names, or numpy's
+gw.int32() -> "int32" | dtypes are names, or numpy's
+gw.int64() -> "int64" | dtypes are names, or numpy's
 gw.floor_divide(input, other) -> gw.floor_div(input, other)
 gw.from_numpy(ndarray) -> g.constant(ndarray)
 gw.gather(input, dim: int, index) -> gw.take_along_axis(input, index, axis=dim) \
@@ -52,6 +59,7 @@ gw.Input(shape) -> g.placeholder("x", (None, *shape))
 gw.isfinite(input) -> gw.is_finite(input)
 gw.isinf(input) -> gw.is_inf(input)
 gw.isnan(input) -> gw.is_nan(input)
+gw.jit(fun) -> gw.compile(fun)
 gw.le(input, other) -> gw.less_equal(input, other)
 gw.logit(input) -> gw.logit(input)
 gw.lt(input, other) -> gw.less(input, other)
@@ -87,12 +95,13 @@ gw.remainder(input, other) -> gw.mod(input, other)
 gw.repeat_interleave(input, repeats, dim=None) -> gw.repeat(input, repeats, axis=dim)
 gw.scatter(input, dim, index, src) -> gw.scatter_update(input, index, src, axis=dim)
 gw.scatter_add(input, dim: int, index, src) -> gw.scatter_add(input, index, src, axis=dim)
-gw.scatter_update(input, indices: rows, updates) -> \
+gw.scatter_update(input, indices: any, updates) -> \
     gw.scatter_nd_update(input, gw.expand_dims(indices, -1), updates) \
     | that writes rows, scatter_update single elements
 gw.subtract(input, other) -> gw.sub(input, other)
 gw.t(input) -> gw.transpose(input)
 gw.tensor(data, dtype=None) -> g.constant(data, dtype=dtype)
+gw.take(a, indices, axis=None) -> gw.gather(a, indices, axis=axis)
 gw.topk(input, k, dim=None) -> gw.top_k(input, k, axis=dim)
 gw.transpose(input, dim0: int, dim1: int) -> gw.swapaxes(input, dim0, dim1) \
     | transpose orders all axes
@@ -103,6 +112,7 @@ gw.variable(name, shape=None, init=None) -> g.variable(name, shape, init=init)
 gw.view(input, shape) -> gw.reshape(input, shape)
 gw.vmap(func) -> gw.map_fn(func, x)
 gw.vstack(tensors) -> gw.concat(tensors, axis=0)
+gw.where(condition: any) -> gw.nonzero(condition)
 gw.zeros(*size, dtype=None) -> gw.full(size, 0.0, dtype=dtype) | inside `with g:`
 
 gw.conv1d(input, weight, bias=None, *, padding: "causal") -> \

@@ -18,13 +18,13 @@ x.contiguous() -> x | strides are the engine's matter
 x.copy_(src) -> src | tensors are never written into; g.update(v, value) sets a variable
 x.cpu() -> x | a session has a device, a tensor has none: gw.Session(g, device)
 x.cuda() -> x | a session has a device, a tensor has none: gw.Session(g, device)
-x.data() -> g.output(feeds, x)[NAME] | it has no value yet
+x.data() -> x.eval(feeds) | it has no value yet
 x.detach() -> gw.stop_gradient(x)
+x.device() -> gw.Session(g).device | a session has a device, a tensor has none
 x.dim() -> x.rank
 x.div_(other) -> x / other | tensors are never written into; g.update(v, value) sets a variable
 x.double() -> x.astype("float64")
 x.eq(other) -> x == other
-x.eval() -> g.output(feeds, x)[NAME] | it has no value yet
 x.expand(*sizes) -> x.broadcast_to(sizes) | x.shape[i] in the place of -1
 x.expand_as(other) -> gw.broadcast_like(x, other)
 x.fill_(value) -> gw.full_like(x, value) | tensors are never written into
@@ -42,7 +42,7 @@ x.index_copy(dim, index, source) -> gw.swapaxes(gw.scatter_nd_update(gw.swapaxes
 x.index_select(dim, index) -> gw.gather(x, index, axis=dim)
 x.indices() -> gw.argmax(x) | max and sort give values alone; argmax, argsort and top_k say where
 x.int() -> x.astype("int32")
-x.item() -> g.output(feeds, x)[NAME].item() | it has no value yet; fetch it with Session.run
+x.item() -> x.eval(feeds).item() | it has no value yet; fetch it with Session.run
 x.le(other) -> x <= other
 x.long() -> x.astype("int64")
 x.lt(other) -> x < other
@@ -60,7 +60,7 @@ x.new_zeros(*size) -> gw.full(size, 0.0, dtype=x.dtype) | inside `with g:`
 x.nonzero() -> gw.stack(*gw.nonzero(x), axis=-1) | gw.nonzero gives a tensor per axis, as numpy's
 x.norm(p: int, dim=None) -> x.norm(axis=dim, ord=p) | the axis comes first
 x.numel() -> gw.size_of(x)
-x.numpy() -> g.output(feeds, x)[NAME] | it has no value yet; fetch it with Session.run
+x.numpy() -> x.eval(feeds) | it has no value yet; fetch it with Session.run
 x.permute(*dims) -> x.transpose(*dims)
 x.repeat(*sizes) -> x.tile(sizes) | gw.repeat repeats each element
 x.repeat_interleave(repeats, dim=None) -> gw.repeat(x, repeats, axis=dim)
@@ -78,23 +78,22 @@ x.split(split_size, dim=0) -> gw.split(x, split_size, axis=dim)
 x.sub_(other) -> x - other | tensors are never written into; g.update(v, value) sets a variable
 x.t() -> x.T
 x.to(dtype) -> x.astype(dtype) | a session has a device, a tensor has none: gw.Session(g, device)
-x.tolist() -> g.output(feeds, x)[NAME].tolist() | it has no value yet; fetch it with Session.run
+x.tolist() -> x.eval(feeds).tolist() | it has no value yet; fetch it with Session.run
 x.topk(k, dim=None, largest=None) -> x.top_k(k, axis=dim, largest=largest)
 x.transpose(dim0: int, dim1: int) -> x.swapaxes(dim0, dim1) | transpose orders all axes
 x.type(dtype) -> x.astype(dtype)
 x.type_as(other) -> x.astype(other.dtype)
 x.unbind(dim=None) -> gw.unstack(x, axis=dim)
 x.unsqueeze(dim) -> x.expand_dims(dim)
-x.value() -> g.output(feeds, x)[NAME] | it has no value yet; fetch it with Session.run
+x.value() -> x.eval(feeds) | it has no value yet; fetch it with Session.run
 x.values() -> x | max and sort give values alone; argmax, argsort and top_k say where
 x.view(*shape) -> x.reshape(*shape)
 x.view_as(other) -> gw.reshape_like(x, other)
 x.zero_() -> gw.zeros_like(x) | tensors are never written into; g.update(v, value) sets a variable
 
-w.assign(value) -> g.update(w, value) | at each step; g.values.commit sets it at once
-w.copy_(src) -> g.update(w, src) | at each step; g.values.commit sets it at once
+w.assign(value) -> g.update(w, value) | at each step; g.values[name] = value sets it at once
+w.copy_(src) -> g.update(w, src) | at each step; g.values[name] = value sets it at once
 w.data() -> g.values[NAME]
-w.eval() -> g.values[NAME]
 w.item() -> g.values[NAME].item()
 w.numpy() -> g.values[NAME]
 w.tolist() -> g.values[NAME].tolist()

@@ -49,6 +49,9 @@ gw.OneCycleLR(optimizer, max_lr, total_steps, pct_start=None) -> \
     | the momentum stays: OneCycle.momentum() is its schedule
 gw.LambdaLR(learning_rate: rate, lr_lambda) -> lambda step: learning_rate * lr_lambda(step) \
     | an optimizer takes any function of the step as its rate
+gw.ReduceLROnPlateau(optimizer, mode=None, factor=0.1, patience=10) -> \
+    gw.train.ReduceLROnPlateau("val_loss", factor, patience=patience, mode=mode) \
+    | it is a callback: Trainer(callbacks=[...])
 gw.SequentialLR(optimizer, schedulers, milestones) -> \
     gw.schedules.Sequence(schedulers, milestones)
 
@@ -62,12 +65,13 @@ gw.kaiming_uniform_(tensor) -> gw.init.he_uniform() | as init= of g.variable
 gw.kaiming_normal_(tensor) -> gw.init.he_normal() | as init= of g.variable
 gw.normal_(tensor, mean=None, std=None) -> gw.init.normal(mean=mean, std=std) \
     | as init= of g.variable
-gw.uniform_(tensor, a=0.0, b=1.0) -> gw.init.uniform(a, b) | as init= of g.variable
+gw.uniform_(tensor, a=0.0, b=1.0) -> gw.init.uniform(low=a, high=b) | as init= of g.variable
 gw.zeros_(tensor) -> gw.init.zeros() | as init= of g.variable
 gw.ones_(tensor) -> gw.init.ones() | as init= of g.variable
 gw.constant_(tensor, val) -> gw.init.constant(val) | as init= of g.variable
 gw.orthogonal_(tensor) -> gw.init.orthogonal() | as init= of g.variable
-gw.trunc_normal_(tensor, mean=None, std=None) -> gw.init.truncated_normal(mean=mean, std=std) \
-    | as init= of g.variable
+gw.trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0) -> \
+    gw.init.truncated_normal(mean=mean, std=std, lower=(a - mean) / std, upper=(b - mean) / std) \
+    | as init= of g.variable; bounds are in deviations
 """
 """Optimizers, schedules, modules, initializers."""
