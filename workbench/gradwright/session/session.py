@@ -408,6 +408,8 @@ class Session:
                 updates=request.updates,
                 commit_if=request.commit_if,
             )
+            if lost := [t for t in plan.variables if t.name not in self.values]:
+                self.values.stored(lost[0].node)  # raises: the values were taken before it was made
             self.plan_cache.keep(key, plan)
         return key, plan
 
