@@ -68,12 +68,15 @@ class Bound:
         self.reader: Reader | None = None
         self._commit_if = commit_if
         self._has_tail = self._binder.n_body < len(program.instrs)
-        self.overwritten = {o.variable.name for o in self.overwrites}
-        """Names of variables whose updates are written by ``overwrite``."""
         self.arena: Array | None = None
         """The memory that it is bound to, where that lasts."""
         self._is_bound = False
         self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._binder.lie)
+
+    @property
+    def overwritten(self) -> set[str]:
+        """Names of variables, as they are now, whose updates are written by ``overwrite``."""
+        return {o.variable.name for o in self.overwrites}
 
     def _launch(self, instr: Instr, known: Mapping[tuple[int, ...], tuple[Any, Found]]) -> Found:
         """Return a launcher, the plain segment's where the op is the same: it may hold plans."""
@@ -117,13 +120,13 @@ class Bound:
         self._body_exits = Exits(early, binder, self.device, given)
         self._tail_exits = Exits(late, binder, self.device, given)
         self._read_sources()
-        self._targets: list[tuple[int, Moving, Moving, str]] = []
+        self._targets: list[tuple[int, Moving, Moving, Tensor]] = []
         """For each overwriting update the variable, the place it writes, and the variable's own."""
         for o in self.overwrites:
             target, source = binder.places[o.new], binder.places[o.old]
             assert isinstance(target, Moving) and isinstance(source, Moving)
             n = self._position[o.variable]
-            self._targets.append((n, target, source, o.variable.name))
+            self._targets.append((n, target, source, o.variable))
         self._at_home = False
         """Whether every update overwrites its variable, as far as nobody else holds it."""
         self._counter = np.zeros(1, np.int64)
@@ -309,9 +312,8 @@ class Bound:
         known = counts if is_latest else self._counts
         home = [a and b == c for a, b, c in zip(reader.are_free(held), known, counts, strict=True)]
         self._find_homes(home, held, new)
-        after = [
-            n + (name in self.overwritten) for name, n in zip(reader.names, counts, strict=True)
-        ]
+        own = self.overwritten
+        after = [n + (name in own) for name, n in zip(reader.names, counts, strict=True)]
         written = zip(reader.names, after, strict=True)
         atomically([*self._binder.last[0], *reader.values.swapping(new, written)])
         # What was written is where it was; what is new, or somebody else's, has to be found.
@@ -325,14 +327,14 @@ class Bound:
     ) -> None:
         """Give each update its variable's array, where that may be, or a new one."""
         self._at_home, at_home = False, True
-        for index, target, source, name in self._targets:
+        for index, target, source, variable in self._targets:
             if source.is_owned and home[index]:
                 target.move(source.at)
                 continue
             fresh = held[index].copy()
             target.move(address(fresh))
             fresh.flags.writeable = False
-            new[name], at_home = fresh, False
+            new[variable.name], at_home = fresh, False
         self._at_home = at_home
 
     @contextlib.contextmanager

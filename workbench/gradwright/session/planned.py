@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import GraphError
-from ..graph import Graph, Tensor
+from ..graph import Graph, Tensor, Values
 from ..op import redefinitions
 from ..plan import Plan
 from ..plan.template import Templates
@@ -29,12 +29,13 @@ class Planned:
     def __init__(
         self,
         graph: Graph,
+        values: Values,
         device: Device,
         options: PlanOptions,
         max_plans: int,
         cache_bytes: int | None,
     ) -> None:
-        self.graph, self.device, self.options = graph, device, options
+        self.graph, self.values, self.device, self.options = graph, values, device, options
         most = default_bytes() if cache_bytes is None else cache_bytes
         self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
         self.timing = Timing()
@@ -194,6 +195,8 @@ class Planned:
                 updates=request.updates,
                 commit_if=request.commit_if,
             )
+            if lost := [t for t in plan.variables if t.name not in self.values]:
+                self.values.stored(lost[0].node)  # raises: the values were taken before it was made
             self.plan_cache.keep(key, plan)
             request.times.planned(time.perf_counter() - began)
         return key, plan

@@ -108,8 +108,8 @@ class Session(Planned):
         if deterministic and kernels == "background":
             kernels = "wait"  # when a background compiler is ready, no clock and no seed decides
         options = plan_options(skip_rewrites, kernels, checkpoint, verify=check == "rewrites")
-        super().__init__(graph, open_device(device), options, max_plans, cache_bytes)
-        self.values = graph.values if values is None else values
+        values = graph.values if values is None else values
+        super().__init__(graph, values, open_device(device), options, max_plans, cache_bytes)
         self.seed, self.step, self.check = seed, 0, check
         self.deterministic = deterministic
         manager = checked_manager(memory)

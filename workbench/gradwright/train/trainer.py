@@ -305,6 +305,7 @@ class Trainer:
     parameters: list[Tensor] = part(
         "taker.keeper.parameters", "The variables that the next step trains."
     )
+    variables: list[Tensor] = part("taker.keeper.variables", "What it may train, frozen or not.")
     losses: list[Tensor] = part("taker.keeper.losses", "The losses whose sum is trained.")
 
     @property
