@@ -84,10 +84,10 @@ def test_a_newer_format_is_named(path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(container, "FORMAT", 2)
         gw.Graph().save(path)
-    refused(path, r"format version 2; this gradwright reads up to 1[\s\S]*upgrade")
-    with pytest.raises(ArchiveError, match="format version 2"):
+    refused(path, r"newer gradwright \(format 2; this reads up to 1\)[\s\S]*upgrade")
+    with pytest.raises(ArchiveError, match="format 2"):
         gw.inspect(path)
-    with pytest.raises(ArchiveError, match="format version 2"):
+    with pytest.raises(ArchiveError, match="format 2"):
         gw.load_state(path, "optimizer")
 
 
@@ -175,7 +175,7 @@ def test_sizes_and_checksums_are_those_of_the_manifest(path):
         (b'"size": ', b'"size": 1', "bytes, the manifest says 1,"),
         (b'"size": ', b'"size": -', "not valid JSON|bytes, the manifest says"),
         (b'"size": ', b'"size": "1", "s": ', "unknown field 's'"),
-        (b'"version": 1', b'"version": "1"', "version is text"),
+        (b'"version": 1', b'"version": "1"', "version of the format is text"),
         (b'"members"', b'"Members"', "no 'members'"),
         (b'"graph.json"', b'"values/../x"', "is missing|does not know"),
     ]:

@@ -106,18 +106,19 @@ def write_archive(
     *,
     max_shard_bytes: int = 1 << 32,
     prefix: str = ".gw",
+    follow: bool = True,
 ) -> None:
     """Write an archive of texts, values and sets of arrays that ``check_tensors`` has passed.
 
     ``prefix`` begins the name of the file that is written first and then takes the place of
-    ``path``.
+    ``path``, or with ``follow`` of what a link there points to.
     """
     for name, text in texts.items():
         if len(text) > MAX_JSON:
             raise GraphError(
                 f"{name}: {len(text):,} bytes of JSON could not be read again, limit {MAX_JSON:,}"
             )
-    with replacing(path, prefix) as file, Writer(file) as writer:
+    with replacing(path, prefix, follow=follow) as file, Writer(file) as writer:
         for name, text in texts.items():
             writer.add(name, len(text), [text])
         write_tensors(writer, VALUES, values, max_shard_bytes)

@@ -17,11 +17,11 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import ArchiveError
-from ..checked import MAX_JSON, expect, expect_fields, parse_json
+from ...files.plain import opened
+from ..checked import MAX_JSON, check_version, expect, expect_fields, parse_json
 from ..source import LOCAL_HEADER
 
 ALIGNMENT = 64
@@ -98,9 +98,7 @@ class Reader:
     """
 
     def __init__(self, file: str | os.PathLike[str] | BinaryIO) -> None:
-        self._file = (
-            Path(file).open("rb") if isinstance(file, str | os.PathLike) else file  # noqa: SIM115
-        )
+        self._file = opened(file, follow=True) if isinstance(file, str | os.PathLike) else file
         try:
             found = self._directory()
             self.members = self._manifest(found)
@@ -165,12 +163,7 @@ class Reader:
         manifest = parse_json(data, MANIFEST)
         if manifest.get("format") != FORMAT_NAME:
             raise NoArchiveError("not a graph archive", where=MANIFEST)
-        version = expect(manifest.get("version"), int, "version", MANIFEST)
-        if not 1 <= version <= FORMAT:
-            raise ArchiveError(
-                f"the archive has format version {version}; this gradwright reads up to {FORMAT}",
-                hint="pip install --upgrade gradwright",
-            )
+        check_version(manifest.get("version"), FORMAT, MANIFEST)
         expect_fields(manifest, ("format", "version", "members"), (), "the manifest", MANIFEST)
         stated = expect(manifest["members"], dict, "members", MANIFEST)
         if extra := sorted(found.keys() - stated.keys() - {MANIFEST}):

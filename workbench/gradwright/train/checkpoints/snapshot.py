@@ -89,7 +89,7 @@ class Snapshot:
         path = folder / self.name
         record = json.dumps(self.record | {"serial": serial}, allow_nan=False).encode()
         texts = {DOCUMENT: self.document, RECORD: record}
-        write_archive(path, texts, self.values, {TRAINER: self.state}, prefix=PREFIX)
+        write_archive(path, texts, self.values, {TRAINER: self.state}, prefix=PREFIX, follow=False)
         return path
 
 
