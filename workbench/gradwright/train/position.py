@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TrainingError
+from ..errors import Terminated, TrainingError
 
 Totals = dict[str, Any]
 """What batches have measured, summed up by metric."""
@@ -121,7 +121,7 @@ class FitProgress:
     """
 
     outcome: str
-    """``"running"``, ``"finished"``, ``"stopped"`` or ``"failed"``."""
+    """``"running"``, ``"finished"``, ``"stopped"``, ``"terminated"`` by SIGTERM, or ``"failed"``."""
     error: str
     """What a failed fit raised."""
     steps: int
@@ -166,6 +166,8 @@ class Fit:
         outcome, text = "stopped" if stopped else "finished", ""
         if isinstance(error, Exception):
             outcome, text = "failed", f"{type(error).__name__}: {error}"
+        elif isinstance(error, Terminated):
+            outcome = "terminated"
         self._final = self._now(outcome, text)
 
     def report(self) -> FitProgress:
