@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from gradwright.debug.check.chain.slopes import (
 )
 from gradwright.debug.check.probe import Probe
 from gradwright.debug.float64 import Call
+from gradwright.errors import GradientError
 from gradwright.op import find_op
 from tests.debug.wrong_gradients import Dead, Right
 
@@ -299,16 +302,23 @@ def test_a_program_beyond_the_bound_is_not_kept(monkeypatch: pytest.MonkeyPatch)
     assert program(g, loss, {"x": x}) is not program(g, loss, {"x": x})
 
 
-def test_what_a_graph_stores_counts_since_a_program_keeps_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cache, "MOST_BYTES", 1 << 20)
+def test_a_program_that_is_kept_keeps_no_graph_alive() -> None:
     x = np.ones((2, 3))
-    for size in (1, 1 << 18):
+    made = []
+    for broken in (False, True):
         g, loss = network()
-        g.variable("elsewhere", (size,), trainable=False)
-        kept = program(g, loss, {"x": x}) is program(g, loss, {"x": x})
-        assert kept == (size == 1)
+        g.variable("elsewhere", (1 << 18,), trainable=False)
+        if broken:
+            with pytest.raises(GradientError, match="is nan"):
+                gw.gradient_check(g, loss, {"x": np.nan * x})
+        else:
+            assert gw.gradient_check(g, loss, {"x": x}).passed
+        kept = program(g, loss, {"x": x})
+        assert kept is program(g, loss, {"x": x}) and kept.nbytes < 1 << 20
+        made.append((weakref.ref(g), kept))
+        del g, loss
+    gc.collect()
+    assert all(graph() is None and kept.graph() is None for graph, kept in made)
 
 
 def test_an_op_defined_again_is_checked_as_it_is_now() -> None:

@@ -262,3 +262,17 @@ def test_an_empty_batch_is_said_to_be_empty() -> None:
     )
     assert found.verdict == "zero"
     assert "nothing comes in: x has no element" in found.text
+
+
+@pytest.mark.parametrize("name", ["w", "e"])
+def test_a_parameter_without_elements_is_all_there_is_to_say(name):
+    g = gw.Graph()
+    x, w, e = g.placeholder("x", (None, 2)), g.variable("w", (2, 0)), g.variable("e", (0, 3))
+    v = gw.concat([g.variable("v", (2, 3), init=1.0), e], axis=0)
+    loss = gw.mean(gw.nn.relu(gw.concat([x @ v, x @ w], axis=1)), name="loss")
+    why = gw.explain_gradient(g, loss, name, {"x": np.ones((3, 2))})
+    shape = list(g[name].shape)
+    assert why.verdict == "zero"
+    assert [c.text for c in why.causes] == [f"{name!r} has no elements, its shape is {shape}"]
+    assert why.culprits == (name,)
+    assert name in str(why) and why._repr_html_()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import gradwright as gw
 
@@ -81,3 +82,51 @@ def test_looking_at_every_value_runs_each_op_once_more():
     before = s.executed
     assert s.find_nonfinite() is None
     assert s.executed - before <= 400
+
+
+def looped() -> gw.Stepper:
+    """A loop in a loop, in which nothing is wrong."""
+    g = gw.Graph()
+    x = g.placeholder("x", (4, 2))
+
+    def turn(c, v):
+        deep, _ = gw.scan(
+            lambda e, u: (gw.tanh(gw.mul(e, u, name="m")), None), c, gw.stack([v, v]), name="deep"
+        )
+        return gw.exp(deep, name="e") - 1.0, None
+
+    end, _ = gw.scan(turn, np.ones(2, "f4"), x, name="walk")
+    return gw.Stepper(g, [(end * 2.0).sum(name="y")], {"x": np.ones((4, 2))})
+
+
+@pytest.mark.parametrize(("path", "after"), [("walk:2:e", "sub"), ("walk:1:deep:1:m", "tanh")])
+@pytest.mark.parametrize("way", ["outside", "copied", "twice"])
+def test_what_was_edited_in_a_loop_is_named_by_its_node_and_turn(path, after, way):
+    s = looped()
+    s.run_to(path)
+    s.step()
+    assert s.path.endswith(after)
+    s.edit(path, [np.nan, 1.0])
+    while s.depth:
+        s.out()
+    if way == "twice":  # what was edited first is so no longer
+        s.run_to("walk:3:sub")
+        s.edit("walk:3:e", [np.inf, 1.0])
+        s.out()
+        path = "walk:3:e"
+    found = (s.copy() if way == "copied" else s).find_nonfinite()
+    assert (str(found.address), found.chain[0]) == (path, path)
+    assert found.outputs[0].n_nan + found.outputs[0].n_inf == 1
+    assert looped().find_nonfinite() is None
+
+
+def test_an_edit_in_a_loop_that_overflows_later_is_blamed_where_it_does():
+    s = looped()
+    s.run_to("walk:1:sub")
+    s.edit("walk:1:e", [1e30, 1.0])
+    s.out()
+    assert s.find_nonfinite() is None  # a tanh follows
+    s.run_to("walk:1:e")
+    s.edit("walk:1:deep", [1e30, 1.0])
+    s.out()
+    assert str(s.find_nonfinite().address) == "walk:1:e"

@@ -291,9 +291,9 @@ def test_digits_that_a_gradient_lost_are_no_vjps_fault() -> None:
 def test_options_that_make_no_sense_are_refused() -> None:
     g = gw.Graph()
     w = g.variable("w", init=[1.0])
-    with pytest.raises(GradientError, match="order=3 is not checked"):
+    with pytest.raises(GradientError, match="order=3 makes no sense"):
         gw.gradient_check(g, gw.square(w).sum(), order=3)
-    with pytest.raises(GradientError, match="make no sense"):
+    with pytest.raises(GradientError, match="makes no sense"):
         gw.gradient_check(g, gw.square(w).sum(), max_per_param=-1)
 
 

@@ -82,12 +82,12 @@ def test_other_files_are_not_archives(path, tmp_path):
 
 def test_a_newer_format_is_named(path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(container, "FORMAT", 2)
+        patch.setattr(container, "ONE_FILE", 3)
         gw.Graph().save(path)
-    refused(path, r"newer gradwright \(format 2; this reads up to 1\)[\s\S]*upgrade")
-    with pytest.raises(ArchiveError, match="format 2"):
+    refused(path, r"newer gradwright \(format 3; this reads up to 2\)[\s\S]*upgrade")
+    with pytest.raises(ArchiveError, match="format 3"):
         gw.inspect(path)
-    with pytest.raises(ArchiveError, match="format 2"):
+    with pytest.raises(ArchiveError, match="format 3"):
         gw.load_state(path, "optimizer")
 
 

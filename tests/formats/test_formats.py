@@ -114,7 +114,27 @@ def make_safetensors(folder: Path) -> tuple[Path, Mapping[str, np.ndarray]]:
     return path, library.load_file(path)
 
 
+def make_safetensors_index(folder: Path) -> tuple[Path, Mapping[str, np.ndarray]]:
+    """Write what a model of Hugging Face is saved as, if it is large."""
+    library = pytest.importorskip("safetensors.numpy")
+    path = folder / "net.safetensors.index.json"
+    arrays = {
+        "w": np.arange(12.0, dtype="float32").reshape(3, 4),
+        "none": np.zeros((0, 7), "float16"),
+        "big": np.linspace(0, 1, BIG),
+        "steps": np.array(7),
+    }
+    files = {n: f"net-0000{1 + (n == 'big')}-of-00002.safetensors" for n in arrays}
+    for file in set(files.values()):
+        library.save_file({n: a for n, a in arrays.items() if files[n] == file}, folder / file)
+    total = sum(a.nbytes for a in arrays.values())
+    index = {"metadata": {"total_size": total, "total_parameters": BIG + 13}, "weight_map": files}
+    path.write_text(json.dumps(index, indent=2))
+    return path, arrays
+
+
 MAKERS: dict[str, Callable[[Path], tuple[Path, Mapping[str, np.ndarray]]]] = {
+    "safetensors-index": make_safetensors_index,
     "safetensors": make_safetensors,
     "onnx": make_onnx,
     "checkpoint": make_checkpoint,
@@ -149,6 +169,9 @@ class Counted:
     def part(self, name: str) -> Counted:
         return Counted(self._held.part(name), self.total)
 
+    def beside(self, name: str) -> Counted:
+        return Counted(self._held.beside(name), self.total)
+
 
 # -- what each format tells ------------------------------------------------------------------------
 
@@ -169,7 +192,7 @@ def test_headers_say_what_a_full_read_gives(made, name):
     counted = Counted(source.at(path))
     format = registry.named(name)
     found, info = format.tensors(counted), format.inspect(counted)
-    size = sum(p.stat().st_size for p in path.rglob("*")) if path.is_dir() else path.stat().st_size
+    size = sum(p.stat().st_size for p in (path if path.is_dir() else path.parent).rglob("*"))
     assert counted.total[0] < 70_000 < BIG * 4 < size
     assert {n: str(t.spec) for n, t in found.items()} == {
         n: str(gw.TensorSpec(a.shape, as_dtype(a.dtype))) for n, a in read.items()
@@ -189,7 +212,8 @@ def fetched(path: Path, tensor: TensorRange) -> np.ndarray:
     """Read a tensor by its ranges, as whoever maps or sends it would."""
     data = b""
     for r in tensor.ranges:
-        with (path / r.file if path.is_dir() else path).open("rb") as file:
+        folder = path if path.is_dir() else path.parent
+        with (folder / r.file if r.file else path).open("rb") as file:
             file.seek(r.start)
             data += file.read(r.nbytes)
     return np.frombuffer(data, tensor.dtype).reshape(tensor.shape)
@@ -355,6 +379,35 @@ def test_complex_numbers_have_a_code_of_their_own(tmp_path):
     assert str(registry.named("safetensors").tensors(source.at(path))["c"].spec) == "c64[2]"
 
 
+def test_an_index_names_a_file_that_is_missing_cut_off_or_another_one(tmp_path):
+    path, _ = make_safetensors_index(tmp_path)
+    files = sorted(tmp_path.glob("*.safetensors"))
+    data = [file.read_bytes() for file in files]
+    name = "safetensors-index"
+    files[1].unlink()
+    refuses(path, name, f"{files[1].name}[\\s\\S]*missing")
+    for cut in (0, 100, len(data[1]) - 1):
+        files[1].write_bytes(data[1][:cut])
+        refuses(path, name, f"{files[1].name}.*(cut off|header|do not fill)")
+    files[1].write_bytes(data[0])
+    refuses(path, name, f"{files[1].name}: the file (lacks|also holds)")
+    files[1].write_bytes(data[1])
+    held = json.loads(path.read_text())
+    for change, match in (
+        ({"weight_map": {"w": "../net.safetensors"}}, "no name of a file"),
+        ({"weight_map": {"w": 3}}, "weight_map is an integer"),
+        ({"weight_map": []}, "weight_map is a list"),
+        ({"metadata": 3}, "metadata is an integer"),
+        ({"metadata": {"total_size": 1}}, "the index says 1"),
+        ({"metadata": {"total_size": "1"}}, "the index says 1"),
+    ):
+        path.write_text(json.dumps(held | change))
+        refuses(path, name, match)
+    path.write_text(json.dumps(held)[:-9])
+    refuses(path, name, "not valid JSON")
+    assert registry.find(source.at(path)).name == name
+
+
 def test_a_run_shows_its_latest_whole_checkpoint(made, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(made["run"][0], folder)
@@ -378,7 +431,7 @@ def test_damaged_bytes_never_surprise(made, tmp_path, name):
     data = made[name][0].read_bytes()
     rng = np.random.default_rng(7)
     path = tmp_path / "damaged.bin"
-    ends = np.concatenate([np.arange(2000), np.arange(len(data) - 2000, len(data))])
+    ends = np.r_[0 : min(2000, len(data)), max(0, len(data) - 2000) : len(data)]
     for i in range(200):
         changed = bytearray(data)
         for at in rng.choice(ends, int(rng.integers(1, 4))):

@@ -7,7 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import TrainingError
-from gradwright.train.callbacks.direction import falls
+from gradwright.train.direction import falls
 
 
 def scripted(stopping, losses, start=0.0, **options):
@@ -157,6 +157,80 @@ def test_a_stop_that_was_saved_stays_one_for_the_first_fit(tmp_path):
         epochs = trainer.epochs_done
         trainer.fit(data, validation=data, progress=False)
         assert trainer.epochs_done == epochs + 1
+
+
+# -- when epochs run out ---------------------------------------------------------------------------
+
+
+def test_the_best_values_come_back_when_epochs_run_out():
+    stopping = gw.EarlyStopping("loss", patience=9)
+    trainer, _ = scripted(stopping, [])
+    losses = iter([3.0, 1.0, 2.0, 2.0])
+    history = trainer.fit(lambda: iter([{"c": next(losses)}]), epochs=4, progress=False)
+    assert history.epochs["loss"].tolist() == [3.0, 1.0, 2.0, 2.0] and not stopping.reason
+    assert (stopping.best, stopping.best_epoch, trainer.values["w"]) == (1.0, 2, 2.0)
+
+
+def test_they_stay_where_the_last_epoch_is_the_best_or_where_that_is_asked_for():
+    for options, last in (({}, 3.0), ({"restore_best": False}, 3.0)):
+        stopping = gw.EarlyStopping("loss", patience=9, **options)
+        trainer, batches = scripted(stopping, [3.0, 2.0, 1.0])
+        played(trainer, batches)
+        assert trainer.values["w"] == last
+
+
+@pytest.mark.parametrize("options", [{}, {"ema": gw.EMA(0.5), "validate_with": "ema"}])
+def test_a_further_fit_goes_on_as_if_epochs_had_not_run_out(options):
+    data = [{"c": 0.0}]
+
+    def trained(*fits):
+        trainer, stopping = averaging(**options)
+        stopping.patience = 99
+        for epochs in fits:
+            trainer.fit(data, epochs=epochs, validation=data, progress=False)
+            assert trainer.evaluate(data)["loss"] == stopping.best
+        return trainer.history.steps["loss"].tolist(), trainer.evaluate(data), stopping.best_epoch
+
+    assert trained(8, 5, 9) == trained(22)
+
+
+def test_values_that_were_set_meanwhile_stay():
+    stopping = gw.EarlyStopping("loss", patience=9)
+    trainer, batches = scripted(stopping, [1.0, 2.0])
+    played(trainer, batches)
+    trainer.values["w"] = 40.0
+    trainer.fit([{"c": 0.0}], progress=False)
+    assert trainer.values["w"] == 41.0
+
+
+def test_a_fit_that_is_interrupted_goes_back_to_nothing():
+    stopping = gw.EarlyStopping("loss", patience=9)
+    trainer, _ = scripted(stopping, [])
+    trainer.fit([{"c": 1.0}], progress=False)
+    trainer.fit([{"c": 2.0}, {"c": 2.0}], steps=1, progress=False)
+    assert (stopping.best_epoch, trainer.values["w"]) == (1, 2.0)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_what_was_best_is_known_right_after_a_resume_and_training_goes_on(tmp_path, every):
+    data = [{"c": 0.0}]
+
+    def training():
+        trainer, stopping = averaging()
+        stopping.patience = 99
+        trainer.add_callback(gw.Checkpoints(tmp_path / str(every), every_epochs=every))
+        return trainer, stopping
+
+    first, stopping = training()
+    first.fit(data, epochs=8, validation=data, progress=False)
+    second, again = training()
+    gw.resume(second, tmp_path / str(every))
+    assert second.epochs_done == 8
+    assert (again.best, again.best_epoch) == (stopping.best, stopping.best_epoch) != (np.inf, 0)
+    second.fit(data, epochs=5, validation=data, progress=False)
+    first.fit(data, epochs=5, validation=data, progress=False)
+    assert second.history.steps["loss"].tolist() == first.history.steps["loss"].tolist()
+    assert second.evaluate(data) == first.evaluate(data) == {"loss": stopping.best}
 
 
 def test_divergence_begins_afresh_with_another_trainer():

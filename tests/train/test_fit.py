@@ -9,7 +9,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.data import order
-from gradwright.errors import TrainingError
+from gradwright.errors import FeedError, TrainingError
 from tests.support.lines import Seen, line, rows, values_of
 
 # -- what fit does ---------------------------------------------------------------------------------
@@ -100,6 +100,34 @@ def test_steps_and_epochs_limit_a_fit():
     assert (trainer.epochs_done, trainer.batches_done) == (2, 0)
     trainer.fit(rows(), epochs=0, batch_size=8, progress=False)
     assert trainer.steps_done == 6
+
+
+def test_steps_go_on_into_the_next_epochs():
+    trainer, whole = line(seed=5), line(seed=5)
+    history = trainer.fit(rows(), batch_size=8, steps=8, validation=rows(), progress=False)
+    assert (history.steps.rows, history.epochs["step"].tolist()) == (8, [3, 6])
+    assert (trainer.epochs_done, trainer.batches_done) == (2, 2)
+    done = trainer.progress
+    numbers = done.outcome, done.steps, done.total, done.epoch, done.epochs
+    assert numbers == ("finished", 8, 8, 3, 3)
+    trainer.fit(rows(), batch_size=8, steps=4, progress=False)  # one of them ends the epoch
+    assert trainer.progress.epochs == 4
+    whole.fit(rows(), batch_size=8, epochs=4, progress=False)
+    np.testing.assert_allclose(trainer.values["w"], whole.values["w"], rtol=1e-6)
+    assert (trainer.epochs_done, trainer.batches_done) == (4, 0)
+    trainer.fit(rows(), batch_size=8, steps=0, progress=False)
+    assert trainer.steps_done == 12
+
+
+@pytest.mark.parametrize("options", [{"unroll": 2}, {}])
+def test_steps_of_data_of_unknown_length_go_on_too(options):
+    data = [{"x": rows(4, i)["x"], "t": rows(4, i)["t"]} for i in range(3)]
+    trainer = line()
+    history = trainer.fit(lambda: iter(data), steps=7, progress=False, **options)
+    assert (history.steps.rows, trainer.epochs_done, trainer.progress.epochs) == (7, 2, 3)
+    with pytest.raises(FeedError, match=r"no batches in epoch 4(.|\n)*can be used once"):
+        trainer.fit(iter(data), steps=7, progress=False)
+    assert trainer.steps_done == 10
 
 
 def test_other_data_begin_an_epoch_anew():

@@ -249,7 +249,7 @@ def test_what_it_says_is_json_and_text():
 
 @pytest.mark.parametrize("options", [{"budget": -0.1}, {"budget": 2.0}, {"every": 0}, {"rtol": 0}])
 def test_settings_that_make_no_sense_are_refused(options):
-    with pytest.raises(TrainingError, match="make no sense"):
+    with pytest.raises(TrainingError, match="makes no sense"):
         gw.GradientWatch(**options)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import numpy as np
@@ -83,7 +85,7 @@ def test_a_mask_says_what_counts_beside_the_label_that_does_not(dtype, ignored):
     data = {"t": t, "p": p, "m": shown.astype(dtype)}
     expected = (p.argmax(-1) == t)[counts].mean()
     assert trainer.evaluate(data, batch_size=4)["whole"] == pytest.approx(expected)
-    assert trainer.evaluate(data, batch_size=10)["share"] == pytest.approx(expected)
+    assert trainer.evaluate(data, batch_size=4)["share"] == pytest.approx(expected)
     with pytest.raises(ShapeError, match="the mask does not fit the labels"):
         gw.metrics.accuracy(labels, scores, mask=g.placeholder("n", (None,), "bool"))
 
@@ -95,6 +97,43 @@ def test_macro_f1_is_that_of_the_whole_and_not_the_mean_of_batches():
     t, p = classified()
     expected = metrics.f1_score(t, p.argmax(1), average="macro")
     assert measured(gw.metrics.MacroF1, t, p, 7) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("batch_size", [3, 10])
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_all_metrics_leave_out_what_a_mask_does(dtype, batch_size):
+    sk = pytest.importorskip("sklearn.metrics", reason="no scikit-learn: pip install -e '.[lab]'")
+    t, p, shown = padded()
+    t = np.abs(t) % 4
+    g = gw.Graph()
+    labels, scores = g.placeholder("t", (None, 7), "int64"), g.placeholder("p", (None, 7, 4))
+    mask = g.placeholder("m", (None, 7), dtype)
+    metrics = {
+        "f1": gw.metrics.MacroF1(labels, scores, mask=mask),
+        "f1_of_others": gw.metrics.MacroF1(labels, scores, mask=mask, ignore_index=2),
+        "top": gw.metrics.top_k_accuracy(labels, scores, 2, mask=mask),
+        "top_of_others": gw.metrics.top_k_accuracy(labels, scores, 2, mask=mask, ignore_index=2),
+        "binary": gw.metrics.binary_accuracy(labels % 2, scores[:, :, 0], 0.1, mask=mask),
+    }
+    trainer = gw.Trainer(g, gw.mean(scores) * g.variable("w", ()), metrics=metrics)
+    found = trainer.evaluate({"t": t, "p": p, "m": shown.astype(dtype)}, batch_size=batch_size)
+    for name, counts in (("", shown), ("_of_others", shown & (t != 2))):
+        best = p[counts].argmax(-1)
+        f1 = sk.f1_score(t[counts], best, average="macro", labels=np.unique([*t[counts], *best]))
+        assert found[f"f1{name}"] == pytest.approx(f1, rel=1e-9)
+        top = sk.top_k_accuracy_score(t[counts], p[counts], k=2, labels=range(4))
+        assert found[f"top{name}"] == pytest.approx(top, rel=1e-6)
+    sides = (p[..., 0] > 0.1) == (t % 2 > 0.5)
+    assert found["binary"] == pytest.approx(sides[shown].mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["MacroF1", "top_k_accuracy", "binary_accuracy"])
+def test_a_mask_of_another_shape_is_refused(metric):
+    g = gw.Graph()
+    t, p = g.placeholder("t", (None,), "int64"), g.placeholder("p", (None, 8))
+    t, p = (t % 2, p[:, 0]) if metric == "binary_accuracy" else (t, p)
+    with pytest.raises(ShapeError, match="the mask does not fit the labels"):
+        getattr(gw.metrics, metric)(t, p, mask=g.placeholder("m", (None, 8)))
 
 
 def test_labels_that_do_not_fit_the_predictions_are_named():
@@ -155,5 +194,123 @@ def test_history_shows_a_table():
     shown = repr(history).splitlines()
     assert shown[0].startswith("History: 20 epochs, 20 steps, ")
     assert shown[1].split() == ["epoch", "step", "loss", "seconds"]
-    assert len(shown) == 2 + 4 + 1 + 6
-    assert len({len(row) for row in shown[1:]}) == 1
+    assert len(shown) == 2 + 4 + 1 + 6 + 1 and shown[-1] == "finished: 20 epochs are done"
+    assert len({len(row) for row in shown[1:-1]}) == 1
+
+
+def ragged():
+    """Return a history whose epochs have not all measured the same."""
+    history = gw.History()
+    third = 1.0 / 3.0
+    history.add_step(gw.train.Record(1, 1, {"loss": third}, 0.1))
+    history.add_step(gw.train.Record(2, 1, {"loss": 1e-300, "late, or not": np.inf}, 0.2))
+    history.add_epoch(gw.train.Record(2, 1, {"loss": third}, 0.25))
+    history.add_epoch(gw.train.Record(4, 2, {"loss": 0.2, "val_loss": 0.7}, 0.5))
+    history.add_epoch(gw.train.Record(6, 3, {"loss": np.nan, "val_loss": 0.4, "f1": 0.1}, 0.75))
+    history.add_epoch(gw.train.Record(8, 4, {"loss": 0.3, "f1": 2.0}, 1.0))
+    return history
+
+
+@pytest.mark.parametrize("table", ["epochs", "steps"])
+def test_tables_go_through_csv_and_pandas_to_the_bit(table, tmp_path):
+    pytest.importorskip("pandas", reason="no pandas: pip install -e '.[data]'")
+    history = ragged()
+    columns = getattr(history, table).snapshot()
+    written = history.to_csv(tmp_path / "history.csv", table)
+    assert (tmp_path / "history.csv").read_text() == written
+    frame, read = history.to_pandas(table), list(csv.DictReader(io.StringIO(written)))
+    assert list(frame) == list(read[0]) == list(columns)
+    assert frame["step"].dtype == frame["epoch"].dtype == np.int64
+    for name, column in columns.items():
+        np.testing.assert_array_equal(frame[name].to_numpy(np.float64), column)
+        np.testing.assert_array_equal([float(row[name] or "nan") for row in read], column)
+
+
+def test_what_an_epoch_has_not_measured_is_an_empty_field():
+    rows = [line.split(",") for line in ragged().to_csv().splitlines()]
+    assert rows[0] == ["step", "epoch", "loss", "seconds", "val_loss", "f1"]
+    assert rows[1] == ["2", "1", repr(1 / 3), "0.25", "", ""]
+    assert rows[2:4] == [["4", "2", "0.2", "0.5", "0.7", ""], ["6", "3", "", "0.75", "0.4", "0.1"]]
+    assert gw.History().to_csv() == "\n"
+    with pytest.raises(TrainingError, match="no table 'batches'"):
+        gw.History().to_csv(table="batches")
+
+
+def test_the_best_epoch_is_that_of_the_metric_that_was_asked_for():
+    history = ragged()
+    assert (history.best()["epoch"], history.best()["step"]) == (3, 6)
+    assert history.best("loss")["epoch"] == 2
+    assert history.best("f1")["epoch"] == 4
+    assert history.best("f1", "min")["f1"] == 0.1
+    with pytest.raises(TrainingError, match=r"no epoch has measured 'val_f1'(.|\n)*val_loss"):
+        history.best("val_f1")
+    with pytest.raises(TrainingError, match="does not tell whether less is better"):
+        history.best("seconds")
+
+
+# -- why a fit ended -------------------------------------------------------------------------------
+
+
+def parabola(*callbacks):
+    g = gw.Graph()
+    w = g.variable("w", (), init=2.0)
+    return gw.Trainer(g, w * w, optimizer=gw.optim.SGD(0.25), callbacks=callbacks)
+
+
+class Stops(gw.Callback):
+    """Ends a training after its second step, as it is told."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def on_step_end(self, trainer, record):
+        if record.step == 2:
+            self.how(trainer)
+
+
+def interrupted(trainer):
+    raise KeyboardInterrupt
+
+
+def failed(trainer):
+    raise ValueError("no room\nat all")
+
+
+@pytest.mark.parametrize(
+    ("callback", "options", "outcome", "reason"),
+    [
+        (gw.Callback(), {"epochs": 3}, "finished", "3 epochs are done"),
+        (gw.Callback(), {"epochs": 1}, "finished", "1 epoch is done"),
+        (gw.Callback(), {"steps": 1000}, "finished", "1,000 steps are done"),
+        (gw.Callback(), {"epochs": 9, "steps": 5}, "finished", "5 steps are done"),
+        (gw.Callback(), {"epochs": 2, "steps": 5}, "finished", "2 epochs are done"),
+        (gw.train.MaxSteps(2), {"epochs": 9}, "stopped", "2 steps are done"),
+        (Stops(lambda trainer: trainer.stop()), {}, "stopped", "it was asked to"),
+        (Stops(interrupted), {"epochs": 9}, "stopped", "Ctrl-C"),
+        (Stops(failed), {"epochs": 9}, "failed", "ValueError: no room"),
+    ],
+)
+def test_a_history_says_why_the_last_fit_ended(callback, options, outcome, reason):
+    trainer = parabola(callback)
+    assert trainer.history.end is None
+    try:
+        trainer.fit([{}, {}], progress=False, **options)
+    except (KeyboardInterrupt, ValueError):
+        assert isinstance(callback, Stops)
+    end = trainer.history.end
+    assert (end.outcome, end.reason) == (outcome, reason)
+    assert (end.steps, end.epochs) == (trainer.steps_done, trainer.epochs_done)
+    assert end.seconds == trainer.progress.seconds > 0 and trainer.progress.reason == reason
+    assert repr(trainer.history).endswith(f"\n{outcome}: {reason}")
+
+
+def test_an_end_is_that_of_the_last_fit_alone(tmp_path):
+    stopping = gw.EarlyStopping("loss", patience=1, min_delta=0.3)
+    trainer = parabola(stopping, gw.Checkpoints(tmp_path, keep_last=2))
+    trainer.fit([{}], epochs=2, progress=False)
+    end = trainer.fit([{}], epochs=9, progress=False).end
+    assert end.reason == stopping.reason and end.outcome == "stopped"
+    assert (end.steps, end.epochs) == (2, 2)
+    assert [path.name for path in end.checkpoints] == ["step-000000003.gw", "step-000000004.gw"]
+    assert all(path.exists() for path in end.checkpoints)
+    assert "; 2 checkpoints" in repr(trainer.history)

@@ -215,7 +215,7 @@ def test_a_step_that_fails_can_be_taken_again(uninterrupted):
     trainer = net()
     broken = {k: np.array(a) for k, a in data().items()}
     broken["x"][:, 0] = np.nan
-    trainer.fit(data(), batch_size=BATCH, steps=4, validation=data(), progress=False)
+    trainer.fit(data(), batch_size=BATCH, steps=3, validation=data(), progress=False)
     with pytest.raises(TrainingError, match="placeholder 'x' is not finite"):
         trainer.fit(broken, batch_size=BATCH, progress=False)
     finish(trainer)

@@ -40,6 +40,7 @@ LATER = {
 """The same for what is imported when first asked for: it takes longer than all the rest."""
 MODULES = {
     **{name: name for name in ("data", "evaluation", "init", "models", "ops", "testing", "train")},
+    "constraints": "train.constraints",
     "distillation": "recipes.distillation",
     "metrics": "evaluation.metrics",
     "onnx": "formats.onnx",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Self
 
 Site = tuple[CodeType, int]
@@ -26,14 +26,20 @@ _HOSTS = {"threading", "ipykernel", "asyncio", "tornado"}
 
 
 def user_site() -> Site | None:
-    """Return the innermost frame outside gradwright, 0.3 us and up, by depth; None without one."""
+    """Return the innermost line outside gradwright, 0.3 us and up, by depth; None without one."""
+    frame = user_frame()
+    return None if frame is None else (frame.f_code, frame.f_lineno)
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame outside gradwright, which has asked for what goes on."""
     frame = sys._getframe(1)
     while frame is not None:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]
         if name in _HOSTS:
             return None
         if name not in _OWN:
-            return frame.f_code, frame.f_lineno
+            return frame
         frame = frame.f_back  # type: ignore[assignment]
     return None
 
@@ -170,7 +176,7 @@ class TrainingError(GradwrightError, RuntimeError):
     """Training cannot start or go on; parameters are those of the last finished step."""
 
 
-class Terminated(SystemExit):  # noqa: N818 - no error: it ends the process in an orderly way
+class Terminated(SystemExit):
     """SIGTERM has ended a fit, after the step that was running.
 
     Nobody who catches errors catches it. When callbacks have been told, so that the last checkpoint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..op import Op
+from ..op.applying import run_forward_into, writes_outputs
 from ..program.lowering import Found, Launch, Returning, find_launch, is_lowered
 from ..spec import TensorSpec
 
@@ -70,9 +72,13 @@ class Native:
 def launcher(
     op: Op, device: str, ins: Sequence[TensorSpec | None], outs: Sequence[TensorSpec]
 ) -> Found:
-    """Return how an op runs here: by its lowering, or as the ufunc that it is."""
+    """Return how an op runs here: by its lowering, as the ufunc that it is, or as it writes."""
     found = find_launch(op, device, ins, outs)
-    return found if found is not None or op.ufunc is None else _ufunc(op, ins, outs)
+    if found is not None:
+        return found
+    if writes_outputs(op) and not any(s.by_reference or not s.is_concrete for s in outs):
+        return functools.partial(run_forward_into, op)
+    return None if op.ufunc is None else _ufunc(op, ins, outs)
 
 
 def numpy_launch(found: Found) -> Launch | Returning | None:
@@ -85,10 +91,14 @@ def overwritable(
 ) -> list[tuple[int, int]]:
     """Return the outputs, by position, that the launcher of an op may write over an input.
 
-    Those of a plain ufunc that have the output's shape and dtype: it reads each element before it
-    writes there. Of a lowering of its own nothing is known.
+    Those that the op declares, and of a plain ufunc, which reads each element before it writes
+    there, all that have the output's shape and dtype. Of a lowering of its own nothing is known.
     """
-    if is_lowered(op.name, device) or op.ufunc is None or len(outs) != 1:
+    if is_lowered(op.name, device):
+        return []
+    if writes_outputs(op):
+        return [(o, i) for o, i in op.overwrites if i < len(ins) and ins[i] == outs[o]]
+    if op.ufunc is None or len(outs) != 1:
         return []
     return [(0, i) for i, s in enumerate(ins) if s == outs[0]]
 

@@ -67,7 +67,7 @@ class Plain:
     def _place(
         self, launches: Sequence[Launch | Returning | None]
     ) -> tuple[Layout, dict[int, int]]:
-        """Lay out what launchers write; a ufunc writes over an input that dies."""
+        """Lay out what launchers write; some write over an input that dies."""
         if self.device.guarded:
             return Layout({}, 0, 0), {}
         program = self.program
@@ -80,7 +80,7 @@ class Plain:
                 [program.specs[o] for o in instr.outs],
             )
             for step, instr in enumerate(program.instrs)
-            if fixed[step] and instr.op.ufunc is not None
+            if fixed[step]
         }
         return place(self.lives, fixed, overwrites)
 

@@ -1,5 +1,8 @@
 """Data: what training reads, as batches in an order that a resume finds again."""
 
+from typing import Any
+
+from ..ops import missing
 from .batches import Batch, Batches, Feeds, batches
 from .buckets import buckets
 from .columns import order
@@ -7,7 +10,7 @@ from .dataset import Dataset, Table
 from .files import memmap, windows
 from .padding import pad
 from .sources import dataset, stream
-from .split import class_weights, example_weights, split
+from .split import class_weights, example_weights, k_folds, split
 from .tables import parquet
 
 __all__ = [
@@ -21,6 +24,7 @@ __all__ = [
     "class_weights",
     "dataset",
     "example_weights",
+    "k_folds",
     "memmap",
     "order",
     "pad",
@@ -29,3 +33,8 @@ __all__ = [
     "stream",
     "windows",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Say what is meant by a name that is not here."""
+    raise missing(__name__, name, __all__)

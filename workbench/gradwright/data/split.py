@@ -35,13 +35,7 @@ def split(
     >>> len(train), len(held_out)
     (7, 3)
     """
-    table = dataset(data, names)
-    if not isinstance(table, Table):
-        raise FeedError(
-            f"{table!r} cannot be split by a fraction",
-            need="rows that can be read at random",
-            hint="validation=data, with data of its own",
-        )
+    table = _table(data, names, "split by a fraction", "validation=data, with data of its own")
     if isinstance(validation, bool) or not 0 < validation < 1:
         raise TrainingError(f"validation={validation!r} is no part", need="0 < validation < 1")
     n = table.n
@@ -55,6 +49,80 @@ def split(
             need="at least one of each",
         )
     return Chosen(table, np.flatnonzero(~held)), Chosen(table, np.flatnonzero(held))
+
+
+def k_folds(
+    data: Any,
+    k: int = 5,
+    *,
+    shuffle: bool = False,
+    seed: int = 0,
+    stratify: Any = None,
+    names: Any = None,
+) -> list[tuple[Table, Table]]:
+    """Return k pairs of data sets: what to train on, and the fold that is held out.
+
+    Each of the n rows is in one fold. The first n mod k folds hold n//k + 1 rows, the others n//k,
+    one after the other as scikit-learn's ``KFold`` cuts them; rows stay in order. Nothing is
+    copied.
+
+    Args:
+        data: what `dataset` takes and can be read at random.
+        k: how many folds.
+        shuffle: whether folds are cut of rows in an order that is a function of ``seed`` and n.
+        seed: decides which order.
+        stratify: a column, or labels by row: every fold then has its share of each class, to a row,
+            dealt as scikit-learn's ``StratifiedKFold`` does.
+        names: names of the parts of a tuple.
+
+    Raises TrainingError for fewer than two folds, or more than rows, and FeedError for a stream.
+
+    >>> import gradwright as gw, numpy as np
+    >>> folds = gw.data.k_folds({"x": np.arange(7)}, k=3)
+    >>> [next(held.batch(7).epoch(0))["x"].tolist() for _, held in folds]
+    [[0, 1, 2], [3, 4], [5, 6]]
+    """
+    table = _table(data, names, "cut into folds", "gw.data.dataset of arrays")
+    n = table.n
+    if type(k) is not int or not 2 <= k <= n:
+        raise TrainingError(f"{n} rows cannot be cut into k={k!r} folds", need=f"2 <= k <= {n}")
+    if stratify is None:
+        fold = np.empty(n, np.int64)
+        fold[order(seed, 0, n) if shuffle else np.arange(n)] = _dealt(n, k)
+    else:
+        fold = _stratified(_classes(table, stratify), n, k, seed if shuffle else None)
+    return [
+        (Chosen(table, np.flatnonzero(fold != i)), Chosen(table, np.flatnonzero(fold == i)))
+        for i in range(k)
+    ]
+
+
+def _dealt(n: int, k: int) -> Array:
+    """Return the fold of each of n rows in a row."""
+    return np.repeat(np.arange(k), [n // k + (i < n % k) for i in range(k)])
+
+
+def _stratified(classes: list[Array], n: int, k: int, seed: int | None) -> Array:
+    """Return the fold of each row: every k-th of the rows in the order of their classes.
+
+    That says how many of a class each fold has; the first of its rows go to the first of them. As
+    scikit-learn, classes count in the order in which they first occur.
+    """
+    classes = sorted(classes, key=lambda rows: int(rows[0]))
+    turn = np.empty(n, np.int64)
+    turn[np.concatenate(classes)] = np.arange(n) % k
+    for rows in classes:
+        folds = np.sort(turn[rows])
+        turn[rows] = folds if seed is None else folds[order(seed, 0, len(rows))]
+    return turn
+
+
+def _table(data: Any, names: Any, what: str, hint: str) -> Table:
+    table = dataset(data, names)
+    if not isinstance(table, Table):
+        need = "rows that can be read at random"
+        raise FeedError(f"{table!r} cannot be {what}", need=need, hint=hint)
+    return table
 
 
 def _classes(table: Table, stratify: Any) -> list[Array]:

@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 from ml_dtypes import finfo
 
+from ..errors import GradientError, GraphError
 from ..gradient import gradients
 from ..graph import Graph, Node, Rng, Source, Tensor, Values, ancestors
 from ..op import Op, run_forward
 from ..session import Session
 from ..spec import is_floating
 from ..words.tables import Table
+from .arguments import WHOLE, Kind, check_run, member, members
 from .check.probe import check_loss
 from .float64 import Float64Run
 
@@ -32,6 +34,7 @@ Array = np.ndarray[Any, Any]
 DELTA = 1e-7
 """Relative size of what a condition is measured with: far above float64's own rounding."""
 DIRECTIONS = 3
+_SESSION = Kind("a session, or None", lambda value: value is None or isinstance(value, Session))
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,10 @@ class PrecisionReport(Sequence[NodeDigits]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str):
-            return next(n for n in self._nodes if n.name == index)
+            found = next((n for n in self._nodes if n.name == index), None)
+            if found is None:
+                raise GraphError(f"no node {index!r} was looked at", hint="table() lists them")
+            return found
         return self._nodes[index]
 
     def __len__(self) -> int:
@@ -94,10 +100,12 @@ class PrecisionReport(Sequence[NodeDigits]):
 
     def worst(self, n: int = 10) -> list[NodeDigits]:
         """Return the nodes that lose most by themselves, the worst first."""
+        WHOLE.check(n=n)
         return sorted(self._nodes, key=lambda d: -d.own_error / _eps(d.dtype))[:n]
 
     def cancellations(self, n: int = 10) -> list[NodeDigits]:
         """Return the nodes that make errors grow most, the worst first."""
+        WHOLE.check(n=n)
         return sorted(self._nodes, key=lambda d: -d.condition)[:n]
 
     def table(self, n: int = 20) -> Table:
@@ -172,11 +180,11 @@ def precision(
     >>> found.cancellations(1)[0].op, found.cancellations(1)[0].condition > 1e6
     ('sub', True)
     """
-    target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
+    check_run("precision(graph, loss, feeds)", graph, training, values, step=step)
+    _SESSION.check(GradientError, session=session)
+    target = member(graph, loss)
     check_loss(target)
-    params = (
-        graph.trainable if wrt is None else [graph[t] if isinstance(t, str) else t for t in wrt]
-    )
+    params = graph.trainable if wrt is None else members(graph, wrt)
     reached = {t for n in ancestors([target]) for t in n.outputs}
     params = [p for p in params if p in reached]
     outs = [target, *gradients(target, params)]

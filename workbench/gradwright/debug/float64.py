@@ -32,6 +32,7 @@ from ..ops.control.branch import Cond
 from ..ops.core.identity import Identity, StopGradient
 from ..session import as_feed
 from ..spec import SMALL, TensorSpec, dtype, is_floating, kind, known_spec, spec_of
+from .arguments import placeholder_named
 from .surrogates import declared, holds_surrogate
 
 Array = np.ndarray[Any, Any]
@@ -118,6 +119,11 @@ class Float64Run:
         """The copied nodes, each when its value is there; what is left of them."""
         if at_once:
             collections.deque(self.coming, 0)
+
+    def let_go(self) -> None:
+        """Forget the user's graph: what is left knows copies alone, and keeps no graph alive."""
+        self.copies, self.fed, self._order, self.coming = {}, {}, [], iter(())
+        del self._source
 
     def _copying(self, values: Values, key: tuple[int, int]) -> Iterator[Node]:
         for node in self._order:
@@ -355,7 +361,7 @@ def given(graph: Graph, feeds: Mapping[Any, Any]) -> dict[Tensor, Array]:
         )
     found = {}
     for key, value in feeds.items():
-        t = graph.check_member(key) if isinstance(key, Tensor) else _named(graph, key)
+        t = graph.check_member(key) if isinstance(key, Tensor) else placeholder_named(graph, key)
         found[t] = as_feed(t, value)
     return found
 
@@ -367,13 +373,3 @@ def stored(node: Node, values: Values, key: tuple[int, int]) -> Array:
     if node.kind == "placeholder":
         raise FeedError(f"placeholder {node.name!r} is not fed", need=str(node.outputs[0].spec))
     return values.stored(node)
-
-
-def _named(graph: Graph, name: str) -> Tensor:
-    found = graph.get(name)
-    if found is None:
-        names = ", ".join(repr(t.name) for t in graph.placeholders) or "none"
-        raise FeedError(
-            f"graph {graph.name!r} has no tensor {name!r}", facts=[f"placeholders: {names}"]
-        )
-    return found

@@ -7,7 +7,8 @@ what came of the one before; none is computed before somebody asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,9 @@ from .address import Address, Part
 from .float64 import known_specs
 
 Array = np.ndarray[Any, Any]
+Edits = Mapping[tuple[Address, int], Array]
+"""Values that were set by hand, by node and number of the output."""
+NO_EDITS: Edits = MappingProxyType({})
 
 
 def has_inside(op: Op) -> bool:
@@ -132,10 +136,14 @@ class Opened:
     ``env`` holds the values of its tensors as far as they are known.
     """
 
-    def __init__(self, at: Address, inside: Inside, training: bool) -> None:
+    def __init__(self, at: Address, inside: Inside, training: bool, edits: Edits) -> None:
         assert inside.sub is not None
         self.at, self.part, self.sub, self.training = at, inside.part, inside.sub, training
-        self.env: dict[Tensor, Any] = dict(zip(self.sub.inputs, inside.given, strict=True))
+        self._edits = edits
+        self.env: dict[Tensor, Any] = {
+            t: self._edited(t.node, [x])[0]
+            for t, x in zip(self.sub.inputs, inside.given, strict=True)
+        }
         self._steps = self._run()
 
     def __iter__(self) -> Iterator[Met]:
@@ -153,9 +161,15 @@ class Opened:
             op = node.op.for_mode(self.training).bind(sizes)
             xs = [None if t is None else env[t] for t in node.inputs]
             with np.errstate(all="ignore"):
-                ys = run_node(node, op, xs, training=self.training)
+                ys = self._edited(node, run_node(node, op, xs, training=self.training))
             env.update(zip(node.outputs, ys, strict=True))
             yield Met(self.at.into(node.name, self.part), node, op, xs, ys)
+
+    def _edited(self, node: Node, ys: Sequence[Any]) -> tuple[Any, ...]:
+        if not self._edits:
+            return tuple(ys)
+        at = self.at.into(node.name, self.part)
+        return tuple(self._edits.get((at, k), y) for k, y in enumerate(ys))
 
     def results(self) -> list[Array]:
         """Run what has not run yet, and return the values of the outputs."""
@@ -165,12 +179,18 @@ class Opened:
 
 
 def opened(
-    op: Op, xs: Sequence[Array | None], at: Address, *, training: bool = False
+    op: Op,
+    xs: Sequence[Array | None],
+    at: Address,
+    *,
+    training: bool = False,
+    edits: Edits = NO_EDITS,
 ) -> Iterator[Opened]:
     """Yield what runs inside of a node: one sub-graph, or those of all turns, one by one.
 
     ``op`` has its mode and sizes settled, ``xs`` are its inputs, ``at`` is where it stands. A turn
-    need not be gone through before the next is asked for. Primitive ops have nothing inside.
+    need not be gone through before the next is asked for. Primitive ops have nothing inside. What
+    was set by hand has that value.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -184,6 +204,6 @@ def opened(
     """
     inside = Inside(op, xs)
     while inside.sub is not None:
-        level = Opened(at, inside, training)
+        level = Opened(at, inside, training, edits)
         yield level
         inside.take(level.results())

@@ -23,8 +23,9 @@ _FLOAT = Cast(dtype="float32")
 class Metric:
     """What a trainer makes of the batches of an epoch: fetch, add up, conclude.
 
-    A scalar tensor is averaged over examples, which is right for a mean such as accuracy. Derive
-    from this class where the mean of batches is not the value of the whole, as with F1.
+    A scalar tensor is averaged over what it is a mean over, examples or the tokens that count,
+    which is right for a mean such as accuracy. Derive from this class where the mean of batches is
+    not the value of the whole, as with F1.
 
     >>> import gradwright as gw
     >>> class Largest(gw.train.Metric):
@@ -62,7 +63,7 @@ class Metric:
 class Mean(Metric):
     """The mean of a scalar tensor over the examples of all batches.
 
-    m = Σ rows·value / Σ rows
+    m = Σ rows·value / Σ rows; a trainer gives for rows what the scalar itself divides by
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -82,16 +83,19 @@ class Mean(Metric):
         self.fetches = (tensor,)
 
     def start(self) -> Any:
-        """Return sum and number of examples."""
-        return 0.0, 0.0
+        """Return the sum, of which there is none yet, and what it weighs."""
+        return float("nan"), 0.0
 
-    def add(self, total: Any, arrays: Sequence[Array], rows: int) -> Any:
-        """Add a batch, weighted by its examples."""
-        return float(total[0]) + rows * float(arrays[0]), float(total[1]) + rows
+    def add(self, total: Any, arrays: Sequence[Array], rows: float) -> Any:
+        """Add a batch, weighted by its examples, or by what ``rows`` says it weighs."""
+        (whole, weight), value = map(float, total), float(arrays[0])
+        if not rows:  # its value stands for nothing, unless there is nothing else
+            return (whole if weight else value), weight
+        return (whole if weight else 0.0) + rows * value, weight + rows
 
     def result(self, total: Any) -> float:
         """Return the mean."""
-        return float(total[0]) / float(total[1]) if total[1] else float("nan")
+        return float(total[0]) / (float(total[1]) or 1.0)
 
 
 class MacroF1(Metric):
@@ -100,26 +104,42 @@ class MacroF1(Metric):
     F1ₖ = 2·TPₖ / (2·TPₖ + FPₖ + FNₖ)
 
     Args:
-        labels: class numbers, i64[B].
-        predictions: scores or probabilities, f32[B, classes].
+        labels: class numbers, i64[B] or i64[B, T].
+        predictions: scores or probabilities, f32[B, classes] or f32[B, T, classes].
+        ignore_index: label of what does not count, such as the padding of sequences.
+        mask: what counts, of the labels' shape: bool, or numbers that are not 0.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
     >>> t, p = g.placeholder("t", (None,), "int64"), g.placeholder("p", (None, 2))
     >>> loss = gw.mean(p * g.variable("w", ()))
-    >>> trainer = gw.Trainer(g, loss, metrics={"f1": gw.metrics.MacroF1(t, p)})
-    >>> data = {"t": [0, 0, 1], "p": [[2, 1], [1, 2], [1, 2]]}
+    >>> f1 = gw.metrics.MacroF1(t, p, ignore_index=-1)
+    >>> trainer = gw.Trainer(g, loss, metrics={"f1": f1})
+    >>> data = {"t": [0, 0, 1, -1], "p": [[2, 1], [1, 2], [1, 2], [1, 2]]}
     >>> round(trainer.evaluate(data, batch_size=2)["f1"], 4)
     0.6667
     """
 
-    def __init__(self, labels: Tensor, predictions: Tensor) -> None:
+    def __init__(
+        self,
+        labels: Tensor,
+        predictions: Tensor,
+        *,
+        ignore_index: int | None = None,
+        mask: Tensor | None = None,
+    ) -> None:
         _check_classes(labels, predictions)
         classes = predictions.shape[-1]
         if not isinstance(classes, int):
             raise ShapeError(f"{predictions.name!r} has an unknown number of classes: {classes}")
         self._classes = classes
-        self.fetches = labels, Argmax(axis=-1)(predictions)
+        with _scope(predictions, "macro_f1"):
+            counted = _counted(labels, ignore_index, mask)
+            self.fetches = (
+                labels,
+                Argmax(axis=-1)(predictions),
+                *(() if counted is None else (counted,)),
+            )
 
     def start(self) -> Any:
         """Return an empty confusion matrix, labels by predictions."""
@@ -128,7 +148,9 @@ class MacroF1(Metric):
     def add(self, total: Any, arrays: Sequence[Array], rows: int) -> Any:
         """Count a batch."""
         counts = np.array(total, np.float64)
-        np.add.at(counts, tuple(np.ravel(a) for a in arrays), 1.0)
+        labels, predictions, *counted = (np.ravel(a) for a in arrays)
+        shown = counted[0] if counted else slice(None)
+        np.add.at(counts, (labels[shown], predictions[shown]), 1.0)
         return counts
 
     def result(self, total: Any) -> float:
@@ -197,8 +219,8 @@ def accuracy(
 
     y = mean(argmax p = t) over what counts; 0 where nothing does
 
-    A trainer averages it over batches by their examples. Where examples have different numbers of
-    labels that count, ``gw.metrics.Accuracy`` is the share of the whole epoch.
+    A trainer averages it over batches by the labels that count in each, as with all metrics that
+    divide by what a mask shows.
 
     Args:
         labels: class numbers, i64[B] or i64[B, T], or one-hot rows, [B, classes].
@@ -217,20 +239,23 @@ def accuracy(
     0.5
     """
     with _scope(predictions, name):
-        hits, counted = _hits(labels, predictions, ignore_index, mask)
-        if counted is None:
-            return _share(hits)
-        met, all_of_them = _counts(hits, counted)
-        share: Tensor = _FLOAT(met) / _FLOAT(Maximum()(all_of_them, 1))
-        return share
+        return _share(*_hits(labels, predictions, ignore_index, mask))
 
 
 def binary_accuracy(
-    labels: Tensor, predictions: Tensor, threshold: float = 0.5, name: str = "binary_accuracy"
+    labels: Tensor,
+    predictions: Tensor,
+    threshold: float = 0.5,
+    name: str = "binary_accuracy",
+    *,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Return the share of elements on the labelled side of ``threshold``, f32[].
 
-    y = mean((p > threshold) = (t > ½))
+    y = mean((p > threshold) = (t > ½)) over what counts; 0 where nothing does
+
+    ``mask`` says what counts, of the labels' shape: bool, or numbers that are not 0. Raises
+    ShapeError for one that does not fit.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -241,15 +266,23 @@ def binary_accuracy(
     """
     with _scope(predictions, name):
         half = labels if labels.dtype.kind == "b" else labels > 0.5
-        return _share(Equal()(predictions > threshold, half))
+        return _share(Equal()(predictions > threshold, half), _counted(labels, None, mask))
 
 
 def top_k_accuracy(
-    labels: Tensor, predictions: Tensor, k: int = 5, name: str = "top_k_accuracy"
+    labels: Tensor,
+    predictions: Tensor,
+    k: int = 5,
+    name: str = "top_k_accuracy",
+    *,
+    ignore_index: int | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Return the share of examples whose labelled class is among the ``k`` highest scores, f32[].
 
-    y = mean(t ∈ top-k p)
+    y = mean(t ∈ top-k p) over what counts; 0 where nothing does
+
+    ``ignore_index`` and ``mask`` are those of `accuracy`.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -261,8 +294,8 @@ def top_k_accuracy(
     _check_classes(labels, predictions)
     with _scope(predictions, name):
         _, best = TopK(k=k)(predictions)
-        hits = Equal()(best, ExpandDims(axis=-1)(labels))
-        return _share(AnyTrue(axis=-1)(hits))
+        hits = AnyTrue(axis=-1)(Equal()(best, ExpandDims(axis=-1)(labels)))
+        return _share(hits, _counted(labels, ignore_index, mask))
 
 
 def _check_classes(labels: Tensor, predictions: Tensor) -> None:
@@ -284,9 +317,14 @@ def _hits(
         labels = Argmax(axis=-1)(labels)
     _check_classes(labels, predictions)
     hits: Tensor = Equal()(Argmax(axis=-1)(predictions), labels)
+    return hits, _counted(labels, ignore_index, mask)
+
+
+def _counted(labels: Tensor, ignore_index: int | None, mask: Tensor | None) -> Tensor | None:
+    """Return which labels count; None: all."""
     counted = None if ignore_index is None else labels != ignore_index
     if mask is None:
-        return hits, counted
+        return counted
     if mask.rank != labels.rank or any(map(differ, mask.shape, labels.shape)):
         raise ShapeError(
             "the mask does not fit the labels",
@@ -294,7 +332,7 @@ def _hits(
             need="one element per label",
         )
     shown = mask if kind(mask.dtype) == "b" else mask != 0
-    return hits, shown if counted is None else counted & shown
+    return shown if counted is None else counted & shown
 
 
 def _counts(hits: Tensor, counted: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -311,6 +349,11 @@ def _scope(tensor: Any, name: str) -> Any:
     return tensor.graph.scope(name)
 
 
-def _share(hits: Tensor) -> Tensor:
-    share: Tensor = _FLOAT(hits).mean()
+def _share(hits: Tensor, counted: Tensor | None) -> Tensor:
+    """Return the share of hits among what counts."""
+    if counted is None:
+        share: Tensor = _FLOAT(hits).mean()
+        return share
+    met, all_of_them = _counts(hits, counted)
+    share = _FLOAT(met) / _FLOAT(Maximum()(all_of_them, 1))
     return share

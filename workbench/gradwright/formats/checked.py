@@ -55,8 +55,11 @@ def expect(value: Any, kind: type[T], what: str, where: str) -> T:
     return value
 
 
-def check_version(stated: Any, most: int, where: str = "") -> None:
-    """Raise ArchiveError for a format that this version does not read; the first one is 1."""
+def check_version(stated: Any, most: int, where: str = "") -> int:
+    """Return the version of a format; raises ArchiveError where this gradwright does not read it.
+
+    The first one is 1.
+    """
     version = expect(stated, int, "the version of the format", where)
     if version > most:
         raise ArchiveError(
@@ -65,6 +68,7 @@ def check_version(stated: Any, most: int, where: str = "") -> None:
         )
     if version < 1:
         raise ArchiveError(f"there is no format {version}", where=where)
+    return version
 
 
 def expect_fields(

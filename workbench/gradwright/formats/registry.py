@@ -21,6 +21,7 @@ from ..spec import TensorSpec, dtype_name
 from .source import Source, at, naming
 
 FORMATS = {
+    "safetensors-index": "gradwright.formats.safetensors.several",
     "safetensors": "gradwright.formats.safetensors.format",
     "onnx": "gradwright.formats.onnx.format",
     "checkpoint": "gradwright.train.checkpoints.format",

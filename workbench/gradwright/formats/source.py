@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -41,6 +42,9 @@ class Source(Protocol):
 
     def part(self, name: str) -> Source:
         """Return a part; raises ArchiveError where there is none of that name."""
+
+    def beside(self, name: str) -> Source:
+        """Return a file of the same folder; raises ArchiveError where there is none."""
 
 
 class File:
@@ -82,6 +86,10 @@ class File:
                 return Part(self, name, start, min(info.file_size, max(0, self.size - start)))
         raise ArchiveError(f"no member {name[:60]!r} that is stored as it is", where=self.name)
 
+    def beside(self, name: str) -> Source:
+        """Return a file of the same folder."""
+        return File(sibling(self._path, name))
+
 
 @dataclass(frozen=True)
 class Part:
@@ -109,6 +117,10 @@ class Part:
         """Raise: a part has none."""
         raise ArchiveError(f"no part {name[:60]!r}", where=self.name)
 
+    def beside(self, name: str) -> Source:
+        """Raise: nothing lies beside a part."""
+        raise ArchiveError(f"no file {name[:60]!r} beside it", where=self.name)
+
 
 class Folder:
     """A folder on disk; ``size`` is that of the files right in it."""
@@ -131,6 +143,29 @@ class Folder:
         if name not in self.names():
             raise ArchiveError(f"no entry {name[:60]!r}", where=self.name)
         return at(self._path / name)
+
+    def beside(self, name: str) -> Source:
+        """Raise: what a folder needs is in it."""
+        raise ArchiveError(f"no file {name[:60]!r} beside it", where=self.name)
+
+
+def sibling(path: Path, name: str) -> Path:
+    """Return the file of a name in the folder of a file; a link leads to where that one lies.
+
+    Raises ArchiveError for a name that leads elsewhere, and where no file is: opening what a name
+    stands for otherwise, such as a FIFO, might never return.
+    """
+    if not _NAME.fullmatch(name):
+        raise ArchiveError(f"{name[:60]!r} is no name of a file", where=str(path))
+    found = path.resolve().parent / name
+    if not found.is_file():
+        what = "this is no file" if found.exists() else "a file that belongs to it is missing"
+        raise ArchiveError(what, where=f"{path}, {name}", hint=TOGETHER)
+    return found
+
+
+_NAME = re.compile(r"(?!\.)[^/\\:\x00-\x1f]+")
+TOGETHER = "copy all its files together, or save it again"
 
 
 def at(path: str | os.PathLike[str]) -> Source:

@@ -21,6 +21,7 @@ from ..op import Op
 from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
+from ..words.typed import typed
 from .tensor import Node, Tensor
 from .values import check_range, coerce
 
@@ -186,9 +187,10 @@ def owner_of(what: str, inputs: Sequence[Any]) -> Graph:
     if owner is None or (top is not None and top is not owner and _is_inside(top, owner)):
         owner = top
     if owner is None:
+        call = typed()
         raise GraphError(
             f"{what} has no tensor among its inputs, so no graph to go to",
-            hint="with g: ..., or g.constant(value)",
+            hint=f"with g: {'...' if call is None else call.text}",
         )
     return owner
 

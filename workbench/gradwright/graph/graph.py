@@ -7,6 +7,7 @@ which all read the values of the run's start and commit together.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import re
 import threading
@@ -20,6 +21,7 @@ from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec, promote
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
+from ..words.advised import GRAPH, Advised
 from .build import active, check_name, check_update, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
 from .doors import Doors
@@ -30,7 +32,7 @@ from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
 from .values import Values, coerce
 
 
-class Graph(Doors, NodeTable):
+class Graph(Doors, NodeTable, Advised, words=GRAPH):
     """A define-and-run computation: placeholders, variables, constants and the ops on them.
 
     >>> import gradwright as gw
@@ -104,9 +106,9 @@ class Graph(Doors, NodeTable):
             elif isinstance(d, (int, np.integer)) and d >= 0:
                 dims.append(int(d))
             else:
-                raise ShapeError(
-                    f"placeholder {name!r}: {d!r} is not a size", need="int >= 0, name or None"
-                )
+                said, need = f"placeholder {name!r}: {d!r} is not a size", "int >= 0, name or None"
+                free = tuple(None if s == -1 else s for s in shape)  # as numpy and SameDiff say it
+                raise ShapeError(said, need=need, hint=f"g.placeholder({name!r}, {free})")
         return self._source(Placeholder(), name, TensorSpec(dims, as_dtype(dtype)))
 
     def _own_symbol(self, name: str, axis: int) -> Dim:
@@ -319,16 +321,16 @@ class Graph(Doors, NodeTable):
         return tuple(out)
 
     def _literal_for(self, value: Any, others: Sequence[Any]) -> Tensor:
-        """Turn a number or array into a constant; a number takes its neighbours' dtype."""
-        if not isinstance(value, (bool, int, float, complex, np.generic)):
+        """Turn a number, size or array into a tensor; numbers take their neighbours' dtype."""
+        size = isinstance(value, Dim)
+        if not (size or isinstance(value, (bool, int, float, complex, np.generic))):
             return self.constant(value)
         held = [t.dtype for t in others if isinstance(t, Tensor)]
-        own = literal(value, None).dtype
-        if not held:
-            return self.scalar(value, own)
-        joint = held[0]
-        for d in held[1:]:
-            joint = promote(joint, d)
+        own = as_dtype("int64") if size else literal(value, None).dtype
+        joint = functools.reduce(promote, held, held[0]) if held else own
+        if size:
+            wide = joint if kind(joint) in "fc" else own
+            return self.add(find_op("full")(shape=(), fill_value=value, dtype=wide), [])  # type: ignore[no-any-return]
         ranks = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3, "s": -1, "o": -1}
         mine, theirs = ranks[kind(own)], ranks[kind(joint)]
         return self.scalar(value, joint if mine <= theirs else own)

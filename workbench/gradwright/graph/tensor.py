@@ -9,8 +9,10 @@ import numpy as np
 
 from ..errors import GraphError, Site, describe_site
 from ..op import OPS, Op, find_op
-from ..op.calling import called
+from ..op.calling import called, function
 from ..spec import AnyDim, Shape, TensorSpec
+from ..words.advice import Advice, advice
+from ..words.rows import TENSOR, VARIABLE
 from .methods import TensorMethods
 
 if TYPE_CHECKING:
@@ -211,12 +213,14 @@ class Tensor(TensorMethods):
     __int__ = __index__ = __float__
 
     def __getattr__(self, name: str) -> Any:
-        hint = close = "" if name.startswith("_") else called(name)
-        if name in ("numpy", "item", "tolist", "eval"):
-            hint = "; it has no value yet, fetch it with Session.run"
-        elif close:
-            hint = f"; did you mean {close}(x)?"
+        advised = self._advice(name)
+        hint = f"; {advised}" if advised else ""
         raise AttributeError(f"a Tensor has no attribute {name!r}{hint}")
+
+    def _advice(self, name: str) -> Advice | None:
+        stored = self.kind in ("variable", "constant")
+        of_stored = advice(VARIABLE, name, NAME=self.name) if stored else None
+        return of_stored or advice(TENSOR, name, called, NAME=self.name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
         """Build graph where numpy meets a tensor: ``np.exp(x)`` is ``gw.exp(x)``."""
@@ -267,7 +271,7 @@ class Tensor(TensorMethods):
     def transpose(self, *axes: int) -> Tensor:
         """Permute the axes; without arguments reverse them."""
         order = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
-        return _apply("transpose", self, axes=tuple(order) or None)
+        return function(find_op("transpose"))(self, axes=tuple(order) or None)  # type: ignore[no-any-return]
 
     def __add__(self, other: Any) -> Tensor:
         return _apply("add", self, other)

@@ -24,6 +24,9 @@ Variances that are a number over a fan, n; a uniform of variance v has the limit
     variance_scaling                   scale/n, n any fan, normal, truncated or uniform
 """
 
+from typing import Any
+
+from ..ops import missing
 from .base import Initializer, fans
 from .drawn import delta_orthogonal, distribution, normal, orthogonal, truncated_normal, uniform
 from .fixed import array, constant, dirac, identity, ones, zeros
@@ -74,3 +77,8 @@ __all__ = [
     "xavier_uniform",
     "zeros",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Say what is meant by a name that is not here."""
+    raise missing(__name__, name, __all__)

@@ -98,6 +98,16 @@ def run_forward(op: Op, xs: Sequence[Array | None], *, training: bool = False) -
     return tuple(map(_array, ys)) if isinstance(ys, tuple) else (_array(ys),)
 
 
+def writes_outputs(op: Op) -> bool:
+    """Tell whether an op can write its outputs into arrays that it is given."""
+    return type(op).forward_into is not Op.forward_into
+
+
+def run_forward_into(op: Op, xs: Sequence[Array | None], ys: Sequence[Array]) -> None:
+    """Run ``op.forward_into``, whose inputs are read-only even where an output lies over one."""
+    op.forward_into([_locked(x) for x in xs], ys)
+
+
 def _array(y: Any) -> Array:
     """Return an output as an array; of text, numpy gives one element as Python's str."""
     return np.asarray(y, as_dtype("str")) if isinstance(y, str) else np.asarray(y)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..words.spelling import NO_OPS, meant
+from ..errors import GraphError
+from ..words.advice import advice_on
+from ..words.spelling import elsewhere, meant
 from .declare import REQUIRED
 from .op import Op
 from .registry import OPS, finders
@@ -23,8 +25,6 @@ def called(name: str) -> str:
     >>> called("backward"), called("nonsense")
     ('gw.gradients', '')
     """
-    if elsewhere := NO_OPS.get(name.lower().replace("_", "")):
-        return elsewhere
     for find in finders:
         find("")
     public = {
@@ -32,6 +32,9 @@ def called(name: str) -> str:
         for cls in list(OPS.values())
         if "/" not in cls.name and cls.namespace not in HIDDEN
     }
+    theirs = elsewhere(name)
+    if theirs and theirs.rpartition(".")[2] not in public:
+        return theirs
     close = meant(name, public)
     return public_name(public[close]) if close else ""
 
@@ -118,7 +121,7 @@ def _derived(cls: type[Op]) -> Callable[..., Any]:
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     accepted = f"takes {inspect.Signature(bare)}"
 
-    def call(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
+    def apply(args: Any, name: str | None, kwargs: dict[str, Any]) -> Any:
         if variadic:
             first = dict(zip((p.name for p in lead if p.name not in kwargs), args, strict=False))
             xs, given = _spread(args[len(first) :], names[len(lead) :])
@@ -141,6 +144,17 @@ def _derived(cls: type[Op]) -> Callable[..., Any]:
         if doubled := extra.keys() & kwargs.keys():
             raise TypeError(f"{cls.name} got {doubled.pop()!r} twice; it {accepted}")
         return cls(**extra, **kwargs)(*inputs, name=name)
+
+    def call(*args: Any, name: str | None = None, **kwargs: Any) -> Any:
+        try:
+            return apply(args, name, kwargs)
+        except (GraphError, TypeError) as error:
+            advised = advice_on(short)
+            if advised is not None and isinstance(error, GraphError):
+                error.hint = advised.hint
+            elif advised is not None:
+                error.args = (f"{error}; {advised}",)
+            raise
 
     short = cls.name.rpartition("/")[2]
     call.__name__ = call.__qualname__ = short

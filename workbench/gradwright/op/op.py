@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import GraphError
 from ..spec import Dim, TensorSpec
 from ..spec import dtype as as_dtype
-from ..words.spelling import meant
+from ..words.advice import advice_on_keyword, value_instead
 from . import seams
 from .declare import (
     REQUIRED,
@@ -73,6 +73,8 @@ class Op(Frozen):
     """Whether ``forward`` also works on arrays of dims, so that shape arithmetic is known early."""
     views: ClassVar[bool] = False
     """Whether ``forward`` may return views of its first input; its buffer then lives on."""
+    overwrites: ClassVar[tuple[tuple[int, int], ...]] = ()
+    """Pairs (output, input): ``forward_into`` may find that output in that input's memory."""
     ufunc: ClassVar[np.ufunc | None] = None
     """The numpy ufunc that is exactly this op: runs with ``out=``, in place where legal."""
     is_method: ClassVar[bool] = False
@@ -145,14 +147,18 @@ class Op(Frozen):
         for name, declared in cls.attrs.items():
             value = attrs.pop(name, declared.default)
             if value is REQUIRED:
+                self._refuse_unknown(attrs)
                 raise TypeError(f"{cls.name} needs the attribute {name!r}: {declared.doc}")
             if name == "dtype" and value is not None:
                 value = as_dtype(value)
             value = freeze(value, f"{name} of {cls.name}")
             if declared.choices and value not in declared.choices:
                 options = ", ".join(map(repr, declared.choices))
+                ours = value_instead(name, value)
                 raise GraphError(
-                    f"{cls.name}: {name}={value!r} is not known", need=f"one of {options}"
+                    f"{cls.name}: {name}={value!r} is not known",
+                    need=f"one of {options}",
+                    hint=f"leave {name} out" if ours == "" else ours or "",
                 )
             if value is not declared.default and not takes(declared.type, type(value).__name__):
                 need = declared.type.replace("AnyDim", "int")
@@ -162,11 +168,15 @@ class Op(Frozen):
                     f"{cls.name}: {name}={value!r} is out of bounds", need=declared.bounds(name)
                 )
             self.__dict__[name] = value
-        if attrs:
-            wrong, known = next(iter(attrs)), ", ".join(cls.attrs) or "no attributes"
-            close = meant(wrong, cls.attrs)
-            hint = f"; did you mean {close!r}?" if close else ""
-            raise TypeError(f"{cls.name} has no attribute {wrong!r}; it has {known}{hint}")
+        self._refuse_unknown(attrs)
+
+    def _refuse_unknown(self, given: Mapping[str, Any]) -> None:
+        cls = type(self)
+        if wrong := next((k for k in given if k not in cls.attrs), ""):
+            known = ", ".join(cls.attrs) or "no attributes"
+            said = f"{cls.name} has no attribute {wrong!r}; it has {known}"
+            advised = advice_on_keyword(cls.name, wrong, cls.attrs)
+            raise TypeError(f"{said}; {advised}" if advised else said)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{self!r} is immutable; use op.replace({name}=...)")
@@ -218,6 +228,14 @@ class Op(Frozen):
         """Compute the outputs from numpy arrays: the reference for all devices."""
         return seams.builder.interpret(self, xs, training=False)
 
+    def forward_into(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        """Write the outputs into arrays that are given, where an op can; plans then allocate none.
+
+        An output of ``overwrites`` may lie where its input lies, if that has the same shape and
+        dtype and nobody reads it afterwards: so an element is read before it is written.
+        """
+        raise NotImplementedError(f"{self.name} returns its outputs")
+
     def vjp(
         self, gs: Sequence[Any], ys: Sequence[Tensor], xs: Sequence[Tensor]
     ) -> Sequence[Cotangent]:
@@ -263,6 +281,10 @@ class Op(Frozen):
     def expand(self, *xs: Any) -> Any:
         """Return the outputs as a graph of other ops; makes this a composite."""
         raise NotImplementedError(f"{self.name} is primitive")
+
+    def divisor(self, *xs: Any) -> Any:
+        """Return what a mean divides by, a scalar built of its inputs; None for what is no mean."""
+        return None
 
     def alias_of(self, specs: Sequence[TensorSpec | None]) -> int | None:
         """Return the input that is the (only) output unchanged on these concrete specs, if any."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, GradwrightError, GraphError
+from ..graph.build import check_shapes
 from ..op import (
     AFFINE,
     ELEMENT,
@@ -28,7 +29,7 @@ from ..op import (
 )
 from ..op.calling import function
 from ..op.declare import freeze
-from ..spec import TensorSpec, broadcast, kind
+from ..spec import TensorSpec, broadcast, kind, spec_of
 from .core.like import ZerosLike
 
 Array = np.ndarray[Any, Any]
@@ -45,6 +46,7 @@ def define_op(
     samples: Iterable[Any] | Callable[[np.random.Generator], Iterable[Any]] | None = None,
     kinds: str = "buif",
     depends: str | tuple[str, ...] | None = None,
+    overwrites: int | tuple[int | None, ...] | None = None,
 ) -> Any:
     """Make an op of a function on numpy arrays, numba's included; returns the op as a function.
 
@@ -74,6 +76,12 @@ def define_op(
     same along straight lines; ``"linear"``; in ``"rows"`` along the attribute ``axis``, or else the
     last axis; ``"opaque"``. A gradient check is then faster, and no less strict: a claim is tried
     before it is used.
+
+    A function with an argument ``out=None`` is given the array to write into (a tuple: one per
+    output), as a ufunc of numpy is; plans then allocate nothing for it. ``overwrites=0`` says that
+    this may be input 0 itself (a tuple: an input, or None, per output), if it has the same shape
+    and dtype and nothing reads it afterwards. The function must then read an element before it
+    writes there, and ``fn(x)`` alone still returns a new array.
 
     Raises GraphError for a name without an owner, DTypeError where the function fails.
 
@@ -116,15 +124,20 @@ def define_op(
     ...     samples=[np.array([[1.0, 2.0], [0.5, -3.0]])],
     ... )
     >>> gw.testing.check_op(centred)
+    >>> clipped = gw.define_op(  # in the memory of its input, where that is needed no more
+    ...     "me/clipped", lambda x, out=None: np.clip(x, -1.0, 1.0, out=out), overwrites=0
+    ... )
+    >>> g.output({"x": [3.0, 0.5]}, clipped(x * 2.0))
+    {'clipped': array([1., 1.], dtype=float32)}
     """
     if fn is None:
         return lambda fn: define_op(
             name, fn, vjp=vjp, surrogate=surrogate, infer=infer, like=like, samples=samples,
-            kinds=kinds, depends=depends,
+            kinds=kinds, depends=depends, overwrites=overwrites,
         )  # fmt: skip
     if not callable(fn):
         raise GraphError(f"{name} is defined by {fn!r}", need="a function of numpy arrays")
-    inputs, attributes = _parameters(name, fn)
+    inputs, attributes, writes = _parameters(name, fn)
     _check_parameters(name, "vjp", vjp, ["g", "y", *inputs], attributes)
     _check_parameters(name, "infer", infer, inputs, attributes)
     _check_parameters(name, "surrogate", surrogate, inputs, attributes)
@@ -142,11 +155,12 @@ def define_op(
         "_like": like,
         "_samples": staticmethod(samples) if callable(samples) else samples,
         "_kinds": kinds,
+        "overwrites": _overwrites(name, overwrites, len(inputs), writes),
         "dependence": _dependence(name, depends, len(inputs), "axis" in attributes),
         **{k: attr(v, doc=f"{k} of {name}.") for k, v in attributes.items()},
         "__annotations__": {k: _type_of(k, v) for k, v in attributes.items()},
     }
-    cls: Any = type(_title(name), (FunctionOp,), members)
+    cls: Any = type(_title(name), (WritingOp if writes else FunctionOp,), members)
     cls.inputs = tuple(inspect.Parameter(k, _POSITIONAL) for k in inputs)
     return function(register(name)(cls))
 
@@ -246,6 +260,22 @@ class FunctionOp(Op, abstract=True):
                 yield Sample(tuple(map(np.asarray, given)), smooth=cls._vjp is not None)
 
 
+class WritingOp(FunctionOp, abstract=True):
+    """An op that calls a user's function, which writes where it is told."""
+
+    def forward_into(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
+        """Call the function with ``out``; halves, which are computed wide, are copied there."""
+        if any(kind(x.dtype) == "f" and x.dtype.itemsize <= 2 for x in xs):
+            found: Any = self.forward(*xs)
+        else:
+            found = self._fn(*xs, **self.attributes(), out=ys[0] if len(ys) == 1 else tuple(ys))
+        made = [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
+        check_shapes(made, [spec_of(y) for y in ys])
+        for y, own in zip(ys, made, strict=True):
+            if own is not y:  # the function has made another array
+                np.copyto(y, own)
+
+
 @functools.lru_cache(maxsize=1024)
 def _tried(op: FunctionOp, inputs: tuple[tuple[Any, int], ...]) -> list[tuple[Any, int]]:
     """Return dtype and rank of what a function makes of single ones."""
@@ -264,18 +294,22 @@ def _tried(op: FunctionOp, inputs: tuple[tuple[Any, int], ...]) -> list[tuple[An
     return [(y.dtype, y.ndim) for y in (found if isinstance(found, tuple) else (found,))]
 
 
-def _parameters(name: str, fn: Any) -> tuple[list[str], dict[str, Any]]:
-    """Return the names of inputs, and attributes with their defaults."""
+def _parameters(name: str, fn: Any) -> tuple[list[str], dict[str, Any], bool]:
+    """Return the names of inputs, attributes with their defaults, and whether it takes ``out``."""
     if isinstance(fn, np.ufunc) or hasattr(fn, "ufunc"):
-        return [f"x{i}" for i in range(fn.nin if isinstance(fn, np.ufunc) else fn.ufunc.nin)], {}
+        n = fn.nin if isinstance(fn, np.ufunc) else fn.ufunc.nin
+        return [f"x{i}" for i in range(n)], {}, isinstance(fn, np.ufunc)
     try:
         parameters = inspect.signature(getattr(fn, "py_func", fn)).parameters.values()
     except (TypeError, ValueError):
         raise GraphError(
             f"{name}: the parameters of {fn!r} are not known", hint="lambda x: f(x)"
         ) from None
-    inputs, attributes = [], {}
+    inputs, attributes, writes = [], {}, False
     for p in parameters:
+        if p.name == "out" and p.default is None:
+            writes = True
+            continue
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise GraphError(f"{name} takes {p}", need="a fixed number of inputs")
         if hasattr(Op, p.name):
@@ -286,7 +320,23 @@ def _parameters(name: str, fn: Any) -> tuple[list[str], dict[str, Any]]:
             attributes[p.name] = freeze(p.default, f"{p.name} of {name}")
     if not inputs:
         raise GraphError(f"{name} takes no input", need="a function of at least one array")
-    return inputs, attributes
+    return inputs, attributes, writes
+
+
+def _overwrites(
+    name: str, stated: int | tuple[int | None, ...] | None, n_inputs: int, writes: bool
+) -> tuple[tuple[int, int], ...]:
+    """Return pairs of an output and the input that it may be written over."""
+    each = stated if isinstance(stated, tuple) else (stated,)
+    pairs = tuple((o, i) for o, i in enumerate(each) if i is not None)
+    if not all(type(i) is int and 0 <= i < n_inputs for _, i in pairs):
+        raise GraphError(
+            f"{name}: overwrites={stated!r}", need=f"inputs 0 to {n_inputs - 1}, or None"
+        )
+    if pairs and not writes:
+        need, hint = "an argument out=None", "lambda x, out=None: np.tanh(x, out=out)"
+        raise GraphError(f"{name} is not told where to write", need=need, hint=hint)
+    return pairs
 
 
 def _check_parameters(

@@ -10,12 +10,16 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from ..op import Op
 from ..op.calling import called, function
 from ..op.registry import FUNCTIONS, OPS, registry_revision
+from ..words.advice import advice
+from ..words.rows import MODULE
+from ..words.spelling import meant
 from .loading import load, load_named
 
 NAMESPACES = {
@@ -77,14 +81,17 @@ def _defined(names: tuple[str, ...], revision: int) -> Mapping[str, type[Op]]:
     }
 
 
-def member(module: str, name: str, *names: str) -> Callable[..., Any]:
-    """Return a function of the namespaces as a member of the module that stands for them."""
+def member(module: str, name: str, *names: str, also: Sequence[str] = ()) -> Callable[..., Any]:
+    """Return a function of the namespaces as a member of the module that stands for them.
+
+    ``also`` are other names of the module, of which one may have been meant.
+    """
     found = _found(name, names)
     if found is None and not name.startswith("_"):
         load_named(name)
         found = _found(name, names)
     if found is None:
-        raise missing(module, name)
+        raise missing(module, name, also)
     return found
 
 
@@ -106,8 +113,19 @@ def surface(
     )
 
 
-def missing(module: str, name: str) -> AttributeError:
+def missing(module: str, name: str, known: Sequence[str] = ()) -> AttributeError:
     """Return the error for a name that a module does not have, with the one probably meant."""
-    close = "" if name.startswith("_") else called(name)
-    hint = f"; did you mean {close}?" if close else ""
+
+    def find(name: str) -> str:
+        close = meant(name, known)
+        return f"gw.{module.rpartition('.')[2]}.{close}" if close else called(name)
+
+    advised = None if _is_submodule(module, name) else advice(MODULE, name, find)
+    hint = f"; {advised}" if advised else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+def _is_submodule(module: str, name: str) -> bool:
+    """Tell whether a name is a module that ``from ... import`` looks up before it imports it."""
+    is_package = "__path__" in vars(sys.modules[module])
+    return is_package and not name.startswith("_") and find_spec(f"{module}.{name}") is not None

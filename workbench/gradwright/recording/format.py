@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ArchiveError
 from ..formats.checked import MAX_JSON
-from ..formats.registry import Format, ModelInfo, TensorRange
+from ..formats.registry import Format, ModelInfo, Range, TensorRange
 from ..formats.source import Source, exactly, naming
 from ..train.checkpoints import format as checkpoint
 from ..train.checkpoints.resuming import CHECKPOINTS
@@ -68,9 +68,13 @@ def tensors(source: Source) -> Mapping[str, TensorRange]:
         latest = _latest(source)
         if latest is None:
             return {}
-        file = f"{CHECKPOINTS}/{Path(latest.name).name}"
+        own = Path(latest.name).name
+
+        def below(r: Range) -> Range:
+            return replace(r, file=f"{CHECKPOINTS}/{r.file or own}")
+
         return {
-            name: replace(tensor, ranges=tuple(replace(r, file=file) for r in tensor.ranges))
+            name: replace(tensor, ranges=tuple(map(below, tensor.ranges)))
             for name, tensor in checkpoint.FORMAT.tensors(latest).items()
         }
 

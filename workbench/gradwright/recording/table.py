@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import TrainingError
-from ..train.callbacks.direction import falls
+from ..train.direction import falls
 from ..words.spelling import meant
 from ..words.tables import Table
 from .folder import RunFolder, RunSummary, is_alive, when

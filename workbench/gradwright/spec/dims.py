@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError
 from ..shared import module_lock
 
@@ -106,10 +108,10 @@ class Dim:
         return {}
 
     def __add__(self, other: int | Dim) -> int | Dim:
-        return _sum(self, other)
+        return _sum(self, other) if isinstance(other, _SIZES) else NotImplemented
 
     def __mul__(self, other: int | Dim) -> int | Dim:
-        return _product(self, other)
+        return _product(self, other) if isinstance(other, _SIZES) else NotImplemented
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -117,16 +119,24 @@ class Dim:
         return self * -1
 
     def __sub__(self, other: int | Dim) -> int | Dim:
-        return self + other * -1
+        return self + other * -1 if isinstance(other, _SIZES) else NotImplemented
 
     def __rsub__(self, other: int) -> int | Dim:
-        return self * -1 + other
+        return self * -1 + other if isinstance(other, _SIZES) else NotImplemented
 
     def __floordiv__(self, other: int | Dim) -> int | Dim:
-        return _quotient(self, other)
+        return _quotient(self, other) if isinstance(other, _SIZES) else NotImplemented
 
     def __mod__(self, other: int) -> int | Dim:
-        return self - (self // other) * other
+        return self - (self // other) * other if isinstance(other, _SIZES) else NotImplemented
+
+    def __truediv__(self, other: object) -> Any:
+        if isinstance(other, int | float | Dim):
+            hint = "tensor / x.shape[0], gw.size_at(x, 0) / 2, or // for a whole size"
+            raise ShapeError(f"a fraction of the dimension {self} is no size", hint=hint)
+        return NotImplemented
+
+    __rtruediv__ = __pow__ = __rpow__ = __truediv__
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.terms == other.terms
@@ -144,7 +154,7 @@ class Dim:
             hint="gw.shape_of(x), which is a tensor, or feed a fixed size",
         )
 
-    __index__ = __int__
+    __index__ = __float__ = __int__
 
     def __repr__(self) -> str:
         if not self._text:
@@ -396,6 +406,7 @@ def smaller(a: AnyDim, b: AnyDim) -> AnyDim:
     return a + b - larger(a, b)
 
 
+_SIZES = (int, np.integer, Dim)  # what sizes are added to; a tensor takes them as numbers
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "//": operator.floordiv,
     "max": functools.partial(larger, 0),

@@ -11,6 +11,7 @@ from ..gradient import gradients
 from ..graph import ancestors
 from ..graph.expand import expansion, run_nodes
 from ..op import Op, Sample, infer_specs, run_forward
+from ..op.applying import run_forward_into, writes_outputs
 from ..spec import spec_of
 from .common import Array, cases, cast, close, draw_seeds, fits, need, place, same, wanted
 
@@ -64,6 +65,27 @@ def check_forward(cls: type[Op], sample: Sample) -> None:
             dims = [None if x is None else x.astype(object) for x in xs]
             for y, again in zip(ys, run_forward(op, dims), strict=True):
                 need(same(y, again.astype(y.dtype)), "forward does not work on dims: value_rule")
+        if writes_outputs(op):
+            _check_into(op, xs, ys)
+
+
+def _check_into(op: Op, xs: Sequence[Array | None], expected: Sequence[Array]) -> None:
+    """``forward_into`` writes what ``forward`` returns, also over the inputs that it may have."""
+    for over in (None, *op.overwrites):
+        held = [None if x is None else x.copy() for x in xs]
+        ys = [np.full_like(y, 77) for y in expected]
+        if over is not None:
+            x = held[over[1]] if over[1] < len(held) else None
+            if x is None or spec_of(x) != spec_of(ys[over[0]]):
+                continue
+            ys[over[0]] = x
+        run_forward_into(op, held, ys)
+        for i, (own, h) in enumerate(zip(xs, held, strict=True)):
+            written = over is not None and over[1] == i
+            need(written or same(own, h), f"forward_into changes its input {i}")
+        for y, e in zip(ys, expected, strict=True):
+            where = f"over input {over[1]}" if over else "apart"
+            need(same(y, e), f"forward_into, written {where}, differs from forward")
 
 
 def check_precision(cls: type[Op], sample: Sample) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evaluation import metrics
 from ..evaluation.metrics import Metric
+from ..ops import missing
 from ..shared import first_use
 from . import optim, schedules
 from .callbacks import (
@@ -15,23 +16,27 @@ from .callbacks import (
     MaxSteps,
     Profiler,
     Recorder,
+    ReduceLROnPlateau,
     Score,
     ScoreReached,
     Stopping,
+    TensorBoard,
     TimeLimit,
     UpdateRatio,
+    WeightsAndBiases,
     compare_profiles,
     on_epoch,
     on_step,
 )
 from .callbacks.statistics import ParameterStatistics
 from .config import TrainingConfig
-from .history import History, Record
+from .history import FitEnd, History, Record
 from .settings import EMA, SWA, Accumulation, Group
 from .step.accumulate import GradientAccumulator
 from .trainer import Trainer
 
 if TYPE_CHECKING:
+    from ..recipes.cross_validation import CrossValidation, cross_validate
     from ..recipes.learning_rate_finder import LearningRates, find_learning_rate
     from ..recipes.unrolled_trainer import UnrolledTrainer
     from ..recording import Run, RunFolder, Runs, RunsComparison, Store
@@ -51,8 +56,10 @@ __all__ = [
     "ActivationComparison",
     "Callback",
     "Change",
+    "CrossValidation",
     "Divergence",
     "EarlyStopping",
+    "FitEnd",
     "GradientAccumulator",
     "GradientWatch",
     "Group",
@@ -64,6 +71,7 @@ __all__ = [
     "Profiler",
     "Record",
     "Recorder",
+    "ReduceLROnPlateau",
     "Reproduce",
     "Run",
     "RunFolder",
@@ -74,13 +82,16 @@ __all__ = [
     "ScoreReached",
     "Stopping",
     "Store",
+    "TensorBoard",
     "TimeLimit",
     "Trainer",
     "TrainingConfig",
     "UnrolledTrainer",
     "UpdateRatio",
+    "WeightsAndBiases",
     "compare_activations",
     "compare_profiles",
+    "cross_validate",
     "find_learning_rate",
     "load_activations",
     "metrics",
@@ -98,6 +109,7 @@ _LATER = {
         ),
         ".callbacks.gradient_watch": "GradientWatch",
         ".callbacks.reproduce": "Reproduce",
+        "..recipes.cross_validation": "CrossValidation cross_validate",
         "..recipes.learning_rate_finder": "LearningRates find_learning_rate",
         "..recipes.unrolled_trainer": "UnrolledTrainer",
         "..recording": "Run RunFolder Runs RunsComparison Store",
@@ -113,7 +125,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing(__name__, name, __all__)
     with first_use:
         found = globals()[name] = getattr(import_module(_LATER[name], __name__), name)
     return found

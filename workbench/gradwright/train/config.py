@@ -15,7 +15,9 @@ from ..program.options import Kernels
 from ..session import Session
 from ..words.jsonable import from_json, jsonable, to_json
 from ..words.spelling import meant
+from .constraints import Constraint
 from .optim import Adam, Optimizer
+from .optim.base import Number
 from .precision import FP8, LossScale, Precision, checked
 from .settings import EMA, SWA, Accumulation, Group, check_number, names_of
 
@@ -32,7 +34,9 @@ class TrainingConfig:
     Two trainings with equal configurations, data and values give the same numbers. In the order of
     a step: the gradient of the losses is taken, accumulated, regularised with ``l1`` and ``l2``,
     clipped by value, by each tensor's norm and by the norm of all; the optimizer moves the
-    parameter, and ``weight_decay`` shrinks it.
+    parameter, ``weight_decay`` shrinks it, and a constraint brings it back within its bounds.
+    Multipliers, penalties, decays and bounds may be schedules, as learning rates may: each step is
+    fed with what they are then.
 
     Args:
         optimizer: how parameters move.
@@ -51,6 +55,8 @@ class TrainingConfig:
         clip_value: upper bound of the size of each element of a gradient.
         clip_tensor_norm: upper bound of the norm of each gradient.
         clip_norm: upper bound of the norm of all gradients together.
+        constraints: what parameters are brought back to after each update, by name or pattern, such
+            as ``{"*/w": gw.constraints.MaxNorm(3.0)}``.
         nonfinite: what to do when loss or gradient is not finite: ``"raise"``, or ``"skip"`` the
             step.
         accumulation: several batches make one update.
@@ -88,14 +94,15 @@ class TrainingConfig:
     metrics: Mapping[str, str] = field(default_factory=dict)
     parameters: tuple[str, ...] | None = None
     groups: tuple[Group, ...] = ()
-    lr_multipliers: Mapping[str, float] = field(default_factory=dict)
-    l1: float = 0.0
-    l2: float = 0.0
-    weight_decay: float | None = None
+    lr_multipliers: Mapping[str, Number] = field(default_factory=dict)
+    l1: Number = 0.0
+    l2: Number = 0.0
+    weight_decay: Number | None = None
     decay_scaled_by_rate: bool = True
-    clip_value: float | None = None
-    clip_tensor_norm: float | None = None
-    clip_norm: float | None = None
+    clip_value: Number | None = None
+    clip_tensor_norm: Number | None = None
+    clip_norm: Number | None = None
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
     nonfinite: str = "raise"
     accumulation: Accumulation | None = None
     precision: Precision | None = None
@@ -129,6 +136,7 @@ class TrainingConfig:
             self, "groups", (self.groups,) if isinstance(self.groups, Group) else tuple(self.groups)
         )
         put(self, "lr_multipliers", {_name(k): v for k, v in self.lr_multipliers.items()})
+        put(self, "constraints", {_name(k): v for k, v in self.constraints.items()})
         put(self, "metrics", {k: _name(v) for k, v in self.metrics.items()})
         put(self, "loss_scale", _scale(self.loss_scale))
         precision, fp8 = checked(self.precision, self.fp8)
@@ -154,7 +162,9 @@ class TrainingConfig:
             check_number(f"lr_multipliers[{pattern!r}]", factor)
         for name in ("clip_value", "clip_tensor_norm", "clip_norm"):
             limit = getattr(self, name)
-            if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+            if limit is None or callable(limit):
+                continue
+            if not (_is_number(limit) and 0 < limit < math.inf):
                 raise TrainingError(f"{name}={limit!r} is out of range", need=f"0 < {name} < inf")
         if self.nonfinite not in NONFINITE:
             need = " or ".join(map(repr, NONFINITE))
@@ -163,6 +173,13 @@ class TrainingConfig:
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
                 raise TrainingError(f"{name}={value!r} is none", need=f"a gw.{kind.__name__}")
+        for pattern, constraint in self.constraints.items():
+            if not isinstance(constraint, Constraint):
+                raise TrainingError(
+                    f"constraints[{pattern!r}]={constraint!r} is none",
+                    need="an instance",
+                    hint="gw.constraints.MaxNorm(2.0)",
+                )
         for group in self.groups:
             if not isinstance(group, Group):
                 raise TrainingError(f"{group!r} is no group", hint='gw.Group("*/bias", l2=0.0)')

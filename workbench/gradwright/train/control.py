@@ -9,14 +9,14 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM
 from typing import Any
 
 from ..errors import Terminated, TrainingError
-from .callbacks import Callback
+from .callbacks import Callback, Stopping
 from .stateful import beneath
 from .training import Training
-
 
 _ENDINGS: dict[int, type[BaseException]] = {SIGINT: KeyboardInterrupt, SIGTERM: Terminated}
 """What the signals that end a training raise."""
@@ -251,6 +251,14 @@ class Hooks:
             self._control.in_hooks = False
         if failed is not None:
             raise failed
+
+    def reasons(self) -> str:
+        """Return why callbacks have ended the training; empty where none has."""
+        return "; ".join(c.reason for c in self.callbacks if isinstance(c, Stopping) and c.reason)
+
+    def written(self) -> tuple[Path, ...]:
+        """Return the files that callbacks have written for training to go on from."""
+        return tuple(path for callback in self.callbacks for path in callback.written())
 
     # -- state -----------------------------------------------------------------------------------
 

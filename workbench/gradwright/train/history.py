@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-import threading
-from array import array
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..errors import TrainingError
+from ..files.whole import replacing
+from .columns import Table
+from .direction import falls
 
 if TYPE_CHECKING:
+    import pandas as pd
     import plotly.graph_objects as go
+
+
+WHOLE = ("step", "epoch")
+"""Columns of whole numbers."""
 
 
 class Record(NamedTuple):
@@ -34,80 +45,38 @@ class Record(NamedTuple):
     """Time spent training so far."""
 
 
-class Table(Mapping[str, np.ndarray[Any, Any]]):
-    """Columns of numbers; 8 bytes each, NaN where a row has none.
+@dataclass(frozen=True)
+class FitEnd:
+    """How the last fit of a training ended: ``history.end``.
 
-    >>> from gradwright.train.history import Table
-    >>> table = Table()
-    >>> table.append({"loss": 2.0})
-    >>> table.append({"loss": 1.0, "accuracy": 0.5})
-    >>> table["accuracy"].tolist(), len(table), table.rows
-    ([nan, 0.5], 2, 2)
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> w = g.variable("w", (), init=2.0)
+    >>> trainer = gw.Trainer(g, w * w, callbacks=[gw.train.MaxSteps(3)])
+    >>> end = trainer.fit([{}, {}], epochs=9, progress=False).end
+    >>> end.outcome, end.reason, end.steps, end.epochs, end.checkpoints
+    ('stopped', '3 steps are done', 3, 1, ())
     """
 
-    def __init__(self) -> None:
-        self._names: tuple[str, ...] = ()
-        self._data = array("d")
-        """Row after row, so that a step adds all its numbers at once."""
-        self._lock = threading.RLock()
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        with self._lock:  # a new column changes both
-            return len(self._data) // len(self._names) if self._names else 0
-
-    def append(self, row: Mapping[str, float]) -> None:
-        """Add a row; a new name becomes a column, empty so far."""
-        self.add(tuple(row), list(row.values()))
-
-    def add(self, names: tuple[str, ...], numbers: list[float]) -> None:
-        """Add a row, as ``append`` does, whose names come apart from its numbers."""
-        with self._lock:
-            if names != self._names:
-                if new := tuple(name for name in names if name not in self._names):
-                    empty = np.full((self.rows, len(new)), math.nan)
-                    data = np.hstack([self._table(), empty]).tobytes()
-                    self._names, self._data = (*self._names, *new), array("d", data)
-                row = dict(zip(names, numbers, strict=True))
-                numbers = [row.get(name, math.nan) for name in self._names]
-            self._data.fromlist(numbers)
-
-    def _table(self) -> np.ndarray[Any, Any]:
-        """Return a copy of all rows as a matrix."""
-        return np.frombuffer(self._data.tobytes()).reshape(self.rows, len(self._names))
-
-    def snapshot(self, *names: str, start: int = 0) -> dict[str, np.ndarray[Any, Any]]:
-        """Return columns (default all) of one length, even while another thread appends.
-
-        With ``start``, only the rows from that one on.
-        """
-        with self._lock:
-            held, width = self._names, len(self._names)
-            data = np.frombuffer(self._data[start * width :].tobytes()).reshape(-1, max(width, 1))
-        return {name: data[:, held.index(name)].copy() for name in names or held}
-
-    def last(self) -> dict[str, float]:
-        """Return the last row."""
-        with self._lock:
-            return dict(zip(self._names, self._data[-len(self._names) :], strict=True))
-
-    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
-        if name not in self._names:
-            raise KeyError(f"{name!r}; there are {', '.join(self._names) or 'no columns yet'}")
-        return self.snapshot(name)[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+    outcome: str
+    """``"finished"``, ``"stopped"`` or ``"failed"``."""
+    reason: str
+    """What was done, which callback stopped it and why, ``Ctrl-C``, or the error."""
+    steps: int
+    """Steps that this fit has taken."""
+    epochs: int
+    """Epochs that it has finished."""
+    seconds: float
+    """Time that it took, without pauses."""
+    checkpoints: tuple[Path, ...]
+    """The checkpoints that there are now, the oldest first."""
 
 
 class History:
     """Loss and metrics of every step and every epoch, with the time spent.
 
-    ``steps`` and ``epochs`` are tables: ``history.epochs["val_loss"]`` is an array.
+    ``steps`` and ``epochs`` are tables: ``history.epochs["val_loss"]`` is an array. ``end`` tells
+    how the last fit ended.
 
     >>> import gradwright as gw
     >>> history = gw.History()
@@ -123,6 +92,8 @@ class History:
 
     def __init__(self) -> None:
         self.steps, self.epochs = Table(), Table()
+        self.end: FitEnd | None = None
+        """How the last fit ended; None before, and after a resume."""
 
     def add_step(self, record: Record) -> None:
         """Note a step."""
@@ -141,7 +112,85 @@ class History:
         """Return the numbers of the last epoch."""
         return self.epochs.last()
 
+    def best(self, monitor: str | None = None, mode: str | None = None) -> dict[str, float]:
+        """Return the numbers of the best epoch, its ``step`` and ``epoch`` among them.
+
+        ``monitor`` is ``"val_loss"`` where that is measured, else ``"loss"``; ``mode``, ``"min"``
+        or ``"max"``, is needed where the name does not tell. Raises TrainingError where no epoch
+        has measured it.
+
+        >>> import gradwright as gw
+        >>> history = gw.History()
+        >>> for step, loss in ((8, 0.5), (16, 0.25), (24, 0.3)):
+        ...     history.add_epoch(gw.train.Record(step, step // 8, {"loss": loss}, 0.0))
+        >>> history.best()["step"]
+        16.0
+        """
+        name = monitor or ("val_loss" if "val_loss" in self.epochs else "loss")
+        sign = 1.0 if falls(name, mode) else -1.0
+        rows = self.epochs.snapshot()
+        values = sign * rows.get(name, np.full(1, math.nan))
+        if np.isnan(values).all():
+            measured = ", ".join(self.epochs) or "nothing"
+            raise TrainingError(f"no epoch has measured {name!r}", facts=[f"measured: {measured}"])
+        best = int(np.nanargmin(values))
+        return {column: float(numbers[best]) for column, numbers in rows.items()}
+
     # -- as data ---------------------------------------------------------------------------------
+
+    def to_pandas(self, table: str = "epochs") -> pd.DataFrame:
+        """Return ``"epochs"`` or ``"steps"`` as a pandas data frame.
+
+        Steps and epochs are ints; what a row has not measured is NaN. Needs pandas:
+        ``pip install 'gradwright[data]'``.
+
+        >>> import gradwright as gw
+        >>> history = gw.History()
+        >>> history.add_epoch(gw.train.Record(8, 1, {"loss": 0.5}, 0.25))
+        >>> history.to_pandas().to_dict("records")
+        [{'step': 8, 'epoch': 1, 'loss': 0.5, 'seconds': 0.25}]
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            hint = "pip install 'gradwright[data]'"
+            raise TrainingError("pandas is not installed", hint=hint) from None
+
+        columns = self._table(table).snapshot()
+        whole = {name: columns[name].astype(np.int64) for name in WHOLE if name in columns}
+        return pd.DataFrame({**columns, **whole})
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None, table: str = "epochs") -> str:
+        """Return ``"epochs"`` or ``"steps"`` as CSV; with ``path`` write it, whole or not at all.
+
+        Numbers are written so that they can be read back to the bit; where a row has not measured
+        a metric, as epochs without validation, its field is empty.
+
+        >>> import gradwright as gw
+        >>> history = gw.History()
+        >>> history.add_epoch(gw.train.Record(8, 1, {"loss": 0.5}, 0.25))
+        >>> history.add_epoch(gw.train.Record(16, 2, {"loss": 0.25, "val_loss": 0.5}, 0.5))
+        >>> print(history.to_csv())
+        step,epoch,loss,seconds,val_loss
+        8,1,0.5,0.25,
+        16,2,0.25,0.5,0.5
+        """
+        columns = self._table(table).snapshot()
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        for row in zip(*columns.values(), strict=True):
+            writer.writerow(_field(*pair) for pair in zip(columns, row, strict=True))
+        if path is not None:
+            with replacing(path) as file:
+                file.write(text.getvalue().encode())
+        return text.getvalue()
+
+    def _table(self, name: str) -> Table:
+        if name not in ("steps", "epochs"):
+            raise TrainingError(f"a history has no table {name!r}", need="'steps' or 'epochs'")
+        table: Table = getattr(self, name)
+        return table
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return all columns by name: ``steps/loss``, ``epochs/val_loss`` ..."""
@@ -185,8 +234,9 @@ class History:
             f"History: {n_epochs} epoch{'s' * (n_epochs != 1)}, "
             f"{n_steps} step{'s' * (n_steps != 1)}, {self.seconds:.3g} s"
         )
+        end = self._end()
         if not n_epochs:
-            return head
+            return head + end
         own = ("epoch", "step", "seconds")
         names = ["epoch", "step", *(n for n in self.epochs if n not in own), "seconds"]
         columns = [self.epochs[n] for n in names]
@@ -198,7 +248,14 @@ class History:
             rows.append(["…"] * len(names) if i < 0 else [_text(c[i]) for c in columns])
         widths = [max(len(r[j]) for r in rows) for j in range(len(names))]
         lines = ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
-        return "\n".join([head, *lines])
+        return "\n".join([head, *lines]) + end
+
+    def _end(self) -> str:
+        """Return a line on how the last fit ended."""
+        if self.end is None:
+            return ""
+        kept = f"; {len(self.end.checkpoints)} checkpoints" if self.end.checkpoints else ""
+        return f"\n{self.end.outcome}: {self.end.reason}{kept}"
 
     def plot(self) -> go.Figure:
         """Return a figure: one panel per metric over the steps, training and validation.
@@ -263,6 +320,13 @@ class History:
 def _note(table: Table, record: Record) -> None:
     step, epoch, metrics, seconds = record
     table.add(("step", "epoch", *metrics, "seconds"), [step, epoch, *metrics.values(), seconds])
+
+
+def _field(name: str, value: float) -> str:
+    """Return a number as a field of CSV."""
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if name in WHOLE else repr(float(value))
 
 
 def _plain(value: float) -> Any:

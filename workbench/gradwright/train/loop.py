@@ -11,7 +11,7 @@ from typing import Any
 from ..data.batches import Batch, Batches, Feeds, grouped
 from .callbacks import Progress
 from .control import Control, Hooks
-from .history import Record
+from .history import FitEnd, Record
 from .position import Begun, Fit, FitProgress, Position
 from .step.taker import Run, Taker
 from .validation import Validation
@@ -48,13 +48,13 @@ class Loop:
         self,
         source: Batches,
         *,
-        epochs: int,
+        epochs: int | None,
         steps: int | None = None,
         unroll: int = 1,
         held_out: Batches | None = None,
         is_shown: bool = False,
     ) -> None:
-        """Train so many epochs more, or so many steps if that is sooner.
+        """Train so many epochs more, or so many steps if that is sooner; one of them is stated.
 
         An epoch that has begun on the same data is finished first, and counts. With ``held_out``
         each epoch ends with a validation; with ``is_shown`` there is a bar.
@@ -65,12 +65,14 @@ class Loop:
             self._taker.forget_window()
             position.begun = Begun(signature)
         position.is_bound = False
-        last_epoch = position.epochs + epochs
+        first_epoch = position.epochs
+        last_epoch = math.inf if epochs is None else first_epoch + epochs
         last_step = math.inf if steps is None else position.steps + steps
-        length = self._length(source, epochs, steps)
+        length, expected = self._length(source, epochs, steps), self._epochs_of(source, steps)
         where = functools.partial(_where, position, self._taker, control)
-        self._fit = fit = Fit(where, epochs, length, self._updates_of(source.n_batches))
-        bar = Progress(last_epoch, length)
+        shown = expected if epochs is None else epochs
+        self._fit = fit = Fit(where, shown, length, self._updates_of(source.n_batches))
+        bar = Progress(first_epoch + shown if shown else None, length)
         if is_shown:
             hooks.add(bar)
         try:
@@ -80,16 +82,24 @@ class Loop:
                 if self._run_epoch(source, last_step, unroll) or self._end_epoch(held_out):
                     stopped = position.steps < last_step
                     break
-            fit.end(stopped)
+            by_steps = position.steps >= last_step
+            done = _counted(steps, "step") if by_steps else _counted(epochs, "epoch")
+            fit.end(stopped, hooks.reasons() or "it was asked to" if stopped else done)
         except BaseException as error:
-            fit.end(True, error)
+            fit.end(True, "", error)
             raise
         finally:
             try:
                 hooks.tell("on_fit_end")
             finally:
                 hooks.remove(bar)
+                self._taker.history.end = self._how_it_ended(fit.report(), first_epoch)
         control.interrupt()
+
+    def _how_it_ended(self, done: FitProgress, first_epoch: int) -> FitEnd:
+        """Return what the history says of a fit that has ended."""
+        epochs, written = self._position.epochs - first_epoch, self._hooks.written()
+        return FitEnd(done.outcome, done.reason, done.steps, epochs, done.seconds, written)
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -194,14 +204,25 @@ class Loop:
 
     # -- how far it is ---------------------------------------------------------------------------
 
-    def _length(self, source: Batches, epochs: int, steps: int | None) -> int | None:
+    def _length(self, source: Batches, epochs: int | None, steps: int | None) -> int | None:
         """Return how many steps a run will take, where known."""
-        known = [] if steps is None else [steps]
+        known: list[int] = [] if steps is None else [steps]
         if source.n_batches is not None and epochs:
-            begun = self._position.begun
-            left = self._updates_of(source.n_batches - begun.batches + begun.gathered)
-            known.append((epochs - 1) * self._updates_of(source.n_batches) + left)
+            known.append((epochs - 1) * self._updates_of(source.n_batches) + self._left_of(source))
         return min(known, default=None)
+
+    def _epochs_of(self, source: Batches, steps: int | None) -> int | None:
+        """Return in how many epochs so many steps end, where known."""
+        if not steps or not source.n_batches:
+            return None
+        beyond: int = max(0, steps - self._left_of(source))
+        epochs: int = 1 - (-beyond // self._updates_of(source.n_batches))
+        return epochs
+
+    def _left_of(self, source: Batches) -> Any:
+        """Return how many updates are left of the epoch that has begun, or begins."""
+        begun, n_batches = self._position.begun, source.n_batches or 0
+        return self._updates_of(n_batches - begun.batches + begun.gathered)
 
     def _updates_of(self, batches: Any) -> Any:
         """Return how many updates so many batches make; None for None."""
@@ -212,3 +233,7 @@ def _where(position: Position, taker: Taker, control: Control) -> tuple[int, int
     """Return steps, epochs and steps of the epoch that are done, and the time spent."""
     steps = position.begun.batches // taker.window[1]
     return position.steps, position.epochs, steps, control.seconds
+
+
+def _counted(number: int | None, what: str) -> str:
+    return f"{number:,} {what} is done" if number == 1 else f"{number or 0:,} {what}s are done"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,9 +122,11 @@ class FitProgress:
     """
 
     outcome: str
-    """``"running"``, ``"finished"``, ``"stopped"``, ``"terminated"`` by SIGTERM, or ``"failed"``."""
+    """``"running"``, ``"finished"``, ``"stopped"``, ``"terminated"`` or ``"failed"``."""
     error: str
     """What a failed fit raised."""
+    reason: str
+    """Why it ended: what was done, what stopped it, or what it raised; empty while it runs."""
     steps: int
     """Steps of this fit that are done."""
     total: int | None
@@ -133,7 +136,8 @@ class FitProgress:
     epoch: int
     """Number of the present epoch, counted over all fits."""
     epochs: int
-    """Number of the last epoch it was asked for."""
+    """Number of the last epoch it was asked for, or that its steps need; where the data does not
+    tell, of the present one."""
     seconds: float
     """Time spent, without pauses."""
     left: float | None
@@ -146,13 +150,13 @@ class Fit:
     def __init__(
         self,
         where: Callable[[], tuple[int, int, int, float]],
-        epochs: int,
+        epochs: int | None,
         total: int | None,
         per_epoch: int | None,
     ) -> None:
         self._where, self._total, self._per_epoch = where, total, per_epoch
         self._first_step, first_epoch, _, self._began = where()
-        self._last_epoch = first_epoch + epochs
+        self._last_epoch = math.inf if epochs is None else first_epoch + epochs
         self._validation, self._validations = 0.0, 0
         self._final: FitProgress | None = None
 
@@ -161,20 +165,23 @@ class Fit:
         self._validation += seconds
         self._validations += 1
 
-    def end(self, stopped: bool, error: BaseException | None = None) -> None:
-        """Note how the fit ended."""
+    def end(self, stopped: bool, reason: str, error: BaseException | None = None) -> None:
+        """Note how the fit ended, and why where it raises nothing."""
         outcome, text = "stopped" if stopped else "finished", ""
         if isinstance(error, Exception):
             outcome, text = "failed", f"{type(error).__name__}: {error}"
+            reason = text.partition("\n")[0]
         elif isinstance(error, Terminated):
-            outcome = "terminated"
-        self._final = self._now(outcome, text)
+            outcome, reason = "terminated", "SIGTERM"
+        elif error is not None:
+            reason = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else type(error).__name__
+        self._final = self._now(outcome, text, reason)
 
     def report(self) -> FitProgress:
         """Return where the fit is, or where it ended."""
-        return self._final or self._now("running", "")
+        return self._final or self._now("running", "", "")
 
-    def _now(self, outcome: str, error: str) -> FitProgress:
+    def _now(self, outcome: str, error: str, reason: str) -> FitProgress:
         step, epoch, batch, clock = self._where()
         steps, seconds, left = step - self._first_step, clock - self._began, None
         if outcome != "running":
@@ -188,11 +195,12 @@ class Fit:
         return FitProgress(
             outcome=outcome,
             error=error,
+            reason=reason,
             steps=steps,
             total=self._total,
             per_epoch=self._per_epoch,
-            epoch=min(epoch + 1, self._last_epoch),
-            epochs=self._last_epoch,
+            epoch=int(min(epoch + 1, self._last_epoch)),
+            epochs=epoch + 1 if self._last_epoch == math.inf else int(self._last_epoch),
             seconds=seconds,
             left=left,
         )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ..errors import TrainingError
 from ..graph import Tensor
@@ -13,6 +12,7 @@ from ..ops.core.choice import Where
 from ..words.jsonable import jsonable
 from ..words.named import Named
 from .optim import Optimizer
+from .optim.base import Number
 
 WAYS = ("example", "batch", "token")
 """What a batch may weigh by."""
@@ -97,7 +97,7 @@ class EMA:
     2.5
     """
 
-    decay: float = 0.999
+    decay: Number = 0.999
     start: int = 1
     every: int = 1
     buffers: bool = False
@@ -107,10 +107,9 @@ class EMA:
         check_number("EMA: decay", self.decay, most=1.0)
         _check_counts(self)
 
-    def kept(self, averaged: Tensor) -> Tensor:
+    def kept(self, averaged: Tensor, decay: Tensor | None) -> Tensor:
         """Return the share of the average that stays, after ``averaged`` updates that counted."""
-        later = averaged.graph.constant(self.decay, dtype="float64")
-        kept: Tensor = Where()(averaged > 0, later, 0.0)
+        kept: Tensor = Where()(averaged > 0, decay, 0.0)
         return kept
 
 
@@ -141,7 +140,7 @@ class SWA:
     def __post_init__(self) -> None:
         _check_counts(self)
 
-    def kept(self, averaged: Tensor) -> Tensor:
+    def kept(self, averaged: Tensor, decay: Tensor | None) -> Tensor:
         """Return the share of the average that stays, after ``averaged`` updates that counted."""
         n = averaged.astype("float64")
         return n / (n + 1.0)
@@ -176,15 +175,10 @@ class Group(Named):
 
     variables: tuple[str, ...]
     optimizer: Optimizer | None = None
-    lr_multiplier: float = 1.0
-    l1: float | None = None
-    l2: float | None = None
-    weight_decay: float | None = None
-    instead: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("lr", "learning_rate"),
-        "optimizer=gw.optim.Adam(1e-4) has a rate of its own, and lr_multiplier=0.1 scales that of "
-        "the trainer",
-    )
+    lr_multiplier: Number = 1.0
+    l1: Number | None = None
+    l2: Number | None = None
+    weight_decay: Number | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", names_of(self.variables, "a group"))
@@ -208,7 +202,9 @@ def names_of(given: object, what: str) -> tuple[str, ...]:
 
 
 def check_number(what: str, value: object, most: float = math.inf) -> None:
-    """Raise TrainingError for anything but a finite number from 0 to ``most``."""
+    """Raise TrainingError for anything but a finite number from 0 to ``most``, or a schedule."""
+    if callable(value):
+        return  # what it says is looked at in each step
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not (good and 0 <= value <= most and value < math.inf):  # type: ignore[operator]
         limit = "" if most == math.inf else f" <= {most:g}"

@@ -107,7 +107,7 @@ class Trainer:
         self,
         data: Any,
         *more: Any,
-        epochs: int = 1,
+        epochs: int | None = None,
         batch_size: int | None = None,
         validation: Any = None,
         shuffle: bool = True,
@@ -116,7 +116,7 @@ class Trainer:
         unroll: int = 1,
         progress: bool | str = "auto",
     ) -> History:
-        """Train ``epochs`` more epochs and return the history of all training so far.
+        """Train more epochs, or so many steps, and return the history of all training so far.
 
         An epoch that was interrupted is finished first, counts as one, and is continued at the same
         batch if the data is the same. Iterables must then give the same batches again.
@@ -126,14 +126,14 @@ class Trainer:
                 an iterable of dicts, such as a torch DataLoader, or whatever else
                 ``gw.data.dataset`` takes.
             *more: further arrays, where ``features`` and ``labels`` say what they are for.
-            epochs: how many epochs.
+            epochs: how many epochs; default 1, or as many as ``steps`` take; the sooner end counts.
             batch_size: examples per step, for arrays; default 32. The last batch may be short.
             validation: data to evaluate after each epoch, recorded as ``val_...``; or which part
                 of the rows of ``data`` to hold out for it, such as 0.1.
             shuffle: whether arrays are shuffled, by a function of seed and epoch.
             drop_last: whether to leave out a short last batch.
-            steps: stop after this many steps, if that is sooner; with ``accumulation`` each is an
-                update, and the batches that are left at the end of an epoch make one, too.
+            steps: how many steps, over several epochs where need be; with ``accumulation`` each is
+                an update, and the batches that are left at the end of an epoch make one, too.
             unroll: how many steps run as one plan, in which less is done between them: worthwhile
                 for small models. The numbers, the history and what callbacks see are those of
                 single steps; pauses, stops and Ctrl-C wait for the end of a group. Batches that
@@ -148,10 +148,9 @@ class Trainer:
             if not self.config.columns:
                 raise misplaced(self.graph, more)
             data = (data, *more)
-        if not (is_count(epochs, 0) and (steps is None or is_count(steps, 0))):
-            raise TrainingError(
-                f"cannot train epochs={epochs!r}, steps={steps!r}", need="ints >= 0"
-            )
+        epochs = 1 if epochs is None and steps is None else epochs
+        if not all(n is None or is_count(n, 0) for n in (epochs, steps)):
+            raise TrainingError(f"cannot train {epochs=}, {steps=}", need="ints >= 0")
         if not isinstance(unroll, int) or unroll < 1:
             raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
         if progress not in (True, False, "auto"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -48,6 +48,24 @@ def jsonable(cls: type[T]) -> type[T]:
         raise TypeError(f"{cls.__name__!r} is the name of {held.__module__}.{held.__qualname__}")
     _known[cls.__name__] = cls
     return cls
+
+
+def defaults_of(name: Any) -> dict[str, Any]:
+    """Return the fields that a registered class has defaults for; none of another name.
+
+    >>> import gradwright as gw
+    >>> from gradwright.words.jsonable import defaults_of
+    >>> gw.EMA().decay, defaults_of("EMA")
+    (0.999, {'decay': 0.999, 'start': 1, 'every': 1, 'buffers': False})
+    """
+    cls = _known.get(name) if isinstance(name, str) else None
+    found = {}
+    for field in fields(cls) if cls is not None else ():
+        if field.default is not MISSING:
+            found[field.name] = field.default
+        elif field.default_factory is not MISSING:
+            found[field.name] = field.default_factory()
+    return found
 
 
 def to_json(value: Any, at: str = "") -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, ClassVar, Self
+from dataclasses import fields, is_dataclass
+from typing import Any, Self
 
-from .spelling import meant
+from .advice import advice_on_keyword
 
 
 class Named:
@@ -24,16 +23,12 @@ class Named:
     TypeError: Size has no 'widht'; it has width; did you mean 'width'?
     """
 
-    instead: ClassVar[Mapping[str, str]] = {}
-    """What does what is hoped of a name, where that is no field of another spelling."""
-
     def __new__(cls, *given: Any, **named: Any) -> Self:
         """Refuse names that are no fields."""
-        known = [f.name for f in fields(cls)]  # type: ignore[arg-type]  # a dataclass is made of it
+        known = [f.name for f in fields(cls)] if is_dataclass(cls) else named.keys()
         for name in named:
             if name not in known:
-                close = meant(name, known)
-                hint = cls.instead.get(name) or (f"did you mean {close!r}?" if close else "")
-                parts = [f"{cls.__name__} has no {name!r}", f"it has {', '.join(known)}", hint]
-                raise TypeError("; ".join(filter(None, parts)))
+                said = f"{cls.__name__} has no {name!r}; it has {', '.join(known)}"
+                advised = advice_on_keyword(cls.__name__, name, known)
+                raise TypeError(f"{said}; {advised}" if advised else said)
         return super().__new__(cls)

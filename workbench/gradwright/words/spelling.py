@@ -2,78 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Mapping
 
-_THEIRS = {
-    # arguments
-    "axis": "dim dims",
-    "keepdims": "keepdim",
-    "learning_rate": "lr",
-    # functions
-    "abs": "absolute",
-    "absolute_difference": "l1",
-    "batch_norm": "batchnormalization",
-    "boolean_mask": "maskedselect",
-    "broadcast_to": "expand",
-    "cast": "float half double long int to type",
-    "categorical": "multinomial",
-    "clip": "clamp",
-    "col2im": "fold",
-    "concat": "cat concatenate hstack vstack",
-    "conv_transpose1d": "conv1dtranspose",
-    "conv_transpose2d": "conv2dtranspose",
-    "conv_transpose3d": "conv3dtranspose",
-    "depth_to_space": "pixelshuffle",
-    "div": "divide",
-    "expand_dims": "unsqueeze",
-    "full": "zeros ones empty",
-    "gather": "indexselect",
-    "global_avg_pool": "globalaveragepooling1d globalaveragepooling2d globalaveragepooling3d",
-    "global_max_pool": "globalmaxpooling1d globalmaxpooling2d globalmaxpooling3d",
-    "group_norm": "groupnormalization",
-    "im2col": "unfold",
-    "kl_divergence": "kldiv",
-    "layer_norm": "layernormalization",
-    "linear": "dense xwplusb",
-    "local_response_norm": "lrn",
-    "log_loss": "bce binarycrossentropy",
-    "matmul": "mm bmm",
-    "mean": "reducemean",
-    "mean_squared_error": "mse",
-    "moments": "stdmean varmean",
-    "mul": "multiply",
-    "neg": "negative",
-    "nonzero": "argwhere",
-    "normal": "randn",
-    "permutation": "randperm",
-    "repeat": "repeatinterleave",
-    "reshape": "view",
-    "resize": "interpolate upsample",
-    "scatter_update": "scatter",
-    "sigmoid_cross_entropy": "bcewithlogits binarycrossentropywithlogits",
-    "size_of": "numel",
-    "slice": "narrow",
-    "softmax_cross_entropy": "crossentropy categoricalcrossentropy",
-    "space_to_depth": "pixelunshuffle",
-    "sparse_softmax_cross_entropy": "sparsecategoricalcrossentropy",
-    "split": "chunk",
-    "stop_gradient": "detach",
-    "sub": "subtract",
-    "sum": "reducesum",
-    "transpose": "permute",
-    "uniform": "rand",
-    "where": "maskedfill",
-}
-"""Ours, and the names of torch and Keras for it, small and without underscores."""
-_OURS = {theirs: ours for ours, names in _THEIRS.items() for theirs in names.split()}
-
-NO_OPS = {
-    **dict.fromkeys(("tensor", "constant", "array", "asarray", "fromnumpy"), "g.constant"),
-    **dict.fromkeys(("variable", "parameter"), "g.variable"),
-    **dict.fromkeys(("placeholder", "input"), "g.placeholder"),
-    **dict.fromkeys(("grad", "backward"), "gw.gradients"),
-}
-"""What is called otherwise elsewhere, and no op here; ``g`` is a graph."""
+from .rows import TENSOR, rows
 
 
 def spellings(name: str) -> list[str]:
@@ -82,14 +14,46 @@ def spellings(name: str) -> list[str]:
     >>> spellings("where")
     ['maskedfill']
     """
-    return _THEIRS.get(name, "").split()
+    return [theirs for theirs, ours in _ours().items() if ours == name and theirs != plain(name)]
+
+
+def plain(name: str) -> str:
+    """Return a name in small letters and without underscores.
+
+    >>> plain("Masked_fill_")
+    'maskedfill'
+    """
+    return name.lower().replace("_", "")
+
+
+@functools.cache
+def _functions() -> Mapping[str, str]:
+    """Return what is called here, ``x.expand_dims``, by their plain name, tensors' first."""
+    found: dict[str, str] = {}
+    for (_, name), held in sorted(rows().items(), key=lambda item: item[0][0] != TENSOR):
+        found.setdefault(plain(name), held[0].function)
+    return found
+
+
+@functools.cache
+def _ours() -> Mapping[str, str]:
+    return {theirs: ours.rpartition(".")[2] for theirs, ours in _functions().items() if ours}
+
+
+def elsewhere(name: str) -> str:
+    """Return what is called here for what bears a name elsewhere, or "".
+
+    >>> elsewhere("backward"), elsewhere("unsqueeze")
+    ('gw.gradients', 'x.expand_dims')
+    """
+    return _functions().get(plain(name), "")
 
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Return which of the known names was probably meant, "" if none is like it.
 
-    >>> meant("dim", ["axis", "keepdims"]), meant("sofmax", ["softmax"]), meant("ReLU", ["relu"])
-    ('axis', 'softmax', 'relu')
+    >>> meant("sofmax", ["softmax"]), meant("ReLU", ["relu"])
+    ('softmax', 'relu')
     >>> meant("BCEWithLogitsLoss", ["log_loss", "sigmoid_cross_entropy"])
     'sigmoid_cross_entropy'
     >>> meant("frobnicate", ["axis"])
@@ -97,11 +61,11 @@ def meant(name: str, known: Iterable[str]) -> str:
     """
     import difflib  # 3 ms, and only errors need it
 
-    plain = {k.replace("_", ""): k for k in known}
-    wanted = name.lower().replace("_", "")
+    known_by = {plain(k): k for k in known}
+    wanted = plain(name)
     for spelling in (wanted, wanted.removesuffix("loss")):
-        ours = _OURS.get(spelling, spelling).replace("_", "")
-        if ours in plain:
-            return plain[ours]
-    close = difflib.get_close_matches(wanted, plain, 1, cutoff=0.75)
-    return plain[close[0]] if close else ""
+        ours = plain(_ours().get(spelling, spelling))
+        if ours in known_by:
+            return known_by[ours]
+    close = difflib.get_close_matches(wanted, known_by, 1, cutoff=0.75)
+    return known_by[close[0]] if close else ""

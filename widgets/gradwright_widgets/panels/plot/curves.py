@@ -10,7 +10,7 @@ import numpy as np
 
 from gradwright.errors import GradwrightError
 from gradwright.train import History
-from gradwright.train.history import Table
+from gradwright.train.columns import Table
 
 from ...host.wire import float64
 

@@ -14,9 +14,8 @@ import numpy as np
 from ...graph import Tensor
 from ...op import Op
 from ...ops.control.loop_op import LoopOp
-from ...spec import BOXED, spec_of
+from ...spec import BOXED
 from ..address import Address
-from ..float64 import known_specs
 from ..inside import Met, Opened, opened, sources
 from .vjp import vjp_of
 
@@ -97,17 +96,12 @@ def _through(
         public = len(node.public)
         if any(g is not None for g in own[public:]):
             return None
-        vjp = vjp_of(
-            op,
-            tuple(None if s is None else s.key() for s in known_specs(op, xs)),
-            tuple(spec_of(y).key() for y in ys),
-        )
         pairs = zip(own[:public], ys, strict=False)
         given = [
             y if y.dtype.kind not in "fc" else np.zeros_like(y) if g is None else g
             for g, y in pairs
         ]
-        for i, g in vjp(xs, ys, given, level.training).items():
+        for i, g in vjp_of(op, xs, ys)(xs, ys, given, level.training).items():
             x = node.inputs[i]
             if x is not None:
                 add(x, g)

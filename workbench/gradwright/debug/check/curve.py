@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import GradientError
 from ...graph import Graph, Tensor, Values
+from ..arguments import COUNT, FRACTION, INDEX, check_run, member, one_of
 from ..float64 import Float64Run
 from .probe import ElementCheck, Probe, analytic_gradients, check_floating, check_loss
 
@@ -147,9 +148,13 @@ def loss_curve(
     >>> curve.check.verdict, round(curve.left), round(curve.right), curve.check.kinks
     ('kink', 0, 1, ('relu',))
     """
-    target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
+    call = "loss_curve(graph, loss, feeds, tensor, index)"
+    check_run(call, graph, training, values, seed=seed)
+    COUNT.check(GradientError, points=points)
+    FRACTION.check(GradientError, rtol=rtol)
+    target = member(graph, loss)
     check_loss(target)
-    given = graph[tensor] if isinstance(tensor, str) else graph.check_member(tensor)
+    given = member(graph, tensor)
     check_floating(given)
     held = graph.values.snapshot() if values is None else values
     run = Float64Run(
@@ -158,7 +163,7 @@ def loss_curve(
     copy = run.copies[given]
     array = run.env[copy]
     at = _index(given, array, index)
-    if part not in ("real", "imag") or (part == "imag" and not np.iscomplexobj(array)):
+    if not one_of(part, ("real", "imag")) or (part == "imag" and not np.iscomplexobj(array)):
         raise GradientError(f"{given.name!r} has no {part!r} part", need='part="real"')
     with np.errstate(all="ignore"):
         (analytic,) = analytic_gradients(run, run.copies[target], [copy])
@@ -192,8 +197,10 @@ def _curve(
 
 
 def _index(t: Tensor, array: Array, index: int | Sequence[int]) -> tuple[int, ...]:
-    at = (index,) if isinstance(index, int) else tuple(index)
-    fits = len(at) == array.ndim and all(-n <= i < n for i, n in zip(at, array.shape, strict=True))
+    at = tuple(index) if isinstance(index, Sequence | np.ndarray) else (index,)
+    fits = len(at) == array.ndim and all(
+        INDEX.fits(i) and -n <= i < n for i, n in zip(at, array.shape, strict=True)
+    )
     if not fits:
         raise GradientError(
             f"{t.name!r} has no element {list(at)}", facts=[f"its shape is {list(array.shape)}"]

@@ -14,6 +14,19 @@ import numpy as np
 from ...errors import GradientError
 from ...graph import Graph, Node, Tensor, Values
 from ..address import Address
+from ..arguments import (
+    COUNT,
+    FRACTION,
+    HOOK,
+    MOST,
+    PROGRESS,
+    STOP,
+    Kind,
+    check_run,
+    member,
+    members,
+    one_of,
+)
 from ..float64 import Float64Run
 from ..stepping.nonfinite import Ran, Range, find_origin
 from .blame import NodeCheck
@@ -31,6 +44,8 @@ from .report import Occasion, ParameterCheck, Report
 
 Array = np.ndarray[Any, Any]
 Method = Literal["auto", "differences"]
+_METHOD = Kind(" or ".join(get_args(Method)), lambda value: one_of(value, get_args(Method)))
+_ORDER = Kind("1 or 2", lambda value: COUNT.fits(value) and value <= 2)
 _DRAWS = 8
 """Directions along which a rule is looked at of which single elements disagreed: one direction
 misses an element that is off by a thousandth in every second case."""
@@ -111,21 +126,18 @@ def gradient_check(
     >>> report
     <gradient check of 'loss' passed: 2 elements of 1 parameter, 3 nodes>
     """
-    if not isinstance(graph, Graph):
-        raise GradientError(f"{graph!r} is no graph", need="gradient_check(graph, loss, feeds)")
-    target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
+    check_run("gradient_check(graph, loss, feeds)", graph, training, values, seed=seed)
+    MOST.check(GradientError, max_per_param=max_per_param)
+    FRACTION.check(GradientError, rtol=rtol)
+    _ORDER.check(GradientError, order=order)
+    PROGRESS.check(GradientError, progress=progress)
+    STOP.check(GradientError, should_stop=should_stop)
+    HOOK.check(GradientError, watch=watch)
+    _METHOD.check(GradientError, method=method)
+    target = member(graph, loss)
     check_loss(target)
-    if order not in (1, 2):
-        raise GradientError(f"order={order!r} is not checked", need="1 or 2")
     held = graph.values.snapshot() if values is None else values
     parameters = _parameters(graph, wrt)
-    if method not in get_args(Method):
-        raise GradientError(f"method={method!r} is not known", need=" or ".join(get_args(Method)))
-    if not 0 < rtol < 1 or (max_per_param is not None and max_per_param < 0):
-        raise GradientError(
-            f"rtol={rtol!r}, max_per_param={max_per_param!r} make no sense",
-            need="0 < rtol < 1; max_per_param >= 0 or None",
-        )
     feeds = {} if feeds is None else feeds
     occasion = Occasion(graph, target.name, feeds, held, training, seed, rtol)
     options: dict[str, Any] = {"values": held, "seed": seed, "training": training}
@@ -135,14 +147,17 @@ def gradient_check(
             chain = stack.enter_context(borrowed(target, parameters, feeds, **options))
         if chain is None or chain.is_declared:  # what is declared is no slope that can be measured
             chain, run = None, Float64Run([target, *parameters], feeds, **options)
-            value = run.env[run.copies[target]]
+            end, copies = run.copies[target], [run.copies[p] for p in parameters]
+            value = run.env[end]
         else:
-            run, value = chain.run, chain.held[chain.loss]
+            run, end, copies = chain.run, chain.loss_copy, chain.copies
+            value = chain.held[chain.loss]
         report = Report(target.name, float(value), occasion=occasion)
         if watch is not None:
             watch(report)
         how = max_per_param, order, progress, should_stop
-        return _Check(run, chain, target, parameters, report, *how).run()
+        chosen = dict(zip(parameters, copies, strict=True))
+        return _Check(run, chain, end, chosen, report, *how).run()
 
 
 def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor]:
@@ -153,8 +168,7 @@ def _parameters(graph: Graph, wrt: Sequence[Tensor | str] | None) -> list[Tensor
                 hint="wrt=[...], or g.unfreeze()",
             )
         return graph.trainable
-    chosen = [graph[t] if isinstance(t, str) else graph.check_member(t) for t in wrt]
-    return list(dict.fromkeys(map(check_floating, chosen)))
+    return list(map(check_floating, members(graph, wrt)))
 
 
 class _Check:
@@ -165,7 +179,7 @@ class _Check:
         run: Float64Run,
         chain: Program | None,
         loss: Tensor,
-        parameters: Sequence[Tensor],
+        parameters: Mapping[Tensor, Tensor],
         report: Report,
         max_per_param: int | None,
         order: int,
@@ -175,8 +189,7 @@ class _Check:
         assert report.occasion is not None
         self.rtol, self.seed = report.occasion.rtol, report.occasion.seed
         self.forward, self.chain, self.report = run, chain, report
-        self.loss = run.copies[loss]
-        self.parameters = {p: run.copies[p] for p in parameters}
+        self.loss, self.parameters = loss, parameters
         self.max_per_param, self.order = max_per_param, order
         copies = list(self.parameters.values())
         if chain is None:

@@ -20,8 +20,7 @@ import numpy as np
 
 from ...op import Op, run_forward
 from ...ops.core.identity import StopGradient
-from ...spec import spec_of
-from ..float64 import Calls, inside, known_specs
+from ..float64 import Calls, inside
 from ..surrogates import declared
 from .directions import by_element, draw_direction, inner, normal_like
 from .judging import Comparison, compare, quick
@@ -81,13 +80,7 @@ class LocalCheck:
     ) -> None:
         self.op, self.xs, self.ys, self.training = op, list(xs), list(ys), training
         self.rtol, self.active, self.rng = rtol, active, rng
-        self.vjp = vjp_of(
-            op,
-            tuple(None if s is None else s.key() for s in known_specs(op, xs)),
-            tuple(spec_of(y).key() for y in ys),
-            None if active is None else tuple(active),
-            None if reached is None else tuple(reached),
-        )
+        self.vjp = vjp_of(op, xs, ys, active, reached)
         self._calls, self.is_surrogate = _forward(op, xs, ys, training)
         self.directions = {
             i: draw_direction(x, rng, most)
@@ -137,6 +130,10 @@ class LocalCheck:
             for i, x in enumerate(self.xs)
         ]
         return self._safe(xs)
+
+    def moved(self, i: int, x: Array) -> Sequence[Array]:
+        """Return the outputs for another value of an input; NaN where the op has no value there."""
+        return self._safe([x if k == i else other for k, other in enumerate(self.xs)])
 
     def at(self, t: float, directions: Mapping[int, Array], gs: Sequence[Array]) -> float:
         """Return ⟨g, f(x + t·v)⟩."""

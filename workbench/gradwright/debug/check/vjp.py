@@ -12,8 +12,9 @@ from ...gradient import fit, pull_back
 from ...graph import Graph, Node, Tensor, ancestors
 from ...graph.expand import run_nodes, stand_in
 from ...op import ZERO, NotDifferentiable, Op, redefinitions
-from ...spec import TensorSpec, is_floating, kind
+from ...spec import TensorSpec, is_floating, kind, spec_of
 from ...spec.containers import OptionalSpec, SequenceSpec
+from ..float64 import known_specs
 from .numeric import jittered
 
 Array = np.ndarray[Any, Any]
@@ -111,15 +112,27 @@ def deciding(nodes: Sequence[Node]) -> set[Node]:
     return set(ancestors([t for n in nodes for t in n.outputs if kind(t.dtype) == "b"]))
 
 
+def keys_of(
+    op: Op, xs: Sequence[Array | None], ys: Sequence[Array]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the specs of an op's inputs and outputs as keys: shape, dtype, known values or None.
+
+    What is built for some arrays fits all others with the same keys.
+    """
+    ins = tuple(None if s is None else s.key() for s in known_specs(op, xs))
+    return ins, tuple(spec_of(y).key() for y in ys)
+
+
 def vjp_of(
     op: Op,
-    in_keys: tuple[Any, ...],
-    out_keys: tuple[Any, ...],
-    active: tuple[int, ...] | None = None,
-    reached: tuple[int, ...] | None = None,
+    xs: Sequence[Array | None],
+    ys: Sequence[Array],
+    active: Collection[int] | None = None,
+    reached: Collection[int] | None = None,
 ) -> Vjp:
-    """Return the vjp of an op for specs as keys: shape, dtype, known values or None."""
-    return _vjp_of(op, in_keys, out_keys, active, reached, redefinitions())
+    """Return the vjp of an op for the specs of these arrays."""
+    ends = (None if some is None else tuple(some) for some in (active, reached))
+    return _vjp_of(op, *keys_of(op, xs, ys), *ends, redefinitions())
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...graph import Graph, Node, Tensor, Values
 from ...spec.containers import ContainerSpec
+from ..arguments import check_run, member
 from ..check.probe import analytic_gradients, check_floating, check_loss
 from ..float64 import Float64Run
 from .causes import broken, changes, cuts, deaths, is_finite, partial, told, unreached
@@ -70,9 +71,11 @@ def explain_gradient(
     >>> why.steps[1].reason
     'its slope is 0 at all 6 elements: x lies between -3 and -0.5, and it has a slope only above 0'
     """
-    target = graph[loss] if isinstance(loss, str) else graph.check_member(loss)
+    call = "explain_gradient(graph, loss, parameter, feeds)"
+    check_run(call, graph, training, values, seed=seed)
+    target = member(graph, loss)
     check_loss(target)
-    chosen = graph[parameter] if isinstance(parameter, str) else graph.check_member(parameter)
+    chosen = member(graph, parameter)
     check_floating(chosen)
     held = graph.values.snapshot() if values is None else values
     options: Any = {"values": held, "seed": seed, "training": training}
@@ -119,11 +122,12 @@ class _Explained:
             verdict, causes = "nonfinite", self._forward()
         elif not math.isfinite(length):
             verdict, causes = "nonfinite", [*_backward(steps)][:1]
+        elif not gradient.size:  # nothing could come here, whatever lies on the way
+            name, shape = self.parameter.name, list(gradient.shape)
+            text = f"{name!r} has no elements, its shape is {shape}"
+            verdict, causes, steps = "zero", [Cause("unused", text, (name,), 0.0)], []
         elif length == 0 or dead:
             verdict, causes = "zero", [*dead, *self._other_ends(path), *self._behind(path)]
-            if not gradient.size:
-                name = self.parameter.name
-                causes.append(Cause("unused", f"{name!r} has no elements", (name,), 0.0))
         else:
             verdict = self._verdict(length, relative)
             causes = [] if verdict == "ordinary" else changes(steps, grows=verdict == "large")

@@ -12,9 +12,9 @@ from ...graph import Constant, Node, Source, SubGraph, Tensor, ancestors
 from ...graph.expand import bind_dims, run_nodes
 from ...op import Op, run_forward
 from ...ops.core.identity import StopGradient
-from ...spec import is_floating, spec_of
+from ...spec import is_floating
 from ..check.vjp import Vjp, vjp_of
-from ..float64 import Float64Run, known_specs
+from ..float64 import Float64Run
 
 Array = np.ndarray[Any, Any]
 
@@ -43,7 +43,7 @@ class Edge:
     ) -> None:
         self.node, self.op, self.i, self.training = node, op, i, training
         self.xs, self.ys, self.given = list(xs), list(ys), list(gs)
-        self.vjp = vjp_for(op, xs, ys)
+        self.vjp = vjp_of(op, xs, ys)
         self.norm_in = norm_of(g for g in gs if g is not None)
         found = self.pull(gs)
         self.part = np.zeros_like(self.x) if found is None else found
@@ -78,12 +78,6 @@ class Edge:
         if [y.shape for y in ys] != [y.shape for y in self.ys]:
             raise ValueError(f"{self.op.name} has outputs of other shapes")
         return Edge(self.node, self.op, self.i, xs, ys, self.given, self.training)
-
-
-def vjp_for(op: Op, xs: Sequence[Array | None], ys: Sequence[Array]) -> Vjp:
-    """Return an op's vjp for the specs of these arrays."""
-    keys = tuple(None if s is None else s.key() for s in known_specs(op, xs))
-    return vjp_of(op, keys, tuple(spec_of(y).key() for y in ys))
 
 
 def pulled(
@@ -142,7 +136,7 @@ class Level:
     def _is_told(self, node: Node, op: Op, i: int) -> bool:
         """Tell whether an input of which only the shape is read has a cotangent all the same."""
         xs = [None if t is None else self.env[t] for t in node.inputs]
-        return vjp_for(op, xs, [self.env[t] for t in node.outputs]).cotangents.get(i) is not None
+        return vjp_of(op, xs, [self.env[t] for t in node.outputs]).cotangents.get(i) is not None
 
     def pull(self, seeds: Mapping[Tensor, Array]) -> None:
         """Let cotangents flow back from ``seeds``."""
@@ -151,7 +145,7 @@ class Level:
             if all(t not in self.total for t in node.outputs):
                 continue
             xs, ys, gs = self.around(node)
-            vjp = vjp_for(op, xs, ys)
+            vjp = vjp_of(op, xs, ys)
             found = pulled(vjp, xs, ys, gs, self.training)
             for i, t in enumerate(node.inputs):
                 if t is None or (node, i) not in self.flows:

@@ -16,6 +16,7 @@ import numpy as np
 from ...op import Op, run_forward
 from ...ops.control.scan_op import Scan
 from ...ops.core.identity import StopGradient
+from ..check.chain.slopes import central
 from ..check.directions import inner
 from ..check.judging import Comparison, quick
 from ..check.local import LocalCheck
@@ -31,7 +32,8 @@ SHARP = 1e-3
 """Relative error of a measured slope that tells nothing."""
 LEAST = 1e-8
 """Part of the largest slope below which one is not told from 0."""
-_EPS = float(np.finfo(np.float64).eps)
+ROUNDINGS = 8.0
+"""Of the values that a slope is the difference of."""
 
 
 def glance(check: LocalCheck) -> Iterator[Comparison | None]:
@@ -53,7 +55,9 @@ def glance(check: LocalCheck) -> Iterator[Comparison | None]:
             if comparison.verdict == "ok":
                 yield comparison
                 continue
-            size = sizes(check.xs[i])[1]
+            x = check.xs[i]
+            assert x is not None  # or nothing would have disagreed
+            size = sizes(x)[1]
             check.directions[i] = np.where(off, size * check.rng.standard_normal(size.shape), 0.0)
         v = check.directions[i]
         at = functools.partial(check.at, directions={i: v}, gs=check.gs)
@@ -81,17 +85,16 @@ def is_elementwise(check: LocalCheck, i: int) -> bool:
 def elements(check: LocalCheck, i: int, cotangent: Array) -> tuple[Comparison, Array]:
     """Hold a cotangent against slopes of all elements; return the worst, and which disagree."""
     x, y, g = check.xs[i], check.ys[0], check.gs[0]
+    assert x is not None
     step, wrong = STEPS[check.op.depends(i).kind], np.ones(y.shape, bool)
     numbers = np.nan, np.nan, np.nan
     for size in sizes(x):
-        h = step * size
-        up, down = check.forward(1.0, {i: h})[0], check.forward(-1.0, {i: h})[0]
         with np.errstate(all="ignore"):
-            measured = g * (up - down) / (2 * h)
+            slopes, rounding = central(lambda at: check.moved(i, at)[0], x, step * size)
+            measured, noise = g * slopes, ROUNDINGS * np.abs(g) * rounding
             off = np.abs(cotangent - measured)
             scale = np.maximum(np.abs(cotangent), np.abs(measured))
             most = np.max(scale, initial=0.0, where=np.isfinite(scale))
-            noise = 4 * _EPS * np.abs(g * y) / h
             room = check.rtol * scale + LEAST * most + noise
             wrong &= ~((off <= room) & (noise <= SHARP * scale + LEAST * most))
             at = np.unravel_index(np.argmax(np.where(room > 0, off / room, off > 0)), y.shape)
@@ -101,12 +104,11 @@ def elements(check: LocalCheck, i: int, cotangent: Array) -> tuple[Comparison, A
     return Comparison("unclear", *numbers), wrong
 
 
-def sizes(x: Array | None) -> tuple[Array, Array]:
+def sizes(x: Array) -> tuple[Array, Array]:
     """Return what steps of elements are relative to: the median at least, or each alone.
 
     What is far below the median may have no value a median away.
     """
-    assert x is not None
     size = np.abs(x)
     some = size[size > 0]
     median = float(np.median(some)) if some.size else 1.0

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...errors import GradwrightError, GraphError
 from ...spec import TensorSpec
+from ..arguments import TEXT
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "all": np.all, "any": np.any, "argmax": np.argmax, "argmin": np.argmin,
@@ -55,6 +56,7 @@ class Expression:
     """
 
     def __init__(self, text: str) -> None:
+        TEXT.check(expression=text)
         self.text = text
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body

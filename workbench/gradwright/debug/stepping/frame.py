@@ -50,6 +50,8 @@ class Frame:
         """The node around it as it runs, which says what comes after this level."""
         self.edited: dict[Part, Frame] = {}
         """The turns of this loop in which values were edited."""
+        self.edits: dict[tuple[Address, int], Array] = {}
+        """What was edited inside of nodes that have run."""
         self.outputs = list(outputs)
         self.steps = [
             n
@@ -84,7 +86,7 @@ class Frame:
             max_bytes=self.max_bytes,
             sizes=self._stated,
         )
-        made.overrides = dict(self.overrides)
+        made.overrides, made.edits = dict(self.overrides), dict(self.edits)
         return made
 
     @staticmethod
@@ -274,6 +276,15 @@ class Frame:
         if t in self._start:
             self._start[t] = array
         return self._dependents(t)
+
+    def keep_edits(self, node: Node, turns: Iterable[Frame]) -> None:
+        """Note what was edited inside of a node, in the turns of it that are given."""
+        depth = len(self.at)
+        self.edits = {k: a for k, a in self.edits.items() if k[0].levels[depth].node != node.name}
+        for turn in turns:
+            self.edits |= turn.edits
+            for t, array in turn.overrides.items():
+                self.edits[turn.address(t.node), t.index] = array
 
     def _dependents(self, t: Tensor) -> list[Node]:
         changed = {t}

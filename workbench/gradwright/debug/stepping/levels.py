@@ -267,11 +267,6 @@ def _tensor(frame: Frame, address: Address, index: int) -> Tensor:
     return t
 
 
-def member(graph: Graph, key: str | Tensor) -> Tensor:
-    """Return the tensor of this graph that is meant, by its name or itself."""
-    return graph[key] if isinstance(key, str) else graph.check_member(key)
-
-
 def frame_of(
     graph: Graph,
     fetches: Sequence[Tensor],

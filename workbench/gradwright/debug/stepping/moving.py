@@ -9,6 +9,7 @@ from ...errors import GradwrightError, GraphError
 from ...graph import Graph, Node, Tensor, coerce
 from ...spec import spec_of
 from ..address import Part
+from ..arguments import WHOLE
 from ..inside import Inside
 from .breakpoints import Breakpoint
 from .frame import Frame
@@ -53,6 +54,7 @@ class Moving(Watching):
     @changes
     def step(self, n: int = 1) -> Node | None:
         """Run ``n`` nodes of this level; from its end go to the next turn, or the level above."""
+        WHOLE.check(n=n)
         for _ in range(n):
             self._begin()
             if self.current is None:
@@ -68,6 +70,7 @@ class Moving(Watching):
     @changes
     def back(self, n: int = 1) -> Node | None:
         """Go back ``n`` nodes; from the start of a turn into the one before it, or out."""
+        WHOLE.check(n=n)
         for _ in range(n):
             self._begin()
             if self.frame.position > 0:
@@ -77,6 +80,8 @@ class Moving(Watching):
                 self.frame.position = max(0, self.frame.position - 1)
             elif self.depth:
                 self._leave()
+            else:
+                break
         return self.current
 
     @changes
@@ -138,6 +143,7 @@ class Moving(Watching):
             return
         self._leave()
         if inner.edited:  # what was edited inside is an edit of the results here
+            outer.keep_edits(node, inner.edited.values())
             for t, y in zip(node.outputs, inside.outputs, strict=True):
                 self._pending[t] = outer.override(t, y)
         outer.finish_with(inside.outputs)

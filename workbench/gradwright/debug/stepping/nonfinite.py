@@ -17,7 +17,7 @@ from ...op import Op
 from ...spec import BOXED
 from ...spec.containers import contents
 from ..address import Address, Level
-from ..inside import Met, has_inside, opened
+from ..inside import NO_EDITS, Edits, Met, has_inside, opened
 
 Array = np.ndarray[Any, Any]
 
@@ -107,6 +107,8 @@ class Ran(NamedTuple):
     """The op of a node with mode and sizes settled."""
     fetches: Sequence[Tensor]
     training: bool
+    edits: Edits = NO_EDITS
+    """What was set by hand inside of nodes."""
 
 
 def find_origin(ran: Ran) -> Origin | None:
@@ -179,14 +181,14 @@ class _Place(NamedTuple):
     """Addresses of the nodes from it to what the outermost returns."""
 
 
-def _inside(op: Op, xs: Sequence[Array | None], at: Address, training: bool) -> _Place | None:
+def _inside(op: Op, xs: Sequence[Array | None], at: Address, ran: Ran) -> _Place | None:
     """Return the first node inside whose NaN or Inf reaches what a node, or a turn, returns.
 
     What comes in is finite, or holds infinities that are meant.
     """
     if not has_inside(op):
         return None
-    for level in opened(op, xs, at, training=training):
+    for level in opened(op, xs, at, training=ran.training, edits=ran.edits):
         causes: dict[Tensor, Met] = {}
         for met in level:
             bad = [t for t in met.node.outputs if not is_finite(level.env[t])]
@@ -204,7 +206,7 @@ def _inside(op: Op, xs: Sequence[Array | None], at: Address, training: bool) -> 
         if first is not None:
             way = _way(first.node, level.sub.nodes, level.sub.outputs)
             told = tuple(str(at.into(name, level.part)) for name in way)
-            deeper = _inside(first.op, first.inputs, first.address, training)
+            deeper = _inside(first.op, first.inputs, first.address, ran)
             if deeper is None:
                 return _Place(first, (), told)
             return _Place(deeper.met, (*deeper.around, first.node), (*deeper.way, *told))
@@ -216,7 +218,7 @@ def _origin(ran: Ran, node: Node, direction: str) -> Origin:
     place = None
     if direction != "source":
         xs = [None if t is None else ran.value(t) for t in node.inputs]
-        place = _inside(ran.op(node), xs, at, ran.training)
+        place = _inside(ran.op(node), xs, at, ran)
     outer = _way(node, ran.nodes, ran.fetches)
     if place is None:
         inputs = [(t.name, ran.value(t)) for t in node.inputs if t is not None]

@@ -9,10 +9,11 @@ from ...errors import ContractError, GraphError
 from ...graph import Graph, Node, Tensor, Values
 from ...ops.control.loop_op import LoopOp
 from ..address import Address
+from ..arguments import BYTES, HOOK, check_run, member
 from ..inside import Inside
 from .breakpoints import held
 from .frame import Frame
-from .levels import address_of, check_turns, frame_of, leads, member, no_part
+from .levels import address_of, check_turns, frame_of, leads, no_part
 from .moving import Moving, Stop
 from .nonfinite import Origin, Ran, find_origin
 from .turns import changes
@@ -52,6 +53,8 @@ class Stepper(Moving):
         step: int = 0,
         max_bytes: int = 1 << 30,
     ) -> None:
+        check_run("Stepper(graph, fetches, feeds)", graph, training, values, seed=seed, step=step)
+        BYTES.check(max_bytes=max_bytes)
         chosen = list(fetches) if isinstance(fetches, (list, tuple)) else [fetches]
         wanted = [member(graph, f) for f in chosen]
         frame = frame_of(
@@ -79,6 +82,7 @@ class Stepper(Moving):
         ``stop()`` is asked before every op whether to stop there. An op that fails ends the run;
         one whose result is not what it declared raises ContractError.
         """
+        HOOK.check(stop=stop)
         return self._run(None, stop)
 
     @changes
@@ -103,6 +107,7 @@ class Stepper(Moving):
 
         Raises GraphError where it does not run: it is nowhere, or in a turn or branch not taken.
         """
+        HOOK.check(stop=stop)
         address = self._target(target)
         self._begin()
         while depth := self.depth:
@@ -153,6 +158,7 @@ class Stepper(Moving):
         What is no op, such as a parameter, gets its gradient from the ops that it goes into. ``of``
         may be an address: the gradient of ``scan:3:mul`` is in turn 3 of the gradient of ``scan``.
         """
+        HOOK.check(stop=stop)
         while self.depth:
             self._leave()
         address = address_of(of)[0] if isinstance(of, str) else None
@@ -186,10 +192,12 @@ class Stepper(Moving):
     def find_nonfinite(self, *, stop: Callable[[], bool] | None = None) -> Origin | None:
         """Run to the end and return the first origin of a NaN or Inf, forward or backward.
 
-        It is looked for inside of loops, branches, calls and composites, too, turn by turn. An Inf
-        that a feed or a constant holds, as a mask does, is an origin only if it reaches a fetch.
-        Returns None, too, if ``stop()`` ended the run; ``last_stop`` then says so.
+        It is looked for inside of loops, branches, calls and composites, too, turn by turn, with
+        what was edited there and run. An Inf that a feed or a constant holds, as a mask does, is an
+        origin only if it reaches a fetch. Returns None, too, if ``stop()`` ended the run;
+        ``last_stop`` then says so.
         """
+        HOOK.check(stop=stop)
         while self.depth:
             self._leave()
         held, self.breakpoints = self.breakpoints, []
@@ -202,7 +210,8 @@ class Stepper(Moving):
         if ended.reason == "stopped":
             return None
         frame = self.frame
-        return find_origin(Ran(frame.steps, frame.value, frame.op, self.fetches, frame.training))
+        how = frame.training, frame.edits
+        return find_origin(Ran(frame.steps, frame.value, frame.op, self.fetches, *how))
 
     def _run(self, target: Address | None, stop: Callable[[], bool] | None = None) -> Stop:
         try:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ...errors import GraphError
+from ..arguments import FUNCTION
 
 PATIENCE = 1.0
 """Seconds a call waits for another thread: single ops end by then, a long run does not."""
@@ -53,6 +54,7 @@ class Turns:
         <Stepper of graph 'graph': at the end>
         >>> end()
         """
+        FUNCTION.check(listener=listener)
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import GraphError
 from ...graph import Graph, Node, Tensor, read_only
 from ...ops.control.loop_op import LoopOp
+from ..arguments import BOUND, FLAG, MOST, NAME, TEXT, Kind
 from ..inside import Inside, has_inside
 from .breakpoints import Breakpoint, fits_within, make_breakpoint
 from .expression import Expression
 from .frame import Frame
 from .levels import Levels
 from .turns import changes
+
+_REGEX = Kind(
+    "a regular expression, or None",
+    lambda value: NAME.fits(getattr(value, "pattern", value)),
+)
+_CLEARED = Kind(
+    "a breakpoint, the number of one, or None",
+    lambda value: MOST.fits(getattr(value, "number", value)),
+)
+_WATCHING = Kind("a stepper", lambda value: isinstance(value, Watching))
 
 
 class Watching(Levels):
@@ -34,7 +46,7 @@ class Watching(Levels):
         *,
         op: str | None = None,
         scope: str | None = None,
-        regex: str | None = None,
+        regex: str | re.Pattern[str] | None = None,
         nan: bool = False,
         inf: bool = False,
         above: float | None = None,
@@ -48,7 +60,11 @@ class Watching(Levels):
 
         Raises GraphError for a breakpoint that nothing can fit that runs here.
         """
-        parsed = Expression(when) if isinstance(when, str) else when
+        NAME.check(name=name, op=op, scope=scope)
+        _REGEX.check(regex=regex)
+        FLAG.check(nan=nan, inf=inf)
+        BOUND.check(above=above)
+        parsed = when if when is None or isinstance(when, Expression) else Expression(when)
         made = make_breakpoint(
             self._numbers + 1,
             self._frames[0],
@@ -69,6 +85,7 @@ class Watching(Levels):
     @changes
     def clear(self, breakpoint: Breakpoint | int | None = None) -> None:
         """Remove one breakpoint, or all."""
+        _CLEARED.check(breakpoint=breakpoint)
         number = breakpoint.number if isinstance(breakpoint, Breakpoint) else breakpoint
         self.breakpoints = [b for b in self.breakpoints if number not in (None, b.number)]
 
@@ -112,6 +129,7 @@ class Watching(Levels):
     @changes
     def unwatch(self, expression: str) -> None:
         """Remove a watch."""
+        TEXT.check(expression=expression)
         self._watches.pop(expression, None)
 
     @property
@@ -125,13 +143,14 @@ class Watching(Levels):
 
     def evaluate(self, expression: str | Expression) -> Any:
         """Return an expression's value here, or None while a tensor in it is not computed yet."""
-        parsed = Expression(expression) if isinstance(expression, str) else expression
+        parsed = expression if isinstance(expression, Expression) else Expression(expression)
         if not all(map(self.is_known, parsed.tensors)):
             return None
         return parsed.evaluate(_Lookup(self))
 
     def adopt(self, other: Watching) -> None:
         """Take over the breakpoints and watches of another stepper of this graph."""
+        _WATCHING.check(other=other)
         self.breakpoints, self._numbers = list(other.breakpoints), other._numbers
         self._watches = dict(other._watches)
 

@@ -7,6 +7,9 @@ An archive is a ZIP file (ZIP64) whose members are all stored, never compressed:
 - ``state/<name>/...``: further sets of arrays, such as optimizer state;
 - ``manifest.json``: the format's version, sizes and CRC-32 of the other members.
 
+With ``max_file_bytes`` the arrays are files of their own beside it, which the manifest names
+(`several`).
+
 No code is stored and none is imported: ops are found by name and version among those registered.
 """
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import os
 import re
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,8 @@ from ..source import naming
 from .container import NoArchiveError, Reader, Writer
 from .document import DOCUMENT, DocumentWriter
 from .rebuild import Document, GraphReader
-from .tensors import check_tensors, read_tensors, write_tensors
+from .several import beside, refer
+from .tensors import Shard, check_tensors, read_tensors, sharded, write_shard
 
 Array = np.ndarray[Any, Any]
 AnyPath = str | os.PathLike[str]
@@ -51,15 +54,18 @@ def save(
     *,
     trainer: Any = None,
     state: Mapping[str, Mapping[str, Any]] | None = None,
+    max_file_bytes: int | None = None,
     max_shard_bytes: int = 1 << 32,
 ) -> None:
     """Write a graph with its values to a ``.gw`` archive, as a whole or not at all.
 
     With ``trainer``, its configuration, state and history are kept, too, and the values are those
-    that it trains: ``gw.load(path).trainer()`` goes on. ``state`` are further sets of named arrays;
-    arrays are split into members of at most ``max_shard_bytes``. Gradients and updates are derived
-    anew after loading, so they are saved only where nodes of the user or ``g.updates`` need them.
-    Equal graphs with equal values give equal bytes.
+    that it trains: ``gw.load(path).trainer()`` goes on. ``state`` are further sets of named arrays.
+    What would be more than ``max_file_bytes`` becomes several files: ``path`` has the graph, and
+    names files beside it with at most so many bytes of arrays each, or with one array; else arrays
+    are split into members of at most ``max_shard_bytes``. Gradients and updates are derived anew
+    after loading, so they are saved only where nodes of the user or ``g.updates`` need them. Equal
+    graphs with equal values give equal bytes, and equal names of files.
 
     Raises:
         GraphError: an op is not registered, or an attribute or array cannot be stored.
@@ -79,8 +85,9 @@ def save(
     """
     if not isinstance(graph, Graph):
         raise GraphError(f"{graph!r} is no graph", need="save(graph, path)")
-    if max_shard_bytes <= 0:
-        raise GraphError(f"max_shard_bytes={max_shard_bytes}", need="a positive number of bytes")
+    for what, most in (("max_shard_bytes", max_shard_bytes), ("max_file_bytes", max_file_bytes)):
+        if most is not None and (type(most) is not int or most <= 0):
+            raise GraphError(f"{what}={most!r}", need="a positive number of bytes")
     sets = {name: check_tensors(held, f"state {name!r}") for name, held in (state or {}).items()}
     for name in sets:
         if not _STATE_NAME.fullmatch(name):
@@ -95,7 +102,9 @@ def save(
         if both := sorted(own.keys() & sets.keys()):
             raise GraphError(f"state {both[0]!r} is what the trainer is kept as")
         sets |= own
-    write_archive(path, texts, values, sets, max_shard_bytes=max_shard_bytes)
+    write_archive(
+        path, texts, values, sets, max_file_bytes=max_file_bytes, max_shard_bytes=max_shard_bytes
+    )
 
 
 def write_archive(
@@ -104,6 +113,7 @@ def write_archive(
     values: Mapping[str, Array],
     sets: Mapping[str, Mapping[str, Array]],
     *,
+    max_file_bytes: int | None = None,
     max_shard_bytes: int = 1 << 32,
     prefix: str = ".gw",
     follow: bool = True,
@@ -118,24 +128,48 @@ def write_archive(
             raise GraphError(
                 f"{name}: {len(text):,} bytes of JSON could not be read again, limit {MAX_JSON:,}"
             )
-    with replacing(path, prefix, follow=follow) as file, Writer(file) as writer:
+    target = Path(path).resolve() if follow else Path(path).absolute()
+    folders = {VALUES: values, **{f"{STATE}/{name}": arrays for name, arrays in sets.items()}}
+
+    def shards(most: int, **how: bool) -> list[Shard]:
+        return [s for folder, held in folders.items() for s in sharded(folder, held, most, **how)]
+
+    inside, outside = shards(max_shard_bytes), []
+    if max_file_bytes is not None:
+        nbytes = sum(shard.header()[1] for shard in inside) + sum(map(len, texts.values()))
+        if nbytes > max_file_bytes:
+            inside, outside = [], shards(max_file_bytes, with_header=True)
+    with (
+        beside(target, texts, outside, prefix) as parts,
+        replacing(target, prefix, follow=follow) as file,
+        Writer(file) as writer,
+    ):
         for name, text in texts.items():
             writer.add(name, len(text), [text])
-        write_tensors(writer, VALUES, values, max_shard_bytes)
-        for name, arrays in sets.items():
-            write_tensors(writer, f"{STATE}/{name}", arrays, max_shard_bytes)
+        for shard in inside:
+            write_shard(writer, shard)
+        for part in parts:
+            refer(writer, part)
 
 
-def load(path: AnyPath, *, mmap: bool = False) -> Graph:
+def load(
+    path: AnyPath, *, mmap: bool = False, ops: str | ModuleType | Iterable[str | ModuleType] = ()
+) -> Graph:
     """Return the graph of an archive, with its values.
 
-    Nothing in the file is trusted: no code is imported or run, all sizes, checksums, names and
-    shapes are verified, and a file that fails raises ArchiveError before a graph exists. With
-    ``mmap=True`` the arrays are mapped read-only from the file: they take no memory until used, and
-    their checksums are not verified, since that would read them. Ops that are not registered here
-    become :class:`~gradwright.formats.archive.UnknownOp`: drawn and saved again, but not run.
+    Nothing in the file is trusted: no code of it is run, no module that it names is imported, all
+    sizes, checksums, names and shapes are verified, and a file that fails raises ArchiveError
+    before a graph exists. With ``mmap=True`` the arrays are mapped read-only from the file: they
+    take no memory until used, and their checksums are not verified, since that would read them. Of
+    an archive in several files, each has to be there, whole and its own; one that is not is named.
+
+    Own ops are found where they are registered: in this process, in modules that ``ops`` names,
+    which are imported first, and in installed packages whose entry point ``gradwright.ops`` is
+    called as the owner of the op is: ``acme = "acme_ops"`` for ``acme/double``. All others become
+    :class:`~gradwright.formats.archive.UnknownOp`: drawn and saved again, but not run.
 
     Raises:
+        ImportError: there is no module that ``ops`` names.
         ArchiveError: the file is damaged, unsafe, or of a newer or another format; says which
             member and why, or what reads such a file.
         OSError: the file cannot be opened.
@@ -149,6 +183,10 @@ def load(path: AnyPath, *, mmap: bool = False) -> Graph:
     [1.5, 1.5]
     """
     site = user_site()
+    named: Iterable[str | ModuleType] = (ops,) if isinstance(ops, str | ModuleType) else ops
+    for module in named:
+        if isinstance(module, str):  # a module that is given has been imported
+            importlib.import_module(module)
     with opened(path) as reader:
         document = Document(reader.json(DOCUMENT))
         graph = GraphReader(document, read_tensors(reader, VALUES, mmap), site).read()

@@ -1,5 +1,7 @@
 """The ZIP container: members stored as they are, aligned, written as a whole or not at all.
 
+A member may also be a safetensors file beside the archive, which the manifest refers to.
+
 Nothing is compressed. So members can be mapped, a hostile file cannot unfold into more bytes than
 it has, and the same graph gives the same bytes on every machine. Checksums are ZIP's own CRC-32:
 they find damage at 1.6 GB/s (SHA-256: 0.36 GB/s), and against forgery no checksum helps that the
@@ -9,33 +11,38 @@ file itself states.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import mmap
 import os
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import ArchiveError
 from ...files.plain import opened
 from ..checked import MAX_JSON, check_version, expect, expect_fields, parse_json
-from ..source import LOCAL_HEADER
+from ..source import LOCAL_HEADER, TOGETHER, sibling
 
 ALIGNMENT = 64
 """Members and tensors start at multiples of this: a cache line, the widest CPU vector."""
 FORMAT_NAME = "gradwright graph archive"
 """What the manifest says that the file is."""
-FORMAT = 1
-"""Version of the archive format; see :mod:`gradwright.formats.archive`."""
+ONE_FILE, FORMAT = 1, 2
+"""Versions of the archive format: 2 is one with members in files beside it, and what is read at
+most; see :mod:`gradwright.formats.archive`."""
 MANIFEST = "manifest.json"
 
 _ZIP64_FIELD = 20  # bytes of the extra field that zipfile adds for force_zip64
 _ALIGNMENT_FIELD = 0xD935  # extra field whose only use is to be skipped
 _UTF8_NAME = 0x800
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # the earliest ZIP knows, so that equal content is equal bytes
+_CRC = re.compile(r"[0-9a-f]{8}", re.ASCII)
 _SAFE_NAME = re.compile(r"(?!\.+(/|$))[\w.-]+(/(?!\.+(/|$))[\w.-]+)*", re.ASCII)
 
 
@@ -46,6 +53,7 @@ class Writer:
         self._file = file
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
         self._members: list[str] = []
+        self._version = ONE_FILE
 
     def __enter__(self) -> Writer:
         return self
@@ -70,8 +78,14 @@ class Writer:
                 member.write(part)
         self._members.append(f'"{name}": {{"size": {size}, "crc32": "{info.CRC:08x}"}}')
 
+    def refer(self, name: str, size: int, crc32: int, header: int, file: str) -> None:
+        """Note a member that is a file beside the archive; the checksums are of data and header."""
+        row = {"size": size, "crc32": f"{crc32:08x}", "header": f"{header:08x}", "file": file}
+        self._members.append(f"{json.dumps(name)}: {json.dumps(row)}")
+        self._version = FORMAT
+
     def _write_manifest(self) -> None:
-        head = f'{{"format": "{FORMAT_NAME}", "version": {FORMAT},'
+        head = f'{{"format": "{FORMAT_NAME}", "version": {self._version},'
         rows = ",\n  ".join(self._members)
         data = f'{head}\n "members": {{\n  {rows}}}}}\n'.encode()
         self.add(MANIFEST, len(data), [data])
@@ -85,6 +99,10 @@ class Member:
     start: int
     size: int
     crc32: int
+    file: str = ""
+    """The file beside the archive that it is; empty where it lies in the archive."""
+    head: int = 0
+    """Bytes at its start that ``crc32`` leaves out: the header of a file, verified when opened."""
 
 
 class NoArchiveError(ArchiveError):
@@ -94,11 +112,22 @@ class NoArchiveError(ArchiveError):
 class Reader:
     """Opens an archive, and verifies names, layout, sizes and checksums.
 
-    ``file`` is a path, or a file that is open for reading; either is closed at the end.
+    ``file`` is a path, or a file that is open for reading; either is closed at the end. Members
+    that are files of their own are opened by ``beside``; those of a path lie in its folder.
     """
 
-    def __init__(self, file: str | os.PathLike[str] | BinaryIO) -> None:
-        self._file = opened(file, follow=True) if isinstance(file, str | os.PathLike) else file
+    def __init__(
+        self,
+        file: str | os.PathLike[str] | BinaryIO,
+        beside: Callable[[str], BinaryIO] | None = None,
+    ) -> None:
+        if isinstance(file, str | os.PathLike):
+            path = Path(file)
+            self._file: BinaryIO = opened(path, follow=True)
+            beside = lambda name: opened(sibling(path, name), follow=True)  # noqa: E731
+        else:
+            self._file = file
+        self._open = beside
         try:
             found = self._directory()
             self.members = self._manifest(found)
@@ -163,13 +192,16 @@ class Reader:
         manifest = parse_json(data, MANIFEST)
         if manifest.get("format") != FORMAT_NAME:
             raise NoArchiveError("not a graph archive", where=MANIFEST)
-        check_version(manifest.get("version"), FORMAT, MANIFEST)
+        version = check_version(manifest.get("version"), FORMAT, MANIFEST)
         expect_fields(manifest, ("format", "version", "members"), (), "the manifest", MANIFEST)
         stated = expect(manifest["members"], dict, "members", MANIFEST)
         if extra := sorted(found.keys() - stated.keys() - {MANIFEST}):
             raise ArchiveError("the manifest does not know this member", where=extra[0])
         members: dict[str, Member] = {}
         for name, row in stated.items():
+            if isinstance(row, dict) and "file" in row and version > ONE_FILE:
+                members[name] = self._beside(name, row, found)
+                continue
             expect_fields(row, ("size", "crc32"), (), f"the row of {name!r}", MANIFEST)
             if name not in found or name == MANIFEST:
                 raise ArchiveError(f"the member {name[:60]!r} is missing", where=MANIFEST)
@@ -184,10 +216,41 @@ class Reader:
             members[name] = Member(name, start, info.file_size, info.CRC)
         return members
 
+    def _beside(self, name: str, row: dict[str, Any], found: Mapping[str, Any]) -> Member:
+        """Return a member that is a file of its own, whose header is verified."""
+        fields = ("size", "crc32", "header", "file")
+        expect_fields(row, fields, (), f"the row of {name!r}", MANIFEST)
+        size = expect(row["size"], int, "size", MANIFEST)
+        crc32, header, file = (expect(row[key], str, key, MANIFEST) for key in fields[1:])
+        if not _SAFE_NAME.fullmatch(name) or name in found or not file:
+            raise ArchiveError(f"the member {name[:60]!r} is no file beside it", where=MANIFEST)
+        if not all(map(_CRC.fullmatch, (crc32, header))):
+            raise ArchiveError(f"the checksums of {file[:80]!r} are none", where=MANIFEST)
+        member = Member(name, 0, size, int(crc32, 16), file)
+        with self.opened(member) as stream:
+            if (there := stream.seek(0, os.SEEK_END)) != size:
+                raise ArchiveError(
+                    f"the file has {there:,} bytes, the archive says {size:,}: it is cut off, or "
+                    "of another archive",
+                    where=file,
+                    hint=TOGETHER,
+                )
+            stream.seek(0)
+            head = stream.read(8)
+            n = int.from_bytes(head, "little")
+            if n > min(size - 8, MAX_JSON) or zlib.crc32(head + stream.read(n)) != int(header, 16):
+                raise ArchiveError(
+                    "the file is of another archive, another part of this one, or damaged",
+                    where=file,
+                    hint=TOGETHER,
+                )
+        return dataclasses.replace(member, head=8 + n)
+
     @property
     def nbytes(self) -> int:
-        """Size of the whole file."""
-        return self._file.seek(0, os.SEEK_END)
+        """Size of the whole file, and of those beside it."""
+        beside = sum(m.size for m in self.members.values() if m.file)
+        return self._file.seek(0, os.SEEK_END) + beside
 
     def member(self, name: str) -> Member:
         """Return the member called ``name``."""
@@ -199,8 +262,9 @@ class Reader:
         """Return some bytes of a member, unverified."""
         if start + size > member.size:
             raise ArchiveError("the member is too short", where=member.name)
-        self._file.seek(member.start + start)
-        return self._file.read(size)
+        with self.opened(member) as file:
+            file.seek(member.start + start)
+            return file.read(size)
 
     def json(self, name: str) -> dict[str, Any]:
         """Return a JSON member, verified."""
@@ -214,16 +278,31 @@ class Reader:
 
     @contextlib.contextmanager
     def stream(self, member: Member) -> Iterator[Stream]:
-        """Give the member to be read from start to end; the checksum is verified at the end."""
-        self._file.seek(member.start)
-        stream = Stream(self._file)
-        yield stream
+        """Give what follows its head to be read to the end, where the checksum is verified."""
+        with self.opened(member) as file:
+            file.seek(member.start + member.head)
+            stream = Stream(file)
+            yield stream
         if stream.crc32 != member.crc32:
-            raise ArchiveError("the bytes are damaged: wrong CRC-32", where=member.name)
+            raise ArchiveError(
+                "the bytes are damaged: wrong CRC-32", where=member.file or member.name
+            )
 
-    def map(self) -> mmap.mmap:
-        """Map the whole file for reading; the mapping lives as long as an array that uses it."""
-        return mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+    @contextlib.contextmanager
+    def opened(self, member: Member) -> Iterator[BinaryIO]:
+        """Give the file that a member lies in; raises ArchiveError where it is missing."""
+        if not member.file:
+            yield self._file
+            return
+        if self._open is None:
+            raise ArchiveError("the archive lies in several files", where=member.file)
+        with self._open(member.file) as file:
+            yield file
+
+    def map(self, member: Member) -> mmap.mmap:
+        """Map the file of a member for reading; the mapping lives as long as arrays that use it."""
+        with self.opened(member) as file:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 class Stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from ...errors import ArchiveError
 from ..registry import Format, ModelInfo, TensorRange
@@ -33,7 +34,11 @@ def recognise(source: Source) -> bool | None:
 @contextlib.contextmanager
 def opened(source: Source) -> Iterator[Reader]:
     """Open a source as an archive."""
-    with naming(source.name), Reader(stream(source)) as reader:
+
+    def beside(name: str) -> BinaryIO:
+        return stream(source.beside(name))
+
+    with naming(source.name), Reader(stream(source), beside) as reader:
         yield reader
 
 

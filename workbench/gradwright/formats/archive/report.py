@@ -25,6 +25,8 @@ MAX_ITEMS, MAX_ROWS = 12, 20
 class ShardInfo:
     """One safetensors member: its name in the archive, its size, and the specs of its tensors.
 
+    ``file`` is the file beside the archive that it is, if it is one.
+
     >>> from gradwright.formats.archive import ShardInfo
     >>> ShardInfo("values/00001-of-00001.safetensors", 64, {}).nbytes
     64
@@ -33,6 +35,7 @@ class ShardInfo:
     member: str
     nbytes: int
     tensors: Mapping[str, TensorSpec]
+    file: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +86,10 @@ class ArchiveInfo(ModelInfo):
         }
         yield f"{self.path.name}: graph {self.name!r}, {self.nodes:,} nodes, {_bytes(self.nbytes)}"
         yield from (f"  {label:<12}  {text}" for label, text in facts.items() if text)
-        rows = [(s.member, f"{len(s.tensors):,}", f"{s.nbytes:,}") for s in self.shards[:MAX_ROWS]]
+        rows = [
+            (s.file or s.member, f"{len(s.tensors):,}", f"{s.nbytes:,}")
+            for s in self.shards[:MAX_ROWS]
+        ]
         table = [("shard", "tensors", "bytes"), *rows]
         widths = [max(len(r[i]) for r in table) for i in range(3)]
         for i, row in enumerate(table):
@@ -132,7 +138,7 @@ def described(reader: Reader, path: Path) -> ArchiveInfo:
     document = Document(reader.json(DOCUMENT))
     states = states_of(reader)
     shards = tuple(
-        ShardInfo(m.name, m.size, {e.name: TensorSpec(e.shape, e.dtype) for e in entries})
+        ShardInfo(m.name, m.size, {e.name: TensorSpec(e.shape, e.dtype) for e in entries}, m.file)
         for folder in (VALUES, *(f"{STATE}/{name}" for name in states))
         for m, entries in shards_in(reader, folder)
     )

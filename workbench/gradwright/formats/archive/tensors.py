@@ -21,9 +21,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,29 +75,68 @@ def check_tensors(arrays: Mapping[str, Any], what: str) -> dict[str, Array]:
     return found
 
 
-def write_tensors(
-    writer: Writer, folder: str, arrays: Mapping[str, Array], max_shard_bytes: int
-) -> None:
-    """Write arrays, in order, into members of at most ``max_shard_bytes``, or of one tensor."""
+@dataclass(frozen=True)
+class Shard:
+    """A member to be written: a safetensors file of some arrays."""
+
+    name: str
+    arrays: Mapping[str, Array]
+    texts: Mapping[str, tuple[int, ...]]
+    """Shapes of those that are packed text."""
+
+    def header(self, **facts: str) -> tuple[bytes, int]:
+        """Return the header with its size in front, and the size of the whole member."""
+        return _header(self.arrays, self.texts, facts)
+
+    def data(self) -> Iterator[Any]:
+        """Yield the bytes that follow the header."""
+        position = 0
+        for array in self.arrays.values():
+            yield bytes(-position % ALIGNMENT)
+            position += -position % ALIGNMENT + array.nbytes
+            yield np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+ROW, REST = 320, 192
+"""Bytes of a header at most: of a tensor, beside twice its name, with filler and shape; the rest.
+"""
+
+
+def sharded(
+    folder: str, arrays: Mapping[str, Array], most: int, *, with_header: bool = False
+) -> list[Shard]:
+    """Return arrays, in order, as shards of at most ``most`` bytes, or of one tensor.
+
+    These are bytes of arrays, or ``with_header`` of the whole shard.
+    """
     texts = {name: array.shape for name, array in arrays.items() if array.dtype.kind == "T"}
     arrays = {name: pack(array) if name in texts else array for name, array in arrays.items()}
-    shards: list[dict[str, Array]] = [{}]
-    room = max_shard_bytes
+    parts: list[dict[str, Array]] = [{}]
+    start = most - REST if with_header else most
+    room = start
     for name, array in arrays.items():
         nbytes = array.nbytes + -array.nbytes % ALIGNMENT
-        if nbytes > room and shards[-1]:
-            shards.append({})
-            room = max_shard_bytes
-        shards[-1][name] = array
+        nbytes += ROW + 2 * len(name.encode()) if with_header else 0
+        if nbytes > room and parts[-1]:
+            parts.append({})
+            room = start
+        parts[-1][name] = array
         room -= nbytes
-    for i, shard in enumerate(shards, 1):
-        header, size = _header(shard, texts)
-        name = f"{folder}/{i:05}-of-{len(shards):05}.safetensors"
-        writer.add(name, size, _parts(header, shard))
+    return [
+        Shard(f"{folder}/{i:05}-of-{len(parts):05}.safetensors", part, texts)
+        for i, part in enumerate(parts, 1)
+    ]
 
 
-def _header(arrays: Mapping[str, Array], texts: Mapping[str, tuple[int, ...]]) -> tuple[bytes, int]:
-    """Return the header with its size in front, and the size of the whole member."""
+def write_shard(writer: Writer, shard: Shard) -> None:
+    """Write a shard as a member."""
+    header, size = shard.header()
+    writer.add(shard.name, size, itertools.chain([header], shard.data()))
+
+
+def _header(
+    arrays: Mapping[str, Array], texts: Mapping[str, tuple[int, ...]], facts: Mapping[str, str]
+) -> tuple[bytes, int]:
     rows: dict[str, Any] = {}
     pairs = [_stored(n) for n, a in arrays.items() if a.dtype.kind == "c"]
     narrow = [
@@ -103,8 +144,9 @@ def _header(arrays: Mapping[str, Array], texts: Mapping[str, tuple[int, ...]]) -
     ]
     text = [f"{','.join(map(str, texts[n]))} {_stored(n)}" for n in arrays if n in texts]
     lists = {"complex": pairs, "narrow": narrow, "text": text}
-    if any(lists.values()):
-        rows[METADATA] = {key: "\n".join(lines) for key, lines in lists.items() if lines}
+    stated = {key: "\n".join(lines) for key, lines in lists.items() if lines}
+    if stated or facts:
+        rows[METADATA] = {**facts, **stated}
     position = 0
     for i, (name, array) in enumerate(arrays.items()):
         if filler := -position % ALIGNMENT:
@@ -123,15 +165,6 @@ def _header(arrays: Mapping[str, Array], texts: Mapping[str, tuple[int, ...]]) -
 
 def _place(code: str, shape: tuple[int, ...], start: int, nbytes: int) -> dict[str, Any]:
     return {"dtype": code, "shape": list(shape), "data_offsets": [start, start + nbytes]}
-
-
-def _parts(header: bytes, arrays: Mapping[str, Array]) -> Iterator[Any]:
-    yield header
-    position = 0
-    for array in arrays.values():
-        yield bytes(-position % ALIGNMENT)
-        position += -position % ALIGNMENT + array.nbytes
-        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def _stored(name: str) -> str:
@@ -214,7 +247,7 @@ def ranges_in(reader: Reader, folder: str) -> dict[str, TensorRange]:
         e.name: TensorRange(
             e.dtype,
             e.shape,
-            (Range(member.start + e.start, e.nbytes),),
+            (Range(member.start + e.start, e.nbytes, member.file),),
             "text" if e.dtype.kind == "T" else "",
         )
         for member, entries in shards_in(reader, folder)
@@ -225,11 +258,13 @@ def ranges_in(reader: Reader, folder: str) -> dict[str, TensorRange]:
 def read_tensors(reader: Reader, folder: str, mapped: bool) -> dict[str, Array]:
     """Return the arrays of a folder: read and verified, or mapped read-only from the file."""
     arrays: dict[str, Array] = {}
-    shards = shards_in(reader, folder)
-    memory = reader.map() if mapped and shards else None
-    for member, entries in shards:
-        if memory is not None:
-            made = {e.name: _mapped(memory, member, e) for e in entries}
+    memory: dict[str, mmap.mmap] = {}
+    """What is mapped, by file."""
+    for member, entries in shards_in(reader, folder):
+        if mapped:
+            if member.file not in memory:
+                memory[member.file] = reader.map(member)
+            made = {e.name: _mapped(memory[member.file], member, e) for e in entries}
         else:
             made = _read(reader, member, entries)
         for name, array in made.items():
@@ -254,7 +289,7 @@ def _is_valid(array: Array) -> bool:
 def _read(reader: Reader, member: Member, entries: Sequence[Entry]) -> dict[str, Array]:
     found = {}
     with reader.stream(member) as stream:
-        position = 0
+        position = member.head
         for entry in entries:
             array = found[entry.name] = _shaped(entry, member)
             stream.skip(entry.start - position)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import GraphError
 from ...files.whole import replacing
 from ...graph import Graph, Tensor
+from ...ops import missing
 from . import table  # noqa: F401 - enters what ops declare
 from .late import OnnxOp
 from .node import ONNX
@@ -148,3 +149,8 @@ def reads(
     """
     ONNX.open()  # those that come with gradwright are there first
     return ONNX.reads(*op_types, domain=domain, since=since)
+
+
+def __getattr__(name: str) -> Any:
+    """Say what is meant by a name that is not here."""
+    raise missing(__name__, name, __all__)

@@ -19,7 +19,7 @@ SMALL = 64
 
 
 class Full(Op):
-    """A tensor filled with one number.
+    """A tensor filled with one number, or with a size that is known when it runs.
 
     yᵢ = fill_value
 
@@ -37,7 +37,7 @@ class Full(Op):
     drawing = "shape"
     needs_values = (0,)
     shape: tuple[AnyDim, ...] | None = attr(None, doc="Shape, unless it is given as a tensor.")
-    fill_value: float = attr(0.0, doc="The number.")
+    fill_value: float | AnyDim = attr(0.0, doc="The number, or size.")
     dtype: np.dtype[Any] = attr(dtype("float32"), doc="Dtype of the result.")
     onnx = OnnxRule("ConstantOfShape", since=9)
 
@@ -45,7 +45,8 @@ class Full(Op):
         dims = stated_shape(self, shape)
         if any(isinstance(d, int) and d < 0 for d in dims):
             raise ShapeError(f"{dims} is not a shape", need="sizes >= 0")
-        return TensorSpec(dims, self.dtype)
+        is_size = isinstance(self.fill_value, Dim) and not dims and self.dtype.kind in "iu"
+        return TensorSpec(dims, self.dtype, np.array(self.fill_value) if is_size else None)
 
     def forward(self, shape: Any = None) -> Any:
         given = None if shape is None else TensorSpec(shape.shape, "int64", shape)

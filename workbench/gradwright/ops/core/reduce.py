@@ -170,6 +170,9 @@ class Mean(_Reduction):
         (g,), (x,) = gs, xs
         return (BroadcastLike()(self.kept(g / _size(self, g, x), x.rank), x),)
 
+    def divisor(self, *xs: Any) -> Any:
+        return SizeOf(axis=self.axis)(xs[0])
+
 
 def _size(op: _Reduction, g: Any, x: Any) -> Any:
     """Return the number of elements reduced to one; float32 at least, since halves end at 65504."""

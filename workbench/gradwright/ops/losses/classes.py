@@ -57,6 +57,7 @@ class SigmoidFocal(_Loss):
     [0.17329999804496765, 0.0]
     """
 
+    labels_are = "bits"
     alpha: float | None = attr(0.25, doc="Weight of label 1; None weighs both the same.")
     gamma: float = attr(2.0, doc="How much less easy examples count; 0: not at all.")
 

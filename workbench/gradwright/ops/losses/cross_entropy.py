@@ -45,6 +45,7 @@ class SigmoidCrossEntropy(_Loss):
     array([0.6931, 0.    ], dtype=float32)
     """
 
+    labels_are = "bits"
     label_smoothing: float = attr(0.0, doc="Share of every label that is spread evenly.")
 
     def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
@@ -85,6 +86,7 @@ class SoftmaxCrossEntropy(_OverClasses):
     0.6931
     """
 
+    labels_are = "shares"
     label_smoothing: float = attr(0.0, doc="Share of every label that is spread over classes.")
 
     def shape_of_each(self, labels: TensorSpec, predictions: TensorSpec) -> Shape:
@@ -144,24 +146,31 @@ class _OfLabels(_Loss):
     def expand(
         self, labels: Any, predictions: Any, weights: Any = None, class_weights: Any = None
     ) -> Any:
+        given, predictions = weights, self.classes_last(predictions)
+        of_example, weights = self.weighed(labels, predictions, weights, class_weights)
+        logits = self.settled_logits(predictions, given, of_example, weights)
+        each = self.each(labels, logits)
+        weighted = each if weights is None else each * weights
+        return self.total(self.smoothed(weighted, logits, of_example, class_weights), weights)
+
+    def classes_last(self, predictions: Any) -> Any:
+        """Return predictions with the classes on their last axis."""
         axis = normalize_axis(self.axis, predictions.rank)
-        if axis != predictions.rank - 1:
-            others = (i for i in range(predictions.rank) if i != axis)
-            predictions = Transpose(axes=(*others, axis))(predictions)
-        given = weights
+        others = [i for i in range(predictions.rank) if i != axis]
+        return predictions if axis == len(others) else Transpose(axes=(*others, axis))(predictions)
+
+    def weighed(self, labels: Any, predictions: Any, weights: Any, of: Any) -> tuple[Any, Any]:
+        """Return the weights of examples, and these times those ``of`` their classes."""
         if self.ignore_index is not None:
             kept = Cast(dtype=predictions.dtype)(labels != self.ignore_index)
             weights = kept if weights is None else kept * weights
-        of_example = weights
-        if class_weights is not None:
-            numbers = ClassNumbers(ignore_index=self.ignore_index)(labels, predictions)
-            of_class = Gather()(class_weights, numbers)
-            weights = of_class if weights is None else of_class * weights
-        predictions = self.settled_logits(predictions, given, of_example, weights)
-        each = self.each(labels, predictions)
-        weighted = each if weights is None else each * weights
-        weighted = self.smoothed(weighted, predictions, of_example, class_weights)
-        return self.total(weighted, weights)
+        if of is None:
+            return weights, weights
+        of_class = Gather()(of, ClassNumbers(ignore_index=self.ignore_index)(labels, predictions))
+        return weights, of_class if weights is None else of_class * weights
+
+    def weights_of(self, labels: Any, predictions: Any, weights: Any = None, of: Any = None) -> Any:
+        return self.weighed(labels, self.classes_last(predictions), weights, of)[1]
 
     def settled_logits(self, predictions: Any, given: Any, of_example: Any, weights: Any) -> Any:
         """Return predictions that are finite where their example has no weight, all told."""

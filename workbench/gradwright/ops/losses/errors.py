@@ -1,4 +1,4 @@
-"""Losses of errors: how far predictions are from labels, or from what is likely."""
+"""Losses of errors: how far predictions are from labels, or from what is likely; of weights."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import GraphError, ShapeError
-from ...op import ErrorSample, Sample, attr
-from ...spec import Shape, TensorSpec, broadcast, differ, promote
+from ...errors import DTypeError, GraphError, ShapeError
+from ...op import ErrorSample, Op, Sample, attr
+from ...spec import Shape, TensorSpec, broadcast, differ, kind, promote
 from ..arithmetic.trigonometry import Sinh
 from ..core.activation import Relu, Softplus
 from ..core.choice import Maximum, Where
@@ -264,3 +264,34 @@ class HingeEmbedding(_Loss):
     def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in super().samples(rng):  # labels choose; they have no gradient
             yield Sample(sample.inputs, sample.attrs, differentiate=(1,))
+
+
+class L2Loss(Op):
+    """Half the sum of squares of a tensor, as a penalty on weights.
+
+    y = ½·Σ x²
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> float(g.output({}, gw.loss.l2_loss(g.constant([3.0, 4.0]), name="loss"))["loss"])
+    12.5
+    """
+
+    namespace = "loss"
+
+    def infer(self, x: TensorSpec) -> TensorSpec:
+        if kind(x.dtype) != "f":
+            raise DTypeError(f"l2_loss does not take {x.dtype}", hint="gw.cast(x, 'float32')")
+        return x.with_shape(())
+
+    def expand(self, x: Any) -> Any:
+        return (x * x).sum() * 0.5
+
+    @classmethod
+    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
+        for shape in ((3, 4), (), (0,)):
+            yield Sample((rng.standard_normal(shape),))
+
+    @classmethod
+    def error_samples(cls) -> Iterator[ErrorSample]:
+        yield ErrorSample((TensorSpec((3,), "int64"),), {}, "does not take int64")

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,8 +28,9 @@ from ..core.choice import Clip, Maximum, Where
 from ..core.comparison import IsFinite, LogicalOr
 from ..core.elementwise import Abs
 from ..core.exponential import Exp, Log
-from ..core.like import BroadcastLike, OnesLike
+from ..core.like import BroadcastLike, OnesLike, SizeOf
 from ..core.movement import Cast, ExpandDims
+from .swapped import refuse_swapped
 
 REDUCTIONS = ("mean_by_nonzero_weight_count", "mean_by_weight", "sum", "none")
 
@@ -38,9 +39,16 @@ class _Loss(Op):
     """A loss: ``each`` gives it per element, this class weighs and reduces."""
 
     namespace = "loss"
+    labels_are: ClassVar[str] = "numbers"
+    """``bits``: each is 0 or 1, or a share between; ``shares``: those of all classes are 1."""
     reduction: str = attr(
         "mean_by_nonzero_weight_count", doc="How many become one.", choices=REDUCTIONS
     )
+
+    def __call__(self, *inputs: Any, name: str | None = None) -> Any:
+        if self.labels_are != "numbers":
+            refuse_swapped(self, *inputs[:2])
+        return super().__call__(*inputs, name=name)
 
     def infer(
         self, labels: TensorSpec, predictions: TensorSpec, weights: TensorSpec | None = None
@@ -106,11 +114,25 @@ class _Loss(Op):
             return weighted.sum()
         if weights is None:
             return weighted.mean()
+        divisor = self.counted(weights, weighted)
+        return weighted.sum() / Where()(divisor == 0, 1, divisor)
+
+    def counted(self, weights: Any, weighted: Any) -> Any:
+        """Return what the sum of the weighted loss is divided by."""
         spread = BroadcastLike()(weights, weighted)
         if self.reduction == "mean_by_nonzero_weight_count":
             spread = Cast(dtype=weighted.dtype)(spread != 0)
-        divisor = spread.sum()
-        return weighted.sum() / Where()(divisor == 0, 1, divisor)
+        return spread.sum()
+
+    def divisor(self, *xs: Any) -> Any:
+        if self.reduction in ("none", "sum"):
+            return None
+        each, weights = self.replace(reduction="none")(*xs), self.weights_of(*xs)
+        return SizeOf()(each) if weights is None else self.counted(weights, each)
+
+    def weights_of(self, *xs: Any) -> Any:
+        """Return the weights among the inputs, with what else says how much an example counts."""
+        return dict(zip([p.name for p in self.inputs], xs, strict=False)).get("weights")
 
     @classmethod
     def pair(cls, rng: np.random.Generator) -> tuple[Any, Any]:
@@ -227,6 +249,8 @@ class Hinge(_Loss):
     [0.0, 0.5]
     """
 
+    labels_are = "bits"
+
     def each(self, labels: Any, predictions: Any) -> Any:
         return Relu()(1 - (labels * 2 - 1) * predictions)
 
@@ -246,6 +270,8 @@ class LogLoss(_Loss):
     >>> round(float(g.output({}, gw.loss.log_loss(y, p, name="loss"))["loss"]), 4)
     0.6931
     """
+
+    labels_are = "bits"
 
     eps: float = attr(1e-7, doc="Added to probabilities, so that the loss stays finite.", least=0.0)
 
@@ -388,34 +414,3 @@ class MeanPairwiseSquaredError(_Loss):
     def error_samples(cls) -> Iterator[ErrorSample]:
         yield ErrorSample((TensorSpec((3,)), TensorSpec((3,))), {}, "no pairs")
         yield ErrorSample((TensorSpec((3, 4)), TensorSpec((3, 5))), {}, "different shapes")
-
-
-class L2Loss(Op):
-    """Half the sum of squares of a tensor, as a penalty on weights.
-
-    y = ½·Σ x²
-
-    >>> import gradwright as gw
-    >>> g = gw.Graph()
-    >>> float(g.output({}, gw.loss.l2_loss(g.constant([3.0, 4.0]), name="loss"))["loss"])
-    12.5
-    """
-
-    namespace = "loss"
-
-    def infer(self, x: TensorSpec) -> TensorSpec:
-        if kind(x.dtype) != "f":
-            raise DTypeError(f"l2_loss does not take {x.dtype}", hint="gw.cast(x, 'float32')")
-        return x.with_shape(())
-
-    def expand(self, x: Any) -> Any:
-        return (x * x).sum() * 0.5
-
-    @classmethod
-    def samples(cls, rng: np.random.Generator) -> Iterator[Sample]:
-        for shape in ((3, 4), (), (0,)):
-            yield Sample((rng.standard_normal(shape),))
-
-    @classmethod
-    def error_samples(cls) -> Iterator[ErrorSample]:
-        yield ErrorSample((TensorSpec((3,), "int64"),), {}, "does not take int64")

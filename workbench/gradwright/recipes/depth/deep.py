@@ -165,13 +165,13 @@ class DeepTrainer:
         self.steps_done += 1
         if not math.isfinite(value + norm):
             return self._refuse(value, norm)
-        rate = self.optimizer.rate(number)
+        numbers = self._updates["bottom"].numbers(number)
         clipped = self.clip_norm is not None and norm > self.clip_norm
         factor = self.clip_norm / norm if clipped and self.clip_norm is not None else 1.0
         self._updates_done += 1
         self._torn = True
         for name in self._names():
-            self._update(name, rate, factor)
+            self._update(name, numbers, factor)
         self._torn = False
         return value
 
@@ -184,14 +184,14 @@ class DeepTrainer:
         flat = (g.astype(np.float64, copy=False).reshape(-1) for g in grads.values())
         return float(sum(np.dot(g, g) for g in flat))
 
-    def _update(self, name: str, rate: float, factor: float) -> None:
+    def _update(self, name: str, numbers: Mapping[str, float], factor: float) -> None:
         params = self.parameters(name)
         grads = self._stores["gradients"].pop(f"gradients/{name}")
         if not grads:
             return
         state = self._stores["state"].get(f"state/{name}")
         moved, state = self._updates[_kind(name)].move(
-            params, grads, state, step=self._updates_done, rate=rate, factor=factor
+            params, grads, state, step=self._updates_done, numbers=numbers, factor=factor
         )
         self._stores["parameters"].put(f"parameters/{name}", {**params, **moved})
         self._stores["state"].put(f"state/{name}", state)

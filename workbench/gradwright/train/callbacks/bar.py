@@ -13,7 +13,7 @@ from .base import Callback
 class Progress(Callback):
     """A tqdm bar over all steps of a fit, as a widget in notebooks and as text elsewhere."""
 
-    def __init__(self, epochs: int, total: int | None) -> None:
+    def __init__(self, epochs: int | None, total: int | None) -> None:
         self._epochs, self._total = epochs, total
         self._bar: Any = None
         self._shown = 0.0
@@ -43,7 +43,8 @@ class Progress(Callback):
 
     def _describe(self, record: Record) -> None:
         hidden = ("grad_norm", "learning_rate")
-        self._bar.set_description(f"epoch {record.epoch}/{self._epochs}", refresh=False)
+        of_all = "" if self._epochs is None else f"/{self._epochs}"
+        self._bar.set_description(f"epoch {record.epoch}{of_all}", refresh=False)
         self._bar.set_postfix(
             {k: f"{v:.4g}" for k, v in record.metrics.items() if k not in hidden}, refresh=False
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...debug.arguments import EVERY, FLAG, FRACTION, FUNCTION, HOOK, SEED, SHARE
 from ...debug.live.points import Alarm, Point, columns
 from ...debug.live.program import Sight
 from ...debug.live.seen import Seen
@@ -114,11 +115,12 @@ class GradientWatch(Stopping):
         precision: bool = False,
         seed: int = 0,
     ) -> None:
-        if not 0 <= budget <= 1 or not (every is None or every >= 1) or not 0 < rtol < 1:
-            raise TrainingError(
-                f"budget={budget}, every={every}, rtol={rtol} make no sense",
-                need="0 <= budget <= 1; every >= 1 or None; 0 < rtol < 1",
-            )
+        SHARE.check(TrainingError, budget=budget)
+        EVERY.check(TrainingError, every=every)
+        FRACTION.check(TrainingError, rtol=rtol)
+        FLAG.check(TrainingError, stop=stop, precision=precision)
+        HOOK.check(TrainingError, on_alarm=on_alarm)
+        SEED.check(TrainingError, seed=seed)
         self.budget, self.every, self.rtol, self.stop = budget, every, rtol, stop
         self.on_alarm, self.precision, self.seed = on_alarm, precision, seed
         self.state = "idle"
@@ -191,6 +193,7 @@ class GradientWatch(Stopping):
 
     def listen(self, fn: Callable[[GradientWatch], object]) -> Callable[[], None]:
         """Call ``fn(watch)`` in the thread that trains when there is news; return what ends it."""
+        FUNCTION.check(TrainingError, fn=fn)
         self._listeners = (*self._listeners, fn)
 
         def end() -> None:

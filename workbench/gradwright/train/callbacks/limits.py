@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import TrainingError
+from ..direction import falls
 from ..history import Record
 from ..training import Training
-from .direction import falls
 from .stopping import Stopping, measured
 
 FLOOR = 0.01

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import TrainingError
-from ..history import Record, Table
+from ..columns import Table
+from ..history import Record
 from ..training import Training
 from .base import Callback, Change
 from .moments import norms

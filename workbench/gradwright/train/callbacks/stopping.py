@@ -11,18 +11,34 @@ from typing import Any
 import numpy as np
 
 from ...errors import TrainingError
+from ..direction import falls
 from ..history import Record
 from ..training import Training
 from .base import Callback
-from .direction import falls
 
-VALUE = "value/"
-"""What the names of saved values begin with in the state of early stopping."""
-AVERAGE = "average/"
-"""What those of the state of the average that is validated begin with."""
+Arrays = dict[str, np.ndarray[Any, Any]]
+KEPT = ("value/", "average/", "last/", "last_average/")
+"""What names begin with in the state of early stopping: of the values of the best epoch and of the
+state of the average that is validated, and of both as they were when the epochs ran out."""
 
 
-class Stopping(Callback):
+class Remembering(Callback):
+    """Base of callbacks with state of one training: another trainer begins afresh."""
+
+    _trainer: weakref.ref[Training] | None = None
+    """Whose state this is; None for that of whichever trainer comes next."""
+
+    def on_fit_start(self, trainer: Training) -> None:
+        """Forget all that was of another trainer."""
+        if self._trainer is not None and self._trainer() is not trainer:
+            self.forget()
+        self._trainer = weakref.ref(trainer)
+
+    def forget(self) -> None:
+        """Begin afresh; what has state sets it to its beginning."""
+
+
+class Stopping(Remembering):
     """Base of callbacks that end a training; ``reason`` says why, and is empty if they did not.
 
     >>> import gradwright as gw
@@ -37,18 +53,11 @@ class Stopping(Callback):
     """
 
     reason = ""
-    _trainer: weakref.ref[Training] | None = None
-    """Whose state this is; None for that of whichever trainer comes next."""
 
     def on_fit_start(self, trainer: Training) -> None:
         """Forget why an earlier fit ended, and all that was of another trainer."""
         self.reason = ""
-        if self._trainer is not None and self._trainer() is not trainer:
-            self.forget()
-        self._trainer = weakref.ref(trainer)
-
-    def forget(self) -> None:
-        """Begin afresh; what has state sets it to its beginning."""
+        super().on_fit_start(trainer)
 
     def end(self, trainer: Training, reason: str) -> None:
         """Have ``fit`` return after the present step."""
@@ -80,10 +89,12 @@ class EarlyStopping(Stopping):
 
     The best values are those of the variables, running means included, and of the average that
     ``fit`` validates, if there is one, so that ``trainer.evaluate`` gives the best score again; not
-    those of the optimizer. They are restored when this callback stops the training, not when it
-    ends for another reason, so that an interrupted run can go on. A further ``fit`` of the same
-    trainer goes on with what was best so far; another trainer begins afresh; one that is resumed
-    from where this callback has stopped it stays stopped for one ``fit``.
+    those of the optimizer. They are restored when this callback stops the training, and when the
+    epochs of a ``fit`` run out; not when it ends for another reason, so that an interrupted run can
+    go on. A further ``fit`` of the same trainer knows what was best so far; where epochs had run
+    out, it goes on from the last values, unless others were set meanwhile, to the numbers of one
+    longer ``fit``. Another trainer begins afresh; one that is resumed from where this callback has
+    stopped it stays stopped for one ``fit``.
 
     Args:
         monitor: a name in the records of epochs, such as ``"val_loss"`` or ``"accuracy"``.
@@ -126,16 +137,24 @@ class EarlyStopping(Stopping):
         """Forget the best epoch."""
         self.best, self.best_epoch, self.waited = math.inf * self._sign, 0, 0
         self._has_stopped = False
-        self._values: dict[str, np.ndarray[Any, Any]] = {}
-        self._average: dict[str, np.ndarray[Any, Any]] = {}
+        self._values: Arrays = {}
+        self._average: Arrays = {}
+        self._last: Arrays = {}
+        """What the variables held when the epochs ran out, and the best values took their place."""
+        self._last_average: Arrays = {}
 
     def on_fit_start(self, trainer: Training) -> None:
-        """End at once where a stop was saved."""
+        """End at once where a stop was saved; go on from the last values where epochs ran out."""
         was_saved = self._trainer is None and self._has_stopped
         super().on_fit_start(trainer)
         if was_saved:
             self._end(trainer)
         self._has_stopped = False
+        held = trainer.values
+        if self._last and all(np.array_equal(held[n], a) for n, a in self._values.items()):
+            held.restore(self._last)
+            trainer.restore_averaging(self._last_average)
+        self._last, self._last_average = {}, {}
 
     def on_epoch_end(self, trainer: Training, record: Record) -> None:
         """Compare with the best epoch so far."""
@@ -143,15 +162,22 @@ class EarlyStopping(Stopping):
         if self._sign * (self.best - value) > self.min_delta:
             self.best, self.best_epoch, self.waited = value, record.epoch, 0
             if self.restore_best:
-                values = trainer.values
-                self._values = {t.name: values[t.name] for t in trainer.graph.variables}
-                self._average = trainer.averaging()
+                self._values, self._average = _present(trainer)
             return
         self.waited += 1
         if self.waited >= self.patience:
             self.waited = 0
             self._has_stopped = True
             self._end(trainer)
+
+    def on_fit_end(self, trainer: Training) -> None:
+        """Go back to the best epoch where the epochs ran out after it."""
+        progress = trainer.progress
+        ran_out = progress is not None and progress.outcome == "finished"
+        if ran_out and not trainer.batches_done and self._values and self.waited:
+            self._last, self._last_average = _present(trainer)
+            trainer.values.restore(self._values)
+            trainer.restore_averaging(self._average)
 
     def _end(self, trainer: Training) -> None:
         self.end(
@@ -167,20 +193,26 @@ class EarlyStopping(Stopping):
         """Return the best epoch, with its values, and how long it has been."""
         counts = self.best_epoch, self.waited, self._has_stopped
         best = np.array([self.best, *counts], np.float64)
-        values = {VALUE + name: a for name, a in self._values.items()}
-        return {"best": best} | values | {AVERAGE + n: a for n, a in self._average.items()}
+        held = zip(KEPT, (self._values, self._average, self._last, self._last_average), strict=True)
+        return {"best": best} | {f"{kind}{n}": a for kind, some in held for n, a in some.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what ``state_dict`` returned."""
         best, epoch, waited, stopped = np.asarray(state["best"], np.float64).tolist()
         self.best, self.best_epoch, self.waited = best, int(epoch), int(waited)
         self._has_stopped = bool(stopped)
-        self._values, self._average = (
+        self._values, self._average, self._last, self._last_average = (
             {k.removeprefix(kind): a for k, a in state.items() if k.startswith(kind)}
-            for kind in (VALUE, AVERAGE)
+            for kind in KEPT
         )
         self._trainer = None
 
     def __repr__(self) -> str:
         best = f"best {self.best:.4g}, epoch {self.best_epoch}"
         return f"<EarlyStopping on {self.monitor!r}, {self.mode}: {best}>"
+
+
+def _present(trainer: Training) -> tuple[Arrays, Arrays]:
+    """Return the values of all variables, and the state of the average that is validated."""
+    values = trainer.values
+    return {t.name: values[t.name] for t in trainer.graph.variables}, trainer.averaging()

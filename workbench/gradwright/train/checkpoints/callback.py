@@ -7,13 +7,14 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ...errors import GradwrightError, TrainingError
 from ...files.lock import Lock
 from ..callbacks import Callback
-from ..callbacks.direction import falls
+from ..direction import falls
 from ..history import Record
 from ..trainer import Trainer
 from ..training import Training
@@ -114,6 +115,10 @@ class Checkpoints(Callback):
     def list(self) -> Listing:
         """Return the checkpoints of the folder, the oldest first; its repr is a table."""
         return scan(self.folder)
+
+    def written(self) -> Sequence[Path]:
+        """Return the files of the checkpoints."""
+        return [checkpoint.path for checkpoint in self.list()]
 
     def restore(
         self,

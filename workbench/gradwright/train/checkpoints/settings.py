@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ...errors import TrainingError
-from ...words.jsonable import CLASS, from_json, to_json
+from ...words.jsonable import CLASS, defaults_of, from_json, to_json
 from ..config import TrainingConfig
 from ..training import Training
 
@@ -77,7 +77,8 @@ def _plain(value: Any) -> Any:
 def differences(saved: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, str]:
     """Return what differs, field by field, each as ``"saved -> present"``.
 
-    An object is one difference where the other side has none, or one of another class.
+    An object is one difference where the other side has none, or one of another class. A field
+    that its class has gained since one side was written counts there as its default.
 
     >>> differences({"config": {"clip": 1.0, "a": [1]}}, {"config": {"clip": 2.0, "a": [1]}})
     {'config.clip': '1.0 -> 2.0'}
@@ -92,9 +93,10 @@ def _differing(saved: Any, present: Any, at: str) -> Iterator[tuple[str, str]]:
         return
     sides = saved, present
     if all(isinstance(v, Mapping) for v in sides) and saved.get(CLASS) == present.get(CLASS):
+        known = {name: _plain(value) for name, value in defaults_of(saved.get(CLASS)).items()}
         for name in dict.fromkeys([*saved, *present]):
-            inner = f"{at}.{name}" if at else name
-            yield from _differing(saved.get(name, ...), present.get(name, ...), inner)
+            inner, default = f"{at}.{name}" if at else name, known.get(name, ...)
+            yield from _differing(saved.get(name, default), present.get(name, default), inner)
     else:
         yield at, " -> ".join(map(_shown, sides))
 

@@ -69,4 +69,4 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Return what an optimizer does as a function: adam_update, clip_by_global_norm ..."""
-    return member(__name__, name, "training")
+    return member(__name__, name, "training", also=__all__)

@@ -6,6 +6,9 @@ instead of steps (``a.per_epoch(469)``). A plain function of the step will do, t
 to be saved.
 """
 
+from typing import Any
+
+from ...ops import missing
 from .base import Anneal, Plan, Schedule, plot
 from .composed import ByEpoch, Product, Ramp, Sequence
 from .cycles import Cosine, CosineRestarts, Linear, OneCycle, WarmupStableDecay
@@ -34,3 +37,8 @@ __all__ = [
     "WarmupStableDecay",
     "plot",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Say what is meant by a name that is not here."""
+    raise missing(__name__, name, __all__)

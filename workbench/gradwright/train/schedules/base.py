@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
 from ...errors import TrainingError
+from ...words.named import Named
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -22,7 +23,7 @@ Anneal = Literal["linear", "cosine"]
 """How a number goes from one value to another: in a straight line, or along half a cosine."""
 
 
-class Plan:
+class Plan(Named):
     """Base of the schedules that are declared: they draw themselves and combine.
 
     A schedule of your own is a frozen dataclass that derives from this and has ``__call__``.

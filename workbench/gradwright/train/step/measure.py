@@ -12,6 +12,7 @@ from ...evaluation.metrics import Mean, Metric
 from ...graph import Graph, Tensor
 from ...graph.cells import means_the_same
 from ..position import Totals
+from .weighing import divisor
 
 OWN = (
     *("loss", "grad_norm", "learning_rate", "step", "epoch", "seconds"),
@@ -20,22 +21,12 @@ OWN = (
 """Names of what the trainer itself records."""
 
 
-class Total(Mean):
-    """The mean over examples of the sum of several losses."""
-
-    def __init__(self, losses: Sequence[Tensor]) -> None:
-        super().__init__(losses[0])
-        self.fetches = tuple(losses)
-
-    def add(self, total: Any, arrays: Sequence[Any], rows: int) -> Any:
-        """Add a batch, weighted by its examples."""
-        return super().add(total, [np.array(sum(float(a) for a in arrays))], rows)
-
-
 class Measures:
-    """Named metrics, the loss first; a scalar tensor stands for its mean over examples.
+    """Named metrics, the loss first; a scalar tensor stands for its mean over an epoch.
 
-    Several losses are recorded each by its name, and their sum as ``loss``.
+    In it, a batch weighs what the scalar is a mean over, such as the tokens that a mask shows
+    (``weighing``); where that is unknown, its examples. Several losses are recorded each by its
+    name, and their sum as ``loss``.
     """
 
     def __init__(
@@ -45,51 +36,73 @@ class Measures:
         metrics: Mapping[str, Tensor | Metric | str],
     ) -> None:
         self._graph = graph
-        parts = list(losses.values())
-        self._metrics: dict[str, Metric] = {
-            "loss": Mean(*parts) if len(parts) == 1 else Total(parts)
-        }
-        for name, metric in [*(losses.items() if len(parts) > 1 else ()), *metrics.items()]:
+        parts = list(losses.items())
+        self._parts = [name for name, _ in parts] if len(parts) > 1 else []
+        """The losses whose sum is recorded, too."""
+        self._metrics: dict[str, Metric] = {} if self._parts else {"loss": Mean(parts[0][1])}
+        for name, metric in [*(parts if self._parts else ()), *metrics.items()]:
             self._metrics[name] = _metric(
                 name, graph[metric] if isinstance(metric, str) else metric
             )
-        self._slices: list[tuple[str, Metric, slice]] = []
-        """Which of the fetched arrays are whose."""
-        start = 0
-        for name, metric in self._metrics.items():
-            stop = start + len(metric.fetches)
-            self._slices.append((name, metric, slice(start, stop)))
-            start = stop
-        for t in self.fetches():
-            graph.check_member(t)
+        for metric in self._metrics.values():
+            for t in metric.fetches:
+                graph.check_member(t)
+        self._slices: list[tuple[str, Metric, slice, bool]] = []
+        """Which of the fetched arrays are whose, and whether the last one is its weight."""
+        self.fetches()
 
     def fetches(self) -> list[Tensor]:
         """Return the tensors to fetch, as they stand in the graph now."""
-        return [now(self._graph, t) for m in self._metrics.values() for t in m.fetches]
+        found: list[Tensor] = []
+        slices = []
+        for name, metric in self._metrics.items():
+            start = len(found)
+            found += [now(self._graph, t) for t in metric.fetches]
+            own = slice(start, len(found))
+            weight = divisor(found[start]) if type(metric) is Mean else None
+            slices.append((name, metric, own, weight is not None))
+            found += [] if weight is None else [weight]
+        self._slices = slices
+        return found
 
-    def add(self, totals: Totals, arrays: Sequence[Any], rows: int) -> Totals:
-        """Return the totals with one more batch; arrays beyond those of ``fetches`` are ignored."""
-        return {
-            name: metric.add(totals[name] if name in totals else metric.start(), arrays[own], rows)
-            for name, metric, own in self._slices
-        }
+    def add(
+        self, totals: Totals, arrays: Sequence[Any], rows: Any, *, as_given: bool = False
+    ) -> Totals:
+        """Return the totals with one more batch; arrays beyond those of ``fetches`` are ignored.
+
+        It weighs what a mean is over, else its examples, ``rows``; ``as_given`` always ``rows``.
+        """
+        found = {}
+        for name, metric, own, is_weighed in self._slices:
+            weight: Any = float(arrays[own.stop]) if is_weighed and not as_given else rows
+            total = totals[name] if name in totals else metric.start()
+            found[name] = metric.add(total, arrays[own], weight)
+        return found
 
     def of_batch(self, arrays: Sequence[Any]) -> dict[str, float]:
         """Return the numbers of one batch alone; what is beyond those of ``fetches`` is ignored."""
-        return {
-            name: float(arrays[own.start])
-            if type(metric) is Mean
-            else _number(name, metric, metric.add(metric.start(), arrays[own], 1))
-            for name, metric, own in self._slices
-        }
+        return self._with_sum(
+            {
+                name: float(arrays[own.start])
+                if type(metric) is Mean
+                else _number(name, metric, metric.add(metric.start(), arrays[own], 1))
+                for name, metric, own, _ in self._slices
+            }
+        )
 
     def results(self, totals: Totals) -> dict[str, float]:
         """Return the numbers that totals stand for."""
-        return {n: _number(n, m, totals.get(n, m.start())) for n, m in self._metrics.items()}
+        return self._with_sum(
+            {n: _number(n, m, totals.get(n, m.start())) for n, m in self._metrics.items()}
+        )
+
+    def _with_sum(self, found: dict[str, float]) -> dict[str, float]:
+        """Return numbers with the sum of the losses before them, where there are several."""
+        return {"loss": sum(found[name] for name in self._parts), **found} if self._parts else found
 
     def check(self, saved: Mapping[str, Any]) -> None:
         """Raise TrainingError for saved totals that are not of these metrics."""
-        if saved.keys() - self._metrics.keys():
+        if saved.keys() - self._metrics.keys() - {"loss"}:
             raise TrainingError(
                 f"saved totals of {', '.join(saved)} do not belong to these metrics",
                 need=", ".join(self._metrics),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ....graph import Tensor, Values, ancestors
+from ....graph import Tensor, Values
 from ....op import redefinitions
 from ....shared import Bounded
 from ...float64 import Float64Run, given
@@ -20,8 +19,8 @@ from .program import Program
 Array = np.ndarray[Any, Any]
 
 MOST_BYTES = 1 << 27
-"""Of all programs and what their graphs store together, since a program that is kept keeps its
-graph; one that is larger is made anew for each check."""
+"""Of all programs together; one that is larger is made anew for each check. A program knows its
+graph weakly, and what is left of one whose graph is gone makes place for others."""
 _programs = Bounded[Program](16, MOST_BYTES, lambda program: {id(program): program.nbytes})
 
 
@@ -46,12 +45,12 @@ def borrowed(
         id(graph), graph.revision, redefinitions(), loss.name, tuple(p.name for p in parameters),
         seed, training, tuple(sorted((t.name, str(a.dtype), a.shape) for t, a in fed.items())),
     )  # fmt: skip
-    ops = [node.op for node in ancestors([loss, *parameters], stop=fed)]
     kept = _programs.find(key)
-    if kept is not None and kept.graph is graph and kept.lock.acquire(blocking=False):
+    if kept is not None and kept.lock.acquire(blocking=False):
         try:
-            same = len(ops) == len(kept.ops) and all(map(operator.is_, ops, kept.ops))
-            if same and kept.load({t.name: a for t, a in fed.items()}, values):
+            if kept.is_of(loss, parameters, fed) and kept.load(
+                {t.name: a for t, a in fed.items()}, values
+            ):
                 yield kept
                 return
         finally:
@@ -59,6 +58,7 @@ def borrowed(
     run = Float64Run([loss, *parameters], fed, values=values, seed=seed, training=training)
     with np.errstate(all="ignore"):
         made = Program(run, loss, parameters, seed)
+    run.let_go()
     with made.lock:
         yield made
     if made.nbytes <= MOST_BYTES:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ import numpy as np
 
 from ....gradient import gradients
 from ....graph import Constant, Node, Rng, Source, Tensor, Values, ancestors
+from ....op import Op
 from ....ops.core.identity import StopGradient
 from ...float64 import Call, Calls, Float64Run, run_calls, wide
 from ..directions import normal_like
@@ -27,8 +30,6 @@ from .rules import Placed, rule_of
 from .slopes import Linear, Slope
 
 Array = np.ndarray[Any, Any]
-
-_STORED = "variable", "constant"
 
 
 @dataclass(eq=False)
@@ -73,8 +74,8 @@ class Program:
         self, run: Float64Run, loss: Tensor, parameters: Sequence[Tensor], seed: int
     ) -> None:
         self.run, self.training, self.seed = run, run.training, seed
-        self.graph = loss.graph
-        self.ops = [node.op for node in ancestors([loss, *parameters], stop=run.fed)]
+        self.graph = weakref.ref(loss.graph)
+        self._ops = [weakref.ref(op) for op in self._ops_of(loss, parameters, run.fed)]
         self.lock = threading.Lock()
         self.names = [p.name for p in parameters]
         self.copies = [run.copies[p] for p in parameters]
@@ -213,6 +214,17 @@ class Program:
 
     # -- using it -------------------------------------------------------------------------------
 
+    @staticmethod
+    def _ops_of(loss: Tensor, parameters: Sequence[Tensor], fed: Collection[Tensor]) -> list[Op]:
+        return [node.op for node in ancestors([loss, *parameters], stop=fed)]
+
+    def is_of(self, loss: Tensor, parameters: Sequence[Tensor], fed: Collection[Tensor]) -> bool:
+        """Tell whether this is still the program of a loss: whether graph and ops are the same."""
+        ops = self._ops_of(loss, parameters, fed)
+        known = [op() for op in self._ops]
+        same = len(ops) == len(known) and all(map(operator.is_, ops, known))
+        return same and self.graph() is loss.graph
+
     def _named_sources(self) -> list[tuple[str, bool, int]]:
         """Return name, whether it is fed, and register of what may have other values."""
         found = []
@@ -287,10 +299,8 @@ class Program:
 
     @functools.cached_property
     def nbytes(self) -> int:
-        """Bytes of all arrays, each counted once, and of what the graph stores, which stays too."""
-        stored = (n.outputs[0].spec for n in self.graph.all_nodes if n.kind in _STORED)
-        held = {id(a): a.nbytes for a in self.held if type(a) is np.ndarray}
-        return sum(held.values()) + sum(spec.nbytes for spec in stored if spec.is_concrete)
+        """Bytes of all arrays, each counted once."""
+        return sum({id(a): a.nbytes for a in self.held if type(a) is np.ndarray}.values())
 
 
 def _given(t: Tensor) -> bool:

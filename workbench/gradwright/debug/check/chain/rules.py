@@ -10,9 +10,8 @@ import numpy as np
 from ....graph import Constant, Tensor, ancestors
 from ....op import Op, redefinitions
 from ....shared import Bounded
-from ....spec import spec_of
-from ...float64 import Call, Calls, known_specs, run_calls
-from ..vjp import vjp_of
+from ...float64 import Call, Calls, run_calls
+from ..vjp import keys_of, vjp_of
 
 Array = np.ndarray[Any, Any]
 
@@ -27,8 +26,7 @@ class Rule:
     def __init__(
         self, op: Op, xs: Sequence[Array | None], ys: Sequence[Array], training: bool
     ) -> None:
-        specs = tuple(None if s is None else s.key() for s in known_specs(op, xs))
-        vjp = vjp_of(op, specs, tuple(spec_of(y).key() for y in ys))
+        vjp = vjp_of(op, xs, ys)
         calls = Calls(training, anew=True)
         number: dict[Tensor, int] = {}
 
@@ -152,8 +150,7 @@ _rules = Bounded[Rule](1024)
 
 def rule_of(op: Op, xs: Sequence[Array | None], ys: Sequence[Array], training: bool) -> Rule:
     """Return an op's rule for arrays of these specs."""
-    specs = tuple(None if s is None else s.key() for s in known_specs(op, xs))
-    key = op, redefinitions(), training, specs, tuple(spec_of(y).key() for y in ys)
+    key = op, redefinitions(), training, *keys_of(op, xs, ys)
     found = _rules.find(key)
     if found is None:
         found = Rule(op, xs, ys, training)

@@ -7,8 +7,9 @@ pulls cotangents back: Jᵀg, with what it measured in place of the op's own rul
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,21 @@ def rms(x: Array) -> float:
     if 0 < found < math.inf:
         return found
     return float(np.max(np.abs(flat), initial=0.0, where=np.isfinite(flat))) or 1.0
+
+
+def central(f: Callable[[Array], Array], x: Array, step: Any) -> tuple[Array, Array]:
+    """Return the slopes of a function of elements, all at once, and the rounding that they have.
+
+    (f(x + h) − f(x − h)) / 2h, with the h that is left of the step when x + h is rounded.
+
+    >>> slopes, rounding = central(np.square, np.array([1.0, -3.0]), 1e-5)
+    >>> bool(np.all(np.abs(slopes - [2, -6]) <= 4 * rounding)), bool(rounding.max() < 1e-9)
+    (True, True)
+    """
+    up, down = x + step, x - step
+    above, below = f(up), f(down)
+    width = up - down
+    return (above - below) / width, _EPS * np.fmax(np.abs(above), np.abs(below)) / np.abs(width)
 
 
 class Slope:
@@ -153,15 +169,12 @@ class Element(Slope):
         """
         x = held[self.call.ins[self.i]]
         size = rms(x)
-        error = np.full(held[self.head].shape, np.inf)
+        error, moved = np.full(held[self.head].shape, np.inf), functools.partial(self.moved, held)
         values = self.values.copy()
         for base in (np.maximum(np.abs(x), 1e-12 * size), np.full(x.shape, size)):
             last = None
             for k in np.arange(2.0, 9.1, 0.5):
-                up, down = x + base * 10.0**-k, x - base * 10.0**-k
-                above, below = self.moved(held, up), self.moved(held, down)
-                slope = (above - below) / (up - down)
-                noise = _EPS * np.fmax(np.abs(above), np.abs(below)) / np.abs(up - down)
+                slope, noise = central(moved, x, base * 10.0**-k)
                 if last is not None:
                     found = np.nan_to_num(np.abs(slope - last) / 9 + noise, nan=np.inf)
                     better = found < error

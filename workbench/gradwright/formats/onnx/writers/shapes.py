@@ -260,6 +260,11 @@ def roll(call: Call) -> str:
 @writes("full")
 def full(call: Call) -> str:
     """Fill a shape that is an input, or copy the value into one that is known."""
+    if isinstance(call.fill_value, Dim):
+        size = call.add("Squeeze", call.out.dim(call.fill_value))
+        size = call.cast(size, np.dtype("int64"), call.y.dtype)
+        shape = call.xs[0] if call.xs and call.xs[0] else call.out.shape(call.y.shape)
+        return call.add("Expand", size, shape)
     fill = np.asarray(call.fill_value).astype(call.y.dtype)
     if call.xs and call.xs[0]:
         value = to_tensor(fill.reshape(1), "value")

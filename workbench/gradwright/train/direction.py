@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...errors import TrainingError
+from ..errors import TrainingError
 
 FALL = (
     "loss losses logloss error errors err mse mae rmse msle rmsle mape smape bce xent crossentropy "

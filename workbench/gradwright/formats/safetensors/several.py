@@ -1,0 +1,92 @@
+"""Safetensors in several files: ``model.safetensors.index.json`` says what lies in which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...errors import ArchiveError
+from ..checked import MAX_JSON, expect, parse_json
+from ..registry import Format, ModelInfo, TensorRange
+from ..source import TOGETHER, Source, exactly, naming
+from . import format as single
+
+MAP = "weight_map"
+
+
+def recognise(source: Source) -> bool | None:
+    """Tell an index by the JSON that it is."""
+    if source.read(0, 64).lstrip()[:1] != b"{" or source.size > MAX_JSON:
+        return False
+    try:
+        return MAP in _parsed(source)
+    except ArchiveError:
+        return None if f'"{MAP}"'.encode() in source.read(0, MAX_JSON) else False
+
+
+def _parsed(source: Source) -> dict[str, Any]:
+    return parse_json(exactly(source, 0, source.size), "the index")
+
+
+def tensors(source: Source) -> Mapping[str, TensorRange]:
+    """Return what the headers of all files say of each tensor.
+
+    Raises ArchiveError for a file that is missing or cut off, and one that holds other tensors than
+    the index says.
+    """
+    with naming(source.name):
+        if source.size > MAX_JSON:
+            raise ArchiveError(f"{source.size:,} bytes of JSON, limit {MAX_JSON:,}")
+        index = _parsed(source)
+        files = expect(index.get(MAP), dict, MAP, "the index")
+        stated: dict[str, set[str]] = {}
+        for name, file in files.items():
+            stated.setdefault(expect(file, str, MAP, "the index"), set()).add(name)
+        found: dict[str, TensorRange] = {}
+        for file, names in stated.items():
+            held = single.tensors(source.beside(file))
+            if wrong := sorted(held.keys() ^ names):
+                lacks = "lacks" if wrong[0] in names else "also holds"
+                raise ArchiveError(
+                    f"the file {lacks} {wrong[0][:60]!r}: it is another one than the index means",
+                    where=file,
+                    hint=TOGETHER,
+                )
+            for name, tensor in held.items():
+                ranges = tuple(replace(r, file=file) for r in tensor.ranges)
+                found[name] = replace(tensor, ranges=ranges)
+        _check_size(index, sum(t.spec.nbytes for t in found.values()))
+        return {name: found[name] for name in files}
+
+
+def _check_size(index: Mapping[str, Any], nbytes: int) -> None:
+    metadata = expect(index.get("metadata", {}), dict, "metadata", "the index")
+    total = metadata.get("total_size", nbytes)
+    if total != nbytes:
+        raise ArchiveError(
+            f"the tensors have {nbytes:,} bytes, the index says {str(total)[:40]}",
+            where="the index",
+        )
+
+
+def inspect(source: Source) -> ModelInfo:
+    """Return the tensors; the files tell no ops."""
+    found, path = tensors(source), Path(source.name)
+    sizes = {r.file: source.beside(r.file).size for t in found.values() for r in t.ranges}
+    specs = {name: tensor.spec for name, tensor in found.items()}
+    name = path.name.partition(".")[0]
+    return ModelInfo(path, source.size + sum(sizes.values()), name, {}, {}, specs)
+
+
+FORMAT = Format(
+    name="safetensors-index",
+    title="an index of safetensors files",
+    suffixes=(".json",),
+    recognise=recognise,
+    inspect=inspect,
+    tensors=tensors,
+    use="it names files of arrays and no graph: build the graph, then for each of the files "
+    "graph.values.restore(safetensors.numpy.load_file(file))",
+)

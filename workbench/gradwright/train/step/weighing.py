@@ -1,0 +1,113 @@
+"""Weighing: what a scalar is a mean over, so that a batch counts in an epoch as much as it holds.
+
+A mean over examples weighs by examples; one over the tokens that a mask shows, by their number in
+the batch: by what the scalar itself divides by.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...graph import Constant, Graph, Placeholder, Tensor, Variable, ancestors
+from ...graph.edit import discard
+from ...ops.core.choice import Clip, Maximum, Where
+from ...ops.core.elementwise import Add, Div, Mul, Neg, Sub
+from ...ops.core.identity import AddN, Identity, StopGradient
+from ...ops.core.like import SizeOf
+from ...ops.core.movement import Cast
+from ...ops.core.reduce import Sum
+from ...spec import Dim
+
+SCOPE = "measured"
+"""Where in the derived layer stands what means divide by."""
+SAME = Cast | Identity | StopGradient | Neg
+"""Ops that leave the size of a number what it is."""
+_KNOWN: weakref.WeakKeyDictionary[Graph, dict[str, tuple[int, Tensor | None]]]
+_KNOWN = weakref.WeakKeyDictionary()
+"""By graph, what was found for a scalar of this name at this revision."""
+
+
+def divisor(t: Tensor) -> Tensor | None:
+    """Return the scalar that a mean divides by; None where examples are as good, or unknown.
+
+    Of a sum it is that of the terms that data feeds, penalties aside; constant factors change
+    nothing. A term is a loss, a mean, or a sum over a sum that depends on data alone. Where terms
+    divide by different things, no weight is right for all.
+
+    >>> import gradwright as gw
+    >>> g = gw.Graph()
+    >>> x, m = g.placeholder("x", ("B", "T")), g.placeholder("m", ("B", "T"))
+    >>> loss = (x * g.variable("w", ()) * m).sum() / m.sum()
+    >>> g.output({"m": [[1, 1], [1, 0]]}, divisor(loss * 0.5))
+    {'sum_1': array(3., dtype=float32)}
+    >>> divisor(gw.mean(x.sum(axis=1))) is None       # a mean over examples
+    True
+    """
+    graph, known = t.graph, _KNOWN.setdefault(t.graph, {})
+    revision, found = known.get(t.name, (-1, None))
+    if revision != graph.revision or (found is not None and graph.get(found.name) is not found):
+        each = {_of_term(term) for term in _terms(t)}
+        found = each.pop() if len(each) == 1 else None
+        known[t.name] = graph.revision, found
+    return found
+
+
+def _terms(t: Tensor) -> Iterator[Tensor]:
+    """Yield the terms of a sum that data feeds, without constant factors."""
+    waiting = [t]
+    while waiting:
+        term = waiting.pop()
+        op, inputs = term.node.op, [x for x in term.node.inputs if x is not None]
+        fed = [x for x in inputs if _depends(x, Placeholder)]
+        is_scaled = len(fed) == 1 and isinstance(op, Mul | Div) and fed[0] is not inputs[-1]
+        is_scaled |= len(fed) == 1 and isinstance(op, Mul)
+        if is_scaled or isinstance(op, Add | Sub | AddN | SAME):
+            waiting += fed
+        else:
+            yield term
+
+
+def _depends(t: Tensor, kind: type) -> bool:
+    return any(isinstance(n.op, kind) for n in ancestors([t]))
+
+
+def _of_term(term: Tensor) -> Tensor | None:
+    """Return what one term divides by; None for examples."""
+    op, inputs = term.node.op, term.node.inputs
+    if isinstance(op, Div):
+        above, below = (_unguarded(x) for x in inputs if x is not None)
+        is_sum = isinstance(above.node.op, Sum) or getattr(above.node.op, "reduction", "") == "sum"
+        is_count = isinstance(below.node.op, Sum) and not _depends(below, Variable)
+        return below if is_sum and is_count else None
+    with term.graph.deriving(prefix := f"{SCOPE}/{term.name}"):
+        found: Tensor | None = op.divisor(*inputs)
+    if found is None or not isinstance(found.node.op, SizeOf) or _is_ragged(found):
+        return found
+    made = [n for n in ancestors([found]) if n.derived and n.name.startswith(prefix)]
+    discard(made)
+    return None
+
+
+def _unguarded(t: Tensor) -> Tensor:
+    """Return a number without the sign, the casts, and what keeps a division from being by 0."""
+    while True:
+        op, inputs = t.node.op, [x for x in t.node.inputs if x is not None]
+        later = [x for x in inputs if not isinstance(x.node.op, Constant)]
+        if not isinstance(op, SAME | Maximum | Clip | Where | Add | Mul) or not later:
+            return t
+        if len(later) > 1 and not isinstance(op, Where):
+            return t
+        t = later[-1]
+
+
+def _is_ragged(size: Tensor) -> bool:
+    """Return whether a number of elements is more than one of examples, times a constant."""
+    first = {s for x in size.graph.placeholders if x.rank for s in _symbols(x.shape[0])}
+    return not _symbols(np.asarray(size.spec.value).item()) <= first
+
+
+def _symbols(dim: object) -> frozenset[str]:
+    return dim.symbols if isinstance(dim, Dim) else frozenset()

@@ -1,0 +1,264 @@
+"""Advice: how what users of other libraries type is written here, with their own arguments.
+
+Where a name or a keyword does not exist, or a call of a name that both have fails, its row of
+``theirs.py`` is looked up, and the arguments are put in as they stand in the user's line.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from .rows import MODULE, TENSOR, Row, keywords, rows, values
+from .spelling import meant
+from .typed import Typed, typed
+
+Given = Mapping[str, Any]
+"""Parameter -> the argument's expression; a list of them for ``*parameters``."""
+RATE = "rate"
+"""The condition of a parameter that an optimizer would be given for: only numbers are put in."""
+
+
+class Advice(NamedTuple):
+    """What to write instead, and how it differs from what was typed."""
+
+    ours: str
+    difference: str = ""
+
+    def __str__(self) -> str:
+        return f"did you mean {self.ours}?" + self._aside()
+
+    @property
+    def hint(self) -> str:
+        """As the last line of an error of ours."""
+        return self.ours + self._aside()
+
+    def _aside(self) -> str:
+        return f" ({self.difference})" if self.difference else ""
+
+
+def advice(
+    owner: str, name: str, find: Callable[[str], str] | None = None, **texts: str
+) -> Advice | None:
+    """Return what to write for a name that an owner does not have.
+
+    ``find`` gives the function of ours that some other name means, or ""; ``texts`` stand for names
+    in rows: ``NAME`` of a tensor.
+
+    >>> from gradwright.words.advice import advice
+    >>> print(advice("x", "unsqueeze"), advice("x", "frobnicate"))
+    did you mean x.expand_dims(dim)? None
+    """
+    if name.startswith("_"):
+        return None
+    call = typed(name)
+    whole = typed(name, whole=True) if owner == MODULE else None  # of optim.lr_scheduler.StepLR
+    last = [] if whole is None or whole.name == name else [(whole.name, whole)]
+    for asked, held in [*last, (name, call)]:
+        if found := _advice(owner, asked, held, texts):
+            return found
+        if find is not None and (ours := find(asked)):
+            return Advice(_called_so(owner, asked, held, ours))
+    return None
+
+
+def _called_so(owner: str, name: str, call: Typed | None, ours: str) -> str:
+    """Return a function of ours with the arguments that one of the same name has been given."""
+    if call is None or call.args is None or ours.rpartition(".")[2] != name:
+        return ours if owner == MODULE else f"{ours}({owner})"
+    first = [] if owner == MODULE else [call.owner]
+    home = ast.Name(ours.rpartition(".")[0])
+    return replace(call, owner=home, name=name, args=(*first, *call.args)).text
+
+
+def advice_on(name: str) -> Advice | None:
+    """Return what to write for a call that failed, of a name that means something else elsewhere.
+
+    Only rows with conditions that hold are considered, as of ``gather(x, dim: int, index)``: what
+    fails for another reason gets no advice.
+    """
+    call = typed(name)
+    if call is not None:
+        for row in [*rows().get((MODULE, name), ()), *rows().get((TENSOR, name), ())]:
+            given = _bound(row, call) if row.conditions else None
+            if given is not None:
+                return _written(row, given, call, {})
+    return None
+
+
+def advice_on_keyword(of: str, keyword: str, known: Collection[str]) -> Advice | None:
+    """Return what to write for a call with a keyword that ``of`` does not have.
+
+    >>> from gradwright.words.advice import advice_on_keyword
+    >>> print(advice_on_keyword("sum", "dim", ["axis", "keepdims"]))
+    did you mean axis=dim?
+    >>> print(advice_on_keyword("sum", "axsi", ["axis", "keepdims"]))
+    did you mean 'axis'?
+    """
+    call = typed()
+    made = _keyword(of, keyword, known, None if call is None else call.named.get(keyword))
+    if made is None:
+        close = meant(keyword, known)
+        return Advice(repr(close)) if close else None
+    ours, difference = made
+    if call is None or keyword not in call.named or ours.args:
+        return Advice(ast.unparse(ours).removeprefix("f(").removesuffix(")"), difference)
+    named: dict[str, ast.expr] = {}
+    for key, value in call.named.items():
+        other = None if key in known else _keyword(of, key, known, value)
+        pairs = [(key, value)] if other is None else [(k.arg, k.value) for k in other[0].keywords]
+        named |= {k: v for k, v in pairs if k is not None}
+    return Advice(replace(call, named=named).text, difference)
+
+
+def _keyword(
+    of: str, keyword: str, known: Collection[str], value: ast.expr | None
+) -> tuple[ast.Call, str] | None:
+    """Return a call with what a keyword of theirs is here, if that is known; and the difference."""
+    for owner in (of, "*"):
+        ours, difference = keywords().get((owner, keyword), (None, ""))
+        if ours is not None and all(k.arg in known for k in ours.keywords):
+            put = _Put({"_": ast.Name(keyword) if value is None else value}, frozenset())
+            return put.visit(copy.deepcopy(ours)), difference
+    return None
+
+
+def _advice(owner: str, name: str, call: Typed | None, texts: Given) -> Advice | None:
+    held = rows().get((owner, name)) or rows().get((owner, name.rstrip("_"))) or []
+    for row in held:
+        given = None if call is None else _bound(row, call)
+        if given is not None:
+            return _written(row, given, call, texts)
+    return _written(held[0], {}, call, texts) if held else None
+
+
+def _bound(row: Row, call: Typed) -> Given | None:
+    """Return the arguments of a call by the row's parameters, None if they do not fit."""
+    args, names = list(call.args or ()), list(row.defaults)
+    n = len(row.signature.args)
+    given: dict[str, Any] = {**dict(zip(names[:n], args, strict=False)), **call.named}
+    if row.signature.vararg is not None:
+        given[row.signature.vararg.arg] = args[n:]
+    elif len(args) > n:
+        return None
+    needed = {k for k, default in row.defaults.items() if default is None}
+    if call.args is not None and not needed <= given.keys():
+        return None
+    if not (row.signature.kwarg or call.named.keys() <= row.defaults.keys()):
+        return None
+    for name, what in row.conditions.items():
+        if name not in given or not _is(given[name], what):
+            if what != RATE:
+                return None
+            given.pop(name, None)
+    return given | dict(zip(row.later, call.later, strict=False))
+
+
+_CONDITIONS: Mapping[str, Callable[[Any], bool]] = {
+    "int": lambda v: type(v) is int,
+    RATE: lambda v: type(v) in (int, float),
+    "tuple": lambda v: isinstance(v, tuple | list),
+    "pair": lambda v: isinstance(v, tuple | list) and len(v) == 2,
+    "four": lambda v: isinstance(v, tuple | list) and len(v) == 4,
+    "rows": lambda v: True,
+}
+"""Conditions of rows on an argument; None is what is no literal. Others are what is written."""
+
+
+def _is(value: ast.expr, what: str) -> bool:
+    """Tell whether an argument, as it is written, fulfils a condition."""
+    try:
+        known = ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        known = None
+    test = _CONDITIONS.get(what)
+    return ast.unparse(value) == what if test is None else test(known)
+
+
+def value_instead(keyword: str, value: Any) -> str | None:
+    """Return what is written for ``keyword=value``, "" for nothing at all, None if it is ours.
+
+    >>> value_instead("mode", "bilinear"), value_instead("reduction", "mean")
+    ("mode='linear'", '')
+    """
+    return values().get(f"{keyword}={value!r}")
+
+
+def _written(row: Row, given: Given, call: Typed | None, texts: Given) -> Advice:
+    names: dict[str, Any] = {k: ast.Constant(v) for k, v in texts.items()}
+    if call is not None:
+        names[row.owner if row.owner != MODULE else ""] = call.owner
+    absent = set()
+    for name, default in row.defaults.items():
+        if name in given:
+            names[name] = given[name]
+        elif isinstance(default, ast.Constant) and default.value is None:
+            absent.add(name)
+        elif default is not None:
+            names[name] = default
+    names |= {name: given[name] for name in given.keys() - names.keys()}
+    put = _Put(names, frozenset(absent)).visit(copy.deepcopy(row.ours))
+    return Advice(ast.unparse(put), row.difference)
+
+
+_NOTHING = ast.Name("_")
+"""Stands for an argument that was not given."""
+
+
+class _Put(ast.NodeTransformer):
+    """Puts arguments in the place of parameters, and leaves out what none was given for."""
+
+    def __init__(self, names: Given, absent: frozenset[str]) -> None:
+        self.names, self.absent = names, absent
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id in self.absent:
+            return _NOTHING
+        found = self.names.get(node.id, node)
+        if not isinstance(found, list):
+            return found
+        if len(found) == 1 and not _is(found[0], "int"):  # a tuple, most likely
+            return found[0]
+        return ast.Tuple(found, ast.Load())
+
+    def visit_Starred(self, node: ast.Starred) -> Any:
+        held = self.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        return held if isinstance(held, list) else self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        node.args = [a for a in node.args if _NOTHING not in ast.walk(a)]
+        given = [k for k in node.keywords if _NOTHING not in ast.walk(k)]
+        node.keywords = [said for k in given for said in _said(k)]
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """Take parts of what is written out."""
+        self.generic_visit(node)
+        if not isinstance(node.value, ast.Tuple | ast.List):
+            return node
+        at = (
+            ast.literal_eval(node.slice)
+            if not isinstance(node.slice, ast.Slice)
+            else slice(
+                *(
+                    None if p is None else ast.literal_eval(p)
+                    for p in (node.slice.lower, node.slice.upper)
+                )
+            )
+        )
+        part = node.value.elts[at]
+        return ast.Tuple(part, ast.Load()) if isinstance(part, list) else part
+
+
+def _said(given: ast.keyword) -> list[ast.keyword]:
+    """Return a keyword with the value that is ours, or none where that is the default."""
+    theirs = given.value.value if isinstance(given.value, ast.Constant) else None
+    ours = value_instead(given.arg or "", theirs)
+    if ours is None:
+        return [given]
+    call = ast.parse(f"f({ours})", mode="eval").body
+    return call.keywords if isinstance(call, ast.Call) else []

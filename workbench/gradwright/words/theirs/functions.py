@@ -1,0 +1,187 @@
+"""Functions and layers: torch, torch.nn.functional, torch.nn and keras.layers."""
+
+FUNCTIONS = """
+gw.acos(input) -> gw.arccos(input)
+gw.acosh(input) -> gw.arccosh(input)
+gw.absolute(input) -> gw.abs(input)
+gw.adaptive_avg_pool2d(input, output_size) -> gw.cnn.adaptive_avg_pool2d(input, output_size)
+gw.addmm(input, mat1, mat2) -> input + mat1 @ mat2
+gw.allclose(input, other, rtol=None, atol=None) -> \
+    gw.all(gw.is_close(input, other, rtol=rtol, atol=atol))
+gw.amax(input, dim=None, keepdim=None) -> gw.max(input, axis=dim, keepdims=keepdim)
+gw.amin(input, dim=None, keepdim=None) -> gw.min(input, axis=dim, keepdims=keepdim)
+gw.argwhere(input) -> gw.stack(*gw.nonzero(input), axis=-1)
+gw.array(data, dtype=None) -> g.constant(data, dtype=dtype)
+gw.as_tensor(data, dtype=None) -> g.constant(data, dtype=dtype)
+gw.asarray(data, dtype=None) -> g.constant(data, dtype=dtype)
+gw.asin(input) -> gw.arcsin(input)
+gw.asinh(input) -> gw.arcsinh(input)
+gw.atan(input) -> gw.arctan(input)
+gw.atan2(input, other) -> gw.arctan2(input, other)
+gw.atanh(input) -> gw.arctanh(input)
+gw.baddbmm(input, batch1, batch2) -> input + batch1 @ batch2
+gw.bmm(input, mat2) -> gw.matmul(input, mat2)
+gw.boolean_mask(tensor, mask) -> gw.boolean_mask(tensor, mask)
+gw.cat(tensors, dim=None) -> gw.concat(tensors, axis=dim)
+gw.concatenate(tensors, dim=None, axis=None) -> gw.concat(tensors, axis=dim)
+gw.chunk(input, chunks, dim=None) -> gw.split(input, chunks, axis=dim)
+gw.clamp(input, min=None, max=None) -> gw.clip(input, min=min, max=max)
+gw.Constant(value) -> g.constant(value)
+gw.cosine_similarity(x1, x2, dim=1) -> gw.cosine_similarity(x1, x2, axis=dim)
+gw.detach(input) -> gw.stop_gradient(input)
+gw.divide(input, other) -> gw.div(input, other)
+gw.empty(*size, dtype=None) -> gw.full(size, 0.0, dtype=dtype) | inside `with g:`
+gw.eq(input, other) -> gw.equal(input, other)
+gw.expand(input, *sizes) -> gw.broadcast_to(input, sizes)
+gw.floor_divide(input, other) -> gw.floor_div(input, other)
+gw.from_numpy(ndarray) -> g.constant(ndarray)
+gw.gather(input, dim: int, index) -> gw.take_along_axis(input, index, axis=dim) \
+    | gw.gather takes whole slices
+gw.ge(input, other) -> gw.greater_equal(input, other)
+gw.grad(outputs, inputs: tuple) -> gw.gradients(outputs, inputs) | gradients are tensors, too
+gw.grad(outputs, inputs) -> gw.gradients(outputs, [inputs]) | gradients are tensors, too
+gw.gt(input, other) -> gw.greater(input, other)
+gw.hstack(tensors) -> gw.concat(tensors, axis=1)
+gw.index_add(input, dim: int, index, source) -> gw.index_add(input, index, source, axis=dim)
+gw.index_copy(input, dim: 0, index, source) -> \
+    gw.scatter_nd_update(input, gw.expand_dims(index, -1), source)
+gw.index_copy(input, dim, index, source) -> gw.swapaxes(gw.scatter_nd_update(\
+    gw.swapaxes(input, 0, dim), gw.expand_dims(index, -1), gw.swapaxes(source, 0, dim)), 0, dim)
+gw.index_select(input, dim, index) -> gw.gather(input, index, axis=dim)
+gw.Input(shape) -> g.placeholder("x", (None, *shape))
+gw.isfinite(input) -> gw.is_finite(input)
+gw.isinf(input) -> gw.is_inf(input)
+gw.isnan(input) -> gw.is_nan(input)
+gw.le(input, other) -> gw.less_equal(input, other)
+gw.logit(input) -> gw.logit(input)
+gw.lt(input, other) -> gw.less(input, other)
+gw.manual_seed(seed) -> gw.Session(g, seed=seed) | a Trainer takes it, too
+gw.masked_fill(input, mask, value) -> gw.where(mask, value, input)
+gw.masked_select(input, mask) -> gw.boolean_mask(input, mask)
+gw.mm(input, mat2) -> gw.matmul(input, mat2)
+gw.multinomial(input, num_samples, replacement=False) -> \
+    gw.random.categorical(gw.log(input), num_samples, replacement=replacement) | inside `with g:`
+gw.multiply(input, other) -> gw.mul(input, other)
+gw.mv(input, vec) -> gw.matmul(input, vec)
+gw.ne(input, other) -> gw.not_equal(input, other)
+gw.narrow(input, dim, start, length) -> \
+    gw.gather(input, gw.arange(start, start + length), axis=dim) | or input[start:stop]
+gw.negative(input) -> gw.neg(input)
+gw.no_grad() -> gw.stop_gradient(x) | nothing is recorded: gradients are asked for
+gw.numel(input) -> gw.size_of(input)
+gw.ones(*size, dtype=None) -> gw.full(size, 1.0, dtype=dtype) | inside `with g:`
+gw.Parameter(data) -> g.variable("w", init=data)
+gw.permute(input, dims) -> gw.transpose(input, dims)
+gw.placeholder(name, shape, dtype=None) -> g.placeholder(name, shape, dtype=dtype)
+gw.rand(*size) -> gw.random.uniform(size) | inside `with g:`
+gw.rand_like(input) -> gw.random.uniform_like(input)
+gw.randint(low, high, size) -> gw.random.randint(size, low, high) | inside `with g:`
+gw.randn(*size) -> gw.random.normal(size) | inside `with g:`
+gw.randn_like(input) -> gw.random.normal_like(input)
+gw.randperm(n) -> gw.random.permutation(n) | inside `with g:`
+gw.reduce_mean(input_tensor, axis=None, keepdims=None) -> \
+    gw.mean(input_tensor, axis=axis, keepdims=keepdims)
+gw.reduce_sum(input_tensor, axis=None, keepdims=None) -> \
+    gw.sum(input_tensor, axis=axis, keepdims=keepdims)
+gw.remainder(input, other) -> gw.mod(input, other)
+gw.repeat_interleave(input, repeats, dim=None) -> gw.repeat(input, repeats, axis=dim)
+gw.scatter(input, dim, index, src) -> gw.scatter_update(input, index, src, axis=dim)
+gw.scatter_add(input, dim: int, index, src) -> gw.scatter_add(input, index, src, axis=dim)
+gw.scatter_update(input, indices: rows, updates) -> \
+    gw.scatter_nd_update(input, gw.expand_dims(indices, -1), updates) \
+    | that writes rows, scatter_update single elements
+gw.subtract(input, other) -> gw.sub(input, other)
+gw.t(input) -> gw.transpose(input)
+gw.tensor(data, dtype=None) -> g.constant(data, dtype=dtype)
+gw.topk(input, k, dim=None) -> gw.top_k(input, k, axis=dim)
+gw.transpose(input, dim0: int, dim1: int) -> gw.swapaxes(input, dim0, dim1) \
+    | transpose orders all axes
+gw.unbind(input, dim=None) -> gw.unstack(input, axis=dim)
+gw.unsqueeze(input, dim) -> gw.expand_dims(input, dim)
+gw.Variable(initial_value, name="w") -> g.variable(name, init=initial_value)
+gw.variable(name, shape=None, init=None) -> g.variable(name, shape, init=init)
+gw.view(input, shape) -> gw.reshape(input, shape)
+gw.vmap(func) -> gw.map_fn(func, x)
+gw.vstack(tensors) -> gw.concat(tensors, axis=0)
+gw.zeros(*size, dtype=None) -> gw.full(size, 0.0, dtype=dtype) | inside `with g:`
+
+gw.conv1d(input, weight, bias=None, *, padding: "causal") -> \
+    gw.cnn.conv1d(input, weight, bias, padding=[(weight.shape[-1] - 1, 0)])
+gw.conv1d(input, weight, bias=None, *, padding: "causal", dilation) -> gw.cnn.conv1d(input, \
+    weight, bias, padding=[((weight.shape[-1] - 1) * dilation, 0)], dilation=dilation)
+gw.fold(input, output_size, kernel_size, stride=None, padding=None) -> \
+    gw.cnn.col2im(input, output_size, kernel_size, stride=stride, padding=padding)
+gw.grid_sample(input, grid, mode=None, padding_mode=None, align_corners=None) -> \
+    gw.image.grid_sample(input, grid, mode=mode, padding_mode=padding_mode, \
+    align_corners=align_corners)
+gw.group_norm(input, num_groups: int, weight=None, bias=None) -> \
+    gw.nn.group_norm(input, weight, bias, num_groups=num_groups)
+gw.gumbel_softmax(logits, tau=1.0) -> \
+    gw.nn.softmax((logits + gw.random.gumbel(logits.shape)) / tau)
+gw.hardtanh(input, min_val=-1.0, max_val=1.0) -> gw.nn.hard_tanh(input, min_val, max_val)
+gw.interpolate(input, *, scale_factor: int) -> gw.cnn.upsampling2d(input, scale_factor)
+gw.interpolate(input, size, *, mode: "bilinear") -> \
+    gw.image.resize(input, sizes=size, mode="linear")
+gw.interpolate(input, size) -> gw.image.resize(input, sizes=size, mode="nearest", \
+    coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+gw.layer_norm(input, normalized_shape: tuple, weight=None, bias=None, eps=None) -> \
+    gw.nn.layer_norm(input, weight, bias, eps=eps) | over the last axis, or axis= and all after it
+gw.normalize(input, p=2.0, dim=1) -> gw.nn.lp_normalize(input, p, dim)
+gw.pad(input, pad: pair) -> gw.pad(input, [(0, 0)] * (input.rank - 1) + [pad]) \
+    | pairs are per axis, from the first on
+gw.pad(input, pad: four) -> gw.pad(input, [(0, 0)] * (input.rank - 2) + [pad[2:], pad[:2]]) \
+    | pairs are per axis, from the first on
+gw.pixel_shuffle(input, upscale_factor) -> \
+    gw.cnn.depth_to_space(input, upscale_factor, mode="crd")
+gw.pixel_unshuffle(input, downscale_factor) -> \
+    gw.cnn.space_to_depth(input, downscale_factor, mode="crd")
+gw.one_hot(input, num_classes) -> gw.one_hot(input, num_classes) | in float32
+gw.softmax(input, dim=None) -> gw.nn.softmax(input, axis=dim)
+gw.log_softmax(input, dim=None) -> gw.nn.log_softmax(input, axis=dim)
+gw.glu(input, dim=None) -> gw.nn.glu(input, axis=dim)
+gw.softmin(input, dim=None) -> gw.nn.softmax(-input, axis=dim)
+gw.unfold(input, kernel_size, dilation=None, padding=None, stride=None) -> \
+    gw.cnn.im2col(input, kernel_size, stride=stride, padding=padding, dilation=dilation)
+
+gw.Linear(in_features, out_features)(x) -> gw.nn.linear(x, \
+    g.variable("w", (in_features, out_features), init=gw.init.fan_in_uniform()), \
+    g.variable("b", (out_features,))) | layers are functions; the parameters are yours
+gw.Dense(units)(x) -> gw.nn.linear(x, g.variable("w", (x.shape[-1], units), \
+    init=gw.init.xavier_uniform()), g.variable("b", (units,))) \
+    | layers are functions; the parameters are yours
+gw.Conv2d(in_channels, out_channels, kernel_size, stride=None, padding=None)(x) -> \
+    gw.cnn.conv2d(x, g.variable("w", (out_channels, in_channels, kernel_size, kernel_size), \
+    init=gw.init.fan_in_uniform()), g.variable("b", (out_channels,)), stride=stride, \
+    padding=padding) | layers are functions; the parameters are yours
+gw.Embedding(num_embeddings, embedding_dim)(ids) -> gw.nn.embedding(ids, \
+    g.variable("table", (num_embeddings, embedding_dim), init=gw.init.normal(std=1.0)))
+gw.LayerNorm(normalized_shape, eps=None)(x) -> gw.nn.layer_norm(x, \
+    g.variable("gain", (x.shape[-1],), init=1.0), g.variable("bias", (x.shape[-1],)), eps=eps)
+gw.BatchNorm2d(num_features)(x) -> gw.nn.batch_norm(x, \
+    g.variable("gain", (num_features,), init=1.0), g.variable("bias", (num_features,)), \
+    g.variable("mean", (num_features,), trainable=False), \
+    g.variable("var", (num_features,), init=1.0, trainable=False))
+gw.BatchNorm1d(num_features)(x) -> gw.nn.batch_norm(x, \
+    g.variable("gain", (num_features,), init=1.0), g.variable("bias", (num_features,)), \
+    g.variable("mean", (num_features,), trainable=False), \
+    g.variable("var", (num_features,), init=1.0, trainable=False))
+gw.Dropout(p=None)(x) -> gw.nn.dropout(x, p=p)
+gw.Dropout1d(p=None)(x) -> gw.nn.dropout(x, p=p)
+gw.Flatten()(x) -> gw.flatten(x, 1)
+gw.ReLU()(x) -> gw.nn.relu(x)
+gw.GELU()(x) -> gw.nn.gelu(x)
+gw.SiLU()(x) -> gw.nn.silu(x)
+gw.Tanh()(x) -> gw.tanh(x)
+gw.Sigmoid()(x) -> gw.nn.sigmoid(x)
+gw.Softmax(dim=None)(x) -> gw.nn.softmax(x, axis=dim)
+gw.LeakyReLU(negative_slope=None)(x) -> gw.nn.leaky_relu(x, negative_slope=negative_slope)
+gw.MaxPool2d(kernel_size, stride=None, padding=None)(x) -> \
+    gw.cnn.max_pool2d(x, kernel_size, stride=stride, padding=padding)
+gw.AvgPool2d(kernel_size, stride=None, padding=None)(x) -> \
+    gw.cnn.avg_pool2d(x, kernel_size, stride=stride, padding=padding)
+gw.Conv2DTranspose()(x) -> gw.cnn.conv_transpose2d(x, weight)
+gw.Module() -> gw.Graph() | a model is a graph, its layers are functions that build it
+gw.GlobalAveragePooling2D()(x) -> gw.cnn.global_avg_pool(x)
+gw.GlobalMaxPooling2D()(x) -> gw.cnn.global_max_pool(x)
+"""
+"""Arrays; what networks are made of; layers."""

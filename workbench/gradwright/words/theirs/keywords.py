@@ -1,0 +1,73 @@
+"""Keywords and values of torch, Keras and numpy."""
+
+KEYWORDS = """
+*(dim, dims) -> axis=_
+*(keepdim) -> keepdims=_
+*(lr) -> learning_rate=_
+*(betas) -> beta1=_[0], beta2=_[1]
+*(beta_1) -> beta1=_
+*(beta_2) -> beta2=_
+*(epsilon) -> eps=_
+*(correction) -> ddof=_
+*(unbiased) -> ddof=int(_)
+*(size) -> shape=_
+*(strides) -> stride=_
+*(dilation_rate) -> dilation=_
+*(pool_size) -> kernel_size=_
+*(num_classes) -> depth=_
+*(start_dim) -> start_axis=_
+*(end_dim) -> end_axis=_
+*(weight) -> class_weights=_
+*(sample_weight) -> weights=_
+*(ignore_class) -> ignore_index=_
+*(alpha) -> negative_slope=_
+norm(p) -> ord=_
+normal(loc) -> mean=_
+normal(scale) -> std=_
+uniform(a) -> low=_
+uniform(b) -> high=_
+sum(dtype) -> gw.cast(x, _)
+softmax(dtype) -> gw.cast(x, _)
+log_loss(from_logits) -> gw.loss.sigmoid_cross_entropy(labels, logits)
+RMSProp(alpha, decay) -> rho=_
+AdaGrad(initial_accumulator_value) -> initial=_
+AdaGrad(lr_decay) -> gw.optim.AdaGrad(gw.schedules.Inverse(0.01, _))
+Adam(amsgrad) -> gw.optim.AMSGrad()
+AdamW(amsgrad) -> gw.optim.AMSGrad(weight_decay=0.01)
+Adam(weight_decay) -> gw.Trainer(g, loss, l2=_) | torch's Adam adds it to the gradient, as an L2 \
+    penalty is; gw.optim.AdamW decays apart
+Step(step_size) -> every=_
+Step(gamma) -> factor=_
+Exponential(gamma) -> factor=_
+Cosine(T_max) -> steps=_
+Cosine(eta_min) -> floor=_
+OneCycle(max_lr) -> peak=_
+OneCycle(total_steps) -> steps=_
+OneCycle(pct_start) -> warmup=_
+Group(lr, learning_rate) -> optimizer=gw.optim.Adam(_) | which has its own state; \
+    lr_multiplier=0.1 scales the trainer's rate
+Trainer(lr, learning_rate) -> optimizer=gw.optim.Adam(_)
+Trainer(max_grad_norm, gradient_clip_val, clipnorm) -> clip_norm=_
+Trainer(clipvalue) -> clip_value=_
+Trainer(gradient_accumulation_steps, accumulate_grad_batches) -> accumulation=_
+Trainer(fp16) -> precision=gw.Precision("float16")
+Trainer(bf16) -> precision=gw.Precision("bfloat16")
+Trainer(mixed_precision, amp, dtype) -> precision=gw.Precision(_)
+Trainer(gradient_checkpointing, remat) -> checkpoint="sqrt"
+Trainer(param_groups, parameter_groups) -> groups=_
+Trainer(epochs) -> trainer.fit(data, epochs=_)
+Trainer(batch_size) -> trainer.fit(data, batch_size=_)
+Trainer(validation) -> trainer.fit(data, validation=_)
+Trainer(shuffle) -> trainer.fit(data, shuffle=_)
+"""
+"""Keywords, of an op, an optimizer, a class of settings, or of anything; ``_`` is the value."""
+
+VALUES = """
+reduction='mean' ->
+reduction='batchmean' ->
+mode='bilinear' -> mode='linear'
+mode='bicubic' -> mode='cubic'
+mode='replicate' -> mode='edge'
+mode='circular' -> mode='wrap'
+"""
+"""Values of attributes; what is nothing here is left out, since it is the default."""

@@ -1,0 +1,103 @@
+"""Methods and attributes of torch's tensors."""
+
+TENSORS = """
+x.add_(other) -> x + other | tensors are never written into; g.update(v, value) sets a variable
+x.addmm(a, b) -> x + a @ b
+x.amax(dim=None, keepdim=None) -> x.max(axis=dim, keepdims=keepdim)
+x.amin(dim=None, keepdim=None) -> x.min(axis=dim, keepdims=keepdim)
+x.backward() -> gw.gradients(x, g.trainable) | gradients are tensors, too
+x.bfloat16() -> x.astype("bfloat16")
+x.bmm(other) -> x @ other
+x.bool() -> x.astype("bool")
+x.chunk(chunks, dim=None) -> gw.split(x, chunks, axis=dim)
+x.clamp(min=None, max=None) -> x.clip(min=min, max=max)
+x.clamp_min(min) -> x.clip(min=min)
+x.clamp_max(max) -> x.clip(max=max)
+x.clone() -> gw.identity(x) | nothing changes x, so that x itself does, too
+x.contiguous() -> x | strides are the engine's matter
+x.copy_(src) -> src | tensors are never written into; g.update(v, value) sets a variable
+x.cpu() -> x | a session has a device, a tensor has none: gw.Session(g, device)
+x.cuda() -> x | a session has a device, a tensor has none: gw.Session(g, device)
+x.data() -> g.output(feeds, x)[NAME] | it has no value yet
+x.detach() -> gw.stop_gradient(x)
+x.dim() -> x.rank
+x.div_(other) -> x / other | tensors are never written into; g.update(v, value) sets a variable
+x.double() -> x.astype("float64")
+x.eq(other) -> x == other
+x.eval() -> g.output(feeds, x)[NAME] | it has no value yet
+x.expand(*sizes) -> x.broadcast_to(sizes) | x.shape[i] in the place of -1
+x.expand_as(other) -> gw.broadcast_like(x, other)
+x.fill_(value) -> gw.full_like(x, value) | tensors are never written into
+x.float() -> x.astype("float32")
+x.gather(dim, index) -> gw.take_along_axis(x, index, axis=dim) | gw.gather takes whole slices
+x.ge(other) -> x >= other
+x.grad() -> gw.gradients(loss, [x])[0] | gradients are asked for; nothing adds up
+x.gt(other) -> x > other
+x.half() -> x.astype("float16")
+x.index_add(dim, index, source) -> gw.index_add(x, index, source, axis=dim)
+x.index_copy(dim: 0, index, source) -> \
+    gw.scatter_nd_update(x, gw.expand_dims(index, -1), source)
+x.index_copy(dim, index, source) -> gw.swapaxes(gw.scatter_nd_update(gw.swapaxes(x, 0, dim), \
+    gw.expand_dims(index, -1), gw.swapaxes(source, 0, dim)), 0, dim)
+x.index_select(dim, index) -> gw.gather(x, index, axis=dim)
+x.indices() -> gw.argmax(x) | max and sort give values alone; argmax, argsort and top_k say where
+x.int() -> x.astype("int32")
+x.item() -> g.output(feeds, x)[NAME].item() | it has no value yet; fetch it with Session.run
+x.le(other) -> x <= other
+x.long() -> x.astype("int64")
+x.lt(other) -> x < other
+x.masked_fill(mask, value) -> gw.where(mask, value, x)
+x.masked_select(mask) -> gw.boolean_mask(x, mask)
+x.mm(other) -> x @ other
+x.mul_(other) -> x * other | tensors are never written into; g.update(v, value) sets a variable
+x.mv(other) -> x @ other
+x.narrow(dim: 0, start, length) -> x[start:start + length]
+x.narrow(dim: 1, start, length) -> x[:, start:start + length]
+x.narrow(dim, start, length) -> gw.gather(x, gw.arange(start, start + length), axis=dim)
+x.ne(other) -> x != other
+x.new_ones(*size) -> gw.full(size, 1.0, dtype=x.dtype) | inside `with g:`
+x.new_zeros(*size) -> gw.full(size, 0.0, dtype=x.dtype) | inside `with g:`
+x.nonzero() -> gw.stack(*gw.nonzero(x), axis=-1) | gw.nonzero gives a tensor per axis, as numpy's
+x.norm(p: int, dim=None) -> x.norm(axis=dim, ord=p) | the axis comes first
+x.numel() -> gw.size_of(x)
+x.numpy() -> g.output(feeds, x)[NAME] | it has no value yet; fetch it with Session.run
+x.permute(*dims) -> x.transpose(*dims)
+x.repeat(*sizes) -> x.tile(sizes) | gw.repeat repeats each element
+x.repeat_interleave(repeats, dim=None) -> gw.repeat(x, repeats, axis=dim)
+x.requires_grad() -> x.trainable
+x.requires_grad_(requires_grad=True) -> g.set_trainable(x, requires_grad)
+x.reshape_as(other) -> gw.reshape_like(x, other)
+x.scatter(dim, index, src) -> gw.scatter_update(x, index, src, axis=dim)
+x.scatter_add(dim, index, src) -> gw.scatter_add(x, index, src, axis=dim)
+x.select(dim, index) -> gw.gather(x, index, axis=dim)
+x.size() -> x.shape
+x.size(dim) -> x.shape[dim] | as a number of a graph gw.size_at(x, axis)
+x.split(split_size: int, dim=0) -> gw.split(x, x.shape[dim] // split_size, axis=dim) \
+    | gw.split takes the number of parts, or their sizes
+x.split(split_size, dim=0) -> gw.split(x, split_size, axis=dim)
+x.sub_(other) -> x - other | tensors are never written into; g.update(v, value) sets a variable
+x.t() -> x.T
+x.to(dtype) -> x.astype(dtype) | a session has a device, a tensor has none: gw.Session(g, device)
+x.tolist() -> g.output(feeds, x)[NAME].tolist() | it has no value yet; fetch it with Session.run
+x.topk(k, dim=None, largest=None) -> x.top_k(k, axis=dim, largest=largest)
+x.transpose(dim0: int, dim1: int) -> x.swapaxes(dim0, dim1) | transpose orders all axes
+x.type(dtype) -> x.astype(dtype)
+x.type_as(other) -> x.astype(other.dtype)
+x.unbind(dim=None) -> gw.unstack(x, axis=dim)
+x.unsqueeze(dim) -> x.expand_dims(dim)
+x.value() -> g.output(feeds, x)[NAME] | it has no value yet; fetch it with Session.run
+x.values() -> x | max and sort give values alone; argmax, argsort and top_k say where
+x.view(*shape) -> x.reshape(*shape)
+x.view_as(other) -> gw.reshape_like(x, other)
+x.zero_() -> gw.zeros_like(x) | tensors are never written into; g.update(v, value) sets a variable
+
+w.assign(value) -> g.update(w, value) | at each step; g.values.commit sets it at once
+w.copy_(src) -> g.update(w, src) | at each step; g.values.commit sets it at once
+w.data() -> g.values[NAME]
+w.eval() -> g.values[NAME]
+w.item() -> g.values[NAME].item()
+w.numpy() -> g.values[NAME]
+w.tolist() -> g.values[NAME].tolist()
+w.value() -> g.values[NAME]
+"""
+"""Of any tensor, and of those whose value is stored."""
