@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -98,15 +97,12 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a hyperparameter; raises AttributeError for a name that is none."""
-        if not (name.startswith("_") or hasattr(type(self), name) or name in _fields(type(self))):
-            known = _fields(type(self))
-            hint = (
-                f"; did you mean {close!r}?"
-                if (close := _LR.get(name) or meant(name, known))
-                else ""
-            )
+        known = self.__dataclass_fields__
+        if not (name in known or name.startswith("_") or hasattr(type(self), name)):
+            close = _LR.get(name) or meant(name, known)
             raise AttributeError(
-                f"{type(self).__name__} has no {name!r}; it has {', '.join(known)}{hint}"
+                f"{type(self).__name__} has no {name!r}; it has {', '.join(known)}"
+                + (f"; did you mean {close!r}?" if close else "")
             )
         object.__setattr__(self, name, value)
 
@@ -204,11 +200,6 @@ def number_at(name: str, number: Number, step: int, most: float = math.inf) -> f
 
 _LR = {"lr": "learning_rate"}
 """What torch calls it."""
-
-
-@functools.cache
-def _fields(cls: type[Optimizer]) -> tuple[str, ...]:
-    return tuple(f.name for f in fields(cls))
 
 
 def applied(
