@@ -20,6 +20,7 @@ from ..program.lowering import lowering_revision
 from ..program.options import Kernels
 from ..shared import Bounded, default_bytes
 from ..spec import TensorSpec, spec_of
+from . import diary
 from .feeds import example, keyed, named
 from .listeners import Listener, RunEvent
 from .plain import commit_plainly, comparison, read_sources, run_plainly
@@ -112,7 +113,7 @@ class Session:
         self._running = self.device.running()
         self.listeners = checked_listeners(listeners)
         most = default_bytes() if cache_bytes is None else cache_bytes
-        self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
+        self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers, diary.let_go)
         self._templates = Templates(max_plans)
         self._requests: dict[Any, Request] = {}
         self._latest: Request | None = None
@@ -380,6 +381,8 @@ class Session:
             specs = {t: spec_of(a) for t, a in env.items()}
             request.key, plan = self._plan(request, specs)
             request.shapes, request.plan = shapes, weakref.ref(plan)
+        elif diary.is_on():
+            diary.tell(plan, env, "found, as it ran before")
         self._latest = request
         return plan
 
@@ -398,6 +401,7 @@ class Session:
             lowering_revision(),
         )
         plan = self.plan_cache.find(key)
+        reason = diary.why(key, plan, self.plan_cache)
         if plan is None:
             plan = self._templates.plan(
                 request.fetches,
@@ -409,6 +413,8 @@ class Session:
                 commit_if=request.commit_if,
             )
             self.plan_cache.keep(key, plan)
+        if reason:
+            diary.tell(plan, specs, reason)
         return key, plan
 
     # -- listeners and checks --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from ..errors import Terminated, TrainingError
 
 Totals = dict[str, Any]
 """What batches have measured, summed up by metric."""
+LOG = logging.getLogger("gradwright.train")
 COUNTERS = ("steps", "epochs", "batches", "skipped", "gathered", "taken")
 
 
@@ -176,6 +178,7 @@ class Fit:
         elif error is not None:
             reason = "Ctrl-C" if isinstance(error, KeyboardInterrupt) else type(error).__name__
         self._final = self._now(outcome, text, reason)
+        LOG.debug("fit: %s after %d steps: %s", outcome, self._final.steps, reason)
 
     def report(self) -> FitProgress:
         """Return where the fit is, or where it ended."""
