@@ -19,6 +19,7 @@ from ..program.lowering import lowering_revision
 from ..program.options import PlanOptions
 from ..shared import Bounded, default_bytes
 from ..spec import TensorSpec, spec_of
+from . import diary
 from .request import Request
 from .timing import Timing
 
@@ -37,7 +38,7 @@ class Planned:
     ) -> None:
         self.graph, self.values, self.device, self.options = graph, values, device, options
         most = default_bytes() if cache_bytes is None else cache_bytes
-        self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers)
+        self.plan_cache = Bounded[Plan](max_plans, most, Plan.buffers, diary.let_go)
         self.timing = Timing()
         """How often what has run, and how long it took; print it, or ``reset`` it."""
         self.deterministic = False
@@ -165,6 +166,8 @@ class Planned:
             specs = {t: spec_of(a) for t, a in env.items()}
             request.key, plan = self._plan(request, specs)
             request.shapes, request.plan = shapes, weakref.ref(plan)
+        elif diary.is_on():
+            diary.tell(plan, env, "found, as it ran before")
         self._latest = request
         return plan
 
@@ -184,6 +187,7 @@ class Planned:
         )
         request.times = self.timing.of(request.fetches, request.training)
         plan = self.plan_cache.find(key)
+        reason = diary.why(key, plan, self.plan_cache)
         if plan is None:
             began = time.perf_counter()
             plan = self._templates.plan(
@@ -199,4 +203,6 @@ class Planned:
                 self.values.stored(lost[0].node)  # raises: the values were taken before it was made
             self.plan_cache.keep(key, plan)
             request.times.planned(time.perf_counter() - began)
+        if reason:
+            diary.tell(plan, specs, reason)
         return key, plan
