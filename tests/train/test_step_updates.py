@@ -7,6 +7,7 @@ import pytest
 
 import gradwright as gw
 from gradwright.errors import GraphError, ShapeError, TrainingError
+from gradwright.op import Op
 
 
 def batch(seed: int, shift: float, shape: tuple[int, ...] = (16, 3)):
@@ -189,6 +190,35 @@ def test_state_in_turns_and_branches_is_refused_where_it_would_be_set():
     y = gw.map_fn(lambda row: gw.nn.batch_norm(row, *held, training=False), x)
     found = g.output({"x": np.stack([A] * 4)}, y)[y.name]
     np.testing.assert_allclose(found[2], A / np.sqrt(1 + 1e-5), rtol=1e-6)
+
+
+class Tally(Op):
+    """The input, and how many rows have passed: an op of a user's with state."""
+
+    @property
+    def next_state(self):
+        return {1: 1}
+
+    def infer(self, x, count):
+        return x.with_shape(x.shape), count.with_shape(count.shape)
+
+    def forward(self, x, count):
+        return x.copy(), count + np.float32(len(x))
+
+    def vjp(self, gs, ys, xs):
+        return gs[0], gw.NotDifferentiable("a count")
+
+
+def test_an_op_of_one_s_own_may_have_state():
+    g = gw.Graph()
+    x, w = g.placeholder("x", (None, 3)), g.variable("w", (3,), init=1.0)
+    count = g.variable("count", ())
+    y, _ = Tally()(x * w, count, name="tally")
+    z, _ = Tally()(y + 1.0, count, name="again")
+    assert [v.name for v in g.updates] == ["count"] and g.updates.holds_state(count)
+    gw.Trainer(g, gw.mean(z**2.0)).step({"x": A})
+    gw.Trainer(g, gw.mean(y**2.0)).step({"x": A[:5]})
+    assert g.values["count"] == 2 * len(A) + 5
 
 
 def test_layers_that_are_edited_or_built_again_by_a_cell_count_once(torch):
