@@ -84,6 +84,11 @@ TRAINERS = {
         None,
     ),
     "gw.Trainer(g, loss, max_grad_norm=1.0)": ("gw.Trainer(g, loss, clip_norm=1.0)", None),
+    "gw.optim.Adam([w], lr=0.1, betas=(0.9, 0.99), weight_decay=0.2)": (
+        "gw.Trainer(g, loss, optimizer=gw.optim.Adam(learning_rate=0.1, beta1=0.9, beta2=0.99),"
+        " l2=0.2)",
+        lambda p: torch.optim.Adam(p, lr=0.1, betas=(0.9, 0.99), weight_decay=0.2),
+    ),
     "gw.Trainer(g, loss, lr=0.1)": (
         "gw.Trainer(g, loss, optimizer=gw.optim.Adam(0.1))",
         lambda p: torch.optim.Adam(p, 0.1),
@@ -100,7 +105,7 @@ def test_what_a_trainer_does_is_said_so_and_works(typed):
     g = gw.Graph()
     w = g.variable("w", init=START)
     ours, theirs = TRAINERS[typed]
-    trainer, call = named(typed, g=g, loss=(w * w).sum(), parameters=[w])
+    trainer, call = named(typed, g=g, w=w, loss=(w * w).sum(), parameters=[w])
     assert call == ours
     for _ in range(STEPS):
         trainer.step({})
@@ -182,7 +187,7 @@ LAYERS = {
     "gw.nn.LayerNorm(4)(x)": lambda x, v: F.layer_norm(x, (4,), v["gain"], v["bias"]),
     "gw.nn.Embedding(5, 3)(ids)": lambda x, v: F.embedding(x, v["table"]),
     "gw.nn.BatchNorm2d(4)(image)": lambda x, v: F.batch_norm(
-        x, v["mean"], v["var"], v["gain"], v["bias"]
+        x, *(v[f"batch_norm/{n}"] for n in ("running_mean", "running_var", "weight", "bias"))
     ),
     "gw.nn.Dropout(0.5)(x)": lambda x, v: x,
 }
@@ -203,6 +208,15 @@ def test_a_layer_is_a_function_of_parameters_that_are_yours(typed):
     of = torch.from_numpy(feeds[typed.rpartition("(")[2].rstrip(")")])
     wanted = LAYERS[typed](of, values).numpy()
     np.testing.assert_allclose(g.output(feeds, y)[y.name], wanted, rtol=2e-5, atol=1e-5)
+
+
+def test_what_is_given_to_fit_is_said_of_the_whole_call():
+    g = gw.Graph()
+    w = g.variable("w", init=START)
+    names = {"g": g, "loss": (w * w).sum(), "data": [{}, {}]}
+    history, call = named("gw.Trainer(g, loss, epochs=3, clipnorm=1.0)", **names)
+    assert call == "gw.Trainer(g, loss, clip_norm=1.0).fit(data, epochs=3)"
+    assert history.epochs.rows == 3
 
 
 def test_models_and_optimizers_say_who_does_what():

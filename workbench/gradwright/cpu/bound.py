@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fuse.overwrite import Pair, overwrites
+from ..fuse.overwrite import overwrites
 from ..graph import Tensor, Values
 from ..graph.values import Reader, atomically
 from ..program.forward import explained
@@ -24,11 +24,12 @@ from ..program.liveness import Lifetimes, place
 from ..program.lowering import Found
 from ..program.program import Instr, Program
 from .binder import Binder
-from .call import Native, launcher
+from .blocks import Loan, aligned, name_of
+from .call import in_place, launcher
 from .dense import Dense, launch_of, make_dense
 from .exits import Exits
 from .memory import Memory
-from .places import Fixed, Loose, Moving, Place, address
+from .places import Loose, Moving, Place, Within, address
 
 Array = np.ndarray[Any, Any]
 Counts = tuple[int, ...]
@@ -55,7 +56,7 @@ class Bound:
         make_dense(program)
         self.program, self.device = program, device
         self._position = {t: n for n, t in enumerate(variables)}
-        natives = functools.partial(_in_place, known)
+        natives = functools.partial(in_place, known)
         self.overwrites = overwrites(program, Lifetimes(program).roots, updates, natives)
         self.lives = Lifetimes(program)
         self.found = [self._launch(instr, known) for instr in program.instrs]
@@ -68,6 +69,9 @@ class Bound:
         self._commit_if = commit_if
         self._has_tail = self._binder.n_body < len(program.instrs)
         self.arena: Array | None = None
+        """The memory that it is bound to, where that lasts."""
+        self._is_bound = False
+        self._loan = Loan.of(device.blocks, self.layout.nbytes, program, self._binder.lie)
 
     @property
     def overwritten(self) -> set[str]:
@@ -104,9 +108,10 @@ class Bound:
 
     def prepare(self) -> None:
         """Allocate the arena and bind every call to it; compiles what is new."""
-        arena = self.device.arena(self.layout.nbytes)
-        binder, program = self._binder, self.program
-        binder.bind(self.layout.offsets, arena)
+        binder, program, nbytes = self._binder, self.program, self.layout.nbytes
+        moves = self._loan is not None
+        arena = aligned(nbytes) if moves else self.device.arena(nbytes, name_of(program))
+        binder.bind(self.layout.offsets, arena, moves=moves)
         made = {o: step for step, instr in enumerate(program.instrs) for o in instr.outs}
         when = {t: made.get(program.numbers[t], -1) for t in program.outputs}
         given = {o.new for o in self.overwrites}
@@ -132,7 +137,8 @@ class Bound:
         self._alarms = binder.alarms()
         whole = self._as_a_whole(early)
         binder.close()
-        self.arena = arena  # whatever ends it before, the next run prepares all again
+        self.arena = None if moves else arena
+        self._is_bound = True  # whatever ends it before, the next run prepares all again
         self._whole = whole
 
     def _as_a_whole(self, early: Sequence[Tensor]) -> Callable[[], Any] | None:
@@ -147,7 +153,7 @@ class Bound:
         flag = None
         if self._commit_if is not None:
             number = program.numbers[self._commit_if]
-            if isinstance(binder.places.get(owner[number]), Loose | Moving):
+            if isinstance(binder.places.get(owner[number]), Loose | Moving | Within):
                 return None
             flag = address(binder.arrays[number])
         return binder.whole(self._counter, flag) if self._tail_exits.is_empty else None
@@ -171,13 +177,16 @@ class Bound:
         self._transient: list[Loose | Moving] = [
             where
             for number, where in self._binder.places.items()
-            if not isinstance(where, Fixed) and id(where) not in held and number not in targets
+            if isinstance(where, Loose | Moving) and id(where) not in held and number not in targets
         ]
 
     def release(self) -> None:
         """Let the arena and all places go; the next run prepares them again."""
-        if self.arena is None:
+        if not self._is_bound:
             return
+        if self._loan is not None:
+            self._loan.end()
+        self._is_bound = False
         self._whole, self.arena, self._counts = None, None, ()
         self._binder.forget()
         del self._body_exits, self._tail_exits, self._held, self._feeds, self._used
@@ -205,7 +214,7 @@ class Bound:
 
     def run(self, env: dict[Tensor, Array], seen: Seen | None = None) -> None:
         """Compute what is fetched into ``env``; the variables are ``seen``, or in ``env``, too."""
-        if self.arena is None:
+        if not self._is_bound:
             self.prepare()
         try:
             self._take_variables(env, seen)
@@ -228,7 +237,10 @@ class Bound:
         whole = self._whole
         if whole is None:
             return None
+        loan = self._loan
         try:
+            if loan is not None:
+                loan.begin()
             done = self._step(whole, env, values) if self._position else self._pass(whole, env)
             if done:
                 self._body_exits.collect(env)
@@ -238,6 +250,8 @@ class Bound:
         finally:
             for where in self._transient:
                 where.release()
+            if loan is not None:
+                loan.end()
         return done
 
     def _step(
@@ -329,7 +343,7 @@ class Bound:
 
         ``env`` has all that it reads, variables too; updates are written to arrays of their own.
         """
-        if self.arena is None:
+        if not self._is_bound:
             self.prepare()
         try:
             self._take_variables(env, None)
@@ -351,8 +365,12 @@ class Bound:
             where.release()
         for _, variable in self._used:
             variable.release()
+        if self._loan is not None:
+            self._loan.end()
 
     def _take_variables(self, env: Mapping[Tensor, Array], seen: Seen | None) -> None:
+        if self._loan is not None:
+            self._loan.begin()
         if seen is None:
             self._counts, self._at_home = (), False
             for _, t, where in self._held:
@@ -380,9 +398,3 @@ class Bound:
             if cause is error:
                 raise
             raise cause from error
-
-
-def _in_place(known: Mapping[tuple[int, ...], tuple[Any, Found]], instr: Instr) -> Sequence[Pair]:
-    """Return which outputs of an op that has machine code may lie over which inputs."""
-    op, found = known.get(instr.outs, (None, None))
-    return found.in_place if op is instr.op and isinstance(found, Native) else ()

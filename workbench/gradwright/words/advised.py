@@ -64,6 +64,6 @@ def refuse_keyword(of: str, named: Mapping[str, Any], known: Collection[str]) ->
     """Raise TypeError for the first keyword that is not known, and say what it is here."""
     wrong = next((name for name in named if name not in known), None)
     if wrong is not None:
-        said = f"{of} has no {wrong!r}; it has {', '.join(known) or 'no others'}"
+        said = f"{of} has no {wrong!r}; it has {', '.join(known) or 'none'}"
         found = advice_on_keyword(of, wrong, known)
         raise TypeError(f"{said}; {found}" if found else said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 import time
@@ -25,6 +26,8 @@ from .settings import settings_of
 from .snapshot import Documents, Lineage, Snapshot, taken
 from .writer import Background
 
+LOG = logging.getLogger("gradwright.train")
+
 
 class Checkpoints(Callback):
     """Writes checkpoints into a folder, from which ``gw.resume`` goes on to the same bits.
@@ -34,9 +37,9 @@ class Checkpoints(Callback):
     which the training waits some milliseconds, and written beside the training, one at a time.
     While one is being written, those due by steps or seconds wait for it to end and are then taken
     of the step that is reached; at the end of an epoch, the training waits. A checkpoint is also
-    taken when ``fit`` ends, be it by an error or Ctrl-C. In a loop of your own over
-    ``trainer.step`` those by steps and seconds are taken, and the step waits for the write; the
-    last one is yours to ``save``.
+    taken when ``fit`` ends, be it by an error, Ctrl-C, or SIGTERM, which ends it after its step. In
+    a loop of your own over ``trainer.step`` those by steps and seconds are taken, and the step
+    waits for the write; the last one is yours to ``save``.
 
     A write that fails is a TrainingError after the next step. Nothing is lost by it: the training
     is as its last step has left it, earlier checkpoints stay, and ``fit`` goes on. One process at a
@@ -283,7 +286,8 @@ class Checkpoints(Callback):
 
     def _write(self, snapshot: Snapshot, serial: int) -> None:
         """Write a checkpoint; then, and only then, delete what need not stay."""
-        snapshot.write(self.folder, serial)
+        path = snapshot.write(self.folder, serial)
+        LOG.debug("checkpoint of step %d: written, %s", snapshot.step, path.name)
         for old in expendable(
             self.list(),
             last=self.keep_last,
@@ -293,6 +297,7 @@ class Checkpoints(Callback):
             every=self.keep_every,
         ):
             old.path.unlink(missing_ok=True)
+            LOG.debug("checkpoint of step %d: deleted, as it need not stay", old.step)
 
 
 def _place(trainer: Training) -> tuple[int, int, int]:

@@ -311,10 +311,10 @@ class StepKeeper:
         held = self._averaged(name)
         if name != "optimizer" and not values.array(f"{scope}/averaging/{name}/counted"):
             held = {}
+        found = {v: values[f"{scope}/{n}"] for v, n in held.items() if f"{scope}/{n}" in values}
         return {
-            v.name: rounded(values[full], v.dtype)
-            for v, own in held.items()
-            if (full := f"{scope}/{own}") in values
+            v.name: rounded(a, v.dtype) if a.shape == v.shape else a.view(v.dtype)[..., 0]
+            for v, a in found.items()  # a complex variable's may be in pairs
         }
 
     def averaging(self, name: str) -> dict[str, Array]:

@@ -59,10 +59,10 @@ Trainer(bf16) -> precision=gw.Precision("bfloat16")
 Trainer(mixed_precision, amp, dtype) -> precision=gw.Precision(_)
 Trainer(gradient_checkpointing, remat) -> checkpoint="sqrt"
 Trainer(param_groups, parameter_groups) -> groups=_
-Trainer(epochs) -> trainer.fit(data, epochs=_)
-Trainer(batch_size) -> trainer.fit(data, batch_size=_)
-Trainer(validation) -> trainer.fit(data, validation=_)
-Trainer(shuffle) -> trainer.fit(data, shuffle=_)
+Trainer(epochs) -> CALL.fit(data, epochs=_)
+Trainer(batch_size) -> CALL.fit(data, batch_size=_)
+Trainer(validation) -> CALL.fit(data, validation=_)
+Trainer(shuffle) -> CALL.fit(data, shuffle=_)
 """
 """Keywords of an op, an optimizer, a class of settings, or of anything. ``_`` is the value, and
 ``CALL`` the call without it."""

@@ -11,6 +11,11 @@ gw.NAdam(params=None, lr=0.002, betas=None, eps=None, *, momentum_decay=0.004) -
     gw.optim.Nadam(lr, beta1=betas[0], beta2=betas[1], eps=eps, momentum_decay=momentum_decay)
 gw.RMSprop(params=None, lr=0.01, alpha=0.99, eps=None, *, momentum=None, centered=None) -> \
     gw.optim.RMSProp(lr, rho=alpha, eps=eps, momentum=momentum, centered=centered)
+gw.LBFGS(params=None, lr=1.0) -> gw.optim.Adam() | there is no L-BFGS here
+gw.Rprop(params=None, lr=0.01) -> gw.optim.Lion(lr) \
+    | there is no Rprop here; Lion moves by the sign, too, but of a momentum
+gw.SparseAdam(params=None, lr=0.001) -> gw.optim.Adam(lr) | gradients are dense
+gw.swa_utils() -> gw.Trainer(g, loss, swa=gw.SWA())
 gw.AveragedModel(model) -> gw.Trainer(g, loss, ema=gw.EMA(0.999))
 gw.GradScaler() -> gw.Trainer(g, loss, precision=gw.Precision("float16"))
 gw.autocast(device_type=None, dtype="bfloat16") -> \
