@@ -272,6 +272,29 @@ def test_a_bound_on_a_weight_is_kept_after_each_step_and_its_average_sees_it():
         assert g.values["w"].tolist() == [1.0, 0.125]
 
 
+def test_what_reads_one_network_waits_for_steps_that_move_it():
+    g = gw.Graph()
+    w, v = (g.variable(n, (), init=1.0) for n in ("g/w", "d/v"))
+    of_w, of_both, count, held = (
+        g.variable(n, (), trainable=False) for n in ("of_w", "of_both", "count", "held")
+    )
+    g.update(of_w, of_w + w, when="after")
+    g.update(of_both, of_both + v * w, when="after")
+    g.update(count, count + 1.0, when="after")
+    one, two = (gw.Trainer(g, w * v, gw.optim.SGD(1.0), parameters=f"{name}/*") for name in "gd")
+    one.step({})  # w: 0
+    two.step({})  # v: 1
+    two.step({})  # v: 1
+    one.step({})  # w: -1
+    found = {t.name: float(g.values[t.name]) for t in (w, v, of_w, of_both, count)}
+    assert found == {"g/w": -1.0, "d/v": 1.0, "of_w": -1.0, "of_both": -1.0, "count": 4.0}
+    g.update(held, held + w, when="after")
+    two.step({})
+    g.freeze("g/w")  # nobody moves it now, so there is nothing to wait for
+    two.step({})
+    assert g.values["held"] == g.values["g/w"] == -1.0
+
+
 @pytest.mark.parametrize("left_over", [False, True])
 def test_a_window_counts_batches_before_and_updates_after(left_over):
     g = gw.Graph()
@@ -336,7 +359,8 @@ def test_a_run_of_a_session_is_told_what_moves():
     with gw.Session(g) as session:
         session.run(loss, updates=g.updates.of(loss, moved={w: moved}))
     assert g.values["w"] == g.values["slow"] == 2.0
-    assert g.updates[slow] is w
+    assert g.updates[slow] is g.updates.of(loss)[slow] is w
+    assert g.updates.of(loss, moved={}) == {}
 
 
 def test_updates_that_do_not_fit_are_refused_and_change_nothing():
