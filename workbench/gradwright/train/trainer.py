@@ -301,9 +301,7 @@ class Trainer:
         "setup.session.values",
         "The values that are trained: those of the session, usually the graph's.",
     )
-    parameters: list[Tensor] = part(
-        "taker.keeper.parameters", "The variables that the next step trains."
-    )
+    parameters: list[Tensor] = part("taker.keeper.parameters", "What the next step trains.")
     variables: list[Tensor] = part("taker.keeper.variables", "What it may train, frozen or not.")
     losses: list[Tensor] = part("taker.keeper.losses", "The losses whose sum is trained.")
 
