@@ -36,6 +36,7 @@ class SGD(Optimizer):
     nesterov: bool = False
     weight_decay: Number = 0.0
     switches = frozenset({"momentum"})
+    takes_complex = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,6 +86,7 @@ class Nesterov(Optimizer):
     weight_decay: Number = 0.0
     op = "nesterov_update"
     slots = ("velocity",)
+    takes_complex = True
 
 
 @jsonable
@@ -132,6 +134,7 @@ class NoOp(Optimizer):
     """
 
     learning_rate: Number = 0.0
+    takes_complex = True
 
     def update(
         self,
