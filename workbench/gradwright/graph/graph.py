@@ -399,8 +399,8 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         update of the parameters.
 
         A variable has one update: another takes its place, and a warning says of what; with None
-        it has none. State of layers such as ``gw.nn.batch_norm`` needs none: a step sets that of
-        the layers which its loss is made of.
+        it has none, and stays what it is. State of layers such as ``gw.nn.batch_norm`` needs none
+        declared: a step sets that of the layers which its loss is made of.
 
         >>> import gradwright as gw
         >>> g = gw.Graph()
