@@ -85,7 +85,7 @@ class Session:
         threads: int | None = None,
         tuning: Mapping[str, Any] | None = None,
         checkpoint: Checkpoint = None,
-        max_plans: int = 64,
+        max_plans: int = 256,
         cache_bytes: int | None = None,
         skip_rewrites: Collection[str] | str = (),
         listeners: Iterable[Listener] = (),
