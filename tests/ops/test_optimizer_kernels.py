@@ -21,6 +21,7 @@ from gradwright.spec import spec_of
 from tests.support.fed_gradients import fed, gradients, linear
 from tests.train.test_optimizer_state import ALL
 
+
 @pytest.mark.skipif(not available(), reason="llvmlite is not installed")
 @pytest.mark.parametrize("name", sorted(ALL.keys() - {"noop"}))
 def test_steps_are_kernels_and_products_alone(name: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TrainingError
-from ..graph import Graph, Node, Tensor, Values, Variable
+from ..graph import Constant, Graph, Node, Tensor, Values, Variable
 from ..graph.edit import discard
 from ..spec import TensorSpec
 from ..spec.rounding import rounded
@@ -61,9 +61,11 @@ class Slots:
             self.values.discard(node.name)
 
     def clear_graph(self) -> None:
-        """Remove what was built under the scope, but not the state."""
+        """Remove what was built under the scope, but neither state nor numbers that others read."""
         self._asked.clear()
-        discard([n for n in self._nodes() if not isinstance(n.op, Variable)])
+        built = dict.fromkeys(n for n in self._nodes() if not isinstance(n.op, Variable))
+        others = [n for n in built if any(user not in built for user in n.outputs[0].uses)]
+        discard(n for n in built if n not in others or not isinstance(n.op, Constant))
 
     def begin(self, movers: Mapping[Tensor, Optimizer]) -> None:
         """Have parameters begin anew whose slots are another optimizer's, or of another shape.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,8 @@ from ...op import find_op
 from ...spec import TensorSpec, at_least_float32, kind
 from ...words.advised import OPTIMIZER, Advised
 from ...words.named import Named
+from ...words.spelling import meant
+from ...words.typed import typed
 from ..schedules import Schedule
 
 
@@ -115,6 +117,17 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     def __post_init__(self) -> None:
         self.check()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a hyperparameter; raises AttributeError for a name that is none."""
+        known = self.__dataclass_fields__
+        if not (name in known or name.startswith("_") or hasattr(type(self), name)):
+            close = _LR.get(name) or meant(name, known)
+            raise AttributeError(
+                f"{type(self).__name__} has no {name!r}; it has {', '.join(known)}"
+                + (f"; did you mean {close!r}?" if close else "")
+            )
+        object.__setattr__(self, name, value)
+
     def state(self, param: Tensor) -> dict[str, Slot]:
         """Return the state of a parameter by name: by default zeros of its shape for ``slots``."""
         return dict.fromkeys(self.slots, zeros(param))
@@ -171,7 +184,8 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
             if isinstance(value, Tensor | Sequence):
                 raise TrainingError(
                     f"{kind}: {name} is a {type(value).__name__}, not a number",
-                    hint="gw.Trainer(..., parameters=[...]) says what is trained; default: all",
+                    hint=f"{_without_parameters()}; gw.Trainer(..., parameters=[...]) says what is "
+                    "trained; default: all",
                 )
             if callable(value):
                 if name in fixed:
@@ -205,6 +219,18 @@ def number_at(name: str, number: Number, step: int, most: float = math.inf) -> f
         what = name.replace("_", " ") if name == "learning_rate" else name
         raise TrainingError(f"step {step + 1}: the {what} is {value}", need=need)
     return value
+
+
+_LR = {"lr": "learning_rate"}
+"""What torch calls it."""
+
+
+def _without_parameters() -> str:
+    """Return the call that the user's line makes, without what torch takes first."""
+    call = typed()
+    if call is None or not call.args:
+        return "gw.optim.Adam(1e-3)"
+    return replace(call, args=call.args[1:]).text
 
 
 def applied(

@@ -16,6 +16,8 @@ from .base import Number, Optimizer, Slot, applied, zeros
 class SGD(Optimizer):
     """Stochastic gradient descent with optional momentum and L2 decay.
 
+    Default of torch: ``learning_rate=0.001``.
+
     u ← μ·u + g + λ·p        p ← p − lr·u;        Nesterov: p ← p − lr·(g + λ·p + μ·u)
 
     As torch.optim.SGD: the velocity has no learning rate in it, so a change of that acts at once on
@@ -64,10 +66,12 @@ class SGD(Optimizer):
 class Nesterov(Optimizer):
     """Nesterov's momentum with the learning rate in the velocity (Sutskever et al. 2013).
 
+    torch's form is ``SGD(momentum=μ, nesterov=True)``: no learning rate in the velocity.
+
     v ← μ·v − lr·(g + λ·p)        p ← p + μ·v − lr·(g + λ·p)
 
     What a learning rate has put into the velocity stays when the rate changes; while it does not,
-    this is ``SGD(momentum=μ, nesterov=True)``. State: ``velocity``.
+    both are the same. State: ``velocity``.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()

@@ -77,9 +77,14 @@ class StepKeeper:
         self._unrolled: dict[tuple[int, bool], tuple[Unrolled, Prepared]] = {}
 
     @property
+    def variables(self) -> list[Tensor]:
+        """The variables that steps may train, those that are frozen included."""
+        return candidates(self._graph, self._chosen)
+
+    @property
     def parameters(self) -> list[Tensor]:
         """The variables that the next step trains."""
-        return [t for t in candidates(self._graph, self._chosen) if t.trainable]
+        return [t for t in self.variables if t.trainable]
 
     # -- the graph of a step ---------------------------------------------------------------------
 
@@ -139,7 +144,7 @@ class StepKeeper:
         seen = [self._setup.session, graph.revision, redefinitions()]
         seen += [t.node.trainable for t in self.watched]
         if graph.updates.declared:
-            seen += map(id, graph.updates.declared.values())
+            seen += graph.updates.marks()
         return seen
 
     def _settings(self) -> Any:
