@@ -147,7 +147,7 @@ def test_names_of_other_classes_are_not_taken():
         ({"precision": "float99"}, "cannot be computed in 'float99'"),
         ({"loss_scale": "sometimes"}, "loss scaling 'sometimes' is not known"),
         ({"seed": 1.5}, "seed=1.5 is no seed"),
-        ({"optimizer": "adam"}, "'adam' is no optimizer"),
+        ({"optimizer": "adamm"}, "'adamm' is no optimizer"),
         ({"features": [1]}, r"features cannot be \[1\]"),
     ],
 )
@@ -161,11 +161,11 @@ def test_settings_that_make_no_sense_are_named(settings, message):
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("max_grad_norm", "'clip_norm'"),
-        ("gradient_accumulation_steps", "'accumulation'"),
-        ("lr", "learning_rate"),
+        ("max_grad_norm", "clip_norm="),
+        ("gradient_accumulation_steps", "accumulation="),
+        ("lr", "optimizer=gw.optim.Adam"),
         ("kernel", "'kernels'"),
-        ("gradient_checkpointing", "'checkpoint'"),
+        ("gradient_checkpointing", "checkpoint='sqrt'"),
         ("epochs", "fit"),
     ],
 )

@@ -60,7 +60,7 @@ def check_version(stated: Any, most: int, where: str = "") -> int:
 
     The first one is 1.
     """
-    version = expect(stated, int, "the version of the format", where)
+    version: int = expect(stated, int, "the version of the format", where)
     if version > most:
         raise ArchiveError(
             f"it was written by a newer gradwright (format {version}; this reads up to {most})",

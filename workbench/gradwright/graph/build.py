@@ -22,8 +22,8 @@ from ..spec import Dim, TensorSpec, dtype_name
 from ..spec import dtype as as_dtype
 from ..spec.rounding import rounded
 from ..words.typed import typed
+from .coerce import check_range, coerce
 from .tensor import Node, Tensor
-from .values import check_range, coerce
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -61,6 +61,25 @@ def check_update(variable: Tensor, value: Tensor) -> None:
             need=str(variable.spec),
             facts=[f"got {value.spec} from {value.name!r}"],
         )
+
+
+def initial(name: str, spec: TensorSpec, init: Any) -> Array:
+    """Return the first value of a variable, which nobody else has."""
+    shape: tuple[int, ...] = spec.shape  # type: ignore[assignment]
+    if init is None:
+        return np.zeros(shape, spec.dtype)
+    if callable(init):
+        return coerce(init(shape, spec.dtype), spec, f"variable {name!r}").copy()
+    if isinstance(init, str):
+        raise DTypeError(
+            f"variable {name!r} cannot start as {init!r}",
+            need="an initializer, an array or a number",
+            hint="init=gw.init.he_normal()",
+        )
+    array = np.asarray(init)
+    if array.ndim == 0:
+        array = np.broadcast_to(array, shape)
+    return coerce(array, spec, f"variable {name!r}").copy()
 
 
 def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:

@@ -11,8 +11,9 @@ from ..errors import GraphError, Site, describe_site
 from ..op import OPS, Op, find_op
 from ..op.calling import called, function
 from ..spec import AnyDim, Shape, TensorSpec
-from ..words.advice import Advice, advice
+from ..words.advice import advice
 from ..words.rows import TENSOR, VARIABLE
+from .doors import TensorDoors
 from .methods import TensorMethods
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Node:
     __slots__ = (
         "cell",
         "derived",
+        "frozen",
         "graph",
         "inputs",
         "name",
@@ -85,6 +87,7 @@ class Node:
         self.serial, self.site = serial, site
         self.outputs: tuple[Tensor, ...] = ()
         self.derived, self.trainable = False, False
+        self.frozen = False  # a parameter that is not trained for now; others never are
         self.origin: Node | None = None  # the forward node that a gradient node belongs to
         self.cell: Cell | None = None
         self.named = True  # by the user, rather than after its op
@@ -115,7 +118,7 @@ class Node:
         return f"<Node {self.name!r}: {self.op!r} ({ins}) -> {outs}>"
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorMethods, TensorDoors):
     """A symbolic value: one output of a node, with a spec known before anything runs.
 
     Operators and methods build more nodes; ``if tensor:`` is an error, since there is no value yet.
@@ -213,14 +216,11 @@ class Tensor(TensorMethods):
     __int__ = __index__ = __float__
 
     def __getattr__(self, name: str) -> Any:
-        advised = self._advice(name)
+        stored = self.kind in ("variable", "constant")
+        advised = advice(VARIABLE, name, NAME=self.name) if stored else None
+        advised = advised or advice(TENSOR, name, called, NAME=self.name)
         hint = f"; {advised}" if advised else ""
         raise AttributeError(f"a Tensor has no attribute {name!r}{hint}")
-
-    def _advice(self, name: str) -> Advice | None:
-        stored = self.kind in ("variable", "constant")
-        of_stored = advice(VARIABLE, name, NAME=self.name) if stored else None
-        return of_stored or advice(TENSOR, name, called, NAME=self.name)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
         """Build graph where numpy meets a tensor: ``np.exp(x)`` is ``gw.exp(x)``."""
@@ -376,9 +376,8 @@ _OPERATORS = {
 
 def _op_of(ufunc: np.ufunc) -> str:
     """Return the name of the op that computes a ufunc, "" if there is none."""
-    if ufunc in _OPERATORS:
-        return _OPERATORS[ufunc]
-    return next((cls.name for cls in list(OPS.values()) if cls.ufunc is ufunc), "")
+    found = (cls.name for cls in list(OPS.values()) if cls.ufunc is ufunc)
+    return _OPERATORS.get(ufunc) or next(found, "")
 
 
 def _apply(name: str, *inputs: Any, **attrs: Any) -> Tensor:

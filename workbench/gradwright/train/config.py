@@ -13,15 +13,17 @@ from ..graph import Tensor
 from ..ops.draws.philox import is_word
 from ..program.options import Kernels
 from ..session import Session
+from ..words.advice import advice_on_keyword
 from ..words.jsonable import from_json, jsonable, to_json
-from ..words.spelling import meant
 from .constraints import Constraint
-from .optim import Adam, Optimizer
+from .optim import Adam, Optimizer, get
 from .optim.base import Number
 from .precision import FP8, LossScale, Precision, checked
 from .settings import EMA, SWA, Accumulation, Group, check_number, names_of
 
 NONFINITE = ("raise", "skip")
+PARTS = ("features", "labels", "feature_masks", "label_masks", "masks")
+"""Settings that name the parts of data that comes as tuples, in their order."""
 OF_SESSION = ("checkpoint", "kernels", "threads", "deterministic")
 """Settings of the session that a trainer makes where none is given."""
 
@@ -39,7 +41,7 @@ class TrainingConfig:
     fed with what they are then.
 
     Args:
-        optimizer: how parameters move.
+        optimizer: how parameters move; a name such as ``"adam"`` stands for its defaults.
         losses: scalars whose sum is trained; a trainer notes those that it is given.
         minimize: whether the losses shall fall; else they rise.
         metrics: scalars to record, by name; a trainer notes those that it is given as tensors.
@@ -60,16 +62,20 @@ class TrainingConfig:
         nonfinite: what to do when loss or gradient is not finite: ``"raise"``, or ``"skip"`` the
             step.
         accumulation: several batches make one update.
-        precision: mixed precision; a dtype such as ``"bfloat16"`` will do.
+        precision: mixed precision; a dtype such as ``"bfloat16"`` will do, or dtypes by name or
+            pattern of nodes, ``{"encoder/*": "bfloat16"}``, with all else in float32.
         fp8: inputs of matrix products in 8 bits; True will do.
         loss_scale: how the loss is scaled; with float16 it is by default dynamic.
         ema: exponential average of the weights.
         swa: equal average of the weights.
         validate_with: average that ``fit(validation=...)`` evaluates: ``"ema"``, ``"swa"``, or
             None.
-        features: placeholders of the first arrays of data that comes as tuples.
+        features: placeholders of the first arrays of data that comes as tuples, by name or pattern.
         labels: placeholders of the arrays after the features.
-        masks: placeholders of the arrays after the labels.
+        feature_masks: placeholders of the masks after the labels, the n-th for the n-th of the
+            features; one that is None, or left out, shows all.
+        label_masks: placeholders of the masks of labels, after those of features.
+        masks: placeholders of further arrays, after these.
         seed: decides the order of the data, and with the step all random ops.
         checkpoint: activations to compute again, to save memory: None, ``"sqrt"``, every n-th, or
             patterns.
@@ -113,6 +119,8 @@ class TrainingConfig:
     validate_with: str | None = None
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    feature_masks: tuple[str, ...] = ()
+    label_masks: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
     seed: int = 0
     checkpoint: Any = None
@@ -127,7 +135,9 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # frozen: what is given is brought into one form, once
-        for name in ("losses", "features", "labels", "masks"):
+        if isinstance(self.optimizer, str):
+            put(self, "optimizer", get(self.optimizer))
+        for name in ("losses", *PARTS):
             given = getattr(self, name)
             put(self, name, names_of(given, name) if isinstance(given, Tensor) or given else ())
         if self.parameters is not None:
@@ -210,7 +220,7 @@ class TrainingConfig:
         """How the loss is scaled, where it is: as stated, and dynamically with float16."""
         if self.loss_scale is not None:
             return None if self.loss_scale.mode == "none" else self.loss_scale
-        small = self.precision is not None and self.precision.dtype == "float16"
+        small = self.precision is not None and "float16" in map(str, self.precision.narrow)
         return LossScale() if small else None
 
     @cached_property
@@ -230,8 +240,8 @@ class TrainingConfig:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The placeholders of data that comes as tuples, in order."""
-        return self.features + self.labels + self.masks
+        """The placeholders of data that comes as tuples, in order; patterns as they stand."""
+        return tuple(name for part in PARTS for name in getattr(self, part))
 
     def but(self, **changed: Any) -> TrainingConfig:
         """Return the configuration with some fields changed.
@@ -300,21 +310,8 @@ def check_names(named: Mapping[str, Any], of: str) -> None:
     known = [f.name for f in fields(TrainingConfig)]
     for name in named:
         if name not in known:
-            close = _THEIRS.get(name) or meant(name, known)
-            hint = f"; did you mean {close!r}?" if close else f"; it has {', '.join(known)}"
-            raise TypeError(f"{of} has no {name!r}{hint}")
-
-
-_THEIRS = {
-    **dict.fromkeys(("lr", "learning_rate"), "optimizer=gw.optim.Adam(learning_rate)"),
-    **dict.fromkeys(("max_grad_norm", "gradient_clip_val", "clipnorm"), "clip_norm"),
-    **dict.fromkeys(("gradient_accumulation_steps", "accumulate_grad_batches"), "accumulation"),
-    **dict.fromkeys(("fp16", "bf16", "mixed_precision", "amp", "dtype"), "precision"),
-    **dict.fromkeys(("gradient_checkpointing", "remat"), "checkpoint"),
-    **dict.fromkeys(("param_groups", "parameter_groups"), "groups"),
-    **dict.fromkeys(("epochs", "batch_size", "validation", "shuffle"), "fit(...) with it"),
-}
-"""What other libraries, and hurried readers, call a setting."""
+            advised = advice_on_keyword("Trainer", name, known) or f"it has {', '.join(known)}"
+            raise TypeError(f"{of} has no {name!r}; {advised}")
 
 
 def _name(given: Any) -> str:

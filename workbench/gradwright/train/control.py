@@ -193,7 +193,7 @@ class Hooks:
             raise TrainingError(
                 f"the callbacks are {callbacks!r}", need="a list of them", hint="callbacks=[...]"
             )
-        self.callbacks = tuple(callbacks)
+        self.callbacks = _in_order(callbacks)
         self._training, self._control = weakref.ref(training), control
         self._joining = threading.Lock()
         for callback in self.callbacks:
@@ -205,7 +205,7 @@ class Hooks:
     def add(self, callback: Callback) -> None:
         """Call the hooks of a callback, too."""
         with self._joining:
-            self.callbacks = (*self.callbacks, callback)
+            self.callbacks = _in_order((*self.callbacks, callback))
 
     def remove(self, callback: Callback) -> None:
         """Call the hooks of a callback no more."""
@@ -283,3 +283,8 @@ class Hooks:
             kind = type(callback).__name__
             yield f"{kind}_{seen[kind]}", callback
             seen[kind] += 1
+
+
+def _in_order(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+    """Return callbacks as they are told: those that come last, last."""
+    return tuple(sorted(callbacks, key=lambda c: getattr(c, "comes_last", False)))

@@ -11,7 +11,7 @@ from ..graph import Tensor
 from ..ops.core.choice import Where
 from ..words.jsonable import jsonable
 from ..words.named import Named
-from .optim import Optimizer
+from .optim import Optimizer, get
 from .optim.base import Number
 
 WAYS = ("example", "batch", "token")
@@ -75,6 +75,9 @@ class EMA:
     """Exponential moving average of the weights (Polyak & Juditsky 1992).
 
     a ← w at update ``start``; then, every ``every`` updates,  a ← d·a + (1 − d)·w
+
+    So it begins after the first update, as torch's ``AveragedModel`` does; the averages of Keras,
+    timm and optax begin before it, with the first weights, or with zeros.
 
     It is kept in float32 at least. A variable that is not trained is not averaged; ``buffers``
     averages what updates of the graph set, such as running means, too.
@@ -182,8 +185,8 @@ class Group(Named):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", names_of(self.variables, "a group"))
-        if self.optimizer is not None and not isinstance(self.optimizer, Optimizer):
-            raise TrainingError(f"{self.optimizer!r} is no optimizer", hint="gw.optim.SGD(0.1)")
+        if self.optimizer is not None:
+            object.__setattr__(self, "optimizer", get(self.optimizer))
         for name in ("lr_multiplier", "l1", "l2", "weight_decay"):
             value = getattr(self, name)
             if value is not None:

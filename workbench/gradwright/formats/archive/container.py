@@ -33,9 +33,9 @@ ALIGNMENT = 64
 """Members and tensors start at multiples of this: a cache line, the widest CPU vector."""
 FORMAT_NAME = "gradwright graph archive"
 """What the manifest says that the file is."""
-ONE_FILE, FORMAT = 1, 2
-"""Versions of the archive format: 2 is one with members in files beside it, and what is read at
-most; see :mod:`gradwright.formats.archive`."""
+ONE_FILE, FORMAT = 2, 3
+"""Versions of the archive format: 1 does not tell what is frozen, 3 is one with members in files
+beside it, and what is read at most; see :mod:`gradwright.formats.archive`."""
 MANIFEST = "manifest.json"
 
 _ZIP64_FIELD = 20  # bytes of the extra field that zipfile adds for force_zip64

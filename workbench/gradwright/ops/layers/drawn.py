@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
+from ...errors import GraphError
 from ...graph import Tensor
 from ...op import find_op, maker
 from ...spec import TensorSpec, at_least_float32, normalize_axis
@@ -53,12 +56,14 @@ def batch_norm(
     """Bring each channel to mean 0 and variance 1 over the batch (Ioffe and Szegedy 2015).
 
     y = (x − μ)/√(σ² + ε)·weight + bias, with the batch's μ and σ² in training and the running ones
-    in eval. Every training step sets running = (1 − momentum)·running + momentum·batch, as in torch
-    (ONNX and Keras call 1 − momentum the momentum), with the unbiased variance. Channels lie along
-    ``axis``; ``training`` None follows the run.
+    in eval. A training step sets running = (1 − momentum)·running + momentum·batch, as in torch
+    (ONNX and Keras call 1 − momentum the momentum), with the unbiased variance, if its loss is made
+    of y; calls that share running variables all count, each starting from what the one before it
+    made. Channels lie along ``axis``; ``training`` None follows the run.
 
     Parameters that are not given are made: variables ``name/weight``, ``name/bias``,
-    ``name/running_mean`` and ``name/running_var`` of one number per channel.
+    ``name/running_mean`` and ``name/running_var`` of one number per channel. torch has the running
+    ones before weight and bias: GraphError is raised where weight and running_var begin as zeros.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -78,6 +83,12 @@ def batch_norm(
     }
     op.infer(x.spec, *(spec if p is None else p.spec for p in given.values()))  # before any is made
     graph = x.graph
+    if _is_zero(weight) and _is_zero(running_var):
+        raise GraphError(
+            f"weight {weight.name!r} and running_var {running_var.name!r} are all zeros",
+            need="weight, bias, running_mean, running_var, in this order",
+            hint="torch has the running ones first",
+        )
     name = name or graph._free_name("batch_norm").rpartition("/")[2]
     with graph.scope(name):
         parameters = [
@@ -92,11 +103,14 @@ def batch_norm(
             else p
             for label, p in given.items()
         ]
-    y, mean, var = op(x, *parameters, name=name)
-    graph.update(parameters[2], mean)
-    graph.update(parameters[3], var)
-    result: Tensor = y
-    return result
+    y: Tensor = op(x, *parameters, name=name)[0]
+    return y
+
+
+def _is_zero(parameter: Tensor | None) -> TypeGuard[Tensor]:
+    if parameter is None or parameter.kind != "variable":
+        return False
+    return not parameter.graph.values.array(parameter.name).any()
 
 
 @maker("nn")

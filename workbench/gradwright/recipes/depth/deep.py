@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import TrainingError
 from ...spec import TensorSpec, is_floating
 from ...spec.rounding import rounded
-from ...train.optim import Adam, Optimizer
+from ...train.optim import Optimizer, get
 from .section import Array, Arrays, Section
 from .stack import CheckpointedStack
 from .store import Memory, Store
@@ -36,7 +36,7 @@ class DeepTrainer:
         bottom: section from feeds to the stack's input.
         stack: the layers.
         top: section from ``x`` and feeds to a scalar loss; ``wrt=["x"]``.
-        optimizer: moves all parameters; default ``Adam(1e-3)``.
+        optimizer: moves all parameters, or a name such as ``"sgd"``; default ``Adam(1e-3)``.
         clip_norm: upper bound of the norm of all gradients together.
         nonfinite: ``"raise"`` or ``"skip"``.
         store: where to keep what is offloaded: ``Memory()`` or ``Disk(folder)``.
@@ -64,7 +64,7 @@ class DeepTrainer:
         bottom: Section,
         stack: CheckpointedStack,
         top: Section,
-        optimizer: Optimizer | None = None,
+        optimizer: Optimizer | str | None = None,
         *,
         clip_norm: float | None = None,
         nonfinite: str = "raise",
@@ -80,7 +80,7 @@ class DeepTrainer:
         if nonfinite not in ("raise", "skip"):
             raise TrainingError(f"nonfinite={nonfinite!r} is not known", need="'raise' or 'skip'")
         self.bottom, self.stack, self.top = bottom, stack, top
-        self.optimizer = Adam() if optimizer is None else optimizer
+        self.optimizer = get("adam" if optimizer is None else optimizer)
         self.clip_norm, self.nonfinite = clip_norm, nonfinite
         self.n_layers = self.steps_done = self.skipped = self._updates_done = 0
         near = Memory()

@@ -67,6 +67,8 @@ class Callback:
 
     needs_deterministic: ClassVar[bool] = False
     """Whether a session that the trainer makes for itself shall be deterministic."""
+    comes_last: ClassVar[bool] = False
+    """Whether it is called after all others, since it saves what they have come to."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps of it: numbers, strings and arrays by name."""

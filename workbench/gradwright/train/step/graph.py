@@ -91,7 +91,7 @@ class StepGraph:
         self.gather: Phase | None = None
         self.flush: Phase | None = None
         if config.accumulation is None:
-            norm, updates = moves.of(self.grads, back.updates, state.scope)
+            norm, updates = moves.of(self.grads, back.updates, self.needed, state.scope)
             self.update = self._phase(norm, updates, moves.penalties)
         else:
             self._accumulate(config)
@@ -168,9 +168,9 @@ class StepGraph:
         only = {name: t for name, t in extras.items() if name == "tokens"}
         self.gather = self._phase(norm, {**back.updates, **gathered}, only)
         self.grads = whole
-        norm, updates = moves.of(whole, back.updates, self.scope)
+        norm, updates = moves.of(whole, back.updates, self.needed, self.scope)
         self.update = self._phase(norm, {**updates, **empty}, extras)
-        norm, updates = moves.of(pending, {}, f"{self.scope}/flush")
+        norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush")
         with graph.deriving(f"{self.scope}/flush"):
             finite: Tensor = AllFinite()(norm)
         fetches, changes = [finite, norm, *moves.penalties.values()], {**updates, **empty}

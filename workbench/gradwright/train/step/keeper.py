@@ -77,9 +77,14 @@ class StepKeeper:
         self._unrolled: dict[tuple[int, bool], tuple[Unrolled, Prepared]] = {}
 
     @property
+    def variables(self) -> list[Tensor]:
+        """The variables that steps may train, those that are frozen included."""
+        return candidates(self._graph, self._chosen)
+
+    @property
     def parameters(self) -> list[Tensor]:
         """The variables that the next step trains."""
-        return [t for t in candidates(self._graph, self._chosen) if t.trainable]
+        return [t for t in self.variables if t.trainable]
 
     # -- the graph of a step ---------------------------------------------------------------------
 
@@ -138,8 +143,8 @@ class StepKeeper:
         graph = self._graph
         seen = [self._setup.session, graph.revision, redefinitions()]
         seen += [t.node.trainable for t in self.watched]
-        if graph.updates:
-            seen += map(id, graph.updates.values())
+        if graph.updates.declared:
+            seen += map(id, graph.updates.declared.values())
         return seen
 
     def _settings(self) -> Any:
@@ -161,7 +166,7 @@ class StepKeeper:
         self.watched = candidates(graph, self._chosen)
         slots = self._held_slots()
         slots.begin(self._movers())
-        params, reached = trained(self._losses, self.watched)
+        params, reached = trained(self._losses, self.watched, self._chosen)
         held = [t for t in self._wrt if t in reached]
         self._wrt = list(dict.fromkeys([*held, *params]))
         return StepGraph(
@@ -306,10 +311,10 @@ class StepKeeper:
         held = self._averaged(name)
         if name != "optimizer" and not values.array(f"{scope}/averaging/{name}/counted"):
             held = {}
+        found = {v: values[f"{scope}/{n}"] for v, n in held.items() if f"{scope}/{n}" in values}
         return {
-            v.name: rounded(values[full], v.dtype)
-            for v, own in held.items()
-            if (full := f"{scope}/{own}") in values
+            v.name: rounded(a, v.dtype) if a.shape == v.shape else a.view(v.dtype)[..., 0]
+            for v, a in found.items()  # a complex variable's may be in pairs
         }
 
     def averaging(self, name: str) -> dict[str, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...errors import TrainingError
 from ...graph import Tensor
@@ -14,10 +15,11 @@ from ...ops.core.identity import AddN
 from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Sum
 from ...ops.updates.base import FLOAT64, ClipByGlobalNorm, GlobalNorm
-from ...spec import at_least_float32
+from ...spec import at_least_float32, kind
 from ..config import TrainingConfig
 from ..constraints import Constraint
 from ..optim import Optimizer
+from ..optim.base import Seen
 from ..slots import Slots
 from .average import add_average
 from .groups import treatments
@@ -43,6 +45,8 @@ class Moves:
         self._fed = fed = Fed(graph, state.scope, config)
         self.numbers: list[Tensor] = []
         """Placeholders: the learning rate of each optimizer, and the vector of other numbers."""
+        self._set: set[Tensor] = set()
+        """What the step sets, in any of its phases."""
         for i, optimizer in enumerate(optimizers):
             with graph.deriving(f"{state.scope}/optimizers/{i}" if i else state.scope):
                 rate = graph.placeholder("learning_rate", (), "float64")
@@ -58,14 +62,14 @@ class Moves:
             self.penalties = self._penalties()
 
     def of(
-        self, grads: Gradients, others: Gradients, prefix: str
+        self, grads: Gradients, others: Gradients, fed: Sequence[Tensor], prefix: str
     ) -> tuple[Tensor, dict[Tensor, Tensor]]:
         """Return the joint norm of gradients before clipping, and the updates they lead to.
 
-        Beside them are those of ``others``, such as running means. Nodes are named under
-        ``prefix``.
+        Beside them are those of ``others``, such as running means, and what the graph sets after
+        all these, as far as the placeholders ``fed`` allow. Nodes are named under ``prefix``.
         """
-        state, graph, fed = self._state, self._state.graph, self._fed.get
+        state, graph, number = self._state, self._state.graph, self._fed.get
         updates: dict[Tensor, Tensor] = dict(self._counted)
         with graph.deriving(prefix) as at:
             norm, grads = self._clipped(self._regularised(grads))
@@ -74,24 +78,25 @@ class Moves:
                 how = self._treated[p]
                 optimizer = self._optimizers[how.optimizer]
                 scalars = dict(self._scalars[how.optimizer])
-                if factors := [f for name in how.multipliers if (f := fed(name)) is not None]:
+                if factors := [f for name in how.multipliers if (f := number(name)) is not None]:
                     factor = factors[0] if len(factors) == 1 else factors[0] * factors[1]
                     scalars["learning_rate"] = scalars["learning_rate"] * factor
                 if p in self._clocks:
                     scalars["step"] = self._counted[self._clocks[p]]
                 inside = optimizer.average is not None  # it has other points to decay than p
-                decay = None if how.decay is None else fed(how.decay)
+                decay = None if how.decay is None else number(how.decay)
                 if how.decay is not None and "weight_decay" in scalars:
                     none = graph.constant(0.0, dtype="float64")
                     scalars["weight_decay"] = decay if inside and decay is not None else none
                 slots = state.slots(p, optimizer)
-                moved, *rest = optimizer.update(p, grad, slots, scalars)
+                moved, *rest = _moved(optimizer, p, grad, slots, scalars)
                 if decay is not None and not inside:
                     moved = self._decayed(p, moved, decay, scalars["learning_rate"])
                 if how.constraint is not None:
                     moved = _constrained(p, moved, how.constraint, optimizer)
                 updates.update(zip((p, *slots), (moved, *rest), strict=True))
-        updates.update(others)
+        updates = graph.updates.after(updates | dict(others), fed, f"{prefix}/after")
+        self._set.update(updates)
         self._average(updates)
         return norm, updates
 
@@ -100,6 +105,7 @@ class Moves:
         found: dict[str, list[Tensor]] = {"l1_penalty": [], "l2_penalty": []}
         for p, how in self._treated.items():
             wide = cast_to(at_least_float32(p.dtype), p)
+            wide = Abs()(wide) if kind(p.dtype) == "c" else wide
             if (l1 := self._fed.get(how.l1)) is not None:
                 found["l1_penalty"].append(cast_to(FLOAT64, Sum()(Abs()(wide))) * l1)
             if (l2 := self._fed.get(how.l2)) is not None:
@@ -159,9 +165,20 @@ class Moves:
                 for v in graph.variables
                 if v in self._treated
                 or f"{held}{v.name}" in state.values
-                or (average.buffers and v in graph.updates and v.spec.differentiable)
+                or (average.buffers and v in self._set and v.spec.differentiable)
             ]
             add_average(average, members, updates, state, self._fed.get(f"{name}.decay"))
+
+
+def _moved(
+    optimizer: Optimizer, p: Tensor, grad: Tensor, slots: Sequence[Tensor], scalars: Any
+) -> Sequence[Tensor]:
+    """Return the new parameter and its new slots, by way of pairs where those are taken."""
+    if not Seen(p, optimizer).is_paired:
+        return optimizer.update(p, grad, slots, scalars)
+    pairs = find_op("view_as_real")()
+    moved, *rest = optimizer.update(pairs(p), pairs(grad), slots, scalars)
+    return find_op("view_as_complex")()(moved), *rest
 
 
 def _constrained(p: Tensor, moved: Tensor, constraint: Constraint, optimizer: Optimizer) -> Tensor:
