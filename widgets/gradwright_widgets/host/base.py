@@ -73,6 +73,7 @@ class BaseWidget(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         self._esm = bundle(self.module)
         self._held, self._sending = _Holding(), threading.RLock()
+        self._has_own_layout = "layout" not in traits
         super().__init__(**traits)
         close_predecessors(self)
 
@@ -156,12 +157,19 @@ class BaseWidget(anywidget.AnyWidget):
         self.message = str(error) if plain else f"{type(error).__name__}: {error}"
 
     def close(self) -> None:
-        """Take the widget off all pages, and end what it runs in the background."""
+        """Take the widget off all pages, and end what it runs in the background.
+
+        Its layout, a model of its own that ipywidgets would keep for good, goes with it unless it
+        was given, and others may have it.
+        """
         for work in self._works:
             work.stop()
         for pace in self._paces:
             pace.close()
+        layout = self.layout
         super().close()
+        if self._has_own_layout:
+            layout.close()
         for work in self._works:
             work.join(CLOSING)
 
