@@ -15,7 +15,9 @@ from typing import Any, ClassVar
 import anywidget
 import traitlets
 
+from gradwright import __version__
 from gradwright.errors import GradwrightError
+from gradwright.files.whole import write_text
 
 from .cells import close_predecessors
 from .pace import MESSAGES_PER_SECOND, Pace
@@ -64,6 +66,7 @@ class BaseWidget(anywidget.AnyWidget):
     module: ClassVar[str]
     _works: Sequence[Work] = ()
     _paces: Sequence[Pace] = ()
+    _has_own_layout = False
 
     height = traitlets.Int(420, min=160, max=4000, help="Height in pixels.").tag(sync=True)
     message = traitlets.Unicode("", help="A line shown below, such as the last error.").tag(
@@ -73,8 +76,8 @@ class BaseWidget(anywidget.AnyWidget):
     def __init__(self, **traits: Any) -> None:
         self._esm = bundle(self.module)
         self._held, self._sending = _Holding(), threading.RLock()
-        self._has_own_layout = "layout" not in traits
         super().__init__(**traits)
+        self._has_own_layout = "layout" not in traits
         close_predecessors(self)
 
     def open(self) -> None:
@@ -166,9 +169,9 @@ class BaseWidget(anywidget.AnyWidget):
             work.stop()
         for pace in self._paces:
             pace.close()
-        layout = self.layout
+        layout = self.layout if self._has_own_layout else None
         super().close()
-        if self._has_own_layout:
+        if layout is not None:
             layout.close()
         for work in self._works:
             work.join(CLOSING)
@@ -229,12 +232,13 @@ class BaseWidget(anywidget.AnyWidget):
         }
         page = _PAGE.format(
             title=html.escape(self._title()),
+            version=__version__,
             # "<" cannot end the script element early, in whatever name it may stand.
             saved=json.dumps(saved, ensure_ascii=True).replace("<", "\\u003c"),
             module=base64.b64encode(bundle(self.module).encode()).decode(),
         )
         if path is not None:
-            Path(path).write_text(page, "utf-8")
+            write_text(path, page)
         return page
 
     def _title(self) -> str:
@@ -261,6 +265,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta name="generator" content="gradwright {version}">
 <title>{title}</title>
 <style>
 body {{ margin: 24px; }}
