@@ -144,7 +144,7 @@ class StepKeeper:
         seen = [self._setup.session, graph.revision, redefinitions()]
         seen += [t.node.trainable for t in self.watched]
         if graph.updates.declared:
-            seen += map(id, graph.updates.declared.values())
+            seen += graph.updates.marks()
         return seen
 
     def _settings(self) -> Any:
