@@ -1,4 +1,4 @@
-"""A graph attention network (Veličković et al. 2018; the layers of pyGAT) trains as torch's does."""
+"""A graph attention network (Veličković et al. 2018), as in pyGAT, trains as torch's does."""
 
 from __future__ import annotations
 

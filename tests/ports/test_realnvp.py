@@ -1,7 +1,8 @@
-"""A normalising flow, RealNVP (Dinh, Sohl-Dickstein and Bengio 2017), trains as torch's, in float64."""
+"""A normalising flow, RealNVP (Dinh et al. 2017), trains as torch's does, in float64."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -57,7 +58,7 @@ def published():
 def net(g: gw.Graph, name: str, x: gw.Tensor) -> gw.Tensor:
     """Return three linear layers of x, with leaky relus between."""
     sizes = [SIZE, HIDDEN, HIDDEN, SIZE]
-    for i, shape in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, shape in enumerate(itertools.pairwise(sizes)):
         start = gw.init.fan_in_uniform(seed=i)
         w = g.variable(f"{name}/{2 * i}/weight", shape, init=start, dtype="float64")
         b = g.variable(f"{name}/{2 * i}/bias", shape[1:], dtype="float64")
