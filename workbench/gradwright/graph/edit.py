@@ -86,6 +86,9 @@ class Edit:
             unlink(node)
             del self.graph._nodes[node.name]
 
+    def refit(self, node: Node) -> None:
+        """See a node before it is inferred anew."""
+
     def _update_from(self, old: Tensor, new: Tensor) -> None:
         for variable, value in self.graph.updates.items():
             if value is old:
@@ -101,7 +104,7 @@ class Edit:
         if order is None:
             raise CycleError("the edit would make a node depend on itself")
         drop_updates(self.graph, self._removed)
-        reinfer(self.graph, order)
+        reinfer(self.graph, order, self.refit)
         for node in self._removed:
             self.graph.values.discard(node.name)
 
@@ -135,13 +138,20 @@ def unlink(node: Node) -> None:
             t.uses = [u for u in t.uses if u is not node]
 
 
-def reinfer(graph: Graph, order: Sequence[Node]) -> None:
-    """Infer the specs of nodes anew, all or none; updates must still fit."""
+def reinfer(
+    graph: Graph, order: Sequence[Node], refit: Callable[[Node], None] | None = None
+) -> None:
+    """Infer the specs of nodes anew, all or none; updates must still fit.
+
+    ``refit`` may change the inputs of a node when those are known.
+    """
     before = {n: (n.op, [t.spec for t in n.outputs]) for n in order}
     try:
         for node in order:
             if isinstance(node.op, Source):
                 continue
+            if refit is not None:
+                refit(node)
             given = [None if t is None else t.spec for t in node.inputs]
             try:
                 node.op = node.op.fitted(given)

@@ -93,7 +93,7 @@ class UnknownOp(Op):
         raise UnsupportedOpError(
             "this graph was loaded with ops that cannot be run here",
             facts=[f"{name!r} {reason}" for name, reason in sorted(peers.items())],
-            hint='install or define them (@gw.register), or name the module that does: '
+            hint="install or define them (@gw.register), or name the module that does: "
             'gw.load(path, ops=["my_module"])',
         )
 
