@@ -28,6 +28,8 @@ import numpy as np
 import gradwright as gw
 from gradwright.errors import GradwrightError
 from gradwright.formats.archive.container import Writer
+from gradwright.formats.source import Folder
+from gradwright.recording import format as run_format
 from tests.formats.archives import forge, members, safetensors
 
 DEEP: Any = 0
@@ -396,7 +398,7 @@ class RunFolders(Forger):
             lambda: gw.train.RunFolder(self.folder).history,
             lambda: gw.train.RunFolder(self.folder).gradient_watch,
             lambda: gw.runs(self.store).compare(0, 1),
-            lambda: gw.inspect(self.folder),
+            lambda: run_format.inspect(Folder(self.folder)),
         ):
             try:
                 read()

@@ -82,12 +82,12 @@ def test_other_files_are_not_archives(path, tmp_path):
 
 def test_a_newer_format_is_named(path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(container, "ONE_FILE", 3)
+        patch.setattr(container, "ONE_FILE", 4)
         gw.Graph().save(path)
-    refused(path, r"format version 3; this gradwright reads up to 2[\s\S]*upgrade")
-    with pytest.raises(ArchiveError, match="format version 3"):
+    refused(path, r"newer gradwright \(format 4; this reads up to 3\)[\s\S]*upgrade")
+    with pytest.raises(ArchiveError, match="format 4"):
         gw.inspect(path)
-    with pytest.raises(ArchiveError, match="format version 3"):
+    with pytest.raises(ArchiveError, match="format 4"):
         gw.load_state(path, "optimizer")
 
 
@@ -175,7 +175,7 @@ def test_sizes_and_checksums_are_those_of_the_manifest(path):
         (b'"size": ', b'"size": 1', "bytes, the manifest says 1,"),
         (b'"size": ', b'"size": -', "not valid JSON|bytes, the manifest says"),
         (b'"size": ', b'"size": "1", "s": ', "unknown field 's'"),
-        (b'"version": 1', b'"version": "1"', "version is text"),
+        (b'"version": 2', b'"version": "2"', "version of the format is text"),
         (b'"members"', b'"Members"', "no 'members'"),
         (b'"graph.json"', b'"values/../x"', "is missing|does not know"),
     ]:

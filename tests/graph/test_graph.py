@@ -211,6 +211,39 @@ def test_freeze_and_unfreeze_by_pattern():
         g["x"].trainable = True
 
 
+@pytest.mark.parametrize("pattern", ["*", "net/*", "net/bn/running_mean", "net/frozen"])
+def test_unfreezing_is_the_inverse_of_freezing(pattern):
+    g = gw.Graph()
+    with g.scope("net"):
+        y = gw.nn.batch_norm(g.placeholder("x", (None, 4)), name="bn")
+        y * g.variable("w", (4,)) * g.variable("made", (4,), trainable=False)
+        g.variable("frozen", (4,))
+    g.freeze("net/frozen")
+    g["net/frozen"].trainable = True
+    before = [t.name for t in g.trainable]
+    assert before == ["net/bn/weight", "net/bn/bias", "net/w", "net/frozen"]
+    for _ in range(2):
+        frozen = g.freeze(pattern)
+        assert not {*frozen} & {t.name for t in g.trainable}
+        assert g.freeze(pattern) == frozen == g.unfreeze(pattern)
+        assert [t.name for t in g.trainable] == before
+    g.unfreeze()
+    assert [t.name for t in g.trainable] == before
+    g["net/made"].trainable = True  # says that it is a parameter
+    assert g.freeze("net/made") == g.unfreeze(g["net/made"]) == ["net/made"]
+    assert g["net/made"].trainable
+
+
+def test_what_a_clone_has_frozen_thaws_as_in_the_original():
+    g = gw.Graph()
+    y = gw.nn.batch_norm(g.placeholder("x", (None, 4)), name="bn")
+    y = y * g.variable("w", (4,))
+    g.freeze("w")
+    gw.clone(y, share=False)
+    assert [t.name for t in g.trainable] == ["bn/weight", "bn/bias"]
+    assert g.unfreeze("clone/*") == ["clone/bn/weight", "clone/bn/bias", "clone/w"]
+
+
 def test_variable_to_constant_and_back():
     g = small()
     g.to_constant("hidden/w")

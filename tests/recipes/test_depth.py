@@ -271,7 +271,7 @@ def whole(values):
 
 
 @pytest.mark.parametrize(
-    "optimizer", [gw.optim.AdamW(0.01), gw.optim.SGD(0.02, momentum=0.9, nesterov=True)]
+    "optimizer", [gw.optim.AdamW(0.01), gw.optim.SGD(0.02, momentum=0.9, nesterov=True), "lion"]
 )
 @pytest.mark.parametrize("store", [Memory, Disk])
 def test_a_deep_trainer_trains_as_the_trainer_does(rng, optimizer, store):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -115,3 +117,70 @@ def test_a_batch_that_fits_nothing_changes_nothing():
     for batch in split(data(16)):
         one.step(batch)
     assert outcome(many) == outcome(one)
+
+
+# -- resident or not -------------------------------------------------------------------------------
+
+
+def small(**options):
+    g = gw.Graph()
+    x, t = g.placeholder("x", (None, 4)), g.placeholder("t", (None,), "int64")
+    h = gw.tanh(x @ g.variable("w", (4, 8), init=gw.init.normal(seed=1)))
+    scores = h @ g.variable("v", (8, 3), init=gw.init.normal(seed=2))
+    loss = gw.loss.sparse_softmax_cross_entropy(t, scores)
+    options.setdefault("optimizer", gw.optim.Adam(0.05))
+    return gw.UnrolledTrainer(g, loss, unroll=3, deterministic=True, **options)
+
+
+def rows(n=48):
+    x = np.random.default_rng(0).standard_normal((n, 4)).astype(np.float32)
+    return {"x": x, "t": (x.sum(1) > 0).astype(np.int64)}
+
+
+@pytest.mark.parametrize("way", ["fit", "step"])
+def test_numbers_are_the_same_to_the_bit_whether_arrays_stay_or_not(way):
+    def trained(resident):
+        trainer = small(resident=resident)
+        if way == "fit":
+            trainer.fit(rows(), epochs=3, batch_size=4, progress=False)
+        else:
+            data = rows()
+            trainer.step([{k: v[i : i + 4] for k, v in data.items()} for i in range(0, 48, 4)])
+        return {k: np.asarray(v).tobytes() for k, v in trainer.state_dict().items()} | {
+            name: trainer.values[name].tobytes() for name in trainer.values
+        }
+
+    kept, shuttled = trained(True), trained(False)
+    timed = {name for name in kept if name.endswith("seconds")}
+    assert {k: v for k, v in kept.items() if k not in timed} == {
+        k: v for k, v in shuttled.items() if k not in timed
+    }
+
+
+def addresses(resident):
+    """Return where a variable lies after each of six runs."""
+    trainer, data = small(resident=resident, kernels="wait"), rows(12)
+    batches = [{k: v[i : i + 4] for k, v in data.items()} for i in range(0, 12, 4)]
+    places = []
+    for _ in range(6):
+        trainer.step(batches)
+        places.append(trainer.values.array("w").ctypes.data)
+    return places
+
+
+def test_arrays_that_were_there_before_a_run_stay_as_they_are():
+    assert all(a != b for a, b in itertools.pairwise(addresses(False)))
+
+
+def test_resident_arrays_are_written_over():
+    pytest.importorskip("llvmlite", reason="no llvmlite: pip install -e '.[fast]'")
+    assert len(set(addresses(True)[2:])) == 1
+
+
+def test_accuracy_is_the_share_of_hits():
+    trainer, data = small(), rows()
+    trainer.fit(data, epochs=20, batch_size=8, progress=False)
+    h = np.tanh(data["x"] @ trainer.values["w"])
+    expected = ((h @ trainer.values["v"]).argmax(1) == data["t"]).mean()
+    assert trainer.accuracy(data["x"], data["t"], batch_size=7) == pytest.approx(expected)
+    assert expected > 0.9

@@ -132,9 +132,9 @@ def flipped(path):
     path.write_bytes(data)
 
 
-def other_version(path):
+def no_version(path):
     db = sqlite3.connect(path, isolation_level=None)
-    db.execute("PRAGMA user_version = 99")
+    db.execute("PRAGMA user_version = -1")
     db.close()
 
 
@@ -148,7 +148,7 @@ def cut(path):
     os.truncate(path, 1000)
 
 
-@pytest.mark.parametrize("damage", [garbage, flipped, other_version, bad_row, cut])
+@pytest.mark.parametrize("damage", [garbage, flipped, no_version, bad_row, cut])
 def test_a_damaged_index_is_made_again_with_a_warning(store, damage):
     some_runs(store, 2)
     before = gw.runs(store)

@@ -147,7 +147,7 @@ def test_names_of_other_classes_are_not_taken():
         ({"precision": "float99"}, "cannot be computed in 'float99'"),
         ({"loss_scale": "sometimes"}, "loss scaling 'sometimes' is not known"),
         ({"seed": 1.5}, "seed=1.5 is no seed"),
-        ({"optimizer": "adam"}, "'adam' is no optimizer"),
+        ({"optimizer": "adamm"}, "'adamm' is no optimizer"),
         ({"features": [1]}, r"features cannot be \[1\]"),
     ],
 )

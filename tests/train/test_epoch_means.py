@@ -53,6 +53,10 @@ LOSSES = {
         gw.loss.sparse_softmax_cross_entropy(gw.maximum(t, 0), p, mask, reduction="sum")
         / gw.maximum(mask.sum(), 1.0)
     ),
+    "two of the same mask": lambda g, t, mask, p: (
+        0.25 * gw.loss.sparse_softmax_cross_entropy(t, p, ignore_index=-1)
+        + gw.loss.sparse_softmax_cross_entropy(t, 1.0 * p, ignore_index=-1) * 0.75
+    ),
     "scaled and penalised": lambda g, t, mask, p: (
         0.5 * gw.loss.sparse_softmax_cross_entropy(t, p, ignore_index=-1) * 2.0
         + 0.0 * gw.loss.l2_loss(g["w"])

@@ -139,8 +139,8 @@ def test_groups_that_overlap_or_fit_nothing_are_named():
         gw.Group("w", l2=-1)
     with pytest.raises(TrainingError, match=r"a group cannot be \[\]"):
         gw.Group([])
-    with pytest.raises(TrainingError, match="'adam' is no optimizer"):
-        gw.Group("w", optimizer="adam")
+    with pytest.raises(TrainingError, match="'adamm' is no optimizer"):
+        gw.Group("w", optimizer="adamm")
 
 
 def test_settings_that_a_group_has_not_are_named():

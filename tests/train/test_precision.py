@@ -297,3 +297,69 @@ def test_a_trainer_tells_what_computes_in_which_dtype():
         ["loss", "mean", "float32", "float32"],
     ]
     assert "<table>" in mixed._repr_html_() and "8 bits" in str(mixed)
+
+
+# -- dtypes by pattern -----------------------------------------------------------------------------
+
+
+def two_parts():
+    """Return a graph of an encoder and a head, and its loss."""
+    g = gw.Graph()
+    h = g.placeholder("x", (None, 6))
+    t = g.placeholder("t", (None, 2))
+    for scope, width in (("encoder", 5), ("head", 2)):
+        with g.scope(scope):
+            w = g.variable("w", (h.shape[1], width), init=gw.init.normal(seed=width))
+            h = gw.tanh(h @ w)
+    return g, gw.loss.mean_squared_error(t, h, name="loss")
+
+
+def by_hand(encoder, head):
+    """Return the same with the casts that these dtypes mean, and its gradients."""
+    g = gw.Graph()
+    h = g.placeholder("x", (None, 6))
+    t = g.placeholder("t", (None, 2))
+    for scope, width, dtype in (("encoder", 5, encoder), ("head", 2, head)):
+        with g.scope(scope):
+            w = g.variable("w", (h.shape[1], width), init=gw.init.normal(seed=width))
+            h = gw.tanh(gw.cast(h, dtype) @ gw.cast(w, dtype))
+    loss = gw.loss.mean_squared_error(t, gw.cast(h, "float32"), name="loss")
+    return loss, gw.gradients(loss, [g["encoder/w"], g["head/w"]])
+
+
+@pytest.mark.parametrize(
+    ("precision", "encoder", "head"),
+    [
+        ({"encoder/*": "bfloat16"}, "bfloat16", "float32"),
+        ({"encoder/*": "bfloat16", "head/*": "float16"}, "bfloat16", "float16"),
+        (gw.Precision("float16", dtypes={"encoder/*": "float32"}), "float32", "float16"),
+        (
+            gw.Precision("bfloat16", dtypes={"head/mat*": "float16", "head/*": "float32"}),
+            *("bfloat16", "float16"),
+        ),
+    ],
+)
+def test_each_product_has_the_dtype_of_the_first_pattern_that_fits(precision, encoder, head):
+    rng = np.random.default_rng(0)
+    data = {"x": rng.standard_normal((8, 6)), "t": rng.standard_normal((8, 2))}
+    data = {name: a.astype(np.float32) for name, a in data.items()}
+    g, loss = two_parts()
+    trainer = gw.Trainer(g, loss, optimizer=gw.optim.SGD(1.0), precision=precision, loss_scale=1.0)
+    computes = {row[0]: row[2] for row in trainer.precision_table().rows}
+    assert (computes["encoder/matmul"], computes["head/matmul"]) == (encoder, head)
+    before = {name: g.values[name].copy() for name in ("encoder/w", "head/w")}
+    record = trainer.step(data)
+    expected, grads = by_hand(encoder, head)
+    assert record.metrics["loss"] == pytest.approx(float(expected.eval(data)), rel=2e-3)
+    for (name, held), grad in zip(before.items(), grads, strict=True):
+        np.testing.assert_allclose(held - g.values[name], grad.eval(data), rtol=0.02, atol=2e-3)
+
+
+def test_dtypes_by_pattern_are_settings():
+    config = gw.TrainingConfig(precision={"encoder/*": "bfloat16"})
+    assert config.precision == gw.Precision("float32", dtypes={"encoder/*": "bfloat16"})
+    assert gw.TrainingConfig.from_json(config.to_json()) == config and config.scaler is None
+    half = gw.TrainingConfig(precision={"encoder/*": "float16"})
+    assert half.scaler == gw.LossScale()  # as with float16 everywhere
+    with pytest.raises(TrainingError, match="cannot be computed in 'int8'"):
+        gw.TrainingConfig(precision={"encoder/*": "int8"})

@@ -242,7 +242,7 @@ def test_updates_that_this_loss_does_not_feed_are_left_alone():
 def test_what_an_update_sets_is_not_trained():
     trainer = normalised(optimizer=gw.optim.SGD(1.0))
     g = trainer.graph
-    g.unfreeze()
+    g["mean"].trainable = True
     loss = g["loss"] + g["mean"]
     gw.Trainer(g, loss).step({"x": [1.0]})
     assert g.values["mean"] == 0.5

@@ -119,6 +119,20 @@ def join(parts: Sequence[Columns]) -> Columns:
     return joined
 
 
+class Names(tuple[str, ...]):
+    """Names of the parts of a tuple, of which some are masks that may be None, or left out.
+
+    >>> from gradwright.data.columns import Names, named_parts
+    >>> names = Names(("x", "t", "mask"))
+    >>> names.masks = {"mask": ("t", 1)}
+    >>> named_parts(([[1], [2]], [0, 1], None), names)["mask"].tolist()
+    [True, True]
+    """
+
+    masks: Mapping[str, tuple[str, int]] = {}
+    """By name of a mask, what it masks and its rank: None stands for one that shows all of that."""
+
+
 def named_parts(item: Any, names: Sequence[str] | None, what: str = "batch") -> Columns:
     """Return a dict as it is, and a tuple or list with its parts named in order.
 
@@ -139,18 +153,27 @@ def named_parts(item: Any, names: Sequence[str] | None, what: str = "batch") -> 
             'gw.Trainer(..., features="x", labels="t") or gw.data.dataset(..., names=("x", "t"))',
         )
     parts = _opened(item) if isinstance(item, tuple | list) else [item]
+    masks = names.masks if isinstance(names, Names) else {}
+    if all(name in masks for name in names[len(parts) :]):
+        parts += [None] * (len(names) - len(parts))
     if len(parts) != len(names):
         raise FeedError(
             f"{article(what)} has {len(parts)} parts, but there are {len(names)} names for them",
             facts=["names: " + ", ".join(map(repr, names))],
         )
-    return dict(zip(names, parts, strict=True))
+    found = dict(zip(names, parts, strict=True))
+    for name in [name for name in masks if found[name] is None]:
+        of, rank = masks[name]
+        shape = np.shape(found[of])[: rank - (what == "example")]
+        found[name] = np.ones(shape, bool)
+    return found
 
 
 def _opened(item: Any) -> list[Any]:
     parts: list[Any] = []
     for part in item:
-        nested = isinstance(part, tuple | list) and part and all(hasattr(p, "shape") for p in part)
+        inner = part if isinstance(part, tuple | list) and part else ()
+        nested = inner and all(p is None or hasattr(p, "shape") for p in inner)
         parts += _opened(part) if nested else [part]
     return parts
 

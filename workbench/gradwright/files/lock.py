@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TrainingError
+from .plain import UNLINKED, check_plain
 
 if sys.platform == "win32":
     import msvcrt
@@ -72,7 +73,8 @@ class Lock:
         if self.is_held:
             return
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
+            check_plain(self.path)
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | UNLINKED, 0o666)
         except OSError as error:
             raise TrainingError(
                 f"{self.what} cannot be locked: {error.strerror}",

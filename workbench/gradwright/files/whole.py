@@ -9,16 +9,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from .plain import check_plain
+
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], prefix: str = ".gw") -> Iterator[BinaryIO]:
+def replacing(
+    path: str | os.PathLike[str], prefix: str = ".gw", *, follow: bool = True
+) -> Iterator[BinaryIO]:
     """Give a new file beside ``path`` that takes its place when the block ends without an error.
 
     Until then it is called ``prefix``, sixteen hexadecimal digits and ``.tmp``.
     An existing file keeps its permissions, a new one gets those of the umask, and a link keeps
-    pointing to the file that is replaced.
+    pointing to the file that is replaced; without ``follow`` it is refused. So are pipes and
+    devices, by a NotPlainError.
     """
-    target = Path(path).resolve()
+    target = Path(path).resolve() if follow else Path(path).absolute()
+    check_plain(target)
     temporary = target.with_name(f"{prefix}-{os.urandom(8).hex()}.tmp")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(temporary, flags, 0o666)

@@ -55,6 +55,22 @@ def expect(value: Any, kind: type[T], what: str, where: str) -> T:
     return value
 
 
+def check_version(stated: Any, most: int, where: str = "") -> int:
+    """Return the version of a format, if this reads it: the first is 1.
+
+    Raises ArchiveError for another one.
+    """
+    version: int = expect(stated, int, "the version of the format", where)
+    if version > most:
+        raise ArchiveError(
+            f"it was written by a newer gradwright (format {version}; this reads up to {most})",
+            hint="pip install --upgrade gradwright",
+        )
+    if version < 1:
+        raise ArchiveError(f"there is no format {version}", where=where)
+    return version
+
+
 def expect_fields(
     value: Any, required: Iterable[str], optional: Iterable[str], what: str, where: str
 ) -> dict[str, Any]:

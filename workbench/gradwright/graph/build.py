@@ -101,6 +101,25 @@ def _is_number(t: Tensor) -> bool:
     return plain and re.fullmatch(r"(.*/)?constant(_\d+)?", t.name) is not None
 
 
+def initial(name: str, spec: TensorSpec, init: Any) -> Array:
+    """Return the first value of a variable, which nobody else has."""
+    shape: tuple[int, ...] = spec.shape  # type: ignore[assignment]
+    if init is None:
+        return np.zeros(shape, spec.dtype)
+    if callable(init):
+        return coerce(init(shape, spec.dtype), spec, f"variable {name!r}").copy()
+    if isinstance(init, str):
+        raise DTypeError(
+            f"variable {name!r} cannot start as {init!r}",
+            need="an initializer, an array or a number",
+            hint="init=gw.init.he_normal()",
+        )
+    array = np.asarray(init)
+    if array.ndim == 0:
+        array = np.broadcast_to(array, shape)
+    return coerce(array, spec, f"variable {name!r}").copy()
+
+
 def literal(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Return a copy of a literal: Python floats as float32, ints as int64, arrays as they are."""
     array = np.asarray(value)

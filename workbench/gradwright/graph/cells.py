@@ -85,10 +85,7 @@ def supersede(old: Node, new: Node) -> None:
         drop_derived(graph)
         return
     mapping = dict(zip(old.outputs, new.outputs, strict=True))
-    for variable, value in list(graph.updates.items()):
-        if variable in mapping or value in mapping:
-            del graph.updates[variable]
-            graph.updates[mapping.get(variable, variable)] = mapping.get(value, value)
+    graph.updates.supersede(mapping)
     for user in users:
         set_inputs(user, tuple(None if t is None else mapping.get(t, t) for t in user.inputs))
     drop_derived(graph)

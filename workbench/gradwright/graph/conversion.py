@@ -56,7 +56,7 @@ def to_constant(graph: Graph, tensors: Iterable[Tensor | str], feeds: Mapping[An
         for t in chosen:
             if isinstance(t.op, Variable):
                 edit.become(t.node, Constant(), t.spec, None)
-                graph.updates.pop(t, None)
+                graph.updates.declared.pop(t, None)
             else:
                 array = np.array(found[t.name])
                 edit.become(t.node, Constant(), known_spec(array), array)

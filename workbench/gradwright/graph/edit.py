@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from ..errors import CycleError, GradwrightError, GraphError
 from ..op import infer_specs
@@ -13,6 +13,7 @@ from .walk import ancestors, descendants
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .updates import Declared
 
 
 class Edit:
@@ -31,12 +32,12 @@ class Edit:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._inputs: dict[Node, tuple[Tensor | None, ...]] = {}
-        self._before: tuple[dict[str, Node], dict[Tensor, Tensor]] | None = None
+        self._before: tuple[dict[str, Node], dict[Tensor, Declared]] | None = None
         self._removed: list[Node] = []
 
-    def __enter__(self) -> Edit:
+    def __enter__(self) -> Self:
         self.graph.changed()
-        self._before = dict(self.graph._nodes), dict(self.graph.updates)
+        self._before = dict(self.graph._nodes), dict(self.graph.updates.declared)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
@@ -56,7 +57,7 @@ class Edit:
         for node in list(dict.fromkeys(old.uses if of is None else of)):
             self._rewire(node, {old: new})
         if of is None:
-            self._update_from(old, new)
+            g.updates.redirect(old, new)
 
     def insert_after(self, tensor: Tensor, build: Callable[[Tensor], Tensor]) -> Tensor:
         """Put ``build(tensor)`` between a tensor and its present users; returns the new tensor.
@@ -66,7 +67,7 @@ class Edit:
         users = list(tensor.uses)
         new = build(tensor)
         self.replace_use(tensor, new, of=users)
-        self._update_from(tensor, new)
+        self.graph.updates.redirect(tensor, new)
         return new
 
     def remove(self, *tensors: Tensor) -> None:
@@ -77,8 +78,8 @@ class Edit:
             facts = [f"by {u!r}" for u in used[:5]]
             facts += [
                 f"by the update of {v.name!r}"
-                for v, value in self.graph.updates.items()
-                if value.node is node and v.node not in (node, *self._removed)
+                for v, declared in self.graph.updates.declared.items()
+                if declared.value.node is node and v.node not in (node, *self._removed)
             ]
             if facts:
                 raise GraphError(f"{node.name!r} is still used", facts=facts)
@@ -89,11 +90,6 @@ class Edit:
     def refit(self, node: Node) -> None:
         """See a node before it is inferred anew."""
 
-    def _update_from(self, old: Tensor, new: Tensor) -> None:
-        for variable, value in self.graph.updates.items():
-            if value is old:
-                self.graph.updates[variable] = new
-
     def _rewire(self, node: Node, mapping: Mapping[Tensor, Tensor]) -> None:
         self._inputs.setdefault(node, node.inputs)
         set_inputs(node, tuple(mapping.get(t, t) if t is not None else None for t in node.inputs))
@@ -103,14 +99,14 @@ class Edit:
         order = descendants(touched)
         if order is None:
             raise CycleError("the edit would make a node depend on itself")
-        drop_updates(self.graph, self._removed)
+        self.graph.updates.drop(self._removed)
         reinfer(self.graph, order, self.refit)
         for node in self._removed:
             self.graph.values.discard(node.name)
 
     def _rollback(self) -> None:
         assert self._before is not None
-        nodes, updates = self._before
+        nodes, declared = self._before
         for node, inputs in self._inputs.items():
             set_inputs(node, inputs)
         for node in self._removed:
@@ -119,7 +115,7 @@ class Edit:
             if nodes.get(name) is not node:
                 unlink(node)
                 self.graph.values.discard(name)
-        self.graph._nodes, self.graph.updates = nodes, updates
+        self.graph._nodes, self.graph.updates.declared = nodes, declared
 
 
 def set_inputs(node: Node, inputs: tuple[Tensor | None, ...]) -> None:
@@ -160,8 +156,8 @@ def reinfer(
                 raise located(error, node) from None
             for t, spec in zip(node.outputs, specs, strict=True):
                 t.spec = spec
-        for variable, value in graph.updates.items():
-            check_update(variable, value)
+        for variable, declared in graph.updates.declared.items():
+            check_update(variable, declared.value)
     except BaseException:  # an op of the user may raise anything
         for node, (op, old) in before.items():
             node.op = op
@@ -179,7 +175,7 @@ def drop_derived(graph: Graph) -> None:
     if not derived:
         return
     roots = [t for n in graph.nodes for t in n.inputs if t is not None and t.node.derived]
-    roots += [t for t in graph.updates.values() if t.node.derived]
+    roots += [d.value for d in graph.updates.declared.values() if d.value.node.derived]
     kept = set(ancestors(roots))
     discard(n for n in derived if n not in kept and not isinstance(n.op, Variable))
 
@@ -193,7 +189,7 @@ def discard(nodes: Iterable[Node]) -> None:
         del node.graph._nodes[node.name]
         node.graph.values.discard(node.name)
     if dropped:
-        drop_updates(next(iter(dropped)).graph, dropped)
+        next(iter(dropped)).graph.updates.drop(dropped)
 
 
 def copied(node: Node, mapping: Mapping[Tensor, Tensor]) -> Node:
@@ -207,12 +203,6 @@ def copied(node: Node, mapping: Mapping[Tensor, Tensor]) -> Node:
     return copy
 
 
-def drop_updates(graph: Graph, nodes: Iterable[Node]) -> None:
-    """Forget the updates of or to tensors that are no longer there."""
-    gone = {t for n in nodes for t in n.outputs}
-    graph.updates = {v: t for v, t in graph.updates.items() if not {v, t} & gone}
-
-
 def clone(
     outputs: Sequence[Tensor] | Tensor,
     replace: Mapping[Tensor, Tensor] | None = None,
@@ -223,7 +213,8 @@ def clone(
     """Copy what ``outputs`` depend on, with some tensors replaced, inside the same graph.
 
     ``share=True`` lets the copy use the same variables; ``share=False`` copies them frozen, as a
-    reference policy needs. Placeholders are always shared.
+    reference policy needs. Placeholders are always shared. Steps set the state of layers, such as
+    running means, in a copy as in any other network that a loss is made of.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -255,6 +246,7 @@ def clone(
                     dtype=t.dtype,
                     trainable=False,
                 )
+                mapping[t].node.frozen = node.trainable or node.frozen
             elif not isinstance(node.op, Source) and any(t not in mapping for t in node.outputs):
                 inputs = [None if t is None else mapping.get(t, t) for t in node.inputs]
                 copied = graph.add(node.op, inputs, node.name)

@@ -15,21 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
+from ..errors import GradwrightError, GraphBusyError, GraphError, ShapeError, user_site
 from ..op import Op, find_op, infer_specs
 from ..spec import AnyDim, Dim, TensorSpec, is_floating, kind, known_spec
 from ..spec import dtype as as_dtype
 from ..spec.containers import ContainerSpec
 from ..words.advised import GRAPH, Advised
-from .build import active, check_name, check_update, dtype_beside, literal, located, number
+from .build import active, check_name, dtype_beside, initial, literal, located, number
 from .cells import Cell, cell_block, current_cell, remove_stale, settling, supersede
 from .conversion import convert, to_constant, to_variable
 from .doors import Doors
 from .edit import Edit, drop_derived
+from .running import Running
 from .summary import summarize
 from .table import RNG, NodeTable
 from .tensor import Constant, Node, Placeholder, Rng, Tensor, Variable
-from .values import Values, coerce
+from .updates import Updates
+from .values import Values
 
 
 class Graph(Doors, NodeTable, Advised, words=GRAPH):
@@ -53,8 +55,8 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         super().__init__()
         self.name, self.parent = name, parent
         self.values = Values(self)
-        self.updates: dict[Tensor, Tensor] = {}
-        """Updates that every training step makes beside the optimizer's, such as running means."""
+        self.updates = Updates(self)
+        """What training steps set beside parameters, such as running means."""
         self.captures: dict[Tensor, Tensor] = {}
         """For a sub-graph: tensors of the outer graphs it uses -> its placeholders for them."""
         self.step: Tensor | None = None
@@ -75,7 +77,7 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         self._scratch = scratch
         self._cell: Cell | None = None
         self._running: dict[int, int] = {}
-        self._run_mark = _Running(self._running)
+        self._run_mark = Running(self._running)
 
     # -- sources ---------------------------------------------------------------------------------
 
@@ -149,30 +151,12 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
         full = self._full_name(name)
         old = self._stale.get(full)
         keep = old is not None and isinstance(old.op, Variable) and old.outputs[0].spec == spec
-        array = self.values.array(full) if keep else self._initial(name, spec, init)
+        array = self.values.array(full) if keep else initial(name, spec, init)
         tensor = self._source(Variable(), name, spec)
         tensor.node.trainable = trainable and is_floating(spec.dtype)
         if not keep:
             self.values.commit({tensor.name: array})
         return tensor
-
-    @staticmethod
-    def _initial(name: str, spec: TensorSpec, init: Any) -> np.ndarray[Any, Any]:
-        shape: tuple[int, ...] = spec.shape  # type: ignore[assignment]
-        if init is None:
-            return np.zeros(shape, spec.dtype)
-        if callable(init):
-            return coerce(init(shape, spec.dtype), spec, f"variable {name!r}").copy()
-        if isinstance(init, str):
-            raise DTypeError(
-                f"variable {name!r} cannot start as {init!r}",
-                need="an initializer, an array or a number",
-                hint="init=gw.init.he_normal()",
-            )
-        array = np.asarray(init)
-        if array.ndim == 0:
-            array = np.broadcast_to(array, shape)
-        return coerce(array, spec, f"variable {name!r}").copy()
 
     def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Tensor:
         """Store a literal; Python floats become float32, ints int64, unless ``dtype`` says else."""
@@ -414,10 +398,30 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
 
     # -- updates ---------------------------------------------------------------------------------
 
-    def update(self, variable: Tensor, value: Tensor) -> None:
-        """Have every training step set ``variable`` to ``value``, such as a running mean."""
-        check_update(variable, value)
-        self.updates[variable] = value
+    def update(self, variable: Tensor, value: Tensor | None, *, when: str = "before") -> None:
+        """Have every training step set ``variable`` to ``value``, computed from what was before it.
+
+        That is for what a step sees, such as a count or a running mean. With ``when="after"`` the
+        value is computed from what the step leaves in parameters and state: for averages of
+        weights, target networks, and bounds on weights, which may set what is trained, too. A step
+        that does not feed what a value needs leaves its update out, and one that is refused or
+        skipped sets nothing. With accumulation, ``"before"`` is before every batch, and ``"after"``
+        after every update of the parameters.
+
+        A variable has one update: another takes its place, and a warning says of what; with None
+        it has none. State of layers such as ``gw.nn.batch_norm`` needs none: a step sets that of
+        the layers which its loss is made of.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> w = g.variable("w", (), init=1.0)
+        >>> target = g.variable("target", (), init=1.0, trainable=False)
+        >>> g.update(target, 0.5 * target + 0.5 * w, when="after")
+        >>> record = gw.Trainer(g, w * 4.0, gw.optim.SGD(1.0)).step({})
+        >>> g.values["w"].item(), g.values["target"].item()
+        (-3.0, -1.0)
+        """
+        self.updates.declare(variable, value, when)
 
     # -- edits -----------------------------------------------------------------------------------
 
@@ -476,23 +480,3 @@ class Graph(Doors, NodeTable, Advised, words=GRAPH):
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {len(self.trainable)} trainable>"
-
-
-class _Running:
-    """Counts a run of the thread while it lasts; a class, since a generator costs 1 us more."""
-
-    __slots__ = ("_counts",)
-
-    def __init__(self, counts: dict[int, int]) -> None:
-        self._counts = counts
-
-    def __enter__(self) -> None:
-        thread = threading.get_ident()
-        self._counts[thread] = self._counts.get(thread, 0) + 1
-
-    def __exit__(self, *exc: object) -> None:
-        thread = threading.get_ident()
-        if self._counts[thread] == 1:
-            del self._counts[thread]
-        else:
-            self._counts[thread] -= 1

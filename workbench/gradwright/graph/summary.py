@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from .updates import layers_of
+
 if TYPE_CHECKING:
     from .graph import Graph
 
@@ -45,6 +47,11 @@ def summarize(graph: Graph) -> Summary:
         f"{graph.name}: {len(graph.nodes)} nodes, {len(graph.derived)} derived; "
         f"{trained:,} of {total:,} parameters are trainable",
     ]
-    for variable, value in graph.updates.items():
-        tail.append(f"each training step sets {variable.name} to {value.name}")
+    for variable, declared in graph.updates.declared.items():
+        new, when = declared.value.name, ", after it" * (declared.when == "after")
+        tail.append(f"each training step sets {variable.name} to {new}{when}")
+    for variable in graph.variables:
+        layers = ", ".join(node.name for node in layers_of(variable))
+        if layers and variable not in graph.updates.declared:
+            tail.append(f"training steps through {layers} set {variable.name}")
     return Summary("\n".join([*table, *tail]))

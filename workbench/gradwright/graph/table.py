@@ -180,9 +180,11 @@ class NodeTable:
     # -- which variables are trained -------------------------------------------------------------
 
     def set_trainable(self, tensor: Tensor, value: bool) -> None:
-        """Say whether trainers update a variable."""
+        """Say whether trainers update a variable; one that was a parameter is frozen without."""
         self._check_trainable(tensor, value)
-        tensor.node.trainable = value
+        node = tensor.node
+        node.frozen = not value and (node.trainable or node.frozen)
+        node.trainable = value
 
     @staticmethod
     def _check_trainable(tensor: Tensor, value: bool) -> None:
@@ -192,27 +194,41 @@ class NodeTable:
             raise GraphError(f"{tensor!r} is not floating, so it cannot be trained")
 
     def freeze(self, *patterns: str | Tensor) -> list[str]:
-        """Stop training the variables that fit (default all); returns their names."""
+        """Stop training the parameters that fit (default all); returns their names.
+
+        >>> import gradwright as gw
+        >>> g = gw.Graph()
+        >>> y = gw.nn.batch_norm(g.placeholder("x", (None, 3)), name="bn")
+        >>> g.freeze("bn/*")
+        ['bn/weight', 'bn/bias']
+        >>> g.unfreeze()
+        ['bn/weight', 'bn/bias']
+        """
         return self._mark(patterns, False)
 
     def unfreeze(self, *patterns: str | Tensor) -> list[str]:
-        """Train the floating variables that fit (default all); returns their names."""
+        """Train the parameters that fit (default all) as before ``freeze``; returns their names.
+
+        What was made with ``trainable=False`` is no parameter, such as a running mean; setting
+        ``trainable`` of the tensor makes it one.
+        """
         return self._mark(patterns, True)
 
     def _mark(self, patterns: Sequence[str | Tensor], value: bool) -> list[str]:
         variables = [t for t in self.variables if is_floating(t.dtype)]
-        changed: dict[str, Tensor] = {}
+        chosen: dict[str, Tensor] = {}
         for pattern in patterns or ("*",):
             if isinstance(pattern, Tensor):
                 self._check_trainable(pattern, value)
-                changed[pattern.name] = pattern
+                chosen[pattern.name] = pattern
                 continue
             fitting = [t for t in variables if fnmatch.fnmatchcase(t.name, pattern)]
             if not fitting:
                 raise GraphError(
                     f"no floating variable fits {pattern!r}", hint=self._similar(pattern)
                 )
-            changed.update((t.name, t) for t in fitting)
-        for t in changed.values():
-            t.node.trainable = value
-        return list(changed)
+            chosen.update((t.name, t) for t in fitting)
+        marked = {name: t for name, t in chosen.items() if t.node.trainable or t.node.frozen}
+        for t in marked.values():
+            self.set_trainable(t, value)
+        return list(marked)

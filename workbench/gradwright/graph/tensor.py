@@ -13,6 +13,7 @@ from ..op.calling import called, function
 from ..spec import AnyDim, Shape, TensorSpec
 from ..words.advice import Advice, advice
 from ..words.rows import TENSOR, VARIABLE
+from .doors import TensorDoors
 from .methods import TensorMethods
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Node:
     __slots__ = (
         "cell",
         "derived",
+        "frozen",
         "graph",
         "inputs",
         "name",
@@ -85,6 +87,7 @@ class Node:
         self.serial, self.site = serial, site
         self.outputs: tuple[Tensor, ...] = ()
         self.derived, self.trainable = False, False
+        self.frozen = False  # a parameter that is not trained for now; others never are
         self.origin: Node | None = None  # the forward node that a gradient node belongs to
         self.cell: Cell | None = None
         self.named = True  # by the user, rather than after its op
@@ -115,7 +118,7 @@ class Node:
         return f"<Node {self.name!r}: {self.op!r} ({ins}) -> {outs}>"
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorMethods, TensorDoors):
     """A symbolic value: one output of a node, with a spec known before anything runs.
 
     Operators and methods build more nodes; ``if tensor:`` is an error, since there is no value yet.
@@ -376,16 +379,14 @@ _OPERATORS = {
 
 def _op_of(ufunc: np.ufunc) -> str:
     """Return the name of the op that computes a ufunc, "" if there is none."""
-    if ufunc in _OPERATORS:
-        return _OPERATORS[ufunc]
-    return next((cls.name for cls in list(OPS.values()) if cls.ufunc is ufunc), "")
+    found = (cls.name for cls in list(OPS.values()) if cls.ufunc is ufunc)
+    return _OPERATORS.get(ufunc) or next(found, "")
 
 
 def _apply(name: str, *inputs: Any, **attrs: Any) -> Tensor:
-    if name == "add" and any(isinstance(x, Tensor) and x.dtype.kind == "T" for x in inputs):
-        name = "string_concat"  # ``+`` of texts joins them, as Python's does
-    made: Tensor = find_op(name)(**attrs)(*inputs)
-    return made
+    texts = name == "add" and any(isinstance(x, Tensor) and x.dtype.kind == "T" for x in inputs)
+    name = "string_concat" if texts else name  # ``+`` of texts joins them, as Python's does
+    return find_op(name)(**attrs)(*inputs)  # type: ignore[no-any-return]
 
 
 _indexer: Callable[[Tensor, Any], Tensor]

@@ -218,6 +218,15 @@ class Op(Frozen):
         """Return the op with some attributes changed."""
         return type(self)(**{**self.attributes(), **changes})
 
+    @property
+    def next_state(self) -> Mapping[int, int]:
+        """Which inputs are state, as running means are, and the output that each becomes.
+
+        Where such an input is a variable, a training step sets it if its loss is made of the node,
+        and of several nodes in the order in which they were made.
+        """
+        return MappingProxyType({})
+
     # -- what an op implements ------------------------------------------------------------------
 
     def infer(self, *specs: Any) -> Any:
@@ -229,10 +238,9 @@ class Op(Frozen):
         return seams.builder.interpret(self, xs, training=False)
 
     def forward_into(self, xs: Sequence[Any], ys: Sequence[Any]) -> None:
-        """Write the outputs into arrays that are given, where an op can; plans then allocate none.
+        """Write the outputs into given arrays, where an op can; plans then allocate none.
 
-        An output of ``overwrites`` may lie where its input lies, if that has the same shape and
-        dtype and nobody reads it afterwards: so an element is read before it is written.
+        Of ``overwrites`` one may be its input itself: an element is read before it is written.
         """
         raise NotImplementedError(f"{self.name} returns its outputs")
 

@@ -13,6 +13,7 @@ from ..data import k_folds
 from ..errors import TrainingError
 from ..graph import Values
 from ..train.history import History
+from ..train.placed import placed
 from ..train.trainer import Trainer
 from ..words.tables import Table
 
@@ -110,7 +111,7 @@ def cross_validate(
     histories: list[History] = []
     seen: list[weakref.ref[Values]] = []
     trainer = _fresh(make, 0, seen)
-    names = trainer.config.columns or None
+    names = placed(trainer.graph, trainer.config)
     folds = k_folds(data, k, shuffle=shuffle, seed=seed, stratify=stratify, names=names)
     for i, (train, held) in enumerate(folds):
         trainer = _fresh(make, i, seen) if i else trainer

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import TrainingError
-from ..graph import Graph
+from ..graph import Graph, Values
 from ..session.settings import is_count
+from ..train.callbacks import Callback
 from ..train.history import History, Record
 from ..train.trainer import Trainer
+from ..train.training import Training
 
 
 class UnrolledTrainer(Trainer):
@@ -23,6 +25,9 @@ class UnrolledTrainer(Trainer):
         graph: the graph.
         loss: a floating scalar of it, or several.
         unroll: how many steps run together.
+        resident: whether variables and state stay in their arrays from one run to the next, each
+            written over in its place; otherwise a run is handed arrays and gives new ones, so that
+            those that were there before it stay as they are. The numbers are the same.
         **settings: what else a ``Trainer`` takes.
 
     Raises TrainingError for an ``unroll`` that is no number of steps, and as ``Trainer`` does.
@@ -37,12 +42,24 @@ class UnrolledTrainer(Trainer):
     ([4.0, 7.0, 7.5], 1.0)
     """
 
-    def __init__(self, graph: Graph, loss: Any = None, *, unroll: int, **settings: Any) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        loss: Any = None,
+        *,
+        unroll: int,
+        resident: bool = True,
+        **settings: Any,
+    ) -> None:
         if not is_count(unroll, 1):
             raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
         super().__init__(graph, loss, **settings)
         self.unroll = unroll
         """How many steps run together."""
+        self.resident = resident
+        """Whether variables and state stay in their arrays."""
+        if not resident:
+            self.add_callback(_Held(self.values))
 
     def fit(self, data: Any, *more: Any, unroll: int | None = None, **options: Any) -> History:
         """Train as ``Trainer.fit`` does, by default ``self.unroll`` steps at a time."""
@@ -65,3 +82,14 @@ class UnrolledTrainer(Trainer):
                 if parts.control.attention and parts.loop.attend():
                     break
         return records
+
+
+class _Held(Callback):
+    """Holds all arrays, so that the next commit puts new ones in their place."""
+
+    def __init__(self, values: Values) -> None:
+        self._held = values.snapshot()
+
+    def on_step_end(self, trainer: Training, record: Record) -> None:
+        """Hold what the step has made instead of what was there before it."""
+        self._held = trainer.values.snapshot()

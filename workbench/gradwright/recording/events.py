@@ -15,9 +15,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ..errors import TrainingError
+from ..files.plain import opened
+from ..formats.checked import MAX_JSON
 from ..train.history import Record
 
 INTERVAL = 0.5
@@ -41,23 +43,56 @@ def number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
+@contextlib.contextmanager
+def opened_events(path: Path) -> Iterator[BinaryIO | None]:
+    """Give the file of events, or None where there is none.
+
+    Raises TrainingError where it cannot be read, or is a link, a pipe or a device.
+    """
+    try:
+        file = opened(path)
+    except FileNotFoundError:
+        yield None
+        return
+    except OSError as error:
+        raise TrainingError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    with file:
+        yield file
+
+
+def limited(line: bytes) -> bytes:
+    """Return a line that is not too long; raises ValueError for others."""
+    if len(line) >= MAX_JSON:
+        raise ValueError(f"it has over {MAX_JSON:,} bytes")
+    return line
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    """Return the event of a line; raises ValueError for another one."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        raise ValueError(f"{line[:60].rstrip()!r} is no event")
+    return event
+
+
 def read(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the events of a file; a last line that was torn by a crash is left out.
 
     Raises TrainingError for another line that is no event.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return
-    for n, line in enumerate(data.split(b"\n")[:-1], 1):
-        try:
-            event = json.loads(line)
-        except ValueError:
-            event = None
-        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-            raise TrainingError(f"{str(path)!r}, line {n}: {line[:60]!r} is no event")
-        yield event
+    with opened_events(path) as file:
+        n = 0
+        while file is not None and (line := file.readline(MAX_JSON)):
+            n += 1
+            try:
+                if not limited(line).endswith(b"\n"):
+                    return
+                yield parsed(line)
+            except ValueError as error:
+                raise TrainingError(f"{str(path)!r}, line {n}: {error}") from None
 
 
 class EventWriter:
@@ -79,7 +114,7 @@ class EventWriter:
         self._wake = threading.Event()
         self._closed = False
         _cut_torn_line(path)
-        self._file = path.open("ab", buffering=0)
+        self._file = opened(path, "ab")
         self._thread = threading.Thread(target=self._work, name="gradwright run", daemon=True)
         self._thread.start()
 
@@ -165,7 +200,7 @@ def _columns(steps: list[Record]) -> dict[str, Any]:
 
 def _cut_torn_line(path: Path) -> None:
     """Remove what a crash has left of a line, so that the next one is whole."""
-    with contextlib.suppress(FileNotFoundError), path.open("rb+") as file:
+    with contextlib.suppress(FileNotFoundError), opened(path, "rb+") as file:
         size = file.seek(0, os.SEEK_END)
         at = size
         while at:

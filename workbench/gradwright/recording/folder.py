@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..debug.live.points import Alarm, Point, points_of
 from ..debug.live.seen import Seen
-from ..errors import TrainingError
+from ..errors import ArchiveError, TrainingError
+from ..files.plain import opened
+from ..formats.checked import MAX_JSON, check_version, expect, parse_json
 from ..train.history import History, Record
+from .course import Course, course_of, real, time_of, whole
 from .events import number, read
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 CONFIG, EVENTS, LOCK = "config.json", "events.jsonl", ".lock"
+FORMAT = 1
+"""Version of run folders; one that states none is of the first."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
-        if not (self.path / CONFIG).is_file():
+        if not is_run(self.path):
             raise TrainingError(
                 f"{str(path)!r} is no run folder", need=f"a folder with a {CONFIG}, made by gw.Run"
             )
@@ -84,15 +89,23 @@ class RunFolder:
     @property
     def config(self) -> dict[str, Any]:
         """What the training was made of: graph, settings, seeds, versions; of the latest fit."""
+        return self._configuration() | self._course().changes
+
+    def _configuration(self) -> dict[str, Any]:
+        """Return what the folder was begun with."""
+        path = self.path / CONFIG
         try:
-            found = json.loads((self.path / CONFIG).read_text("utf-8"))
-        except ValueError as error:
-            raise TrainingError(f"{str(self.path / CONFIG)!r} is no JSON: {error}") from None
-        if not isinstance(found, dict) or not isinstance(found.get("id"), str):
-            raise TrainingError(f"{str(self.path / CONFIG)!r} is no configuration of a run")
-        for event in self.events():
-            found.update(event.get("config", {}))
-        return found
+            with opened(path) as file:
+                return configuration(file.read(MAX_JSON + 1))
+        except OSError as error:
+            raise TrainingError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+        except ArchiveError as error:
+            raise TrainingError(
+                f"{str(path)!r} is no configuration of a run: {error.problem}", hint=error.hint
+            ) from error
+
+    def _course(self) -> Course:
+        return course_of(self.path / EVENTS)
 
     def events(self) -> list[dict[str, Any]]:
         """Return all events so far, in the order in which they came."""
@@ -105,12 +118,8 @@ class RunFolder:
         Where a fit went on from an earlier checkpoint, what came after that is as if it had never
         been.
         """
-        try:
-            return _history(self.events())
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TrainingError(
-                f"{str(self.path / EVENTS)!r} has an event that is none: {error!r}"
-            ) from error
+        with self._reading():
+            return _history(read(self.path / EVENTS))
 
     @property
     def gradient_watch(self) -> Seen | None:
@@ -119,12 +128,8 @@ class RunFolder:
         Where a fit went on from an earlier checkpoint, what came after that is as if it had never
         been.
         """
-        try:
-            return _seen(self.events())
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TrainingError(
-                f"{str(self.path / EVENTS)!r} has an event that is none: {error!r}"
-            ) from error
+        with self._reading():
+            return _seen(read(self.path / EVENTS))
 
     @property
     def status(self) -> str:
@@ -133,37 +138,39 @@ class RunFolder:
 
     def summary(self) -> RunSummary:
         """Return the row of the index."""
-        config, events = self.config, self.events()
-        starts = [e for e in events if e["event"] == "fit_started"]
-        ends = [e for e in events if e["event"] == "fit_ended"]
-        last = starts[-1] if starts else {}
-        pid, host = int(last.get("pid", 0)), str(last.get("host", ""))
-        status = "running" if len(starts) > len(ends) else "interrupted"
-        if ends and events[-1]["event"] == "fit_ended":
-            status = str(events[-1].get("outcome"))
-        elif not is_alive(pid, host):
+        config, course = self._configuration(), self._course()
+        status = course.outcome or ("running" if course.is_open else "interrupted")
+        if not course.outcome and not is_alive(course.pid, course.host):
             status = "interrupted"
-        history = _history(events)
-        own = ("step", "epoch", "seconds")
-        epochs = history.epochs.last() if history.epochs.rows else {}
-        created = float(config.get("created", 0.0))
+        graph = (config | course.changes).get("graph", {})
+        created = config.get("created", 0.0)
         return RunSummary(
             id=config["id"],
             folder=str(self.path),
-            name=str(config.get("name", "")),
-            graph=str(config.get("graph", {}).get("name", "")),
+            name=config["name"],
+            graph=str(graph.get("name", "")) if isinstance(graph, dict) else "",
             status=status,
-            created=created,
-            updated=float(events[-1].get("time", created)) if events else created,
-            steps=int(history.steps["step"][-1]) if history.steps.rows else 0,
-            epochs=int(history.epochs["epoch"][-1]) if history.epochs.rows else 0,
-            seconds=history.seconds,
-            tags=tuple(map(str, config.get("tags", ()))),
-            notes=str(config.get("notes", "")),
-            metrics={k: v for k, v in epochs.items() if k not in own},
-            pid=pid,
-            host=host,
+            created=float(created),
+            updated=created if course.updated is None else course.updated,
+            steps=course.steps,
+            epochs=course.epochs,
+            seconds=course.seconds,
+            tags=tuple(config.get("tags", ())),
+            notes=config.get("notes", ""),
+            metrics=course.metrics,
+            pid=course.pid,
+            host=course.host,
         )
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Turn what goes wrong with an event into an error that names the file."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise TrainingError(
+                f"{str(self.path / EVENTS)!r} has an event that is none: {error!r}"
+            ) from error
 
     def plot(self) -> go.Figure:
         """Return the figure of the history."""
@@ -177,9 +184,33 @@ class RunFolder:
         )
 
 
+def is_run(folder: str | os.PathLike[str]) -> bool:
+    """Tell whether a folder has what makes it one of a run; whether that is good is not asked."""
+    try:
+        return (Path(folder) / CONFIG).exists()
+    except (OSError, ValueError):  # a name that is too long, or has a zero
+        return False
+
+
+def configuration(data: bytes) -> dict[str, Any]:
+    """Return what ``config.json`` says, as far as runs are listed by it; raises ArchiveError."""
+    found = parse_json(data, "")
+    check_version(found.get("format", 1), FORMAT)
+    for key in ("id", "name"):
+        expect(found.get(key), str, key, "")
+    expect(found.get("notes", ""), str, "notes", "")
+    for tag in expect(found.get("tags", []), list, "tags", ""):
+        expect(tag, str, "a tag", "")
+    try:
+        time_of(found.get("created", 0.0))
+    except ValueError as error:
+        raise ArchiveError(f"created: {error}") from None
+    return found
+
+
 def is_alive(pid: int, host: str) -> bool:
     """Tell whether a process may still run; one of another machine may."""
-    if not pid:
+    if not 0 < pid < 1 << 31:
         return False
     if host != platform.node() or sys.platform == "win32":  # there, a signal 0 would end it
         return True
@@ -197,13 +228,13 @@ def when(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-def _seen(events: list[dict[str, Any]]) -> Seen | None:
+def _seen(events: Iterable[dict[str, Any]]) -> Seen | None:
     points: list[Point] = []
     alarms: list[Alarm] = []
     for event in events:
         match event["event"]:
             case "fit_started":
-                done = event["step"]
+                done = whole(event["step"])
                 points = [p for p in points if p.step <= done]
                 alarms = [a for a in alarms if a.step <= done]
             case "gradients":
@@ -213,23 +244,25 @@ def _seen(events: list[dict[str, Any]]) -> Seen | None:
     return Seen(points, alarms) if points or alarms else None
 
 
-def _history(events: list[dict[str, Any]]) -> History:
+def _history(events: Iterable[dict[str, Any]]) -> History:
     steps: list[Record] = []
     epochs: list[Record] = []
     for event in events:
         match event["event"]:
             case "fit_started":
-                done, epoch = event["step"], event["epoch"]
+                done, epoch = whole(event["step"]), whole(event["epoch"])
                 steps = [r for r in steps if r.step <= done]
                 epochs = [r for r in epochs if r.epoch <= epoch]
             case "steps":
-                columns = event["metrics"]
-                for i, step in enumerate(event["step"]):
-                    metrics = {name: number(column[i]) for name, column in columns.items()}
-                    steps.append(Record(step, event["epoch"][i], metrics, event["seconds"][i]))
+                columns = {name: list(map(number, c)) for name, c in event["metrics"].items()}
+                places = (event[name] for name in ("step", "epoch", "seconds"))
+                for i, (step, of, seconds) in enumerate(zip(*places, strict=True)):
+                    metrics = {name: column[i] for name, column in columns.items()}
+                    steps.append(Record(whole(step), whole(of), metrics, real(seconds)))
             case "epoch":
                 metrics = {name: number(value) for name, value in event["metrics"].items()}
-                epochs.append(Record(event["step"], event["epoch"], metrics, event["seconds"]))
+                place = whole(event["step"]), whole(event["epoch"])
+                epochs.append(Record(*place, metrics, real(event["seconds"])))
     history = History()
     for record in steps:
         history.add_step(record)

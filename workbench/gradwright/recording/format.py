@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ArchiveError
-from ..formats.checked import MAX_JSON, expect, parse_json
+from ..formats.checked import MAX_JSON
 from ..formats.registry import Format, ModelInfo, Range, TensorRange
 from ..formats.source import Source, exactly, naming
 from ..train.checkpoints import format as checkpoint
 from ..train.checkpoints.resuming import CHECKPOINTS
-from .folder import CONFIG, EVENTS
+from .folder import CONFIG, EVENTS, configuration
 
 
 def recognise(source: Source) -> bool | None:
@@ -33,10 +33,7 @@ def _config(source: Source) -> dict[str, Any]:
     with naming(config.name):
         if config.size > MAX_JSON:
             raise ArchiveError(f"{config.size:,} bytes of JSON, limit {MAX_JSON:,}")
-        found = parse_json(exactly(config, 0, config.size), "")
-        for key in ("id", "name"):
-            expect(found.get(key), str, key, "")
-        return found
+        return configuration(exactly(config, 0, config.size))
 
 
 def _latest(source: Source) -> Source | None:

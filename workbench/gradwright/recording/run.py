@@ -16,16 +16,15 @@ from typing import Any
 
 from ..errors import TrainingError
 from ..files.lock import Lock
+from ..files.plain import check_plain
+from ..files.whole import replacing
 from ..train.callbacks import Recorder, Stopping
 from ..train.history import Record
 from ..train.training import Training
 from .about import described
 from .events import EventWriter, plain
-from .folder import CONFIG, EVENTS, LOCK, RunFolder, RunSummary
+from .folder import CONFIG, EVENTS, FORMAT, LOCK, RunFolder, RunSummary, is_run
 from .store import Store
-
-OWN = ("id", "name", "created", "tags", "notes")
-"""What ``config.json`` says of the run itself; the rest is of the training."""
 
 
 class Run(Recorder):
@@ -147,13 +146,15 @@ class Run(Recorder):
     def _begin(self, trainer: Training) -> None:
         facts = described(trainer)
         changed: dict[str, Any] = {}
-        if (self.folder / CONFIG).exists():
+        check_plain(self.folder / CONFIG)
+        if is_run(self.folder):
             folder = RunFolder(self.folder)
             self._check_continues(trainer, folder.summary())
             held = folder.config
             changed = {k: v for k, v in facts.items() if held.get(k) != v}
         else:
             held = {
+                "format": FORMAT,
                 "id": secrets.token_hex(8),
                 "name": self.name or trainer.graph.name,
                 "created": round(time.time(), 3),
@@ -167,6 +168,7 @@ class Run(Recorder):
         self._stored, self._skipped = None, trainer.skipped
         self._writer = EventWriter(self.folder / EVENTS, self._index)
         began: dict[str, Any] = {"step": trainer.steps_done, "epoch": trainer.epochs_done}
+        began["seconds"] = round(trainer.history.seconds, 6)
         if changed:
             began["config"] = changed
         self._writer.add("fit_started", pid=pid, host=host, **began)
@@ -271,10 +273,5 @@ def _place(trainer: Training, seconds: float) -> dict[str, Any]:
 
 def _write(path: Path, found: dict[str, Any]) -> None:
     """Write JSON as a whole or not at all."""
-    text = json.dumps(found, allow_nan=False, indent=1) + "\n"
-    part = path.with_suffix(".part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    with replacing(path, ".run", follow=False) as file:
+        file.write(json.dumps(found, allow_nan=False, indent=1).encode() + b"\n")

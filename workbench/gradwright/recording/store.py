@@ -18,10 +18,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import GradwrightError, TrainingError
+from ..errors import TrainingError
 from ..files.lock import Lock
+from ..files.plain import check_plain, opened
+from .course import fields as fields_of
+from .course import real, text, time_of, whole
 from .events import number, plain
-from .folder import CONFIG, RunFolder, RunSummary
+from .folder import RunFolder, RunSummary, is_run
 
 T = TypeVar("T")
 VERSION = 1
@@ -91,12 +94,25 @@ class Store:
     def rows(self) -> list[RunSummary]:
         """Return all runs, the latest first; those whose folder is gone are forgotten.
 
-        Folders that are new in ``root``, such as copied ones, are entered.
+        Folders that are new in ``root``, such as copied ones, are entered. Where the index cannot
+        be used, as on a disk that is full or read-only, the folders tell, with a warning.
         """
         if not self.root.is_dir():
             return []
+        try:
+            rows = self._indexed()
+        except (OSError, sqlite3.Error, TrainingError) as error:
+            warnings.warn(
+                f"the index of runs {str(self.path)!r} is not used: {error}; the run folders are "
+                "read instead",
+                stacklevel=3,
+            )
+            rows = [row for folder in self._folders() for row in _summary(folder)]
+        return sorted(rows, key=lambda row: -row.created)
+
+    def _indexed(self) -> list[RunSummary]:
         found = {row.folder: row for row in self._do(_read)}
-        gone = [folder for folder in found if not (Path(folder) / CONFIG).is_file()]
+        gone = [folder for folder in found if not is_run(folder)]
         new = [row for folder in self._folders() if folder not in found for row in _summary(folder)]
         for row in new:
             self.put(row)
@@ -104,8 +120,7 @@ class Store:
             self._do(
                 lambda db: db.executemany("DELETE FROM runs WHERE folder = ?", [(f,) for f in gone])
             )
-        rows = [row for row in found.values() if row.folder not in gone] + new
-        return sorted(rows, key=lambda row: -row.created)
+        return [row for row in found.values() if row.folder not in gone] + new
 
     def rebuild(self) -> None:
         """Make the index again from the run folders.
@@ -124,7 +139,10 @@ class Store:
     # -- the database ----------------------------------------------------------------------------
 
     def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do ``work`` in a transaction; make the database again first where it is damaged."""
+        """Do ``work`` in a transaction; make the database again first where it is damaged.
+
+        What a newer gradwright has made is left to it: that is a TrainingError.
+        """
         try:
             return self._try(work)
         except sqlite3.OperationalError as error:
@@ -145,6 +163,7 @@ class Store:
                     return self._try(work)
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        check_plain(self.path)
         with _opened(self.path, "WAL") as db:
             return work(db)
 
@@ -183,26 +202,30 @@ class Store:
 
     def _folders(self) -> list[str]:
         """Return all run folders that are there."""
-        inside = (path.parent for path in sorted(self.root.glob(f"*/{CONFIG}")))
-        return list(dict.fromkeys([*map(str, inside), *self._others()]))
+        inside = [str(path) for path in sorted(self.root.iterdir()) if is_run(path)]
+        return list(dict.fromkeys([*inside, *self._others()]))
 
     def _others(self) -> list[str]:
-        try:
-            lines = self._elsewhere.read_text("utf-8", errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
         found = []
-        for line in lines:
-            with contextlib.suppress(ValueError):  # a line that a crash has torn
-                folder = json.loads(line)
-                if isinstance(folder, str) and (Path(folder) / CONFIG).is_file():
-                    found.append(folder)
+        try:
+            with opened(self._elsewhere) as file:
+                for line in file:
+                    with contextlib.suppress(ValueError, RecursionError):  # torn by a crash
+                        folder = json.loads(line)
+                        if isinstance(folder, str) and is_run(folder):
+                            found.append(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            warnings.warn(
+                f"{str(self._elsewhere)!r} cannot be read: {error.strerror}", stacklevel=2
+            )
         return found
 
     def _remember(self, folder: str) -> None:
         """Note a folder that is not in ``root``, for when the index is made again."""
         if Path(folder).parent != self.root and folder not in self._others():
-            with self._elsewhere.open("ab") as file:
+            with opened(self._elsewhere, "ab") as file:
                 file.write(json.dumps(folder).encode() + b"\n")
 
     def __repr__(self) -> str:
@@ -221,6 +244,11 @@ def _opened(path: Path, journal: str) -> Iterator[sqlite3.Connection]:
         if version == 0:
             db.execute(_SCHEMA)
             db.execute(f"PRAGMA user_version = {VERSION}")
+        elif version > VERSION:
+            raise TrainingError(
+                f"it was written by a newer gradwright (format {version}; this reads up to "
+                f"{VERSION})"
+            )
         elif version != VERSION:
             raise sqlite3.DatabaseError(f"it has version {version}, and not {VERSION}")
         yield db
@@ -241,20 +269,30 @@ def _read(db: sqlite3.Connection) -> list[RunSummary]:
     """Return all rows; raises DatabaseError for what is none."""
     found = []
     for values in db.execute(f"SELECT {', '.join(COLUMNS)} FROM runs"):
-        row = dict(zip(COLUMNS, values, strict=True))
         try:
-            row["tags"] = tuple(map(str, json.loads(row["tags"])))
-            row["metrics"] = {k: number(v) for k, v in json.loads(row["metrics"]).items()}
-        except (TypeError, ValueError, AttributeError) as error:
+            found.append(_row(dict(zip(COLUMNS, values, strict=True))))
+        except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise sqlite3.DatabaseError(f"a row of it cannot be read: {error}") from error
-        found.append(RunSummary(**row))
     return found
+
+
+def _row(held: dict[str, Any]) -> RunSummary:
+    """Return a row of the table as it was put in; raises ValueError and others for what is none."""
+    checks: dict[str, Callable[[Any], Any]] = {
+        **dict.fromkeys(held, text),
+        **dict.fromkeys(("steps", "epochs", "pid"), whole),
+        **dict.fromkeys(("created", "updated"), time_of),
+        "seconds": real,
+        "tags": lambda v: tuple(map(text, json.loads(v))),
+        "metrics": lambda v: {n: number(x) for n, x in fields_of(json.loads(v)).items()},
+    }
+    return RunSummary(**{name: checks[name](value) for name, value in held.items()})
 
 
 def _summary(folder: str) -> list[RunSummary]:
     """Return the row of a folder; none, and a warning, where it cannot be read."""
     try:
         return [RunFolder(folder).summary()]
-    except (GradwrightError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except Exception as error:  # of whatever kind: one folder never hides the others
         warnings.warn(f"the run folder {folder!r} is left out: {error}", stacklevel=2)
         return []

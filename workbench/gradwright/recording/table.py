@@ -268,7 +268,7 @@ def _as_it_is(row: RunSummary) -> RunSummary:
 
 
 def _settings(run: RunFolder) -> dict[str, Any]:
-    own = ("id", "name", "created", "notes")
+    own = ("format", "id", "name", "created", "notes")
     return {key: value for key, value in run.config.items() if key not in own}
 
 

@@ -92,7 +92,14 @@ def _cse(at: Editor, instr: Instr) -> Sequence[int] | None:
     at.seen[key] = at.root = first
     at.begin(second)
     # Sizes that only a run tells have other names for each of the two.
-    return () if at.replace("cse", first.outs, checked=False) else None
+    if not at.replace("cse", first.outs, checked=False):
+        return None
+    both = first.origin.derived and second.origin.derived
+    if both and first.origin.serial > second.origin.serial:
+        # It runs when the node would that was made first, wherever a walk came to it: so one step
+        # of several in a plan is ordered, and thereby rounded, as a step alone.
+        first.origins, first.path = second.origins, second.path
+    return ()
 
 
 @rule(

@@ -16,11 +16,14 @@ from ..session import Session
 from ..words.jsonable import from_json, jsonable, to_json
 from ..words.spelling import meant
 from .constraints import Constraint
-from .optim import Adam, Optimizer
+from .optim import Adam, Optimizer, get
+from .optim.base import Number
 from .precision import FP8, LossScale, Precision, checked
 from .settings import EMA, SWA, Accumulation, Group, check_number, names_of
 
 NONFINITE = ("raise", "skip")
+PARTS = ("features", "labels", "feature_masks", "label_masks", "masks")
+"""Settings that name the parts of data that comes as tuples, in their order."""
 OF_SESSION = ("checkpoint", "kernels", "threads", "deterministic")
 """Settings of the session that a trainer makes where none is given."""
 
@@ -34,9 +37,11 @@ class TrainingConfig:
     a step: the gradient of the losses is taken, accumulated, regularised with ``l1`` and ``l2``,
     clipped by value, by each tensor's norm and by the norm of all; the optimizer moves the
     parameter, ``weight_decay`` shrinks it, and a constraint brings it back within its bounds.
+    Multipliers, penalties, decays and bounds may be schedules, as learning rates may: each step is
+    fed with what they are then.
 
     Args:
-        optimizer: how parameters move.
+        optimizer: how parameters move; a name such as ``"adam"`` stands for its defaults.
         losses: scalars whose sum is trained; a trainer notes those that it is given.
         minimize: whether the losses shall fall; else they rise.
         metrics: scalars to record, by name; a trainer notes those that it is given as tensors.
@@ -57,16 +62,20 @@ class TrainingConfig:
         nonfinite: what to do when loss or gradient is not finite: ``"raise"``, or ``"skip"`` the
             step.
         accumulation: several batches make one update.
-        precision: mixed precision; a dtype such as ``"bfloat16"`` will do.
+        precision: mixed precision; a dtype such as ``"bfloat16"`` will do, or dtypes by name or
+            pattern of nodes, ``{"encoder/*": "bfloat16"}``, with all else in float32.
         fp8: inputs of matrix products in 8 bits; True will do.
         loss_scale: how the loss is scaled; with float16 it is by default dynamic.
         ema: exponential average of the weights.
         swa: equal average of the weights.
         validate_with: average that ``fit(validation=...)`` evaluates: ``"ema"``, ``"swa"``, or
             None.
-        features: placeholders of the first arrays of data that comes as tuples.
+        features: placeholders of the first arrays of data that comes as tuples, by name or pattern.
         labels: placeholders of the arrays after the features.
-        masks: placeholders of the arrays after the labels.
+        feature_masks: placeholders of the masks after the labels, the n-th for the n-th of the
+            features; one that is None, or left out, shows all.
+        label_masks: placeholders of the masks of labels, after those of features.
+        masks: placeholders of further arrays, after these.
         seed: decides the order of the data, and with the step all random ops.
         checkpoint: activations to compute again, to save memory: None, ``"sqrt"``, every n-th, or
             patterns.
@@ -91,14 +100,14 @@ class TrainingConfig:
     metrics: Mapping[str, str] = field(default_factory=dict)
     parameters: tuple[str, ...] | None = None
     groups: tuple[Group, ...] = ()
-    lr_multipliers: Mapping[str, float] = field(default_factory=dict)
-    l1: float = 0.0
-    l2: float = 0.0
-    weight_decay: float | None = None
+    lr_multipliers: Mapping[str, Number] = field(default_factory=dict)
+    l1: Number = 0.0
+    l2: Number = 0.0
+    weight_decay: Number | None = None
     decay_scaled_by_rate: bool = True
-    clip_value: float | None = None
-    clip_tensor_norm: float | None = None
-    clip_norm: float | None = None
+    clip_value: Number | None = None
+    clip_tensor_norm: Number | None = None
+    clip_norm: Number | None = None
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
     nonfinite: str = "raise"
     accumulation: Accumulation | None = None
@@ -110,6 +119,8 @@ class TrainingConfig:
     validate_with: str | None = None
     features: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    feature_masks: tuple[str, ...] = ()
+    label_masks: tuple[str, ...] = ()
     masks: tuple[str, ...] = ()
     seed: int = 0
     checkpoint: Any = None
@@ -124,7 +135,9 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         put = object.__setattr__  # frozen: what is given is brought into one form, once
-        for name in ("losses", "features", "labels", "masks"):
+        if isinstance(self.optimizer, str):
+            put(self, "optimizer", get(self.optimizer))
+        for name in ("losses", *PARTS):
             given = getattr(self, name)
             put(self, name, names_of(given, name) if isinstance(given, Tensor) or given else ())
         if self.parameters is not None:
@@ -159,7 +172,9 @@ class TrainingConfig:
             check_number(f"lr_multipliers[{pattern!r}]", factor)
         for name in ("clip_value", "clip_tensor_norm", "clip_norm"):
             limit = getattr(self, name)
-            if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+            if limit is None or callable(limit):
+                continue
+            if not (_is_number(limit) and 0 < limit < math.inf):
                 raise TrainingError(f"{name}={limit!r} is out of range", need=f"0 < {name} < inf")
         if self.nonfinite not in NONFINITE:
             need = " or ".join(map(repr, NONFINITE))
@@ -205,7 +220,7 @@ class TrainingConfig:
         """How the loss is scaled, where it is: as stated, and dynamically with float16."""
         if self.loss_scale is not None:
             return None if self.loss_scale.mode == "none" else self.loss_scale
-        small = self.precision is not None and self.precision.dtype == "float16"
+        small = self.precision is not None and "float16" in map(str, self.precision.narrow)
         return LossScale() if small else None
 
     @cached_property
@@ -225,8 +240,8 @@ class TrainingConfig:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The placeholders of data that comes as tuples, in order."""
-        return self.features + self.labels + self.masks
+        """The placeholders of data that comes as tuples, in order; patterns as they stand."""
+        return tuple(name for part in PARTS for name in getattr(self, part))
 
     def but(self, **changed: Any) -> TrainingConfig:
         """Return the configuration with some fields changed.

@@ -9,6 +9,8 @@ from contextlib import closing
 from typing import Any
 
 from ..data.batches import Batch, Batches, Feeds, grouped
+from ..errors import TrainingError
+from ..session.settings import is_count
 from .callbacks import Progress
 from .control import Control, Hooks
 from .history import FitEnd, Record
@@ -237,3 +239,18 @@ def _where(position: Position, taker: Taker, control: Control) -> tuple[int, int
 
 def _counted(number: int | None, what: str) -> str:
     return f"{number:,} {what} is done" if number == 1 else f"{number or 0:,} {what}s are done"
+
+
+def checked_length(epochs: int | None, steps: int | None, unroll: int) -> int | None:
+    """Return how many epochs a fit takes, None for as many as its steps do.
+
+    Raises TrainingError for what are no numbers of epochs, steps, or steps that run together.
+
+    >>> checked_length(None, None, 1), checked_length(None, 100, 1), checked_length(3, 100, 1)
+    (1, None, 3)
+    """
+    if not all(n is None or is_count(n, 0) for n in (epochs, steps)):
+        raise TrainingError(f"cannot train {epochs=}, {steps=}", need="ints >= 0")
+    if not isinstance(unroll, int) or unroll < 1:
+        raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
+    return 1 if epochs is None and steps is None else epochs

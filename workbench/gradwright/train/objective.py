@@ -16,6 +16,7 @@ from ..graph import Graph, Tensor
 from ..graph.walk import placeholders
 from ..spec import kind
 from .config import Setup
+from .placed import placed
 from .position import Position
 from .step.measure import Measures
 
@@ -96,13 +97,13 @@ class Supervised:
             seed=config.seed,
             drop_last=drop_last,
             exact=training,
-            names=config.columns or None,
+            names=placed(self.graph, config),
         )
 
     def feeds(self, batch: Any) -> Feeds:
         """Return a batch by placeholder; names are looked up once for each set of keys."""
         graph, config = self.graph, self._setup.config
-        parts = batch if type(batch) is dict else named_parts(batch, config.columns or None)
+        parts = batch if type(batch) is dict else named_parts(batch, placed(graph, config))
         graph.settle()
         if self._stamp != (stamp := (graph.revision, config.accumulation)):
             self._resolved.clear()

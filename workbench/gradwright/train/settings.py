@@ -11,7 +11,8 @@ from ..graph import Tensor
 from ..ops.core.choice import Where
 from ..words.jsonable import jsonable
 from ..words.named import Named
-from .optim import Optimizer
+from .optim import Optimizer, get
+from .optim.base import Number
 
 WAYS = ("example", "batch", "token")
 """What a batch may weigh by."""
@@ -96,7 +97,7 @@ class EMA:
     2.5
     """
 
-    decay: float = 0.999
+    decay: Number = 0.999
     start: int = 1
     every: int = 1
     buffers: bool = False
@@ -106,10 +107,9 @@ class EMA:
         check_number("EMA: decay", self.decay, most=1.0)
         _check_counts(self)
 
-    def kept(self, averaged: Tensor) -> Tensor:
+    def kept(self, averaged: Tensor, decay: Tensor | None) -> Tensor:
         """Return the share of the average that stays, after ``averaged`` updates that counted."""
-        later = averaged.graph.constant(self.decay, dtype="float64")
-        kept: Tensor = Where()(averaged > 0, later, 0.0)
+        kept: Tensor = Where()(averaged > 0, decay, 0.0)
         return kept
 
 
@@ -140,7 +140,7 @@ class SWA:
     def __post_init__(self) -> None:
         _check_counts(self)
 
-    def kept(self, averaged: Tensor) -> Tensor:
+    def kept(self, averaged: Tensor, decay: Tensor | None) -> Tensor:
         """Return the share of the average that stays, after ``averaged`` updates that counted."""
         n = averaged.astype("float64")
         return n / (n + 1.0)
@@ -175,15 +175,15 @@ class Group(Named):
 
     variables: tuple[str, ...]
     optimizer: Optimizer | None = None
-    lr_multiplier: float = 1.0
-    l1: float | None = None
-    l2: float | None = None
-    weight_decay: float | None = None
+    lr_multiplier: Number = 1.0
+    l1: Number | None = None
+    l2: Number | None = None
+    weight_decay: Number | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variables", names_of(self.variables, "a group"))
-        if self.optimizer is not None and not isinstance(self.optimizer, Optimizer):
-            raise TrainingError(f"{self.optimizer!r} is no optimizer", hint="gw.optim.SGD(0.1)")
+        if self.optimizer is not None:
+            object.__setattr__(self, "optimizer", get(self.optimizer))
         for name in ("lr_multiplier", "l1", "l2", "weight_decay"):
             value = getattr(self, name)
             if value is not None:
@@ -202,7 +202,9 @@ def names_of(given: object, what: str) -> tuple[str, ...]:
 
 
 def check_number(what: str, value: object, most: float = math.inf) -> None:
-    """Raise TrainingError for anything but a finite number from 0 to ``most``."""
+    """Raise TrainingError for anything but a finite number from 0 to ``most``, or a schedule."""
+    if callable(value):
+        return  # what it says is looked at in each step
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not (good and 0 <= value <= most and value < math.inf):  # type: ignore[operator]
         limit = "" if most == math.inf else f" <= {most:g}"

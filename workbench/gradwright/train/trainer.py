@@ -13,14 +13,16 @@ from ..errors import TrainingError
 from ..evaluation.metrics import Metric
 from ..graph import Graph, Tensor, Values
 from ..session import Session
-from ..session.settings import is_count
 from ..words.tables import Table
 from ..words.watched import is_watched
 from .callbacks import Callback
 from .config import OF_SESSION, TrainingConfig, check_names
 from .history import History, Record
+from .hits import accuracy
+from .loop import checked_length
 from .optim import Optimizer
 from .parts import Parts, part, setting
+from .placed import placed
 from .position import FitProgress
 from .precision.forward import table
 from .precision.scaler import LossScaler
@@ -40,7 +42,7 @@ class Trainer:
         graph: the graph.
         loss: a floating scalar of it; or several, by name or in a list, whose sum is trained; or an
             ``Objective`` (``train/objective.py``), which says itself what data feeds.
-        optimizer: how parameters move; default ``Adam(1e-3)``.
+        optimizer: how parameters move, or a name such as ``"adam"``; default ``Adam(1e-3)``.
         metrics: scalars (averaged over examples) or ``Metric`` objects by name.
         parameters: tensors or name patterns of the variables to train; default all of the graph.
             Those that are frozen are left alone, bit for bit, from the next step on.
@@ -69,7 +71,7 @@ class Trainer:
         self,
         graph: Graph,
         loss: Any = None,
-        optimizer: Optimizer | None = None,
+        optimizer: Optimizer | str | None = None,
         *,
         metrics: Mapping[str, Tensor | Metric | str] | None = None,
         parameters: Iterable[Tensor | str] | Tensor | str | None = None,
@@ -148,18 +150,14 @@ class Trainer:
             if not self.config.columns:
                 raise misplaced(self.graph, more)
             data = (data, *more)
-        epochs = 1 if epochs is None and steps is None else epochs
-        if not all(n is None or is_count(n, 0) for n in (epochs, steps)):
-            raise TrainingError(f"cannot train {epochs=}, {steps=}", need="ints >= 0")
-        if not isinstance(unroll, int) or unroll < 1:
-            raise TrainingError(f"unroll={unroll!r} is no number of steps", need="an int >= 1")
+        epochs = checked_length(epochs, steps, unroll)
         if progress not in (True, False, "auto"):
             raise TrainingError(f"progress={progress!r} is not known", need="True, False or 'auto'")
         parts = self.parts
         parts.weights.check()
         with parts.control:
             if isinstance(validation, float):
-                names = self.config.columns or None
+                names = placed(self.graph, self.config)
                 data, validation = split(data, validation, seed=self.seed, names=names)
             parts.taker.current()  # that nothing can be trained is told before that data misfits
             made, cut = parts.objective.batches, {"shuffle": shuffle, "drop_last": drop_last}
@@ -196,6 +194,8 @@ class Trainer:
         """
         source = self.parts.objective.batches(data, None, batch_size=batch_size)
         return self.parts.validation.measured(source, weights)
+
+    accuracy = accuracy
 
     def averaged(self, name: str = "ema") -> AbstractContextManager[None]:
         """Have the variables hold the average of their weights inside a ``with`` block.

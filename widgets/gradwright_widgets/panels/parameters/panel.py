@@ -309,10 +309,11 @@ class ParameterTable(Host):
 
 
 def _described(graph: Graph) -> list[dict[str, Any]]:
-    """Return the facts of each parameter; ``"running"`` is one that an update of the graph sets."""
+    """Return the facts of each parameter; ``"running"`` is one that is state, as a running mean."""
     return [
-        {**p, "bytes": graph[p["name"]].spec.nbytes, "running": graph[p["name"]] in graph.updates}
+        {**p, "bytes": t.spec.nbytes, "running": graph.updates.holds_state(t)}
         for p in parameters(graph)
+        for t in [graph[p["name"]]]
     ]
 
 

@@ -116,18 +116,19 @@ def write_archive(
     max_file_bytes: int | None = None,
     max_shard_bytes: int = 1 << 32,
     prefix: str = ".gw",
+    follow: bool = True,
 ) -> None:
     """Write an archive of texts, values and sets of arrays that ``check_tensors`` has passed.
 
     ``prefix`` begins the name of the file that is written first and then takes the place of
-    ``path``.
+    ``path``, or with ``follow`` of what a link there points to.
     """
     for name, text in texts.items():
         if len(text) > MAX_JSON:
             raise GraphError(
                 f"{name}: {len(text):,} bytes of JSON could not be read again, limit {MAX_JSON:,}"
             )
-    target = Path(path).resolve()
+    target = Path(path).resolve() if follow else Path(path)
     folders = {VALUES: values, **{f"{STATE}/{name}": arrays for name, arrays in sets.items()}}
 
     def shards(most: int, **how: bool) -> list[Shard]:
@@ -140,7 +141,7 @@ def write_archive(
             inside, outside = [], shards(max_file_bytes, with_header=True)
     with (
         beside(target, texts, outside, prefix) as parts,
-        replacing(target, prefix) as file,
+        replacing(target, prefix, follow=follow) as file,
         Writer(file) as writer,
     ):
         for name, text in texts.items():

@@ -25,16 +25,17 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ...errors import ArchiveError
-from ..checked import MAX_JSON, expect, expect_fields, parse_json
+from ...files.plain import opened
+from ..checked import MAX_JSON, check_version, expect, expect_fields, parse_json
 from ..source import LOCAL_HEADER, TOGETHER, sibling
 
 ALIGNMENT = 64
 """Members and tensors start at multiples of this: a cache line, the widest CPU vector."""
 FORMAT_NAME = "gradwright graph archive"
 """What the manifest says that the file is."""
-ONE_FILE, FORMAT = 1, 2
-"""Versions of the archive format: 2 is one with members in files beside it, and what is read at
-most; see :mod:`gradwright.formats.archive`."""
+ONE_FILE, FORMAT = 2, 3
+"""Versions of the archive format: 1 does not tell what is frozen, 3 is one with members in files
+beside it, and what is read at most; see :mod:`gradwright.formats.archive`."""
 MANIFEST = "manifest.json"
 
 _ZIP64_FIELD = 20  # bytes of the extra field that zipfile adds for force_zip64
@@ -122,8 +123,8 @@ class Reader:
     ) -> None:
         if isinstance(file, str | os.PathLike):
             path = Path(file)
-            self._file: BinaryIO = path.open("rb")
-            beside = lambda name: sibling(path, name).open("rb")  # noqa: E731
+            self._file: BinaryIO = opened(path, follow=True)
+            beside = lambda name: opened(sibling(path, name), follow=True)  # noqa: E731
         else:
             self._file = file
         self._open = beside
@@ -191,12 +192,7 @@ class Reader:
         manifest = parse_json(data, MANIFEST)
         if manifest.get("format") != FORMAT_NAME:
             raise NoArchiveError("not a graph archive", where=MANIFEST)
-        version = expect(manifest.get("version"), int, "version", MANIFEST)
-        if not 1 <= version <= FORMAT:
-            raise ArchiveError(
-                f"the archive has format version {version}; this gradwright reads up to {FORMAT}",
-                hint="pip install --upgrade gradwright",
-            )
+        version = check_version(manifest.get("version"), FORMAT, MANIFEST)
         expect_fields(manifest, ("format", "version", "members"), (), "the manifest", MANIFEST)
         stated = expect(manifest["members"], dict, "members", MANIFEST)
         if extra := sorted(found.keys() - stated.keys() - {MANIFEST}):

@@ -7,12 +7,14 @@
       {"name": "x", "op": "placeholder", "out": ["float32[x_0, 64]"]},
       {"name": "hidden/w", "op": "variable", "out": ["float32[64, 32]"], "trainable": true},
       {"name": "hidden/matmul", "op": "matmul", "in": ["x", "hidden/w"], "out": [...]}],
-     "graphs": [], "updates": {}}
+     "graphs": [], "updates": {}, "after": {}}
 
 Inputs name nodes, ``split:1`` a further output, null an input left out. ``known`` are values of
 small integer outputs (see TensorSpec), ``public`` the number of visible outputs where residuals
 follow, ``derived`` marks nodes of gradients that the user's nodes need, ``origin`` their forward
-node. ``graphs`` are sub-graphs held by attributes, inner before outer, each with ``inputs`` and
+node. A ``frozen`` variable is a parameter that freezing keeps from training. ``updates`` and
+``after`` are what steps set variables to, from values before or after the step. ``graphs`` are
+sub-graphs held by attributes, inner before outer, each with ``inputs`` and
 ``outputs``. The array of a variable or constant has the node's name; in graph 2 it is ``2:name``.
 """
 
@@ -41,7 +43,7 @@ STORED = (Variable.name, Constant.name)
 def saved_nodes(graph: Graph) -> list[Node]:
     """Return the user's nodes and those derived ones that they or the updates are built on."""
     roots = [t for n in graph.nodes for t in n.inputs if t is not None and t.node.derived]
-    roots += [t for t in graph.updates.values() if t.node.derived]
+    roots += [d.value for d in graph.updates.declared.values() if d.value.node.derived]
     kept = set(ancestors(roots)) if roots else set()
     return [n for n in graph.all_nodes if not n.derived or n in kept]
 
@@ -59,10 +61,13 @@ class DocumentWriter:
         nodes = saved_nodes(graph)
         rows = self._rows(nodes)
         self.arrays = {n.name: values[n.name] for n in nodes if n.op.name in STORED} | self.arrays
-        updates = {v.name: t.name for v, t in graph.updates.items()}
+        updates: dict[str, dict[str, str]] = {"before": {}, "after": {}}
+        for v, declared in graph.updates.declared.items():
+            updates[declared.when][v.name] = declared.value.name
         text = (
             f'{{"name": {_text(graph.name)}, "streams": {streams},\n "nodes": [{_lines(rows)}],\n'
-            f' "graphs": [{_lines(self._graphs)}],\n "updates": {_text(updates)}}}\n'
+            f' "graphs": [{_lines(self._graphs)}],\n "updates": {_text(updates["before"])},\n'
+            f' "after": {_text(updates["after"])}}}\n'
         )
         return text.encode()
 
@@ -91,7 +96,7 @@ class DocumentWriter:
                 row["known"] = known
         if node.op.n_public is not None and node.op.n_public < len(node.outputs):
             row["public"] = node.op.n_public
-        row |= {k: True for k in ("trainable", "derived") if getattr(node, k)}
+        row |= {k: True for k in ("trainable", "frozen", "derived") if getattr(node, k)}
         if node.origin is not None and node.origin in kept:
             row["origin"] = node.origin.name
         return row

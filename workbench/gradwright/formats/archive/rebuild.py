@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import ArchiveError, GradwrightError, GraphError, Site, UnsupportedOpError
 from ...graph import Constant, Graph, Node, Placeholder, SubGraph, Tensor, Variable, check_update
 from ...graph.build import check_name
+from ...graph.updates import Declared, layers_of
 from ...op import Op, infer_specs
 from ...spec import SMALL, AnyDim, Dim, TensorSpec, differ, dtype, is_floating
 from ...spec.containers import ANY, ContainerSpec, OptionalSpec, SequenceSpec
@@ -24,16 +25,16 @@ Array = np.ndarray[Any, Any]
 Row = dict[str, Any]
 Reference = tuple[str, int]
 
-_OPTIONAL = ("version", "attrs", "in", "known", "public", "trainable", "derived", "origin")
+_MARKS = ("trainable", "frozen", "derived")
+_OPTIONAL = ("version", "attrs", "in", "known", "public", *_MARKS, "origin")
 
 
 class Document:
     """The parsed document: its parts have the right types, what they say is not yet verified."""
 
     def __init__(self, found: Mapping[str, Any]) -> None:
-        expect_fields(
-            found, ("name", "streams", "nodes", "graphs", "updates"), (), "the document", DOCUMENT
-        )
+        fields = ("name", "streams", "nodes", "graphs", "updates")
+        expect_fields(found, fields, ("after",), "the document", DOCUMENT)
         self.name = expect(found["name"], str, "name", DOCUMENT)
         self.streams = expect(found["streams"], int, "streams", DOCUMENT)
         if self.streams < 0:
@@ -48,9 +49,13 @@ class Document:
             for end in ("inputs", "outputs"):
                 for name in expect(inner[end], list, end, where):
                     expect(name, str, end, where)
-        self.updates: dict[str, str] = expect(found["updates"], dict, "updates", DOCUMENT)
-        for name in self.updates.values():
-            expect(name, str, "updates", DOCUMENT)
+        self.is_first = "after" not in found
+        """Whether it is of format 1, where updates of layers are told, and not what is frozen."""
+        self.updates: list[tuple[str, str, str]] = []
+        """Variable, value, and which values it reads: those before a step, or after it."""
+        for key, when in (("updates", "before"), ("after", "after")):
+            for name, value in expect(found.get(key, {}), dict, key, DOCUMENT).items():
+                self.updates.append((name, expect(value, str, key, DOCUMENT), when))
 
 
 def _check_rows(rows: Any, where: str) -> list[Row]:
@@ -61,7 +66,7 @@ def _check_rows(rows: Any, where: str) -> list[Row]:
         expect(row["op"], str, "op", here)
         for key in ("in", "out", "known"):
             expect(row.get(key, []), list, key, here)
-        for key in ("trainable", "derived"):
+        for key in _MARKS:
             expect(row.get(key, True), bool, key, here)
         for text in row["out"]:
             expect(text, str, "out", here)
@@ -159,12 +164,19 @@ class GraphReader:
         self._build(graph, document.rows, "", DOCUMENT)
         graph._streams = itertools.count(document.streams)
         reserve_symbols(self._specs.symbols)
-        for name, value in document.updates.items():
+        for name, value, when in document.updates:
             where = f"{DOCUMENT}, update of {name[:80]!r}"
             variable, tensor = _tensor(graph, name, where), _tensor(graph, value, where)
             with _explained(where):
                 check_update(variable, tensor)
-            graph.updates[variable] = tensor
+                if variable in graph.updates.declared:
+                    raise GraphError("it has two")
+            if not (document.is_first and tensor.node in layers_of(variable)):
+                graph.updates.declared[variable] = Declared(tensor, when)
+        if document.is_first:
+            for t in graph.variables:
+                may_train = is_floating(t.dtype) and not graph.updates.holds_state(t)
+                t.node.frozen = may_train and not t.trainable
         if self._arrays:
             raise ArchiveError(f"no node has the array {next(iter(self._arrays))[:80]!r}")
         return graph
@@ -221,9 +233,10 @@ class GraphReader:
         if node.inputs or len(specs) != 1 or row.keys() & {"attrs", "version", "public"}:
             raise ArchiveError(f"a {row['op']} has no inputs and one output", where=where)
         spec = specs[0]
-        node.trainable = row.get("trainable", False)
-        if node.trainable and (row["op"] != Variable.name or not is_floating(spec.dtype)):
-            raise ArchiveError("only a floating variable is trainable", where=where)
+        node.trainable, node.frozen = row.get("trainable", False), row.get("frozen", False)
+        may_train = row["op"] == Variable.name and is_floating(spec.dtype)
+        if node.trainable + node.frozen > may_train:
+            raise ArchiveError("only a floating variable is trainable, or frozen", where=where)
         if row["op"] not in STORED:
             self._set_known(specs, row.get("known", ()), where)
             return

@@ -77,13 +77,30 @@ class Body:
             t = value if isinstance(value, Tensor) else self.graph.constant(value)
             return t if t.graph is self.graph else self.graph.capture(t)
 
-    def check(self) -> None:
-        """Refuse a graph with variables of its own."""
+    def check(self, *, hands_on_state: bool = False) -> None:
+        """Refuse a graph with variables of its own, and one with state that nobody would set."""
         if self.graph.variables:
             raise GraphError(
                 f"a variable cannot be made inside the {self.label} of {self.what}",
                 hint=f"make it before the {self.what}",
             )
+        if hands_on_state:
+            return
+        outside = {inner: t for t, inner in self.graph.captures.items() if t.kind == "variable"}
+        for node in self.graph.nodes:
+            for i in node.op.next_state:
+                if (state := outside.get(node.inputs[i])) is not None:
+                    raise GraphError(
+                        f"{node.name!r} would set {state.name!r} in the {self.label} of "
+                        f"{self.what}, whose turns and branches set no state",
+                        hint=f"training=False, or call it outside of the {self.what}",
+                    )
+
+    def states(self) -> list[Tensor]:
+        """Return the next value of each input that is state of what was built, such as a mean."""
+        given = {*self.inputs, *self.graph.captures.values()}
+        found = self.graph.updates.states(self.graph.nodes)
+        return [new for t, new in found.items() if t in given]
 
     def closed(self, captured: Sequence[Tensor]) -> SubGraph:
         """Return the sub-graph: its inputs, then what stands for ``captured``; it is complete."""

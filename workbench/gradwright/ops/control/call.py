@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,18 @@ class Call(Op):
     @property
     def title(self) -> str:
         return self.label
+
+    @functools.cached_property
+    def next_state(self) -> Mapping[int, int]:  # type: ignore[override]
+        places = {t: i for i, t in enumerate(self.body.inputs)}
+        found = {}
+        for j, t in enumerate(self.body.outputs):
+            held = _state_before(t)
+            while held is not None and held not in places:  # of several, from the last to the first
+                held = _state_before(held)
+            if held is not None:
+                found[places[held]] = j
+        return found
 
     def infer(self, *xs: TensorSpec) -> tuple[TensorSpec, ...]:
         if len(xs) != len(self.body.inputs):
@@ -65,13 +77,20 @@ class Call(Op):
         yield ErrorSample((TensorSpec((2,), "int64"),), attrs, "block takes f32[2]")
 
 
+def _state_before(t: Tensor) -> Tensor | None:
+    """Return the state that a tensor is the next value of, if it is one."""
+    node = t.node
+    return next((node.inputs[i] for i, o in node.op.next_state.items() if o == t.index), None)
+
+
 def function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make calls of a function one node each, with what the function builds inside.
 
     Tensors and arrays among the arguments, also in lists, tuples and dicts, are inputs, as is what
     the function uses from outside; other arguments it gets as they are. It returns tensors, or
-    nested lists, tuples and dicts of them. Random ops inside draw anew for each call. Drawings show
-    a call as one node that opens, steppers step into it, plans see through it.
+    nested lists, tuples and dicts of them. Random ops inside draw anew for each call, and state of
+    layers inside, such as running means, goes on from one call to the next. Drawings show a call as
+    one node that opens, steppers step into it, plans see through it.
 
     Raises GraphError where the function makes a variable: that belongs outside.
 
@@ -106,10 +125,10 @@ def function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
             results: list[Any] = []
             made = flatten(body.call(build), results)
-            body.outputs = [body.take(y) for y in results]
-            body.check()
-            if not body.outputs:
+            if not results:
                 raise GraphError(f"the function {name!r} returns nothing", need="a tensor")
+            body.outputs = [*map(body.take, results), *body.states()]
+            body.check(hands_on_state=True)
             captured = list(body.graph.captures)
             owner.add(Call(body=body.closed(captured), label=name), [*inputs, *captured])
             return made(iter(owner.latest.outputs))

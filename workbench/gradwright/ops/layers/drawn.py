@@ -53,9 +53,10 @@ def batch_norm(
     """Bring each channel to mean 0 and variance 1 over the batch (Ioffe and Szegedy 2015).
 
     y = (x − μ)/√(σ² + ε)·weight + bias, with the batch's μ and σ² in training and the running ones
-    in eval. Every training step sets running = (1 − momentum)·running + momentum·batch, as in torch
-    (ONNX and Keras call 1 − momentum the momentum), with the unbiased variance. Channels lie along
-    ``axis``; ``training`` None follows the run.
+    in eval. A training step sets running = (1 − momentum)·running + momentum·batch, as in torch
+    (ONNX and Keras call 1 − momentum the momentum), with the unbiased variance, if its loss is made
+    of y; calls that share running variables all count, each starting from what the one before it
+    made. Channels lie along ``axis``; ``training`` None follows the run.
 
     Parameters that are not given are made: variables ``name/weight``, ``name/bias``,
     ``name/running_mean`` and ``name/running_var`` of one number per channel.
@@ -92,11 +93,8 @@ def batch_norm(
             else p
             for label, p in given.items()
         ]
-    y, mean, var = op(x, *parameters, name=name)
-    graph.update(parameters[2], mean)
-    graph.update(parameters[3], var)
-    result: Tensor = y
-    return result
+    y: Tensor = op(x, *parameters, name=name)[0]
+    return y
 
 
 @maker("nn")

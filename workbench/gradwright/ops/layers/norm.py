@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,7 @@ class BatchNorm(Op):
     1 − momentum the momentum), with the unbiased variance (ONNX: that over n); in eval they are
     the old ones.
 
-    ``gw.nn.batch_norm`` also has every training step store them.
+    Where the running ones are variables, every training step stores them.
 
     >>> import gradwright as gw
     >>> g = gw.Graph()
@@ -163,6 +163,10 @@ class BatchNorm(Op):
     training: bool | None = attr(None, doc="Batch or running statistics; None follows the run.")
     unbiased: bool = attr(True, doc="Whether the running variance is over n − 1, not over n.")
     onnx = OnnxRule("BatchNormalization", since=15, rename={"eps": "epsilon"})
+
+    @property
+    def next_state(self) -> Mapping[int, int]:
+        return {} if self.training is False else {3: 1, 4: 2}
 
     def infer(
         self,

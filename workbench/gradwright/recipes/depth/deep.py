@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import TrainingError
 from ...spec import TensorSpec, is_floating
 from ...spec.rounding import rounded
-from ...train.optim import Adam, Optimizer
+from ...train.optim import Optimizer, get
 from .section import Array, Arrays, Section
 from .stack import CheckpointedStack
 from .store import Memory, Store
@@ -36,7 +36,7 @@ class DeepTrainer:
         bottom: section from feeds to the stack's input.
         stack: the layers.
         top: section from ``x`` and feeds to a scalar loss; ``wrt=["x"]``.
-        optimizer: moves all parameters; default ``Adam(1e-3)``.
+        optimizer: moves all parameters, or a name such as ``"sgd"``; default ``Adam(1e-3)``.
         clip_norm: upper bound of the norm of all gradients together.
         nonfinite: ``"raise"`` or ``"skip"``.
         store: where to keep what is offloaded: ``Memory()`` or ``Disk(folder)``.
@@ -64,7 +64,7 @@ class DeepTrainer:
         bottom: Section,
         stack: CheckpointedStack,
         top: Section,
-        optimizer: Optimizer | None = None,
+        optimizer: Optimizer | str | None = None,
         *,
         clip_norm: float | None = None,
         nonfinite: str = "raise",
@@ -80,7 +80,7 @@ class DeepTrainer:
         if nonfinite not in ("raise", "skip"):
             raise TrainingError(f"nonfinite={nonfinite!r} is not known", need="'raise' or 'skip'")
         self.bottom, self.stack, self.top = bottom, stack, top
-        self.optimizer = Adam() if optimizer is None else optimizer
+        self.optimizer = get("adam" if optimizer is None else optimizer)
         self.clip_norm, self.nonfinite = clip_norm, nonfinite
         self.n_layers = self.steps_done = self.skipped = self._updates_done = 0
         near = Memory()
@@ -165,13 +165,13 @@ class DeepTrainer:
         self.steps_done += 1
         if not math.isfinite(value + norm):
             return self._refuse(value, norm)
-        rate = self.optimizer.rate(number)
+        numbers = self._updates["bottom"].numbers(number)
         clipped = self.clip_norm is not None and norm > self.clip_norm
         factor = self.clip_norm / norm if clipped and self.clip_norm is not None else 1.0
         self._updates_done += 1
         self._torn = True
         for name in self._names():
-            self._update(name, rate, factor)
+            self._update(name, numbers, factor)
         self._torn = False
         return value
 
@@ -184,14 +184,14 @@ class DeepTrainer:
         flat = (g.astype(np.float64, copy=False).reshape(-1) for g in grads.values())
         return float(sum(np.dot(g, g) for g in flat))
 
-    def _update(self, name: str, rate: float, factor: float) -> None:
+    def _update(self, name: str, numbers: Mapping[str, float], factor: float) -> None:
         params = self.parameters(name)
         grads = self._stores["gradients"].pop(f"gradients/{name}")
         if not grads:
             return
         state = self._stores["state"].get(f"state/{name}")
         moved, state = self._updates[_kind(name)].move(
-            params, grads, state, step=self._updates_done, rate=rate, factor=factor
+            params, grads, state, step=self._updates_done, numbers=numbers, factor=factor
         )
         self._stores["parameters"].put(f"parameters/{name}", {**params, **moved})
         self._stores["state"].put(f"state/{name}", state)

@@ -23,7 +23,8 @@ class Updates:
     >>> updates = Updates({"w": gw.TensorSpec((2,))}, gw.optim.SGD(0.5, momentum=0.9))
     >>> state = updates.state({"w": np.ones(2, "float32")})
     >>> grads = {"w": np.array([1.0, 2.0], "float32")}
-    >>> moved, state = updates.move({"w": np.ones(2, "float32")}, grads, state, step=1, rate=0.5)
+    >>> params, numbers = {"w": np.ones(2, "float32")}, updates.numbers(0)
+    >>> moved, state = updates.move(params, grads, state, step=1, numbers=numbers)
     >>> moved["w"].tolist(), list(state)
     ([0.5, 0.0], ['w/velocity'])
     """
@@ -72,6 +73,10 @@ class Updates:
                 found[label] = np.full(slot.shape, rounded(slot.init, slot.dtype))
         return found
 
+    def numbers(self, step: int) -> dict[str, float]:
+        """Return the learning rate of a step, counted from 0, and the other hyperparameters."""
+        return {"learning_rate": self.optimizer.rate(step), **self.optimizer.scalars_at(step)}
+
     def move(
         self,
         params: Mapping[str, Any],
@@ -79,16 +84,16 @@ class Updates:
         state: Mapping[str, Any],
         *,
         step: int,
-        rate: float,
+        numbers: Mapping[str, float],
         factor: float = 1.0,
     ) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return new parameters and state; ``step`` counts from 1, ``factor`` scales gradients."""
-        numbers = {"step": step, "learning_rate": rate, **self.optimizer.scalars()}
+        given = {"step": step, **numbers}
         found = self._run(
             *(params[n] for n in self._params),
             *(grads[n] for n in self._params),
             *(state[n] for n in self._slots),
-            *(np.asarray(numbers[n], np.float64) for n in self._scalars),
+            *(np.asarray(given[n], np.float64) for n in self._scalars),
             np.float64(factor),
         )
         values: Iterator[Array] = iter(found)

@@ -118,7 +118,10 @@ class Checkpoints(Callback):
 
     def written(self) -> Sequence[Path]:
         """Return the files of the checkpoints."""
-        return [checkpoint.path for checkpoint in self.list()]
+        try:
+            return [checkpoint.path for checkpoint in self.list()]
+        except OSError:  # a folder that cannot be read has ended the fit, which says so
+            return ()
 
     def restore(
         self,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ArchiveError, TrainingError
+from ...files.plain import check_plain
 from ...formats.archive.archive import opened
 from ...formats.archive.container import Reader
 from ...formats.checked import expect, expect_fields
@@ -153,14 +154,18 @@ def _check_settings(saved: dict[str, Any], what: str) -> None:
 
 
 def scan(folder: Path) -> Listing:
-    """Return the checkpoints of a folder; one that does not exist holds none."""
+    """Return the checkpoints of a folder; one that does not exist holds none.
+
+    Links, pipes and devices that are called like one count as damaged. Raises TrainingError for a
+    folder that cannot be read.
+    """
     good: list[Checkpoint] = []
     damaged: dict[Path, str] = {}
-    paths = sorted(folder.iterdir()) if folder.is_dir() else []
-    for path in paths:
+    for path in _entries(folder):
         if not _NAME.fullmatch(path.name):
             continue
         try:
+            check_plain(path)
             good.append(read_record(path))
         except FileNotFoundError:  # another process has deleted it meanwhile
             continue
@@ -203,7 +208,23 @@ def expendable(
 
 def leftovers(folder: Path) -> list[Path]:
     """Return files that a process has begun to write before it died; only under the lock."""
-    return [p for p in folder.iterdir() if _TEMPORARY.fullmatch(p.name)]
+    return [p for p in _entries(folder) if _TEMPORARY.fullmatch(p.name) and not _is_folder(p)]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise TrainingError(
+            f"the folder {str(folder)!r} cannot be read: {error.strerror}",
+            hint="a folder that this process may read",
+        ) from error
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def utc() -> str:

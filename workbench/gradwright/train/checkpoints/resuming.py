@@ -73,7 +73,7 @@ def resume(
     """
     place = folder_of(folder)
     if not (found := scan(place)) and not found.damaged and (place / CHECKPOINTS).is_dir():
-        place = place / CHECKPOINTS  # it is the folder of a run
+        place = _of_run(place)
         found = scan(place)
     if trainer.status != "idle":
         raise TrainingError(f"the trainer is {trainer.status}", hint="trainer.stop() first")
@@ -93,8 +93,19 @@ def folder_of(place: Any) -> Path:
         return Path(place)
     folder = getattr(place, "folder", None)
     if isinstance(folder, str | os.PathLike):
-        return Path(folder) / CHECKPOINTS
+        return _of_run(Path(folder))
     raise TrainingError(f"{place!r} is no folder", need="a path, or a gw.Run")
+
+
+def _of_run(folder: Path) -> Path:
+    """Return the checkpoints of a run's folder; raises TrainingError where they lie elsewhere."""
+    place = folder / CHECKPOINTS
+    if place.is_symlink():
+        raise TrainingError(
+            f"{str(place)!r} is a symbolic link, which a run folder does not follow",
+            hint=f"name the folder itself: {str(place.resolve())!r}",
+        )
+    return place
 
 
 # -- reading --------------------------------------------------------------------------------------

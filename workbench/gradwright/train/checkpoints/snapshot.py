@@ -57,7 +57,7 @@ class Documents:
             graph.revision,
             streams,
             [(n.name, n.trainable, n.op) for n in graph.all_nodes],
-            [(v.name, t.name) for v, t in graph.updates.items()],
+            [(v.name, d.value.name, d.when) for v, d in graph.updates.declared.items()],
         )
         held = values.snapshot()
         if stamp != self._stamp:
@@ -89,7 +89,7 @@ class Snapshot:
         path = folder / self.name
         record = json.dumps(self.record | {"serial": serial}, allow_nan=False).encode()
         texts = {DOCUMENT: self.document, RECORD: record}
-        write_archive(path, texts, self.values, {TRAINER: self.state}, prefix=PREFIX)
+        write_archive(path, texts, self.values, {TRAINER: self.state}, prefix=PREFIX, follow=False)
         return path
 
 

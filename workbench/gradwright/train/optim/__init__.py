@@ -40,6 +40,7 @@ from .averaged import ScheduleFreeAdamW
 from .base import Optimizer, Slot
 from .descent import SGD, Lion, Nesterov, NoOp
 from .matrices import Adafactor, Muon
+from .named import get
 from .scaled import AdaDelta, AdaGrad, RMSProp
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "RMSProp",
     "ScheduleFreeAdamW",
     "Slot",
+    "get",
 ]
 
 

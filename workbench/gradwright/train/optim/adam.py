@@ -14,8 +14,7 @@ from ...errors import TrainingError
 from ...graph import Tensor
 from ...op import find_op
 from ...words.jsonable import jsonable
-from ..schedules import Schedule
-from .base import Optimizer, Slot, applied, sizes
+from .base import Number, Optimizer, Slot, applied, sizes
 
 
 @jsonable
@@ -38,10 +37,10 @@ class Adam(Optimizer):
     [0.5, -7.5]
     """
 
-    learning_rate: float | Schedule = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
+    learning_rate: Number = 1e-3
+    beta1: Number = 0.9
+    beta2: Number = 0.999
+    eps: Number = 1e-8
     op = "adam_update"
     slots: ClassVar[tuple[str, ...]] = ("m", "v")
     counts = True
@@ -61,7 +60,7 @@ class AdamW(Adam):
     {'beta1': 0.9, 'beta2': 0.999, 'eps': 1e-08, 'weight_decay': 0.01}
     """
 
-    weight_decay: float = 0.01
+    weight_decay: Number = 0.01
 
 
 @jsonable
@@ -84,7 +83,7 @@ class AMSGrad(Adam):
     [0.5, -7.5]
     """
 
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     op = "amsgrad_update"
     slots = ("m", "v", "largest")
 
@@ -108,7 +107,7 @@ class AdaMax(Adam):
     [0.5, -7.5]
     """
 
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     op = "adamax_update"
     slots = ("m", "u")
 
@@ -137,9 +136,10 @@ class Nadam(Adam):
     [ 0.2632 -7.2632]
     """
 
-    momentum_decay: float | None = None
-    weight_decay: float = 0.0
+    momentum_decay: Number | None = None
+    weight_decay: Number = 0.0
     op = "nadam_update"
+    switches = frozenset({"momentum_decay"})
 
     def state(self, param: Tensor) -> dict[str, Slot]:
         """Return ``m``, ``v`` and, where the momentum warms up, ``product``."""
@@ -185,7 +185,7 @@ class RAdam(Adam):
     [0.75, -6.0]
     """
 
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     op = "radam_update"
 
 
@@ -209,8 +209,8 @@ class AdaBelief(Adam):
     [0.5, -7.5]
     """
 
-    eps: float = 1e-14
-    weight_decay: float = 0.0
+    eps: Number = 1e-14
+    weight_decay: Number = 0.0
     op = "adabelief_update"
 
 
@@ -233,8 +233,8 @@ class LAMB(Adam):
     [ 2.6464 -3.6464]
     """
 
-    eps: float = 1e-6
-    weight_decay: float = 0.0
+    eps: Number = 1e-6
+    weight_decay: Number = 0.0
     op = "lamb_update"
 
 
@@ -262,7 +262,7 @@ class Adam8bit(Adam):
     (0.75, dtype('uint8'))
     """
 
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     block_size: int = 256
     min_size: int = 4096
     fixed = frozenset({"block_size", "min_size"})

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ...graph import Tensor
 from ...op import find_op
 from ...words.jsonable import jsonable
-from ..schedules import Schedule
-from .base import Optimizer, Slot, applied, zeros
+from .base import Number, Optimizer, Slot, applied, zeros
 
 
 @jsonable
@@ -39,13 +38,13 @@ class ScheduleFreeAdamW(Optimizer):
     (2.25, 2.5)
     """
 
-    learning_rate: float | Schedule = 2.5e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
+    learning_rate: Number = 2.5e-3
+    beta1: Number = 0.9
+    beta2: Number = 0.999
+    eps: Number = 1e-8
     r: float = 0.0
     power: float = 2.0
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     counts = True
     fixed = frozenset({"r", "power"})
     average = "average"

@@ -21,8 +21,12 @@ def sizes(param: Tensor) -> tuple[int, ...]:
     return tuple(int(d) for d in param.shape)
 
 
+Number = float | Schedule
+"""A hyperparameter: a number, or what says it for each step."""
 BELOW_ONE = frozenset({"beta1", "beta2", "momentum", "rho"})
 """Fields of running means, which forget nothing at 1."""
+ABOVE_ZERO = frozenset({"clip_value", "clip_tensor_norm", "clip_norm"})
+"""Bounds, which at 0 would let nothing through."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     """Base of optimizers: a dataclass of hyperparameters, and ``update``, which builds graph.
 
     Numbers among the fields reach ``update`` as 0-d tensors; they may be changed while a trainer
-    runs and count from the next step. A parameter of 16 bits has float32 slots.
+    runs and count from the next step, in the same plan. Each may be a schedule, ``gw.schedules`` or
+    a function of the step, as the learning rate may. A parameter of 16 bits has float32 slots.
 
     ``scalars["learning_rate"]`` is the rate of the step times the multiplier of the parameter's
     group; of optimizers that find a rate of their own (AdaDelta, Adafactor, schedule-free AdamW) it
@@ -72,7 +77,7 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     [2.5, -4.5]
     """
 
-    learning_rate: float | Schedule
+    learning_rate: Number
     op: ClassVar[str] = ""
     """Name of the update op, whose inputs are a parameter, its gradient, its slots, and scalars."""
     slots: ClassVar[tuple[str, ...]] = ()
@@ -81,6 +86,8 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
     """Whether ``update`` reads ``scalars["step"]``, the number of this update from 1."""
     fixed: ClassVar[frozenset[str]] = frozenset()
     """Fields whose numbers are built into the graph of a step instead of being its scalars."""
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """Fields of which the graph of a step depends on whether they are 0 or None."""
     average: ClassVar[str | None] = None
     """The slot that holds the weights to evaluate and to use, where that is not the parameter."""
 
@@ -112,35 +119,71 @@ class Optimizer(Named, Advised, words=OPTIMIZER):
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
-        rate = self.learning_rate
-        value = float(rate(step) if callable(rate) else rate)
-        if not 0 <= value < math.inf:
-            raise TrainingError(f"step {step + 1}: the learning rate is {value}", need=">= 0")
-        return value
+        return number_at("learning_rate", self.learning_rate, step)
 
-    def scalars(self) -> dict[str, float]:
-        """Return the hyperparameters beside the learning rate that are numbers."""
+    def scalars(self) -> dict[str, Number]:
+        """Return the hyperparameters beside the learning rate that are numbers or schedules."""
         left_out = {"learning_rate", *self.fixed}
         found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         return {k: v for k, v in found.items() if not isinstance(v, bool | str | None)}
 
+    def scalars_at(self, step: int) -> dict[str, float]:
+        """Return the hyperparameters of a step, counted from 0, beside its learning rate.
+
+        >>> import gradwright as gw
+        >>> gw.optim.SGD(0.1, momentum=gw.schedules.Points(((0, 0.5), (4, 0.9)))).scalars_at(2)
+        {'momentum': 0.7, 'weight_decay': 0.0}
+        """
+        return {name: number_at(name, value, step) for name, value in self.scalars().items()}
+
+    def form(self) -> dict[str, Any]:
+        """Return what the graph of a step depends on: all settings but the size of its scalars."""
+        fed = {"learning_rate", *self.scalars()}
+        rest = {name: value for name, value in vars(self).items() if name not in fed}
+        return rest | {name: bool(getattr(self, name)) for name in self.switches}
+
     def check(self) -> None:
         """Raise TrainingError for hyperparameters that make no sense."""
-        named = self.scalars() | {name: getattr(self, name) for name in self.fixed}
-        if not callable(self.learning_rate):
-            named["learning_rate"] = self.learning_rate
-        for name, value in named.items():
+        kind = type(self).__name__
+        fixed = {name: getattr(self, name) for name in self.fixed}
+        for name, value in ({"learning_rate": self.learning_rate} | self.scalars() | fixed).items():
             if isinstance(value, Tensor | Sequence):
                 raise TrainingError(
-                    f"{type(self).__name__}: {name} is a {type(value).__name__}, not a number",
+                    f"{kind}: {name} is a {type(value).__name__}, not a number",
                     hint="gw.Trainer(..., parameters=[...]) says what is trained; default: all",
                 )
-            below_one = name in BELOW_ONE
-            if not (0 <= value < 1 if below_one else 0 <= value < math.inf):
-                raise TrainingError(
-                    f"{type(self).__name__}: {name}={value!r} is out of range",
-                    need=f"0 <= {name} < {'1' if below_one else 'inf'}",
-                )
+            if callable(value):
+                if name in fixed:
+                    raise TrainingError(
+                        f"{kind}: {name} follows no schedule: it is built into the step",
+                        need="a number",
+                    )
+            elif need := range_missed(name, value):
+                raise TrainingError(f"{kind}: {name}={value!r} is out of range", need=need)
+
+
+def range_missed(name: str, value: float, most: float = math.inf) -> str:
+    """Return the range of a number of this name where it is outside; else nothing.
+
+    >>> range_missed("beta1", 1.0), range_missed("eps", 1.0)
+    ('0 <= beta1 < 1', '')
+    """
+    if name in BELOW_ONE:
+        return "" if 0 <= value < 1 else f"0 <= {name} < 1"
+    if name in ABOVE_ZERO:
+        return "" if 0 < value < math.inf else f"0 < {name} < inf"
+    if most < math.inf:
+        return "" if 0 <= value <= most else f"0 <= {name} <= {most:g}"
+    return "" if 0 <= value < math.inf else f"0 <= {name} < inf"
+
+
+def number_at(name: str, number: Number, step: int, most: float = math.inf) -> float:
+    """Return a number of a step, counted from 0; raises TrainingError where it is out of range."""
+    value = float(number(step) if callable(number) else number)
+    if need := range_missed(name, value, most):
+        what = name.replace("_", " ") if name == "learning_rate" else name
+        raise TrainingError(f"step {step + 1}: the {what} is {value}", need=need)
+    return value
 
 
 def applied(

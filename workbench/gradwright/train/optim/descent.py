@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from ...errors import TrainingError
 from ...graph import Tensor
 from ...words.jsonable import jsonable
-from ..schedules import Schedule
-from .base import Optimizer, Slot, applied, zeros
+from .base import Number, Optimizer, Slot, applied, zeros
 
 
 @jsonable
@@ -30,10 +29,11 @@ class SGD(Optimizer):
     [16.0, 4.0, 1.0]
     """
 
-    learning_rate: float | Schedule = 0.01
-    momentum: float = 0.0
+    learning_rate: Number = 0.01
+    momentum: Number = 0.0
     nesterov: bool = False
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
+    switches = frozenset({"momentum"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,9 +76,9 @@ class Nesterov(Optimizer):
     [4.0, 2.5, 0.75]
     """
 
-    learning_rate: float | Schedule = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 0.0
+    learning_rate: Number = 0.1
+    momentum: Number = 0.9
+    weight_decay: Number = 0.0
     op = "nesterov_update"
     slots = ("velocity",)
 
@@ -102,10 +102,10 @@ class Lion(Optimizer):
     [0.5, -7.5]
     """
 
-    learning_rate: float | Schedule = 1e-4
-    beta1: float = 0.9
-    beta2: float = 0.99
-    weight_decay: float = 0.0
+    learning_rate: Number = 1e-4
+    beta1: Number = 0.9
+    beta2: Number = 0.99
+    weight_decay: Number = 0.0
     op = "lion_update"
     slots = ("m",)
 
@@ -127,7 +127,7 @@ class NoOp(Optimizer):
     (4.0, 8.0)
     """
 
-    learning_rate: float | Schedule = 0.0
+    learning_rate: Number = 0.0
 
     def update(
         self,

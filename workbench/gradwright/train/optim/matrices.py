@@ -11,8 +11,7 @@ from ...errors import TrainingError
 from ...graph import Tensor
 from ...spec import at_least_float32
 from ...words.jsonable import jsonable
-from ..schedules import Schedule
-from .base import Optimizer, Slot, applied, sizes, zeros
+from .base import Number, Optimizer, Slot, applied, sizes, zeros
 
 
 @jsonable
@@ -41,14 +40,14 @@ class Adafactor(Optimizer):
     ([1.5, 1.5, 1.5], (2,))
     """
 
-    learning_rate: float | Schedule = 1e-2
-    beta2_decay: float = 0.8
-    eps1: float = 1e-30
-    eps2: float = 1e-3
-    clip_threshold: float = 1.0
+    learning_rate: Number = 1e-2
+    beta2_decay: Number = 0.8
+    eps1: Number = 1e-30
+    eps2: Number = 1e-3
+    clip_threshold: Number = 1.0
     relative_step: bool = True
     scale_parameter: bool = True
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     counts = True
 
     def check(self) -> None:
@@ -111,14 +110,14 @@ class Muon(Optimizer):
     True
     """
 
-    learning_rate: float | Schedule = 1e-3
-    momentum: float = 0.95
+    learning_rate: Number = 1e-3
+    momentum: Number = 0.95
     nesterov: bool = True
     steps: int = 5
     eps: float = 1e-7
     scaling: str = "original"
     outputs: str = "columns"
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     op = "muon_update"
     fixed = frozenset({"steps", "eps"})
 

@@ -9,8 +9,7 @@ from typing import Any
 from ...graph import Tensor
 from ...ops.core.movement import cast_to
 from ...words.jsonable import jsonable
-from ..schedules import Schedule
-from .base import Optimizer, Slot, applied, zeros
+from .base import Number, Optimizer, Slot, applied, zeros
 
 
 @jsonable
@@ -32,10 +31,10 @@ class AdaGrad(Optimizer):
     [0.5, -7.5]
     """
 
-    learning_rate: float | Schedule = 0.1
-    eps: float = 1e-6
+    learning_rate: Number = 0.1
+    eps: Number = 1e-6
     initial: float = 0.0
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
     op = "adagrad_update"
     fixed = frozenset({"initial"})
 
@@ -64,10 +63,10 @@ class AdaDelta(Optimizer):
     0.99553
     """
 
-    learning_rate: float | Schedule = 1.0
-    rho: float = 0.95
-    eps: float = 1e-6
-    weight_decay: float = 0.0
+    learning_rate: Number = 1.0
+    rho: Number = 0.95
+    eps: Number = 1e-6
+    weight_decay: Number = 0.0
     op = "adadelta_update"
     slots = ("s", "d")
 
@@ -94,13 +93,14 @@ class RMSProp(Optimizer):
     0.8
     """
 
-    learning_rate: float | Schedule = 1e-3
-    rho: float = 0.9
-    eps: float = 1e-8
-    momentum: float = 0.0
+    learning_rate: Number = 1e-3
+    rho: Number = 0.9
+    eps: Number = 1e-8
+    momentum: Number = 0.0
     centered: bool = False
     eps_inside: bool = False
-    weight_decay: float = 0.0
+    weight_decay: Number = 0.0
+    switches = frozenset({"momentum"})
 
     def state(self, param: Tensor) -> dict[str, Slot]:
         """Return ``v``, and ``mean`` and ``velocity`` where they are needed."""
@@ -125,9 +125,8 @@ class RMSProp(Optimizer):
         # The velocity moves as a parameter does, with a rate of -1: μ·u − (−1)·d.
         back = {**scalars, "learning_rate": param.graph.constant(-1.0, dtype="float64")}
         del back["weight_decay"]
-        wide = cast_to(work, grad)
-        if self.weight_decay:
-            wide = wide + cast_to(work, scalars["weight_decay"]) * cast_to(work, param)
+        decay = cast_to(work, scalars["weight_decay"]) * cast_to(work, param)
+        wide = cast_to(work, grad) + decay
         faded = cast_to(work, scalars["momentum"]) * velocity
         velocity, *squares = applied(op, attributes, faded, wide, squares, back)
         forward = {"learning_rate": scalars["learning_rate"]}

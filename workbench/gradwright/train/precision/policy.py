@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -28,30 +29,40 @@ class Precision:
     Args:
         dtype: ``"bfloat16"``, ``"float16"``, which needs a loss scale, or ``"float32"``.
         keep: names or patterns of nodes that stay in float32, such as ``"head/*"``.
+        dtypes: other dtypes of products, by name or pattern of nodes; of several patterns that fit
+            a node the first counts.
 
     Raises TrainingError for another dtype.
 
     >>> import gradwright as gw
     >>> gw.Precision("bfloat16", keep=("head/*",))
-    Precision(dtype='bfloat16', keep=('head/*',))
+    Precision(dtype='bfloat16', keep=('head/*',), dtypes={})
     """
 
     dtype: str = "bfloat16"
     keep: tuple[str, ...] = ()
+    dtypes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise TrainingError(
-                f"products cannot be computed in {self.dtype!r}",
-                need=" or ".join(map(repr, DTYPES)),
-                hint="gw.FP8() for inputs of 8 bits" if "8" in str(self.dtype) else "",
-            )
+        for name in (self.dtype, *self.dtypes.values()):
+            if name not in DTYPES:
+                raise TrainingError(
+                    f"products cannot be computed in {name!r}",
+                    need=" or ".join(map(repr, DTYPES)),
+                    hint="gw.FP8() for inputs of 8 bits" if "8" in str(name) else "",
+                )
         object.__setattr__(self, "keep", patterns(self.keep, "keep"))
+        object.__setattr__(self, "dtypes", dict(self.dtypes))
 
     @property
     def low(self) -> np.dtype[np.generic]:
-        """The dtype of the products."""
+        """The dtype of the products, where nothing else is said by name."""
         return dtype(self.dtype)
+
+    @property
+    def narrow(self) -> frozenset[np.dtype[np.generic]]:
+        """The dtypes of 16 bits that some products have."""
+        return frozenset(map(dtype, {self.dtype, *self.dtypes.values()} - {"float32"}))
 
     def keeps(self, name: str) -> bool:
         """Return whether a node stays in float32.
@@ -60,17 +71,36 @@ class Precision:
         >>> gw.Precision(keep=("head/*",)).keeps("head/matmul")
         True
         """
-        return any(fnmatchcase(name, pattern) for pattern in self.keep)
+        by_name = any(fnmatchcase(name, pattern) for pattern in self.keep)
+        return by_name or self.named(name) == "float32"
+
+    def named(self, name: str) -> str | None:
+        """Return the dtype that is stated for the products of a node; None where none is.
+
+        >>> import gradwright as gw
+        >>> gw.Precision(dtypes={"head/*": "float16"}).named("head/matmul")
+        'float16'
+        """
+        fits = (to for pattern, to in self.dtypes.items() if fnmatchcase(name, pattern))
+        return next(fits, None)
+
+    def low_of(self, name: str) -> np.dtype[np.generic]:
+        """Return the dtype of the products of a node."""
+        return dtype(self.named(name) or self.dtype)
 
 
 def checked(precision: Any, fp8: Any) -> tuple[Precision | None, FP8 | None]:
     """Return settings as they are kept: a dtype alone is a precision, True is ``FP8()``.
 
+    Dtypes by pattern are a precision in which all else stays in float32.
+
     >>> from gradwright.train.precision import checked
     >>> checked("bfloat16", True)[0]
-    Precision(dtype='bfloat16', keep=())
+    Precision(dtype='bfloat16', keep=(), dtypes={})
     """
     precision = Precision(precision) if isinstance(precision, str) else precision
+    if isinstance(precision, Mapping):
+        precision = Precision("float32", dtypes=precision)
     if not isinstance(precision, Precision | None):
         raise TrainingError(
             f"precision={precision!r} is none", need='gw.Precision("bfloat16"), or "bfloat16"'

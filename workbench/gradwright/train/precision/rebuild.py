@@ -104,10 +104,10 @@ class Rebuild:
             return self._opened(node, xs, name)
         products = self.products
         if rule.what == LOW and products is not None and products.takes(node.op, xs, name):
-            ys = products.build(self, xs, name, self.precision.low)
+            ys = products.build(self, xs, name, self.precision.low_of(name))
             self._note(node, name, products.computes, ys, products.reason)
             return ys
-        given = self._cast(node, xs, rule)
+        given = self._cast(node, xs, rule, self.precision.low_of(name))
         same = node.graph is self.graph and all(
             a is b for a, b in zip(given, node.inputs, strict=True)
         )
@@ -131,10 +131,9 @@ class Rebuild:
             return rule._replace(what=APART)
         return rule
 
-    def _cast(self, node: Node, xs: Inputs, rule: Rule) -> Inputs:
+    def _cast(self, node: Node, xs: Inputs, rule: Rule, low: np.dtype[Any]) -> Inputs:
         """Return the inputs in the dtypes that the rule asks for; others than float32 stay."""
-        low = self.precision.low
-        if low == FLOAT32:
+        if not self.precision.narrow:
             return xs
         mine = [
             i
@@ -147,11 +146,13 @@ class Rebuild:
         elif rule.what == HIGH:
             to = FLOAT32
         else:
-            narrow = [x for i in mine if (x := xs[i]) is not None and x.dtype == low]
+            came = {i: x.dtype for i in mine if (x := xs[i]) is not None}
+            narrow = self.precision.narrow.intersection(came.values())
             if not narrow:
                 return xs
-            full = [i for i in mine if (x := xs[i]) is not None and x.dtype == FLOAT32]
-            to = low if all(self._holds(low, xs[i]) for i in full) else FLOAT32
+            full = [i for i, came_as in came.items() if came_as == FLOAT32]
+            (to,) = narrow if len(narrow) == 1 else (FLOAT32,)
+            to = to if all(self._holds(to, xs[i]) for i in full) else FLOAT32
         for i in mine:
             x = xs[i]
             assert x is not None

@@ -22,8 +22,12 @@ def add_average(
     variables: Sequence[Tensor],
     updates: dict[Tensor, Tensor],
     state: Slots,
+    decay: Tensor | None,
 ) -> None:
-    """Have a step update the averages of variables, with what ``updates`` makes of these."""
+    """Have a step update the averages of variables, with what ``updates`` makes of these.
+
+    ``decay`` is that of an exponential average.
+    """
     ema = find_op("ema_update")
     seen, counted = (
         state.variable(f"averaging/{average.name}/{name}", TensorSpec((), "int64"))
@@ -35,7 +39,7 @@ def add_average(
         if average.every > 1:
             on_time = (number - average.start) % average.every == 0
             due = LogicalAnd()(due, on_time)
-        keep = Where()(due, average.kept(counted), 1.0)
+        keep = Where()(due, average.kept(counted, decay), 1.0)
         updates[seen] = number
         updates[counted] = counted + due.astype("int64")
         for v in variables:

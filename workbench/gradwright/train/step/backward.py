@@ -38,7 +38,7 @@ class Backward:
         graph, scope = state.graph, state.scope
         clear(graph, state)
         self.needed = placeholders(measured)
-        running = _running(graph, self.needed)
+        running = graph.updates.before(losses, self.needed)
         self.scale: Tensor | None = None
         """Placeholder of the loss scale."""
         low = list(losses)
@@ -63,7 +63,7 @@ class Backward:
         self.grads = dict(zip(wrt, found, strict=True))
         scales = {} if self.lowered is None else self.lowered.updates  # those of gradients, too
         self.updates: dict[Tensor, Tensor] = {**running, **scales}
-        """What the batch sets beside parameters: running means, and the scales of 8 bits."""
+        """What a batch sets beside parameters: running means, and the scales of 8 bits."""
         if self.scale is not None:
             with graph.deriving(scope):
                 back = 1.0 / self.scale
@@ -82,16 +82,6 @@ def clear(graph: Graph, state: Slots) -> None:
             if not any(t.node in gone for t in found)
         }
         discard(stale)
-
-
-def _running(graph: Graph, needed: Sequence[Tensor]) -> dict[Tensor, Tensor]:
-    """Return the graph's own updates, such as running means, as far as the step feeds them."""
-    fed = {t.node for t in needed}
-    return {
-        variable: value
-        for variable, value in graph.updates.items()
-        if all(t.node in fed for t in placeholders([value]))
-    }
 
 
 def _sum(losses: Sequence[Tensor]) -> Tensor:

@@ -18,11 +18,11 @@ def listed(chosen: Iterable[Tensor | str] | Tensor | str) -> list[Tensor | str]:
 def candidates(graph: Graph, chosen: Sequence[Tensor | str] | None) -> list[Tensor]:
     """Return the floating variables that a trainer may train: those chosen, by default all.
 
-    What an update of the graph sets, such as a running mean, is not trained by default.
+    State that steps set, such as a running mean, is not trained by default.
     """
     if chosen is None:
         floating = (t for t in graph.variables if is_floating(t.dtype))
-        return [t for t in floating if t not in graph.updates]
+        return [t for t in floating if not graph.updates.holds_state(t)]
     found: dict[Tensor, None] = {}
     for c in chosen:
         fitting = [now(graph, c)] if isinstance(c, Tensor) else graph.find(c)
@@ -34,7 +34,9 @@ def candidates(graph: Graph, chosen: Sequence[Tensor | str] | None) -> list[Tens
 
 
 def trained(
-    losses: Sequence[Tensor], variables: Sequence[Tensor]
+    losses: Sequence[Tensor],
+    variables: Sequence[Tensor],
+    chosen: Sequence[Tensor | str] | None = None,
 ) -> tuple[list[Tensor], set[Tensor]]:
     """Return the variables to train now, and all of them that the losses depend on.
 
@@ -44,12 +46,7 @@ def trained(
     reached = {t for t in variables if t.node in nodes}
     params = [t for t in variables if t.trainable]
     if not params:
-        frozen = ", ".join(repr(t.name) for t in variables[:5])
-        raise TrainingError(
-            f"graph {losses[0].graph.name!r} has no trainable parameter",
-            facts=[f"frozen: {frozen}"] if frozen else ["it has no floating variable"],
-            hint='g.unfreeze("hidden/*")' if frozen else 'g.variable("w", shape)',
-        )
+        raise _untrainable(losses[0].graph, variables, chosen)
     lost = [t for t in params if t not in reached]
     if lost:
         raise TrainingError(
@@ -60,3 +57,26 @@ def trained(
             hint=f"g.freeze({lost[0].name!r}), or Trainer(parameters=[...])",
         )
     return params, reached
+
+
+def _untrainable(
+    graph: Graph, variables: Sequence[Tensor], chosen: Sequence[Tensor | str] | None
+) -> TrainingError:
+    """Return the error of a training without a parameter, with what stands in the way."""
+    frozen = [t.name for t in variables if t.node.frozen]
+    fixed = [t.name for t in variables if not t.node.frozen]
+    facts = [
+        f"{label}: {', '.join(map(repr, names[:5]))}"
+        for label, names in (("frozen", frozen), ("made with trainable=False", fixed))
+        if names
+    ]
+    hint = f"g[{fixed[0]!r}].trainable = True" if fixed else 'g.variable("w", shape)'
+    which = f"graph {graph.name!r} has no trainable parameter"
+    if chosen is not None:
+        names = ", ".join(repr(c.name if isinstance(c, Tensor) else c) for c in chosen[:5])
+        which = f"none of parameters=[{names}] of graph {graph.name!r} is trainable"
+    return TrainingError(
+        which,
+        facts=facts or ["it has no floating variable"],
+        hint=f"g.unfreeze({frozen[0]!r})" if frozen else hint,
+    )

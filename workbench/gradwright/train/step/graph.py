@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,7 +27,7 @@ class Phase:
     needed: list[Tensor]
     """Placeholders of the data."""
     numbers: list[Tensor]
-    """Scalars that are fed after them: learning rates, loss scale, weight of the batch."""
+    """What is fed after them: learning rates, other numbers, loss scale, weight of the batch."""
     fetches: list[Tensor]
     """Whether it is finite, the norm of the gradients, what is measured, and ``extras``."""
     updates: dict[Tensor, Tensor]
@@ -86,15 +86,20 @@ class StepGraph:
                 )
         self._moves = moves = Moves(params, config, state)
         self.needed = back.needed
-        self.numbers = [*moves.rates, *([] if back.scale is None else [back.scale])]
+        self.numbers = [*moves.numbers, *([] if back.scale is None else [back.scale])]
         self.grads = {p: back.grads[p] for p in params}
         self.gather: Phase | None = None
         self.flush: Phase | None = None
         if config.accumulation is None:
-            norm, updates = moves.of(self.grads, back.updates, state.scope)
+            norm, updates = moves.of(self.grads, back.updates, self.needed, state.scope)
             self.update = self._phase(norm, updates, moves.penalties)
         else:
             self._accumulate(config)
+
+    @property
+    def built_in(self) -> Sequence[Collection[str]]:
+        """Names of numbers of each optimizer that it has built in, as they were."""
+        return self._moves.built_in
 
     @property
     def lowered(self) -> Lowered | None:
@@ -163,12 +168,11 @@ class StepGraph:
         only = {name: t for name, t in extras.items() if name == "tokens"}
         self.gather = self._phase(norm, {**back.updates, **gathered}, only)
         self.grads = whole
-        norm, updates = moves.of(whole, back.updates, self.scope)
+        norm, updates = moves.of(whole, back.updates, self.needed, self.scope)
         self.update = self._phase(norm, {**updates, **empty}, extras)
-        norm, updates = moves.of(pending, {}, f"{self.scope}/flush")
+        norm, updates = moves.of(pending, {}, (), f"{self.scope}/flush")
         with graph.deriving(f"{self.scope}/flush"):
             finite: Tensor = AllFinite()(norm)
-        fetches = [finite, norm, *moves.penalties.values()]
-        self.flush = Phase(
-            [], moves.rates, fetches, {**updates, **empty}, finite, pending, tuple(moves.penalties)
-        )
+        fetches, changes = [finite, norm, *moves.penalties.values()], {**updates, **empty}
+        names = tuple(moves.penalties)
+        self.flush = Phase([], moves.numbers, fetches, changes, finite, pending, names)

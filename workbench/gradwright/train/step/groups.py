@@ -10,20 +10,23 @@ from ...errors import TrainingError
 from ...graph import Graph, Tensor
 from ..config import TrainingConfig
 from ..constraints import Constraint
-from ..settings import Group
+from .numbers import PENALTIES, of_group, of_pattern
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Treatment:
-    """How one parameter is trained: which optimizer, counted from 0, and the numbers around it."""
+    """How one parameter is trained: which optimizer, counted from 0, and the numbers around it.
+
+    Of these it has the names; those that ``numbers`` leaves out have no part in the step.
+    """
 
     optimizer: int
-    multiplier: float
-    l1: float
-    l2: float
-    decay: float | None
+    multipliers: tuple[str, ...]
+    l1: str
+    l2: str
+    decay: str | None
     """Decoupled; None leaves it to the optimizer."""
     constraint: Constraint | None
     """What it is brought back to after its update."""
@@ -37,28 +40,35 @@ def treatments(
     Raises TrainingError for a pattern that fits no variable, and for one that two of them fit.
     """
     groups, found = list(config.groups), {}
-    member: dict[str, Group] = {}
-    for group in groups:
+    member: dict[str, int] = {}
+    for i, group in enumerate(groups):
         for name in _fitting(graph, group.variables):
             if name in member:
                 raise TrainingError(
                     f"{name!r} is in two groups",
-                    facts=[", ".join(map(repr, g.variables)) for g in (member[name], group)],
+                    facts=[", ".join(map(repr, groups[j].variables)) for j in (member[name], i)],
                     need="at most one for each variable",
                 )
-            member[name] = group
-    factors = _by_name(graph, config.lr_multipliers, "learning rate multipliers")
+            member[name] = i
+    named = {pattern: of_pattern(pattern) for pattern in config.lr_multipliers}
+    factors = _by_name(graph, named, "learning rate multipliers")
     bounds = _by_name(graph, config.constraints, "constraints")
-    plain = Group(("*",))
-    own = [g for g in groups if g.optimizer is not None]
+    own = [i for i, group in enumerate(groups) if group.optimizer is not None]
     for p in params:
-        group = member.get(p.name, plain)
+        at = member.get(p.name)
+        multipliers = [] if at is None else [of_group(at, "lr_multiplier")]
+        multipliers += [factors[p.name]] if p.name in factors else []
+        stated = {
+            name: name if at is None or getattr(groups[at], name) is None else of_group(at, name)
+            for name in PENALTIES
+        }
+        decayed = config.weight_decay is not None or stated["weight_decay"] != "weight_decay"
         found[p] = Treatment(
-            1 + own.index(group) if group.optimizer is not None else 0,
-            group.lr_multiplier * factors.get(p.name, 1.0),
-            config.l1 if group.l1 is None else group.l1,
-            config.l2 if group.l2 is None else group.l2,
-            config.weight_decay if group.weight_decay is None else group.weight_decay,
+            1 + own.index(at) if at in own else 0,
+            tuple(multipliers),
+            stated["l1"],
+            stated["l2"],
+            stated["weight_decay"] if decayed else None,
             bounds.get(p.name),
         )
     return found

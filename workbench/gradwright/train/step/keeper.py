@@ -25,9 +25,12 @@ from .chosen import candidates, trained
 from .graph import Phase, StepGraph
 from .groups import treatments
 from .measure import Measures, now
+from .numbers import Numbers, form
 from .unroll import Unrolled
 
 Array = np.ndarray[Any, Any]
+Fed = tuple[Any, ...]
+"""What is fed to a step beside data: learning rates, a tuple of other numbers, and so on."""
 
 
 @dataclass(slots=True)
@@ -64,10 +67,12 @@ class StepKeeper:
         self._graph = self._losses[0].graph
         self._measures, self._chosen = measures, chosen
         self._wrt: list[Tensor] = []
-        self._step: tuple[StepGraph, Any] | None = None
-        """The graph of a step, and what it depends on."""
+        self._step: tuple[StepGraph, Any, Any] | None = None
+        """The graph of a step, what it depends on, and the settings that it has been told."""
+        self.numbers = Numbers()
+        """What a step is fed with beside data and learning rates."""
         self._building = threading.RLock()
-        self._fed: tuple[tuple[float, ...], list[Array]] = (), []
+        self._fed: tuple[Fed, list[Array]] = (), []
         """The numbers that were fed last, and as arrays."""
         self._unrolled: dict[tuple[int, bool], tuple[Unrolled, Prepared]] = {}
 
@@ -93,33 +98,59 @@ class StepKeeper:
                 return self._step[0]
             step = self.ready()  # another thread may have been faster
             if step is None:
-                self._step = None
-                self._unrolled.clear()
-                step = self._build()
-                self._held_slots().settle()
-                self._step = step, self._seen()
+                step = self._told() or self._built()
         return step
 
     def ready(self) -> StepGraph | None:
-        """Return the graph of the last step, without a lock, if it is that of the next one, too."""
+        """Return the graph of the last step, without a lock, if nothing has changed since."""
         held = self._step
-        if held is None or self._seen() != held[1]:
+        if held is None or (self._seen(), self._settings()) != held[1:]:
             return None
         held[0].config = self._setup.config
         return held[0]
 
-    def _seen(self) -> Any:
-        """Return what the graph of a step depends on; costs about 1 us for ten parameters."""
-        graph, config = self._graph, self._setup.config
-        seen = [self._setup.session, graph.revision, redefinitions(), config.beside_optimizers]
-        seen += [t.node.trainable for t in self.watched]
-        if graph.updates:
-            seen += map(id, graph.updates.values())
+    def _told(self) -> StepGraph | None:
+        """Return the graph of the last step if only numbers have changed, which are taken over."""
+        held, config = self._step, self._setup.config
+        if held is None or self._seen() != held[1] or form(config, held[0].built_in) != self._form:
+            return None
         for optimizer in config.optimizers:
-            settings = vars(optimizer).copy()
-            settings["learning_rate"] = None  # fed, so it may change in every step
-            seen += type(optimizer), settings
+            optimizer.check()
+        step = held[0]
+        step.config = config
+        self.numbers.read(config)
+        self._step = step, held[1], self._settings()
+        return step
+
+    def _built(self) -> StepGraph:
+        """Return the graph of a step, built anew."""
+        self._step = None
+        self._unrolled.clear()
+        step, config = self._build(), self._setup.config
+        self._held_slots().settle()
+        self.numbers.read(config)
+        self._form = form(config, step.built_in)
+        self._step = step, self._seen(), self._settings()
+        return step
+
+    def _seen(self) -> Any:
+        """Return what the graph of a step depends on beside its settings."""
+        graph = self._graph
+        seen = [self._setup.session, graph.revision, redefinitions()]
+        seen += [t.node.trainable for t in self.watched]
+        if graph.updates.declared:
+            seen += map(id, graph.updates.declared.values())
         return seen
+
+    def _settings(self) -> Any:
+        """Return all settings as they are; with ``_seen`` it costs 1 us for ten parameters."""
+        config = self._setup.config
+        settings: list[Any] = [config.beside_optimizers]
+        for optimizer in config.optimizers:
+            own = vars(optimizer).copy()
+            own["learning_rate"] = None  # asked for in every step
+            settings += type(optimizer), own
+        return settings
 
     def _build(self) -> StepGraph:
         graph, config = self._graph, self._setup.config
@@ -130,7 +161,7 @@ class StepKeeper:
         self.watched = candidates(graph, self._chosen)
         slots = self._held_slots()
         slots.begin(self._movers())
-        params, reached = trained(self._losses, self.watched)
+        params, reached = trained(self._losses, self.watched, self._chosen)
         held = [t for t in self._wrt if t in reached]
         self._wrt = list(dict.fromkeys([*held, *params]))
         return StepGraph(
@@ -154,7 +185,7 @@ class StepKeeper:
         self,
         phase: Phase,
         feeds: Feeds,
-        numbers: tuple[float, ...],
+        numbers: Fed,
         number: int,
         *,
         watching: bool = False,
@@ -175,7 +206,7 @@ class StepKeeper:
         self,
         step: StepGraph,
         batches: Sequence[Feeds],
-        rates: Sequence[tuple[float, ...]],
+        numbers: Sequence[Fed],
         number: int,
         *,
         skip: bool,
@@ -200,7 +231,7 @@ class StepKeeper:
         unrolled, run = held
         seed = self._setup.session.seed
         try:
-            found = run(*unrolled.arrays(batches, rates, seed, number), step=number)
+            found = run(*unrolled.arrays(batches, numbers, seed, number), step=number)
         except IdError:  # a single step knows which batch it is of
             return None
         outcomes = [Outcome(bool(f), float(n), m, {}) for f, n, *m in found]

@@ -13,7 +13,7 @@ from ...ops.core.elementwise import Abs
 from ...ops.core.identity import AddN
 from ...ops.core.movement import cast_to
 from ...ops.core.reduce import Sum
-from ...ops.updates.base import ClipByGlobalNorm, GlobalNorm
+from ...ops.updates.base import FLOAT64, ClipByGlobalNorm, GlobalNorm
 from ...spec import at_least_float32
 from ..config import TrainingConfig
 from ..constraints import Constraint
@@ -21,6 +21,7 @@ from ..optim import Optimizer
 from ..slots import Slots
 from .average import add_average
 from .groups import treatments
+from .numbers import BOUNDS, Fed, of_optimizer, watched
 
 Gradients = Mapping[Tensor, Tensor]
 
@@ -38,19 +39,20 @@ class Moves:
         self._treated = treatments(state.graph, config, params)
         self._scalars: list[dict[str, Tensor]] = []
         graph, optimizers = state.graph, config.optimizers
-        self.rates: list[Tensor] = []
-        """Placeholders of the learning rates, one for each optimizer."""
+        self._optimizers, self.built_in = zip(*map(watched, optimizers), strict=True)
+        self._fed = fed = Fed(graph, state.scope, config)
+        self.numbers: list[Tensor] = []
+        """Placeholders: the learning rate of each optimizer, and the vector of other numbers."""
+        self._set: set[Tensor] = set()
+        """What the step sets, in any of its phases."""
         for i, optimizer in enumerate(optimizers):
             with graph.deriving(f"{state.scope}/optimizers/{i}" if i else state.scope):
                 rate = graph.placeholder("learning_rate", (), "float64")
-                self._scalars.append(
-                    {
-                        name: graph.constant(value, name, "float64")
-                        for name, value in optimizer.scalars().items()
-                    }
-                    | {"learning_rate": rate}
-                )
-                self.rates.append(rate)
+                scalars = {name: fed[of_optimizer(i, name)] for name in optimizer.scalars()}
+                self._scalars.append(scalars | {"learning_rate": rate})
+                self.numbers.append(rate)
+        if fed.vector is not None:
+            self.numbers.append(fed.vector)
         counting = [p for p, how in self._treated.items() if optimizers[how.optimizer].counts]
         self._clocks = state.clocks(counting) if counting else {}
         with graph.deriving(state.scope):
@@ -58,38 +60,41 @@ class Moves:
             self.penalties = self._penalties()
 
     def of(
-        self, grads: Gradients, others: Gradients, prefix: str
+        self, grads: Gradients, others: Gradients, fed: Sequence[Tensor], prefix: str
     ) -> tuple[Tensor, dict[Tensor, Tensor]]:
         """Return the joint norm of gradients before clipping, and the updates they lead to.
 
-        Beside them are those of ``others``, such as running means. Nodes are named under
-        ``prefix``.
+        Beside them are those of ``others``, such as running means, and what the graph sets after
+        all these, as far as the placeholders ``fed`` allow. Nodes are named under ``prefix``.
         """
-        state, graph, optimizers = self._state, self._state.graph, self._config.optimizers
+        state, graph, number = self._state, self._state.graph, self._fed.get
         updates: dict[Tensor, Tensor] = dict(self._counted)
         with graph.deriving(prefix) as at:
             norm, grads = self._clipped(self._regularised(grads))
             for p, grad in grads.items():
                 at(f"{prefix}/{p.name}", p.node)
                 how = self._treated[p]
-                optimizer = optimizers[how.optimizer]
+                optimizer = self._optimizers[how.optimizer]
                 scalars = dict(self._scalars[how.optimizer])
-                if how.multiplier != 1.0:
-                    scalars["learning_rate"] = scalars["learning_rate"] * how.multiplier
+                if factors := [f for name in how.multipliers if (f := number(name)) is not None]:
+                    factor = factors[0] if len(factors) == 1 else factors[0] * factors[1]
+                    scalars["learning_rate"] = scalars["learning_rate"] * factor
                 if p in self._clocks:
                     scalars["step"] = self._counted[self._clocks[p]]
                 inside = optimizer.average is not None  # it has other points to decay than p
+                decay = None if how.decay is None else number(how.decay)
                 if how.decay is not None and "weight_decay" in scalars:
-                    inner = how.decay if inside else 0.0
-                    scalars["weight_decay"] = graph.constant(inner, dtype="float64")
+                    none = graph.constant(0.0, dtype="float64")
+                    scalars["weight_decay"] = decay if inside and decay is not None else none
                 slots = state.slots(p, optimizer)
                 moved, *rest = optimizer.update(p, grad, slots, scalars)
-                if how.decay and not inside:
-                    moved = self._decayed(p, moved, how.decay, scalars["learning_rate"])
+                if decay is not None and not inside:
+                    moved = self._decayed(p, moved, decay, scalars["learning_rate"])
                 if how.constraint is not None:
                     moved = _constrained(p, moved, how.constraint, optimizer)
                 updates.update(zip((p, *slots), (moved, *rest), strict=True))
-        updates.update(others)
+        updates = graph.updates.after(updates | dict(others), fed, f"{prefix}/after")
+        self._set.update(updates)
         self._average(updates)
         return norm, updates
 
@@ -98,10 +103,10 @@ class Moves:
         found: dict[str, list[Tensor]] = {"l1_penalty": [], "l2_penalty": []}
         for p, how in self._treated.items():
             wide = cast_to(at_least_float32(p.dtype), p)
-            if how.l1:
-                found["l1_penalty"].append(cast_to("float64", Sum()(Abs()(wide))) * how.l1)
-            if how.l2:
-                found["l2_penalty"].append(cast_to("float64", Sum()(wide * wide)) * (how.l2 / 2))
+            if (l1 := self._fed.get(how.l1)) is not None:
+                found["l1_penalty"].append(cast_to(FLOAT64, Sum()(Abs()(wide))) * l1)
+            if (l2 := self._fed.get(how.l2)) is not None:
+                found["l2_penalty"].append(cast_to(FLOAT64, Sum()(wide * wide)) * (l2 / 2))
         return {
             name: AddN()(*parts) if len(parts) > 1 else parts[0]
             for name, parts in found.items()
@@ -112,39 +117,38 @@ class Moves:
         found = dict(grads)
         for p, grad in grads.items():
             how = self._treated[p]
-            if how.l1 or how.l2:
+            l1, l2 = self._fed.get(how.l1), self._fed.get(how.l2)
+            if l1 is not None or l2 is not None:
                 work = at_least_float32(p.dtype)
                 w, found[p] = cast_to(work, p), cast_to(work, grad)
-                if how.l2:
-                    found[p] = found[p] + w * how.l2
-                if how.l1:
-                    found[p] = found[p] + Sign()(w) * how.l1
+                if l2 is not None:
+                    found[p] = found[p] + w * cast_to(work, l2)
+                if l1 is not None:
+                    found[p] = found[p] + Sign()(w) * cast_to(work, l1)
         return found
 
     def _clipped(self, grads: Gradients) -> tuple[Tensor, dict[Tensor, Tensor]]:
         """Return the joint norm as it was, and gradients within all bounds."""
-        config, found = self._config, list(grads.values())
-        graph, norm = self._state.graph, None
-        bounds = (config.clip_value, config.clip_tensor_norm)
-        if config.clip_norm is None or bounds != (None, None):
+        found, norm = list(grads.values()), None
+        each, own, joint = (self._fed.get(name) for name in BOUNDS)
+        if joint is None or each is not None or own is not None:
             norm = GlobalNorm()(*found, name="grad_norm")
-        if config.clip_value is not None:
-            found = [Clip()(g, -config.clip_value, config.clip_value) for g in found]
-        if config.clip_tensor_norm is not None:
-            bound = graph.constant(config.clip_tensor_norm, "clip_tensor_norm", "float64")
-            found = [find_op("clip_by_norm")()(g, bound) for g in found]
-        if config.clip_norm is not None:
-            limit = graph.constant(config.clip_norm, "clip_norm", "float64")
-            joint, *found = ClipByGlobalNorm()(limit, *found)
-            norm = joint if norm is None else norm
+        if each is not None:
+            bounds = {g.dtype: cast_to(g.dtype, each) for g in found}
+            found = [Clip()(g, -bounds[g.dtype], bounds[g.dtype]) for g in found]
+        if own is not None:
+            found = [find_op("clip_by_norm")()(g, own) for g in found]
+        if joint is not None:
+            whole, *found = ClipByGlobalNorm()(joint, *found)
+            norm = whole if norm is None else norm
         assert norm is not None
         return norm, dict(zip(grads, found, strict=True))
 
-    def _decayed(self, p: Tensor, moved: Tensor, decay: float, rate: Tensor) -> Tensor:
+    def _decayed(self, p: Tensor, moved: Tensor, decay: Tensor, rate: Tensor) -> Tensor:
         """Return the moved parameter less what decay takes of the old one."""
         work = at_least_float32(p.dtype)
         old, new = cast_to(work, p), cast_to(work, moved)
-        part = cast_to(work, rate * decay) if self._config.decay_scaled_by_rate else decay
+        part = cast_to(work, rate * decay if self._config.decay_scaled_by_rate else decay)
         less: Tensor = cast_to(p.dtype, new - old * part)
         return less
 
@@ -158,9 +162,9 @@ class Moves:
                 for v in graph.variables
                 if v in self._treated
                 or f"{held}{v.name}" in state.values
-                or (average.buffers and v in graph.updates and v.spec.differentiable)
+                or (average.buffers and v in self._set and v.spec.differentiable)
             ]
-            add_average(average, members, updates, state)
+            add_average(average, members, updates, state, self._fed.get(f"{name}.decay"))
 
 
 def _constrained(p: Tensor, moved: Tensor, constraint: Constraint, optimizer: Optimizer) -> Tensor:

@@ -20,7 +20,7 @@ from ..position import Position
 from ..precision.scaler import LossScaler
 from ..stateful import beneath
 from .graph import Phase, StepGraph
-from .keeper import Outcome, StepKeeper
+from .keeper import Fed, Outcome, StepKeeper
 from .labels import refuse_labels
 from .measure import Measures
 from .refusal import found_in, refusal
@@ -38,8 +38,8 @@ class Run:
     feeds: Feeds
     rows: int
     """How many examples count towards the epoch."""
-    numbers: tuple[float, ...]
-    """What is fed beside data: learning rates, and the scale of the loss."""
+    numbers: Fed
+    """What is fed beside data: learning rates, other numbers, and the scale of the loss."""
     weight: tuple[float, ...] = ()
     """What the batch weighs in a window, if that is fed."""
     source: Batches | None = None
@@ -157,8 +157,7 @@ class Taker:
         Beside them is the error of a metric, where one has failed: all has been committed.
         """
         step, number, control = self.current(), self._position.steps, self._control
-        optimizers, skip = step.config.optimizers, self._skips()
-        rates = [tuple(o.rate(number + i) for o in optimizers) for i in range(len(group))]
+        fed, skip = [self._fed(step, number + i) for i in range(len(group))], self._skips()
         batches = [feeds for feeds, _ in group]
         self._look_at(batches[0])
         records: list[Record] = []
@@ -167,14 +166,14 @@ class Taker:
         try:
             began = control.seconds
             taken = self._position.taken
-            outcomes = self.keeper.take_many(step, batches, rates, taken, skip=skip)
+            outcomes = self.keeper.take_many(step, batches, fed, taken, skip=skip)
             if outcomes is None:
                 return [], None
             self.last_feeds = batches[-1]
             each = (control.seconds - began) / len(group)
-            for outcome, rate, (feeds, rows) in zip(outcomes, rates, group, strict=True):
+            for outcome, numbers, (feeds, rows) in zip(outcomes, fed, group, strict=True):
                 began += each
-                run = Run(step, step.update, feeds, rows, rate)
+                run = Run(step, step.update, feeds, rows, numbers)
                 try:
                     records.append(self._note(run, outcome, began))
                 except Exception as error:
@@ -191,11 +190,16 @@ class Taker:
 
     # -- running a phase -------------------------------------------------------------------------
 
-    def _numbers(self, step: StepGraph) -> tuple[float, ...]:
-        """Return what is fed beside data: learning rates, and the scale of the loss."""
-        number = self._position.steps
-        rates = tuple([o.rate(number) for o in step.config.optimizers])
-        return rates if self.scaler is None else (*rates, self.scaler.scale)
+    def _numbers(self, step: StepGraph) -> Fed:
+        """Return what is fed beside data: what settings say of this step, and the loss's scale."""
+        fed = self._fed(step, self._position.steps)
+        return fed if self.scaler is None else (*fed, self.scaler.scale)
+
+    def _fed(self, step: StepGraph, number: int) -> Fed:
+        """Return what settings say of a step: learning rates, and all other numbers as one."""
+        others = self.keeper.numbers.at(number)
+        rates = [o.rate(number) for o in step.config.optimizers]
+        return (*rates, others) if others else tuple(rates)
 
     def _run(self, run: Run, watching: bool) -> Outcome:
         """Run a phase; raises TrainingError if it is not finite and shall not be skipped."""
@@ -258,7 +262,8 @@ class Taker:
             else:
                 metrics = self.measures.results(position.begun.window)
             metrics["grad_norm"], metrics["learning_rate"] = outcome.norm, run.numbers[0]
-            if config.groups or phase.extras or self.scaler is not None:
+            shown = self.keeper.numbers.shown
+            if config.groups or phase.extras or self.scaler is not None or shown:
                 self._add_extras(metrics, run, outcome)
         finally:
             if config.accumulation is not None:
@@ -274,9 +279,11 @@ class Taker:
         return record
 
     def _add_extras(self, metrics: dict[str, float], run: Run, outcome: Outcome) -> None:
-        """Add the rates of other optimizers, the scale of the loss, and penalties."""
-        others = run.numbers[1 : len(run.numbers) - (self.scaler is not None)]
-        metrics.update((f"learning_rate_{i}", rate) for i, rate in enumerate(others, 1))
+        """Add other optimizers' rates, numbers that move, the scale of the loss, and penalties."""
+        n = len(run.step.config.optimizers)
+        metrics.update((f"learning_rate_{i}", rate) for i, rate in enumerate(run.numbers[1:n], 1))
+        for name, at in self.keeper.numbers.shown.items():
+            metrics.setdefault(name, run.numbers[n][at])
         if self.scaler is not None:
             metrics["loss_scale"] = self.scaler.scale
         found = self._extras(run.phase, outcome)

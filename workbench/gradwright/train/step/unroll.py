@@ -90,14 +90,14 @@ class Unrolled:
         return mapping
 
     def arrays(
-        self, batches: Sequence[Feeds], rates: Sequence[tuple[float, ...]], seed: int, number: int
+        self, batches: Sequence[Feeds], numbers: Sequence[tuple[Any, ...]], seed: int, number: int
     ) -> list[Any]:
         """Return what ``feeds`` are fed with, step by step; the session feeds the first key."""
         found: list[Any] = []
-        fed = {rate: np.array(rate) for several in rates for rate in several}
-        for at, (feeds, several) in enumerate(zip(batches, rates, strict=True)):
+        fed = {number: np.array(number) for several in numbers for number in several}
+        for at, (feeds, several) in enumerate(zip(batches, numbers, strict=True)):
             found += [feeds[t] for t in self._needed]
-            found += [fed[rate] for rate in several]
+            found += [fed[number] for number in several]
             if at and self._keys:
                 found.append(np.array((seed, number + at), np.uint64))
         return found

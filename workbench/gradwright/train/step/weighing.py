@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -49,8 +50,8 @@ def divisor(t: Tensor) -> Tensor | None:
     graph, known = t.graph, _KNOWN.setdefault(t.graph, {})
     revision, found = known.get(t.name, (-1, None))
     if revision != graph.revision or (found is not None and graph.get(found.name) is not found):
-        each = {_of_term(term) for term in _terms(t)}
-        found = each.pop() if len(each) == 1 else None
+        each = {_structure(d): d for d in map(_of_term, _terms(t))}
+        found = each.popitem()[1] if len(each) == 1 else None
         known[t.name] = graph.revision, found
     return found
 
@@ -89,6 +90,22 @@ def _of_term(term: Tensor) -> Tensor | None:
     made = [n for n in ancestors([found]) if n.derived and n.name.startswith(prefix)]
     discard(made)
     return None
+
+
+def _structure(t: Tensor | None) -> Any:
+    """Return what is equal for two divisors that count the same; shapes stand for what has them."""
+    if t is None:
+        return None
+    known: dict[Tensor, Any] = {}
+    for node in ancestors([t]):
+        if node.derived and node.name.startswith(f"{SCOPE}/"):
+            parts = [
+                None if x is None else x.shape if i in node.op.shape_only else known.get(x, x.name)
+                for i, x in enumerate(node.inputs)
+            ]
+            key = node.name if isinstance(node.op, Constant) else (node.op.key(), *parts)
+            known[node.outputs[0]] = key
+    return known.get(t, t.name)
 
 
 def _unguarded(t: Tensor) -> Tensor:

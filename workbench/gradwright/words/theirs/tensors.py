@@ -24,7 +24,6 @@ x.dim() -> x.rank
 x.div_(other) -> x / other | tensors are never written into; g.update(v, value) sets a variable
 x.double() -> x.astype("float64")
 x.eq(other) -> x == other
-x.eval() -> g.output(feeds, x)[NAME] | it has no value yet
 x.expand(*sizes) -> x.broadcast_to(sizes) | x.shape[i] in the place of -1
 x.expand_as(other) -> gw.broadcast_like(x, other)
 x.fill_(value) -> gw.full_like(x, value) | tensors are never written into
@@ -94,7 +93,6 @@ x.zero_() -> gw.zeros_like(x) | tensors are never written into; g.update(v, valu
 w.assign(value) -> g.update(w, value) | at each step; g.values.commit sets it at once
 w.copy_(src) -> g.update(w, src) | at each step; g.values.commit sets it at once
 w.data() -> g.values[NAME]
-w.eval() -> g.values[NAME]
 w.item() -> g.values[NAME].item()
 w.numpy() -> g.values[NAME]
 w.tolist() -> g.values[NAME].tolist()

@@ -49,6 +49,9 @@ gw.OneCycleLR(optimizer, max_lr, total_steps, pct_start=None) -> \
     | the momentum stays: OneCycle.momentum() is its schedule
 gw.LambdaLR(learning_rate: rate, lr_lambda) -> lambda step: learning_rate * lr_lambda(step) \
     | an optimizer takes any function of the step as its rate
+gw.ReduceLROnPlateau(optimizer, mode=None, factor=0.1, patience=10) -> \
+    gw.train.ReduceLROnPlateau("val_loss", factor, patience=patience, mode=mode) \
+    | it is a callback: Trainer(callbacks=[...])
 gw.SequentialLR(optimizer, schedulers, milestones) -> \
     gw.schedules.Sequence(schedulers, milestones)
 
