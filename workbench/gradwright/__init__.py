@@ -36,6 +36,7 @@ LATER = {
     "recipes.depth": "CheckpointedStack DeepTrainer backward_from",
     "recipes.unrolled_trainer": "UnrolledTrainer",
     "recording": "Run runs",
+    "recording.report": "report reporting",
 }
 """The same for what is imported when first asked for: it takes longer than all the rest."""
 MODULES = {

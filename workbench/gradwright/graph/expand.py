@@ -363,8 +363,11 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
     """Build the nodes of a sub-graph again in ``graph``, on other inputs.
 
     They keep their names where these are free, the user's lines, and what they are gradients of.
+    Sizes that their ops state are those of the inputs.
     """
     mapping: dict[Tensor, Tensor] = dict(zip(sub.inputs, inputs, strict=True))
+    shapes = {t: x.shape for t, x in mapping.items() if t.spec != x.spec}
+    sizes = {**sub.sizes, **bind_dims(shapes)}  # type: ignore[arg-type]
     with graph:
         for node in sub.nodes:
             if node.outputs[0] in mapping:
@@ -374,7 +377,8 @@ def inline(sub: SubGraph, graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor
                 continue
             name = None if graph._full_name(node.name) in graph else node.name
             given = [None if t is None else mapping[t] for t in node.inputs]
-            op = node.op.fitted([None if t is None else t.spec for t in given])
+            op = node.op.bind(sizes) if sizes else node.op
+            op = op.fitted([None if t is None else t.spec for t in given])
             graph.add(op, given, name)
             made = graph.latest
             made.named, made.site, made.origin = node.named, node.site, node.origin or made.origin

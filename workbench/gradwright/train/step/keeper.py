@@ -69,6 +69,8 @@ class StepKeeper:
         self._wrt: list[Tensor] = []
         self._step: tuple[StepGraph, Any, Any] | None = None
         """The graph of a step, what it depends on, and the settings that it has been told."""
+        self._form: Any = None
+        """What it depends on of the settings."""
         self.numbers = Numbers()
         """What a step is fed with beside data and learning rates."""
         self._building = threading.RLock()
@@ -144,7 +146,7 @@ class StepKeeper:
         seen = [self._setup.session, graph.revision, redefinitions()]
         seen += [t.node.trainable for t in self.watched]
         if graph.updates.declared:
-            seen += map(id, graph.updates.declared.values())
+            seen += graph.updates.marks()
         return seen
 
     def _settings(self) -> Any:
